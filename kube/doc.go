@@ -1,0 +1,2 @@
+// Package kube is a typed client for Kubernetes.
+package kube
