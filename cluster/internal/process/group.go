@@ -1,0 +1,172 @@
+// Package process starts the programs of a local cluster and ends them, also
+// when the cluster's supervisor has crashed.
+//
+// A [Group] belongs to one supervisor and one state directory. What it starts
+//   - writes its output to a log file of its own (logs/NAME.log),
+//   - is recorded with its identity (processes/NAME.json), so that [Sweep] can
+//     end it after a crash: by id and start time, never by id or name alone,
+//   - ends when the supervisor ends, however that happens: programs of ours
+//     watch an inherited pipe (package lifeline), foreign ones are killed by
+//     the kernel (Linux only),
+//   - is in a process group of its own, so that Ctrl-C in a terminal reaches
+//     the supervisor alone, which then ends things in order. A stopped one is
+//     woken and hung up by the kernel when the supervisor is gone.
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/pintle-go/pintle/cluster/internal/lifeline"
+	"github.com/pintle-go/pintle/cluster/internal/pki"
+)
+
+// A log that has grown past this is set aside when its process is started
+// again: one earlier log is kept.
+const logLimit = 64 << 20
+
+// A Spec says what to start.
+type Spec struct {
+	Name string // unique in the group; names the log and the record
+	Path string
+	Args []string // without the program's name
+	Env  []string // added to the supervisor's own
+	Dir  string   // working directory; the supervisor's when empty
+
+	// Foreign programs do not watch a lifeline. On Linux the kernel kills
+	// them (SIGKILL) when the supervisor ends; elsewhere only Sweep does.
+	Foreign bool
+}
+
+// A Group starts processes for one state directory. It is safe for concurrent
+// use.
+type Group struct {
+	dir      string
+	lifeline *os.File // the children's end
+	hold     *os.File // the supervisor's end: closed, it ends the children
+
+	starts chan func()
+	closed chan struct{}
+	once   sync.Once
+}
+
+// NewGroup returns a group that keeps logs and records in dir. It must be
+// closed.
+func NewGroup(dir string) (*Group, error) {
+	for _, sub := range []string{logDir(dir), recordDir(dir)} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return nil, fmt.Errorf("make directory for processes: %w", err)
+		}
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make lifeline: %w", err)
+	}
+	g := &Group{dir: dir, lifeline: read, hold: write, starts: make(chan func()), closed: make(chan struct{})}
+	go g.run()
+	return g, nil
+}
+
+// run starts all processes from one thread that lives as long as the group: to
+// the kernel, a child's parent is the thread that started it, and one that ends
+// early would take the foreign children along.
+func (g *Group) run() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	for {
+		select {
+		case start := <-g.starts:
+			start()
+		case <-g.closed:
+			return
+		}
+	}
+}
+
+// Close ends what the group started and is still running, as a crash would. Stop processes first.
+func (g *Group) Close() {
+	g.once.Do(func() {
+		close(g.closed)
+		g.hold.Close()
+		g.lifeline.Close()
+	})
+}
+
+// Start starts a process.
+func (g *Group) Start(spec Spec) (*Process, error) {
+	log, err := openLog(LogFile(g.dir, spec.Name))
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	defer log.Close()
+
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.Dir = spec.Dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if spec.Foreign {
+		dieWithParent(cmd.SysProcAttr)
+	} else {
+		cmd.ExtraFiles = []*os.File{g.lifeline}
+		cmd.Env = append(cmd.Env, lifeline.Variable+"=3")
+	}
+
+	if err := g.start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	p := &Process{Name: spec.Name, log: log.Name(), done: make(chan struct{})}
+	p.id, err = Identify(cmd.Process.Pid)
+	if err == nil {
+		err = writeRecord(g.dir, spec.Name, p.id)
+	} else if errors.Is(err, ErrGone) {
+		err = nil // it has ended already: wait says how
+	}
+	go p.wait(cmd, recordFile(g.dir, spec.Name))
+	if err != nil {
+		p.Kill()
+		<-p.done
+		return nil, fmt.Errorf("record %s: %w", spec.Name, err)
+	}
+	return p, nil
+}
+
+func (g *Group) start(cmd *exec.Cmd) error {
+	result := make(chan error, 1)
+	select {
+	case g.starts <- func() { result <- cmd.Start() }:
+		return <-result
+	case <-g.closed:
+		return errors.New("the supervisor is ending")
+	}
+}
+
+// LogFile returns where a process of that name, in that state directory, logs.
+func LogFile(dir, name string) string { return filepath.Join(logDir(dir), name+".log") }
+
+func logDir(dir string) string           { return filepath.Join(dir, "logs") }
+func recordDir(dir string) string        { return filepath.Join(dir, "processes") }
+func recordFile(dir, name string) string { return filepath.Join(recordDir(dir), name+".json") }
+
+func writeRecord(dir, name string, id Identity) error {
+	data, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	return pki.WriteFile(recordFile(dir, name), data, 0o600)
+}
+
+func openLog(file string) (*os.File, error) {
+	if info, err := os.Stat(file); err == nil && info.Size() > logLimit {
+		if err := os.Rename(file, file+".1"); err != nil {
+			return nil, fmt.Errorf("set aside log: %w", err)
+		}
+	}
+	return os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+}
