@@ -1,0 +1,262 @@
+package intent
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// encodeFunc appends the encoding of v, which is addressable, to s.buf.
+type encodeFunc func(s *state, v reflect.Value) error
+
+// node is the encoder of a type, filled in when all types below it are known:
+// types may contain themselves.
+type node struct{ encode encodeFunc }
+
+type compiler struct{ nodes map[reflect.Type]*node }
+
+var (
+	marshalerType     = reflect.TypeFor[json.Marshaler]()
+	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
+	zeroerType        = reflect.TypeFor[zeroer]()
+	numberType        = reflect.TypeFor[json.Number]()
+)
+
+type zeroer interface{ IsZero() bool }
+
+// encodesItself reports whether t has MarshalJSON or MarshalText, by value or
+// by pointer. An interface has not: what it holds has.
+func encodesItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer &&
+		(p.Implements(marshalerType) || p.Implements(textMarshalerType))
+}
+
+func nilable(k reflect.Kind) bool {
+	return k == reflect.Pointer || k == reflect.Slice || k == reflect.Map || k == reflect.Interface
+}
+
+func (c *compiler) node(t reflect.Type) (*node, error) {
+	if n, ok := c.nodes[t]; ok {
+		return n, nil
+	}
+	n := new(node)
+	c.nodes[t] = n
+	encode, err := c.encoder(t)
+	n.encode = encode
+	return n, err
+}
+
+func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
+	if encodesItself(t) {
+		if reflect.PointerTo(t).Implements(marshalerType) {
+			return encodeMarshaler, nil
+		}
+		return encodeText, nil
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return encodeBool, nil
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return encodeInt, nil
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return encodeUint, nil
+	case reflect.Float32:
+		return encodeFloat32, nil
+	case reflect.Float64:
+		return encodeFloat64, nil
+	case reflect.String:
+		if t == numberType {
+			return encodeNumber, nil
+		}
+		return encodeString, nil
+	case reflect.Interface:
+		return encodeInterface, nil
+	case reflect.Struct:
+		var members []memberFunc
+		for _, f := range fieldsOf(t) {
+			m, err := c.member(f)
+			if err != nil {
+				return nil, atMember(f.name, err)
+			}
+			members = append(members, m)
+		}
+		return structEncoder(members), nil
+	case reflect.Map:
+		return c.mapEncoder(t)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 && !encodesItself(t.Elem()) {
+			return encodeBytes, nil
+		}
+	case reflect.Array, reflect.Pointer:
+	default:
+		return nil, fmt.Errorf("a %s has no JSON form", t)
+	}
+	elem, err := c.node(t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind() == reflect.Pointer {
+		return pointerEncoder(elem), nil
+	}
+	return listEncoder(elem), nil
+}
+
+// member returns the encoder of one field of a struct with its name.
+func (c *compiler) member(f field) (memberFunc, error) {
+	n, err := c.node(f.typ)
+	if err != nil {
+		return nil, err
+	}
+	encode := func(s *state, v reflect.Value) error { return n.encode(s, v) }
+	if n.encode != nil {
+		encode = n.encode
+	}
+	if f.quoted {
+		encode = c.quotedEncoder(f.typ, encode)
+	}
+	return f.with(encode), nil
+}
+
+// with returns the encoder of the field's member around that of its value.
+func (f field) with(encode encodeFunc) memberFunc {
+	key, err := jsontext.AppendQuote(nil, f.name)
+	if err != nil {
+		return func(*state, reflect.Value) error { return atMember(f.name, err) }
+	}
+	key = append(key, ':')
+	var (
+		absent  = f.absence()
+		isTree  = f.typ.Kind() == reflect.Struct && (f.omitEmpty || f.omitZero)
+		nullish = f.nullAsZero()
+		single  = -1
+	)
+	if len(f.index) == 1 {
+		single = f.index[0]
+	}
+	return func(s *state, object reflect.Value) error {
+		var v reflect.Value
+		if single >= 0 {
+			v = object.Field(single)
+		} else {
+			var ok bool
+			if v, ok = fieldByIndex(object, f.index); !ok {
+				return nil
+			}
+		}
+		if absent != nil && absent(v) {
+			return nil
+		}
+		start := len(s.buf)
+		if start > 0 && s.buf[start-1] != '{' {
+			s.buf = append(s.buf, ',')
+		}
+		s.buf = append(s.buf, key...)
+		value := len(s.buf)
+		if err := encode(s, v); err != nil {
+			return atMember(f.name, err)
+		}
+		switch encoded := s.buf[value:]; {
+		case isTree && string(encoded) == "{}":
+			s.buf = s.buf[:start]
+		case nullish != nil && string(encoded) == "null" && nullish(v):
+			s.buf = s.buf[:start]
+		}
+		return nil
+	}
+}
+
+// absence returns the test for values of the field that are left out before
+// they are encoded, or nil if there are none.
+func (f field) absence() func(reflect.Value) bool {
+	kind := f.typ.Kind()
+	if kind == reflect.Pointer || kind == reflect.Interface {
+		return reflect.Value.IsNil
+	}
+	var tests []func(reflect.Value) bool
+	if kind == reflect.Slice || kind == reflect.Map {
+		tests = append(tests, reflect.Value.IsNil)
+	}
+	if f.omitEmpty {
+		switch kind {
+		case reflect.Slice, reflect.Map:
+			tests = []func(reflect.Value) bool{isEmpty}
+		default:
+			tests = append(tests, reflect.Value.IsZero)
+		}
+	}
+	if f.omitZero {
+		tests = append(tests, zeroTest(f.typ))
+	}
+	switch len(tests) {
+	case 0:
+		return nil
+	case 1:
+		return tests[0]
+	}
+	return func(v reflect.Value) bool { return tests[0](v) || tests[1](v) }
+}
+
+func isEmpty(v reflect.Value) bool { return v.Len() == 0 }
+
+// zeroTest returns the type's own IsZero, or Go's.
+func zeroTest(t reflect.Type) func(reflect.Value) bool {
+	if reflect.PointerTo(t).Implements(zeroerType) {
+		return func(v reflect.Value) bool { return v.Addr().Interface().(zeroer).IsZero() }
+	}
+	return reflect.Value.IsZero
+}
+
+// nullAsZero returns the test that tells a null which stands for nothing from
+// one that was meant, or nil if the field's type never writes null itself.
+func (f field) nullAsZero() func(reflect.Value) bool {
+	base, pointers := f.typ, 0
+	for base.Kind() == reflect.Pointer {
+		base, pointers = base.Elem(), pointers+1
+	}
+	if !encodesItself(base) {
+		return nil
+	}
+	isZero := zeroTest(base)
+	return func(v reflect.Value) bool {
+		for range pointers {
+			if v.IsNil() {
+				return true
+			}
+			v = v.Elem()
+		}
+		return v.IsZero() || isZero(v)
+	}
+}
+
+// fieldByIndex walks to a field through embedded structs. It is false if one
+// of them is a nil pointer.
+func fieldByIndex(v reflect.Value, index []int) (reflect.Value, bool) {
+	for i, x := range index {
+		if i > 0 && v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				return v, false
+			}
+			v = v.Elem()
+		}
+		v = v.Field(x)
+	}
+	return v, true
+}
+
+var errDepth = errors.New("nested too deep: does the object contain itself?")
+
+const maxDepth = 1000
+
+func (s *state) enter() error {
+	if s.depth++; s.depth > maxDepth {
+		return errDepth
+	}
+	return nil
+}
+
+func (s *state) leave() { s.depth-- }

@@ -1,0 +1,40 @@
+package intent
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// fieldError is an error at a path inside of an object. The path is put
+// together, last part first, on the way out: encoding pays nothing for it.
+type fieldError struct {
+	reversed []string
+	err      error
+}
+
+func (e *fieldError) Error() string {
+	var b strings.Builder
+	for i := len(e.reversed) - 1; i >= 0; i-- {
+		part := e.reversed[i]
+		if b.Len() == 0 {
+			part = strings.TrimPrefix(part, ".")
+		}
+		b.WriteString(part)
+	}
+	return b.String() + ": " + e.err.Error()
+}
+
+func (e *fieldError) Unwrap() error { return e.err }
+
+func atPart(part string, err error) error {
+	if f, ok := errors.AsType[*fieldError](err); ok && err == error(f) {
+		f.reversed = append(f.reversed, part)
+		return f
+	}
+	return &fieldError{reversed: []string{part}, err: err}
+}
+
+func atMember(name string, err error) error { return atPart("."+name, err) }
+func atIndex(i int, err error) error        { return atPart("["+strconv.Itoa(i)+"]", err) }
+func atKey(key string, err error) error     { return atPart("["+strconv.Quote(key)+"]", err) }
