@@ -1,0 +1,102 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Client is a connection to a cluster. It is made by [Connect] and used through
+// the handles that [For] and [ViewOf] make. It needs no closing; connections
+// that stay idle are dropped.
+type Client struct {
+	http         *http.Client
+	config       *rest.Config
+	base         *url.URL
+	namespace    string
+	fieldManager string
+	logger       *slog.Logger
+	observe      func(RequestInfo)
+
+	discovery discovery
+	stores    stores
+	warnings  warnings
+	encoders  sync.Map // reflect.Type → *intent.Encoder
+}
+
+func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
+	cfg = rest.CopyConfig(cfg)
+	// A time-out of the whole exchange would cut watches; requests end with
+	// their context.
+	cfg.Timeout = 0
+	cfg.UserAgent = cmp.Or(c.UserAgent, cfg.UserAgent, programName())
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("configure client: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("configure client: server URL %q: %w", cfg.Host, err)
+	}
+	client := &Client{
+		http:         hc,
+		config:       cfg,
+		base:         base,
+		namespace:    namespace,
+		fieldManager: cmp.Or(c.FieldManager, programName()),
+		logger:       c.Logger,
+		observe:      c.Observe,
+	}
+	if client.logger == nil {
+		client.logger = slog.Default()
+	}
+	client.discovery.client = client
+	return client, nil
+}
+
+// CloseIdleConnections closes connections that no request uses. Programs need
+// not: idle connections close after a while.
+func (c *Client) CloseIdleConnections() {
+	utilnet.CloseIdleConnectionsFor(c.http.Transport)
+}
+
+// Namespace returns the namespace that the kubeconfig's context names, or that
+// the pod runs in, or "default".
+func (c *Client) Namespace() string { return c.namespace }
+
+// RestConfig returns a copy of the configuration, for libraries that connect
+// by themselves.
+func (c *Client) RestConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// warnings remembers which of the server's warnings were logged lately, so
+// that a reconcile does not repeat one every second.
+type warnings struct {
+	mu   sync.Mutex
+	seen map[string]time.Time
+}
+
+const (
+	warnAgainAfter = 10 * time.Minute
+	warningsKept   = 1000
+)
+
+// fresh reports whether text was not logged for a while.
+func (w *warnings) fresh(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, ok := w.seen[text]; ok && time.Since(at) < warnAgainAfter {
+		return false
+	}
+	if w.seen == nil || len(w.seen) >= warningsKept {
+		w.seen = make(map[string]time.Time)
+	}
+	w.seen[text] = time.Now()
+	return true
+}

@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Error says what was being done to which object when Err happened. For an
+// answer of the API server Err is an [apierrors.StatusError]:
+// apierrors.IsNotFound and its like see through an Error.
+type Error struct {
+	Verb      string // get, list, watch, create, update, patch, apply, delete …
+	Kind      string
+	Namespace string
+	Name      string
+	Err       error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Verb)
+	b.WriteByte(' ')
+	b.WriteString(e.Kind)
+	switch {
+	case e.Name != "":
+		b.WriteByte(' ')
+		b.WriteString(Key{e.Namespace, e.Name}.String())
+	case e.Namespace != "":
+		b.WriteString(" in ")
+		b.WriteString(e.Namespace)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrNotServed is wrapped when the server does not know the kind: its
+	// CustomResourceDefinition is not installed, or serves other versions.
+	ErrNotServed = errors.New("kind is not served")
+	// ErrScope is wrapped when a namespace is given for a cluster-scoped kind
+	// or is missing for a namespaced one.
+	ErrScope = errors.New("wrong scope")
+	// ErrUnreachable is wrapped when no connection to the API server could be made.
+	ErrUnreachable = errors.New("cannot reach the API server")
+)
+
+// statusError turns an answer with a status of 400 or more into an error. It
+// reads and closes the body.
+func statusError(resp *http.Response, r *request) error {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		body = nil // the code alone still says most of it
+	}
+	if status, ok := decodeStatus(body); ok {
+		if status.Code == 0 {
+			status.Code = int32(resp.StatusCode)
+		}
+		return hint(&apierrors.StatusError{ErrStatus: *status})
+	}
+	if resp.StatusCode == http.StatusNotFound && r.resource.Plural != "" {
+		// The server answers a path it does not serve with plain text, and a
+		// missing object with a Status.
+		return notServed(r.resource.GVK, r.resource.Plural)
+	}
+	serr := apierrors.NewGenericServerResponse(resp.StatusCode, r.verb, r.resource.GroupResource(), r.name,
+		strings.TrimSpace(string(body)), retryAfterSeconds(resp), true)
+	return hint(serr)
+}
+
+func notServed(gvk GVK, plural string) error {
+	what := gvk.Kind
+	if plural != "" {
+		what = plural
+	}
+	return fmt.Errorf("%w: the server has no %s in %s: install its CustomResourceDefinition, or check group and version", ErrNotServed, what, gvk.GroupVersion())
+}
+
+// hint adds what to do about errors that concern credentials.
+func hint(err *apierrors.StatusError) error {
+	switch err.ErrStatus.Code {
+	case http.StatusUnauthorized:
+		return fmt.Errorf("the server does not accept the credentials (expired, or of another cluster? see the kubeconfig's user): %w", err)
+	case http.StatusForbidden:
+		if err.ErrStatus.Reason == metav1.StatusReasonForbidden && strings.Contains(err.ErrStatus.Message, "cannot") {
+			return fmt.Errorf("not allowed (a Role or ClusterRole must grant it): %w", err)
+		}
+	}
+	return err
+}
+
+// decodeStatus decodes a metav1.Status in JSON or protobuf.
+func decodeStatus(body []byte) (*metav1.Status, bool) {
+	status := new(metav1.Status)
+	if raw, ok := cutEnvelope(body); ok {
+		// Any message may decode as any other: the envelope says what it is.
+		if envelopeKind(body) != "Status" || status.Unmarshal(raw) != nil {
+			return nil, false
+		}
+		return status, true
+	}
+	if err := json.Unmarshal(body, status, decodeOptions); err != nil || status.Kind != "Status" {
+		return nil, false
+	}
+	return status, true
+}
+
+// unreachable names the server and the likely reason of a failed connection.
+func unreachable(err error, base *url.URL) error {
+	var op *net.OpError
+	var dns *net.DNSError
+	if uerr := new(url.Error); errors.As(err, &uerr) {
+		err = uerr.Err // the URL repeats what the Error says
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s (is it running? is this the right kubeconfig context?): %w", ErrUnreachable, base.Host, err)
+	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("%w at %s: %w", ErrUnreachable, base.Host, err)
+	}
+	return err
+}
+
+// isExpired reports that a resource version or continue token is too old: the
+// server no longer has the history after it.
+func isExpired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// isTooLarge reports that this server has not yet seen the resource version
+// asked for, as after a restart or on another replica: asking again later is
+// right, listing again is not.
+func isTooLarge(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}

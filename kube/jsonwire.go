@@ -1,0 +1,121 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// decodeOptions make decoding as lenient as the API server's own encoder needs:
+// strings may hold invalid UTF-8 that was stored before it was checked.
+var decodeOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// wireEvent is an event of a watch: the object is the message without envelope,
+// or JSON. It is valid until the next event is read.
+type wireEvent struct {
+	kind   string
+	object []byte
+}
+
+// The types of events on the wire: metav1.WatchEvent.
+const (
+	eventAdded    = "ADDED"
+	eventModified = "MODIFIED"
+	eventDeleted  = "DELETED"
+	eventBookmark = "BOOKMARK"
+	eventError    = "ERROR"
+)
+
+// readListJSON reads a list item by item, so that its whole is never held. The
+// bytes given to each are valid until it returns.
+func readListJSON(r io.Reader, each func(item []byte) error) (meta metav1.ListMeta, err error) {
+	d := jsontext.NewDecoder(r, decodeOptions)
+	if err := expect(d, '{'); err != nil {
+		return meta, fmt.Errorf("read list: %w", err)
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return meta, fmt.Errorf("read list: %w", err)
+		}
+		switch name.String() {
+		case "metadata":
+			if err := json.UnmarshalDecode(d, &meta); err != nil {
+				return meta, fmt.Errorf("read list: %w", err)
+			}
+		case "items":
+			if err := readItems(d, each); err != nil {
+				return meta, err
+			}
+		default:
+			if err := d.SkipValue(); err != nil {
+				return meta, fmt.Errorf("read list: %w", err)
+			}
+		}
+	}
+	if err := expect(d, '}'); err != nil {
+		return meta, fmt.Errorf("read list: %w", err)
+	}
+	return meta, nil
+}
+
+func readItems(d *jsontext.Decoder, each func(item []byte) error) error {
+	if d.PeekKind() == 'n' { // null: an empty list
+		return d.SkipValue()
+	}
+	if err := expect(d, '['); err != nil {
+		return fmt.Errorf("read items: %w", err)
+	}
+	for d.PeekKind() != ']' {
+		item, err := d.ReadValue()
+		if err != nil {
+			return fmt.Errorf("read item: %w", err)
+		}
+		if err := each(item); err != nil {
+			return err
+		}
+	}
+	return expect(d, ']')
+}
+
+func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
+	tok, err := d.ReadToken()
+	if err != nil {
+		return noEOF(err)
+	}
+	if tok.Kind() != kind {
+		return fmt.Errorf("malformed JSON: %q where %q should be", tok.Kind(), kind)
+	}
+	return nil
+}
+
+// jsonEvents reads the events of a watch.
+type jsonEvents struct{ d *jsontext.Decoder }
+
+func (j *jsonEvents) next() (ev wireEvent, err error) {
+	raw, err := j.d.ReadValue()
+	if err != nil {
+		return ev, err
+	}
+	return parseEventJSON(raw)
+}
+
+func parseEventJSON(raw []byte) (ev wireEvent, err error) {
+	err = eachMember(raw, func(name string, value []byte) error {
+		switch name {
+		case "type":
+			ev.kind = unquote(value)
+		case "object":
+			ev.object = value
+		}
+		return nil
+	})
+	if err == nil && (ev.kind == "" || ev.object == nil) {
+		err = errors.New("malformed JSON: event without type or object")
+	}
+	return ev, err
+}

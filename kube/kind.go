@@ -1,0 +1,153 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GVK names a kind: group, version and kind.
+type GVK = schema.GroupVersionKind
+
+// GVR names a resource: group, version and plural name.
+type GVR = schema.GroupVersionResource
+
+// Scope tells whether the objects of a kind live in namespaces.
+type Scope string
+
+const (
+	Namespaced    Scope = "Namespaced"
+	ClusterScoped Scope = "Cluster"
+)
+
+// Kind declares the identity of a Go type as an API object. Most types need
+// none: those of k8s.io/api are known, and a type of one's own names its kind
+// with a method
+//
+//	func (Book) GVK() kube.GVK
+//
+// For the types of other API packages, declare a Kind once, as a package-level
+// value, and give it to [For]:
+//
+//	var CertManager = kube.Kind{AddToScheme: certmanagerv1.AddToScheme}
+//
+// The zero value of every other field means that it is found out: group,
+// version and kind from the type or AddToScheme, plural and scope from the
+// server's discovery.
+type Kind struct {
+	GVK
+	// Plural is the resource's name in URLs.
+	Plural string
+	Scope  Scope
+	// AddToScheme is the function that API packages export to list their types.
+	AddToScheme func(*runtime.Scheme) error
+
+	// whole is the Go type that has all fields of the kind, where it is known:
+	// what a view's protobuf is decoded with.
+	whole reflect.Type
+}
+
+// KindOf returns the declaration of T's kind, for a [View] of it.
+func KindOf[T any, P objectPointer[T]](declared ...Kind) Kind {
+	kind, err := identify(reflect.TypeFor[T](), declared)
+	if err != nil {
+		return Kind{} // the view says that it has no kind
+	}
+	kind.whole = reflect.TypeFor[T]()
+	return kind
+}
+
+// ErrKind is wrapped by errors of handles whose type does not name its kind.
+var ErrKind = errors.New("unknown kind")
+
+// identify finds the identity of Go type t: from its GVK method, then from the
+// declaration, then from the k8s.io/api table, then from AddToScheme.
+func identify(t reflect.Type, declared []Kind) (Kind, error) {
+	var kind Kind
+	switch len(declared) {
+	case 0:
+	case 1:
+		kind = declared[0]
+	default:
+		return kind, fmt.Errorf("%w: %d kinds were given for %s, one is enough", ErrKind, len(declared), t)
+	}
+	if !kind.GVK.Empty() {
+		return kind, check(t, kind)
+	}
+	if namer, ok := reflect.New(t).Interface().(interface{ GVK() GVK }); ok {
+		kind.GVK = namer.GVK()
+		return kind, check(t, kind)
+	}
+	if builtin, ok := builtinKind(t); ok {
+		return builtin, nil
+	}
+	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
+		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in kube.ViewOf[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
+	}
+	if kind.AddToScheme != nil {
+		scheme := runtime.NewScheme()
+		if err := kind.AddToScheme(scheme); err != nil {
+			return kind, fmt.Errorf("list kinds of %s: %w", t.PkgPath(), err)
+		}
+		for gvk, known := range scheme.AllKnownTypes() {
+			if known == t {
+				kind.GVK = gvk
+				return kind, nil
+			}
+		}
+		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not know %s", ErrKind, t)
+	}
+	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and pass that to kube.For", ErrKind, t, t.Name())
+}
+
+func check(t reflect.Type, kind Kind) error {
+	switch {
+	case kind.Version == "":
+		return fmt.Errorf("%w: the GVK of %s has no version", ErrKind, t)
+	case kind.Kind == "":
+		return fmt.Errorf("%w: the GVK of %s has no kind", ErrKind, t)
+	case kind.Scope != "" && kind.Scope != Namespaced && kind.Scope != ClusterScoped:
+		return fmt.Errorf("%w: scope %q of %s is neither %s nor %s", ErrKind, kind.Scope, t, Namespaced, ClusterScoped)
+	}
+	return nil
+}
+
+// GroupResource names the resource without its version, as the server's
+// messages do: deployments.apps.
+func (k Kind) GroupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
+}
+
+// Resource names the resource with its version.
+func (k Kind) Resource() GVR {
+	return GVR{Group: k.Group, Version: k.Version, Resource: k.Plural}
+}
+
+// path returns the URL path of the kind's objects in a namespace ("" for all
+// or none), of the one called name, or of that one's subresource.
+func (k Kind) path(namespace, name, subresource string) string {
+	p := groupVersionPath(k.GroupVersion())
+	if namespace != "" && k.Scope == Namespaced {
+		p += "/namespaces/" + url.PathEscape(namespace)
+	}
+	p += "/" + k.Plural
+	if name != "" {
+		p += "/" + url.PathEscape(name)
+	}
+	if subresource != "" {
+		p += "/" + subresource
+	}
+	return p
+}
+
+func groupVersionPath(gv schema.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}

@@ -1,0 +1,50 @@
+package kube
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object is what every API object begins with. Embed it first in a type of
+// one's own:
+//
+//	type Book struct {
+//		kube.Object
+//		Spec BookSpec `json:"spec"`
+//	}
+type Object struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+}
+
+// Key names an object of a kind. Namespace is empty for cluster-scoped kinds.
+type Key struct {
+	Namespace, Name string
+}
+
+// KeyOf returns the key of an object.
+func KeyOf(o metav1.Object) Key { return Key{o.GetNamespace(), o.GetName()} }
+
+// String returns namespace/name, or the name alone if there is no namespace.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// object is what *T must be for every T in this package.
+type object interface {
+	metav1.Object
+	GetObjectKind() schema.ObjectKind
+}
+
+// objectPointer makes a struct without TypeMeta and ObjectMeta a compile error.
+type objectPointer[T any] interface {
+	*T
+	object
+}
+
+// asObject returns t's accessors. The constructors of handles have made sure,
+// at compile time, that *T has them.
+func asObject[T any](t *T) object { return any(t).(object) }

@@ -1,0 +1,193 @@
+package kube
+
+import (
+	"encoding"
+	"encoding/binary"
+	stdjson "encoding/json"
+	"reflect"
+	"strings"
+)
+
+// A store and a view pay for the fields that their type names and no others:
+// what it does not name is cut from the wire's bytes before they are kept.
+
+// jsonKeep says which parts of a JSON value a Go type would decode. Nil keeps
+// everything.
+type jsonKeep struct {
+	members  map[string]*jsonKeep // of an object that is a struct
+	elements *jsonKeep            // of an array, or the values of a map
+	isMap    bool
+}
+
+// keepJSON returns what decoding into t reads.
+func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if decodesItself(t) {
+		return nil
+	}
+	if k, ok := seen[t]; ok {
+		return k
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		k := &jsonKeep{members: make(map[string]*jsonKeep)}
+		seen[t] = k
+		for f := range jsonFields(t) {
+			k.members[f.name] = keepJSON(f.typ, seen)
+		}
+		return k
+	case reflect.Slice, reflect.Array, reflect.Map:
+		if e := keepJSON(t.Elem(), seen); e != nil {
+			return &jsonKeep{elements: e, isMap: t.Kind() == reflect.Map}
+		}
+	}
+	return nil
+}
+
+func decodesItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[stdjson.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// append appends the kept part of value.
+func (k *jsonKeep) append(dst, value []byte) ([]byte, error) {
+	if k == nil || len(value) == 0 {
+		return append(dst, value...), nil
+	}
+	switch {
+	case value[0] == '{' && (k.members != nil || k.isMap):
+		dst = append(dst, '{')
+		start := len(dst)
+		err := eachMember(value, func(name string, v []byte) (err error) {
+			sub := k.elements
+			if !k.isMap {
+				var ok bool
+				if sub, ok = k.members[name]; !ok {
+					return nil
+				}
+			}
+			if len(dst) > start {
+				dst = append(dst, ',')
+			}
+			dst = appendQuoted(dst, name)
+			dst = append(dst, ':')
+			dst, err = sub.append(dst, v)
+			return err
+		})
+		return append(dst, '}'), err
+	case value[0] == '[' && k.elements != nil && !k.isMap:
+		dst = append(dst, '[')
+		start := len(dst)
+		err := eachElement(value, func(v []byte) (err error) {
+			if len(dst) > start {
+				dst = append(dst, ',')
+			}
+			dst, err = k.elements.append(dst, v)
+			return err
+		})
+		return append(dst, ']'), err
+	}
+	return append(dst, value...), nil
+}
+
+// protoKeep says which fields of a message to keep, by number. Nil keeps
+// everything.
+type protoKeep struct {
+	fields map[int]*protoKeep
+}
+
+// append appends the kept part of msg.
+func (k *protoKeep) append(dst, msg []byte) ([]byte, error) {
+	if k == nil {
+		return append(dst, msg...), nil
+	}
+	for len(msg) > 0 {
+		f, rest, err := nextField(msg)
+		if err != nil {
+			return dst, err
+		}
+		msg = rest
+		sub, ok := k.fields[f.num]
+		switch {
+		case !ok:
+		case sub == nil || f.wire != wireBytes:
+			dst = append(dst, f.all...)
+		default:
+			// The length stands before the content and is known after it:
+			// append the content, then the header, then swap the two.
+			start := len(dst)
+			if dst, err = sub.append(dst, f.val); err != nil {
+				return dst, err
+			}
+			size := len(dst) - start
+			var head [2 * binary.MaxVarintLen64]byte
+			n := binary.PutUvarint(head[:], uint64(f.num)<<3|wireBytes)
+			n += binary.PutUvarint(head[n:], uint64(size))
+			dst = append(dst, head[:n]...)
+			copy(dst[start+n:], dst[start:start+size])
+			copy(dst[start:], head[:n])
+		}
+	}
+	return dst, nil
+}
+
+// jsonField is a field as encoding/json names it.
+type jsonField struct {
+	name  string
+	typ   reflect.Type
+	index []int
+	tag   reflect.StructTag
+	// outer are the embedded structs that lead to it.
+	outer []reflect.StructField
+}
+
+// jsonFields yields the fields of a struct by their names in JSON, those of
+// embedded structs included; the outermost comes first where two share a name.
+func jsonFields(t reflect.Type) func(yield func(jsonField) bool) {
+	return func(yield func(jsonField) bool) {
+		seen := make(map[string]bool)
+		type level struct {
+			t     reflect.Type
+			index []int
+			outer []reflect.StructField
+		}
+		for level0 := []level{{t: t}}; len(level0) > 0; {
+			var deeper []level
+			for _, l := range level0 {
+				for i := range l.t.NumField() {
+					f := l.t.Field(i)
+					name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+					if name == "-" && options == "" {
+						continue
+					}
+					index := append(append([]int(nil), l.index...), i)
+					ft := f.Type
+					if ft.Kind() == reflect.Pointer {
+						ft = ft.Elem()
+					}
+					if f.Anonymous && name == "" && ft.Kind() == reflect.Struct {
+						outer := append(append([]reflect.StructField(nil), l.outer...), f)
+						deeper = append(deeper, level{ft, index, outer})
+						continue
+					}
+					if !f.IsExported() {
+						continue
+					}
+					if name == "" {
+						name = f.Name
+					}
+					if seen[name] {
+						continue
+					}
+					seen[name] = true
+					if !yield(jsonField{name, f.Type, index, f.Tag, l.outer}) {
+						return
+					}
+				}
+			}
+			level0 = deeper
+		}
+	}
+}

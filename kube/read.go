@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Get reads an object from the server. Of a namespaced kind, the handle must be
+// narrowed to the object's namespace.
+func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
+	req, err := r.one(ctx, "get", http.MethodGet, name)
+	if err != nil {
+		return nil, err
+	}
+	return exchange[T](ctx, r.handle, req)
+}
+
+// exchange sends a request and decodes the object that answers it.
+func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
+	body, contentType, err := h.client.roundTrip(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	o := new(T)
+	if err := h.codec.decode(contentType, body, asObject(o)); err != nil {
+		return nil, req.wrap(err)
+	}
+	return o, nil
+}
+
+// List yields the objects of the handle, read from the server page by page as
+// the loop goes on. With several namespaces one is listed after the other.
+//
+// The objects of a namespace are of one moment, unless the loop takes so long
+// (minutes) that the server's history of it ends: what comes after is then of
+// a later moment. No object is yielded twice. An error ends the sequence;
+// an object that does not decode is yielded with its error, and the sequence
+// goes on.
+func (r Reader[T]) List(ctx context.Context) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for ns := range r.eachNamespace() {
+			if !r.list(ctx, ns, yield) {
+				return
+			}
+		}
+	}
+}
+
+// eachNamespace yields the namespaces of the handle, or "" for all.
+func (h handle) eachNamespace() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if len(h.namespaces) == 0 {
+			yield("")
+			return
+		}
+		for _, ns := range h.namespaces {
+			if !yield(ns) {
+				return
+			}
+		}
+	}
+}
+
+func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, error) bool) bool {
+	req, err := r.request(ctx, "list", http.MethodGet, namespace)
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	req.accept = r.codec.accept(acceptList)
+	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
+	r.selector.set(req.query)
+	for {
+		next, ok := r.listPage(ctx, req, yield)
+		if !ok {
+			return false
+		}
+		if next == "" {
+			return true
+		}
+		req.query.Set("continue", next)
+	}
+}
+
+// listPage yields the objects of one page and returns the token of the next.
+func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, error) bool) (next string, ok bool) {
+	resp, err := r.client.do(ctx, req)
+	if status, expired := expiredPage(err); expired && status.Continue != "" {
+		// The server offers to go on from the last key, at a later moment.
+		req.query.Set("continue", status.Continue)
+		resp, err = r.client.do(ctx, req)
+	}
+	if err != nil {
+		yield(nil, err)
+		return "", false
+	}
+	defer resp.Body.Close()
+	read, proto := readListJSON, isProtobuf(resp.Header.Get("Content-Type"))
+	if proto {
+		read = readListProtobuf
+	}
+	left := false
+	meta, err := read(resp.Body, func(item []byte) error {
+		o := new(T)
+		err := r.codec.decodeItem(proto, item, asObject(o))
+		if err != nil {
+			err = req.wrap(err)
+		}
+		if !yield(o, err) {
+			left = true
+			return errLeft
+		}
+		return nil
+	})
+	switch {
+	case left:
+		return "", false
+	case err != nil:
+		yield(nil, req.wrap(err))
+		return "", false
+	}
+	return meta.Continue, true
+}
+
+// expiredPage reports that a continue token expired, with what the server says
+// about it.
+func expiredPage(err error) (metav1.ListMeta, bool) {
+	var status apierrors.APIStatus
+	if !isExpired(err) || !errors.As(err, &status) {
+		return metav1.ListMeta{}, false
+	}
+	return status.Status().ListMeta, true
+}
+
+// request prepares a request for the objects in a namespace, "" for all.
+func (h handle) request(ctx context.Context, verb, method, namespace string) (*request, error) {
+	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace}
+	req.resource.Kind = h.kindName()
+	if h.err != nil {
+		return nil, req.wrap(h.err)
+	}
+	kind, err := h.client.discovery.resolve(ctx, h.kind)
+	if err != nil {
+		return nil, req.wrap(err)
+	}
+	if err := inScope(kind, namespace); err != nil {
+		return nil, req.wrap(err)
+	}
+	req.resource = kind
+	req.accept = h.codec.accept(acceptObject)
+	return req, nil
+}
+
+// one prepares a request for an object by name.
+func (h handle) one(ctx context.Context, verb, method, name string) (*request, error) {
+	namespace := h.namespace()
+	req, err := h.request(ctx, verb, method, namespace)
+	if err != nil {
+		return nil, err
+	}
+	req.name = name
+	switch {
+	case name == "":
+		return nil, req.wrap(errors.New("no name is given"))
+	case !validName(name):
+		return nil, req.wrap(fmt.Errorf("%q cannot be a name", name))
+	case len(h.namespaces) > 1:
+		return nil, req.wrap(fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope, len(h.namespaces)))
+	case namespace == "" && req.resource.Scope == Namespaced:
+		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: say which with In", ErrScope, req.resource.Kind))
+	}
+	return req, nil
+}
+
+// validName keeps out what would lead to another path than the name's.
+func validName(name string) bool {
+	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
+}

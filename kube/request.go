@@ -1,0 +1,244 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	typeJSON       = "application/json"
+	typeProtobuf   = "application/vnd.kubernetes.protobuf"
+	typeJSONPatch  = "application/json-patch+json"
+	typeMergePatch = "application/merge-patch+json"
+	typeApply      = "application/apply-patch+yaml" // JSON is YAML
+)
+
+// request is one call of the API, before it is sent.
+type request struct {
+	verb        string // for errors and metrics
+	method      string
+	resource    Kind
+	namespace   string
+	name        string
+	subresource string
+	path        string // instead of the resource's
+	query       url.Values
+	accept      string
+	contentType string
+	body        []byte
+	// once: the caller has a retry policy of its own.
+	once bool
+}
+
+const (
+	// maxTries bounds how often a request is sent. The server's priority and
+	// fairness asks clients to come back with 429 and Retry-After.
+	maxTries = 10
+	// maxLost bounds how often a read is repeated after its answer was lost.
+	maxLost       = 3
+	maxRetryAfter = 2 * time.Minute
+)
+
+// causeDisruptionBudget is k8s.io/api/policy/v1.DisruptionBudgetCause, not
+// imported because it would bring all of core/v1 into every program.
+const causeDisruptionBudget = "DisruptionBudget"
+
+// errLost marks an error after which the server may have executed the request.
+var errLost = errors.New("the answer was lost")
+
+// do sends r until it is answered, and returns an answer with a status below
+// 400, whose body the caller closes, or an error with the object's name.
+//
+// Repeated are: any request that the server answers with 429, 500 or 503 and a
+// Retry-After header (it has not executed it); a read whose answer was lost or
+// was 502, 503 or 504. Nothing else is: a write whose answer was lost may have
+// been executed, and its repetition's answer, such as 409, would be wrong.
+func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
+	lost := 0
+	for try := 1; ; try++ {
+		resp, err := c.send(ctx, r)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, r.wrap(context.Cause(ctx))
+			}
+			if wasSent(err) {
+				if lost++; r.method == http.MethodGet && !r.once && lost <= maxLost {
+					if serr := sleep(ctx, jitter(time.Duration(lost)*100*time.Millisecond)); serr == nil {
+						continue
+					}
+				}
+				err = fmt.Errorf("%w: %w", errLost, err)
+			}
+			return nil, r.wrap(unreachable(err, c.base))
+		}
+		if resp.StatusCode < 400 {
+			return resp, nil
+		}
+		wait, asked := retryAfter(resp)
+		serr := statusError(resp, r)
+		if errors.Is(serr, ErrNotServed) {
+			c.discovery.forget(r.resource.GroupVersion())
+		}
+		if r.once || try == maxTries || !repeatable(r, resp.StatusCode, asked, serr) {
+			return nil, r.wrap(serr)
+		}
+		if !asked {
+			wait = time.Duration(try) * 200 * time.Millisecond
+		}
+		if err := sleep(ctx, jitter(wait)); err != nil {
+			return nil, r.wrap(fmt.Errorf("%w while waiting to repeat the request: %w", err, serr))
+		}
+	}
+}
+
+// repeatable decides about an answer with an error status.
+func repeatable(r *request, code int, asked bool, err error) bool {
+	switch code {
+	case http.StatusTooManyRequests:
+		// An eviction that a disruption budget forbids is an answer, not an overload.
+		return !apierrors.HasStatusCause(err, causeDisruptionBudget)
+	case http.StatusInternalServerError, http.StatusServiceUnavailable:
+		// A read gets 500 for good reasons, such as a broken webhook.
+		return asked || r.method == http.MethodGet && code == http.StatusServiceUnavailable
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return r.method == http.MethodGet && !isTooLarge(err)
+	}
+	return false
+}
+
+func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+	u := *c.base
+	path := r.path
+	if path == "" {
+		path = r.resource.path(r.namespace, r.name, r.subresource)
+	}
+	u = *u.JoinPath(path)
+	u.RawQuery = r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	if r.accept != "" {
+		req.Header.Set("Accept", r.accept)
+	}
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	start := time.Now()
+	resp, err := c.http.Do(req)
+	if c.observe != nil {
+		info := RequestInfo{Verb: r.verb, Method: r.method, Host: c.base.Host, Resource: r.resource.Resource(), Duration: time.Since(start)}
+		if resp != nil {
+			info.Code = resp.StatusCode
+		}
+		c.observe(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.warn(resp, r)
+	return resp, nil
+}
+
+// warn logs the Warning headers of an answer (RFC 7234, KEP-1693).
+func (c *Client) warn(resp *http.Response, r *request) {
+	headers := resp.Header.Values("Warning")
+	if len(headers) == 0 {
+		return
+	}
+	parsed, _ := utilnet.ParseWarningHeaders(headers) // what does not parse is no warning of the API's
+	for _, w := range parsed {
+		if w.Code == 299 && w.Text != "" && c.warnings.fresh(w.Text) {
+			c.logger.Warn("server warning", "text", w.Text, "verb", r.verb, "kind", r.resource.Kind, "object", Key{r.namespace, r.name}.String())
+		}
+	}
+}
+
+// roundTrip sends r and returns the whole body of its answer.
+func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, contentType string, err error) {
+	resp, err := c.do(ctx, r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, "", r.wrap(fmt.Errorf("read answer: %w: %w", errLost, err))
+	}
+	return body, resp.Header.Get("Content-Type"), nil
+}
+
+func (r *request) wrap(err error) error {
+	return &Error{Verb: r.verb, Kind: r.kindName(), Namespace: r.namespace, Name: r.name, Err: err}
+}
+
+// kindName is the kind, with the subresource behind a slash.
+func (r *request) kindName() string {
+	if r.subresource == "" {
+		return r.resource.Kind
+	}
+	return r.resource.Kind + "/" + r.subresource
+}
+
+// wasSent reports whether the server may have seen the request: false for
+// errors of dialling and of credentials.
+func wasSent(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	var netErr net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) ||
+		errors.As(err, &netErr) && netErr.Timeout() || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+}
+
+// retryAfter reads the Retry-After header, in seconds or as a date.
+func retryAfter(resp *http.Response) (time.Duration, bool) {
+	h := resp.Header.Get("Retry-After")
+	if h == "" {
+		return 0, false
+	}
+	var d time.Duration
+	if s, err := strconv.Atoi(h); err == nil {
+		d = time.Duration(s) * time.Second
+	} else if at, err := http.ParseTime(h); err == nil {
+		d = time.Until(at)
+	} else {
+		return 0, false
+	}
+	return min(max(d, 0), maxRetryAfter), true
+}
+
+func retryAfterSeconds(resp *http.Response) int {
+	d, _ := retryAfter(resp)
+	return int(d / time.Second)
+}
+
+// jitter spreads d over d to 1.5 d, so that clients do not come back together.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d)/2+1))
+}
+
+// sleep waits for d or until ctx ends, and returns the latter's cause.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,208 @@
+package kube
+
+import (
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Reader reads the objects of a kind: it cannot write. Readers are values; a
+// method that narrows one returns a copy.
+//
+// An error in making a handle, such as a type that does not name its kind, is
+// returned by each of its methods before any request.
+type Reader[T any] struct{ handle }
+
+// View reads objects of a kind into a struct that may name some of their fields
+// only. It can apply, patch, modify and delete, which leave other fields alone,
+// but neither create nor update, which would lose them.
+type View[T any] struct{ Reader[T] }
+
+// Resource reads and writes the objects of a kind.
+type Resource[T any] struct{ View[T] }
+
+// handle is what handles of all types have in common.
+type handle struct {
+	client     *Client
+	kind       Kind
+	codec      *codec
+	goType     reflect.Type
+	namespaces []string // empty: all
+	selector   selector
+	write      WriteOptions
+	err        error
+}
+
+// For returns a handle for the objects that T describes whole. T embeds
+// [Object], or metav1.TypeMeta and metav1.ObjectMeta. Its kind is found as
+// [Kind] says; at most one is given. It covers all namespaces until [Resource.In]
+// narrows it.
+func For[T any, P objectPointer[T]](c *Client, kind ...Kind) Resource[T] {
+	h := newHandle(c, reflect.TypeFor[T](), kind, false)
+	return Resource[T]{View[T]{Reader[T]{h}}}
+}
+
+// ViewOf returns a handle for a struct that names some of the fields of a kind:
+//
+//	type podPhase struct {
+//		kube.Object
+//		Status struct {
+//			Phase string `json:"phase"`
+//		} `json:"status"`
+//	}
+//	pods := kube.ViewOf[podPhase](client, kube.KindOf[corev1.Pod]())
+//
+// Fields that it does not name are neither decoded nor kept. If it names only
+// metadata, as metav1.PartialObjectMetadata does, the server sends no more.
+func ViewOf[T any, P objectPointer[T]](c *Client, kind ...Kind) View[T] {
+	h := newHandle(c, reflect.TypeFor[T](), kind, true)
+	return View[T]{Reader[T]{h}}
+}
+
+func newHandle(c *Client, t reflect.Type, declared []Kind, view bool) handle {
+	h := handle{client: c, goType: t}
+	if h.kind, h.err = identify(t, declared); h.err != nil {
+		return h
+	}
+	h.codec, h.err = newCodec(t, h.kind, view)
+	return h
+}
+
+// ReadOnly returns a handle that cannot write.
+func (r Reader[T]) ReadOnly() Reader[T] { return r }
+
+// Kind returns what is known of the kind without asking the server: plural and
+// scope may be empty.
+func (r Reader[T]) Kind() Kind { return r.kind }
+
+// In returns the handle narrowed to one or several namespaces. Reading or
+// writing one object by name needs exactly one, unless the kind has none.
+func (r Reader[T]) In(namespaces ...string) Reader[T] {
+	return Reader[T]{r.in(namespaces)}
+}
+
+// In is [Reader.In].
+func (v View[T]) In(namespaces ...string) View[T] {
+	return View[T]{Reader[T]{v.in(namespaces)}}
+}
+
+// In is [Reader.In].
+func (r Resource[T]) In(namespaces ...string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.in(namespaces)}}}
+}
+
+// Labeled returns the handle narrowed to objects whose labels match a selector,
+// as in "app=web,tier in (front,back)".
+func (r Reader[T]) Labeled(selector string) Reader[T] {
+	return Reader[T]{r.labeled(selector)}
+}
+
+// Labeled is [Reader.Labeled].
+func (v View[T]) Labeled(selector string) View[T] {
+	return View[T]{Reader[T]{v.labeled(selector)}}
+}
+
+// Labeled is [Reader.Labeled].
+func (r Resource[T]) Labeled(selector string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.labeled(selector)}}}
+}
+
+// Fielded returns the handle narrowed to objects whose fields match a selector,
+// as in "status.phase=Running". Which fields can be selected is the kind's:
+// metadata.name and metadata.namespace always.
+func (r Reader[T]) Fielded(selector string) Reader[T] {
+	return Reader[T]{r.fielded(selector)}
+}
+
+// Fielded is [Reader.Fielded].
+func (v View[T]) Fielded(selector string) View[T] {
+	return View[T]{Reader[T]{v.fielded(selector)}}
+}
+
+// Fielded is [Reader.Fielded].
+func (r Resource[T]) Fielded(selector string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.fielded(selector)}}}
+}
+
+// WithManagedFields returns a handle whose stores and watches keep
+// metadata.managedFields, which are most of an object's metadata and are
+// dropped otherwise.
+func (r Reader[T]) WithManagedFields() Reader[T] {
+	if r.codec != nil {
+		c := *r.codec
+		c.managed = true
+		r.codec = &c
+	}
+	return r
+}
+
+// With returns a handle that writes with options.
+func (v View[T]) With(o WriteOptions) View[T] {
+	v.write = o
+	return v
+}
+
+// With is [View.With].
+func (r Resource[T]) With(o WriteOptions) Resource[T] {
+	r.write = o
+	return r
+}
+
+func (h handle) in(namespaces []string) handle {
+	if h.err == nil {
+		for _, ns := range namespaces {
+			if ns == "" {
+				h.err = fmt.Errorf("%w: an empty namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
+			}
+		}
+		if len(namespaces) > 0 && h.kind.Scope == ClusterScoped {
+			h.err = inScope(h.kind, namespaces[0])
+		}
+	}
+	h.namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	return h
+}
+
+func (h handle) labeled(s string) handle {
+	parsed, err := labels.Parse(s)
+	if err != nil && h.err == nil {
+		h.err = fmt.Errorf("parse label selector %q: %w", s, err)
+	}
+	h.selector.labels, h.selector.label = parsed, s
+	return h
+}
+
+func (h handle) fielded(s string) handle {
+	if _, err := fields.ParseSelector(s); err != nil && h.err == nil {
+		h.err = fmt.Errorf("parse field selector %q: %w", s, err)
+	}
+	h.selector.field = s
+	return h
+}
+
+// selector narrows lists and watches.
+type selector struct {
+	label, field string
+	labels       labels.Selector // label, parsed; nil: everything
+}
+
+func (s selector) set(q url.Values) {
+	if s.label != "" {
+		q.Set("labelSelector", s.label)
+	}
+	if s.field != "" {
+		q.Set("fieldSelector", s.field)
+	}
+}
+
+// inScope is an error for a namespace on a kind that has none.
+func inScope(kind Kind, namespace string) error {
+	if namespace != "" && kind.Scope == ClusterScoped {
+		return fmt.Errorf("%w: %s is cluster-scoped, it has no namespace (%q was given): leave In out", ErrScope, kind.Kind, namespace)
+	}
+	return nil
+}

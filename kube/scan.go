@@ -1,0 +1,150 @@
+package kube
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The functions of this file walk JSON that a decoder has already found valid,
+// without decoding it. Of malformed input they return errJSON or nonsense
+// within its bounds; they never panic.
+
+var errJSON = errors.New("malformed JSON")
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipString returns the index behind the string that starts at i.
+func skipString(b []byte, i int) (int, error) {
+	for i++; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1, nil
+		}
+	}
+	return 0, errJSON
+}
+
+// skipValue returns the index behind the value that starts at i.
+func skipValue(b []byte, i int) (end int, err error) {
+	if i >= len(b) {
+		return 0, errJSON
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		depth := 0
+		for i < len(b) {
+			switch b[i] {
+			case '"':
+				if i, err = skipString(b, i); err != nil {
+					return 0, err
+				}
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1, nil
+				}
+			}
+			i++
+		}
+		return 0, errJSON
+	}
+	start := i
+	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+		i++
+	}
+	if i == start {
+		return 0, errJSON
+	}
+	return i, nil
+}
+
+// eachMember calls f for the members of an object, in their order.
+func eachMember(b []byte, f func(name string, value []byte) error) error {
+	return each(b, '{', '}', func(i int) (int, error) {
+		if i >= len(b) || b[i] != '"' {
+			return 0, errJSON
+		}
+		end, err := skipString(b, i)
+		if err != nil {
+			return 0, err
+		}
+		name := b[i:end]
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
+			return 0, errJSON
+		}
+		i = skipSpace(b, i+1)
+		if end, err = skipValue(b, i); err != nil {
+			return 0, err
+		}
+		return end, f(unquote(name), b[i:end])
+	})
+}
+
+// eachElement calls f for the elements of an array.
+func eachElement(b []byte, f func(value []byte) error) error {
+	return each(b, '[', ']', func(i int) (int, error) {
+		end, err := skipValue(b, i)
+		if err != nil {
+			return 0, err
+		}
+		return end, f(b[i:end])
+	})
+}
+
+// each walks what stands between two brackets: one is called with the index of
+// every part and returns the index behind it.
+func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
+	i := skipSpace(b, 0)
+	if i >= len(b) || b[i] != open {
+		return errJSON
+	}
+	if i = skipSpace(b, i+1); i < len(b) && b[i] == shut {
+		return nil
+	}
+	for {
+		end, err := one(i)
+		if err != nil {
+			return err
+		}
+		if i = skipSpace(b, end); i >= len(b) {
+			return errJSON
+		}
+		switch b[i] {
+		case ',':
+			i = skipSpace(b, i+1)
+		case shut:
+			return nil
+		default:
+			return errJSON
+		}
+	}
+}
+
+// unquote returns the value of a JSON string, or "" if it is none.
+func unquote(b []byte) string {
+	if len(b) < 2 || b[0] != '"' {
+		return ""
+	}
+	for _, c := range b[1 : len(b)-1] {
+		if c == '\\' {
+			s, err := jsontext.AppendUnquote(nil, b)
+			if err != nil && len(s) == 0 {
+				return ""
+			}
+			return string(s)
+		}
+	}
+	return string(b[1 : len(b)-1])
+}

@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"context"
+	"iter"
+	"sync"
+)
+
+// Changes yields the objects of the store as Added, then Synced, then every
+// change. It ends when ctx does, the loop is left or the store stops.
+//
+// A slow loop holds up neither the store nor other loops: changes wait for it,
+// one place for each object, where a later change takes the place of an earlier
+// one. What was Added is Deleted at the end, however much was merged: with the
+// object as it last was; a new object under an old name is a Deleted and an
+// Added. Synced comes once. An object that does not decode is yielded with its
+// error and its metadata.
+func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
+	return func(yield func(Event[T], error) bool) {
+		if err := s.table.handle.err; err != nil {
+			yield(Event[T]{Object: new(T)}, s.wrap("watch", Key{}, err))
+			return
+		}
+		sub := s.table.subscribe()
+		defer s.table.unsubscribe(sub)
+		emit := func(kind EventType, key Key, e *entry) bool {
+			o, err := s.decode(e, key)
+			return yield(Event[T]{kind, o}, err)
+		}
+		stopped := false
+		for {
+			ch, ok := s.table.next(sub)
+			switch {
+			case !ok && stopped:
+				return
+			case !ok:
+				select {
+				case <-ctx.Done():
+					return
+				case <-s.table.done:
+					stopped = true // what waits is still delivered
+				case <-sub.wake:
+				}
+				continue
+			case ctx.Err() != nil:
+				return
+			case ch.synced:
+				if !yield(Event[T]{Synced, new(T)}, nil) {
+					return
+				}
+				continue
+			}
+			old, now := ch.old, ch.now
+			if old != nil && (now == nil || old.uid() != now.uid()) {
+				if !emit(Deleted, ch.key, old) {
+					return
+				}
+				old = nil
+			}
+			switch {
+			case now == nil:
+			case old == nil:
+				if !emit(Added, ch.key, now) {
+					return
+				}
+			case old != now:
+				if !emit(Modified, ch.key, now) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// subscription is what one loop over changes has not taken yet.
+type subscription struct {
+	wake chan struct{} // holds a token when something waits
+
+	mu      sync.Mutex
+	queue   []Key
+	waiting map[Key]*entry // what the loop last saw of an object; nil: nothing
+	synced  int            // position in the queue of the sync mark; below zero: none
+}
+
+// taken is a change that a loop has taken.
+type taken struct {
+	key      Key
+	old, now *entry
+	synced   bool
+}
+
+func (t *table) subscribe() *subscription {
+	sub := &subscription{wake: make(chan struct{}, 1), waiting: make(map[Key]*entry), synced: -1}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.entries {
+		sub.notify(key, nil)
+	}
+	if t.unsynced == 0 {
+		sub.sync()
+	}
+	t.watchers[sub] = struct{}{}
+	return sub
+}
+
+func (t *table) unsubscribe(sub *subscription) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.watchers, sub)
+}
+
+// notify notes that an object changed from old. The table's mu is held.
+func (s *subscription) notify(key Key, old *entry) {
+	s.mu.Lock()
+	if _, ok := s.waiting[key]; !ok {
+		s.waiting[key] = old
+		s.queue = append(s.queue, key)
+	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+// sync marks that what waits by now is all there was.
+func (s *subscription) sync() {
+	s.mu.Lock()
+	s.synced = len(s.queue)
+	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *subscription) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the change that has waited longest.
+func (t *table) next(s *subscription) (taken, bool) {
+	t.mu.RLock() // what the loop is told it has seen must be what is there
+	defer t.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.synced == 0 {
+		s.synced = -1
+		return taken{synced: true}, true
+	}
+	if len(s.queue) == 0 {
+		s.queue = nil // the backing array was as large as the largest burst
+		return taken{}, false
+	}
+	key := s.queue[0]
+	s.queue = s.queue[1:]
+	if s.synced > 0 {
+		s.synced--
+	}
+	old := s.waiting[key]
+	delete(s.waiting, key)
+	return taken{key: key, old: old, now: t.entries[key]}, true
+}

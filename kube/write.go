@@ -1,0 +1,294 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+
+	"github.com/pintle-go/pintle/kube/internal/intent"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WriteOptions say how to write. The zero value writes for good, in the name of
+// the client's field manager.
+type WriteOptions struct {
+	// DryRun has the server do everything but store the result.
+	DryRun bool
+	// FieldValidation is what the server does about fields that it does not
+	// know: "Ignore", "Warn" or "Strict". Default: the server's, which is Warn.
+	FieldValidation string
+	// FieldManager is the name that owns the fields set. Default: the client's.
+	FieldManager string
+	// NoForce makes an apply fail with a conflict when another field manager
+	// owns a field with another value. By default it is taken over.
+	NoForce bool
+}
+
+func (h handle) writeQuery() url.Values {
+	q := make(url.Values)
+	if h.write.DryRun {
+		q.Set("dryRun", metav1.DryRunAll)
+	}
+	if h.write.FieldValidation != "" {
+		q.Set("fieldValidation", h.write.FieldValidation)
+	}
+	manager := h.write.FieldManager
+	if manager == "" {
+		manager = h.client.fieldManager
+	}
+	q.Set("fieldManager", manager)
+	return q
+}
+
+// Create creates an object and returns it as the server has it. An empty
+// namespace is the handle's; one without a name needs a generateName.
+func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
+	req, err := r.of(ctx, "create", http.MethodPost, asObject(o))
+	if err != nil {
+		return nil, err
+	}
+	name := req.name
+	req.path = req.resource.path(req.namespace, "", "") // the name is in the body
+	if req.body, req.contentType, err = r.codec.encode(asObject(o)); err != nil {
+		return nil, req.wrap(err)
+	}
+	return r.writes(ctx, req, Key{req.namespace, name})
+}
+
+// Update replaces an object by o, which is the object as it was read, changed,
+// and returns it as the server has it. It is a conflict (apierrors.IsConflict)
+// if somebody else has changed it meanwhile; see [View.Modify]. Status is
+// ignored where it is a subresource.
+func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
+	return r.update(ctx, "", o)
+}
+
+// UpdateStatus is Update of the status alone.
+func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
+	return r.update(ctx, "status", o)
+}
+
+func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, error) {
+	req, err := r.of(ctx, "update", http.MethodPut, asObject(o))
+	if err != nil {
+		return nil, err
+	}
+	req.subresource = subresource
+	if req.body, req.contentType, err = r.codec.encode(asObject(o)); err != nil {
+		return nil, req.wrap(err)
+	}
+	return r.writes(ctx, req, Key{req.namespace, req.name})
+}
+
+// Patch changes an object by a patch of any type that the server takes and
+// returns it as the server has it: types.JSONPatchType, types.MergePatchType,
+// types.StrategicMergePatchType (not for custom resources),
+// types.ApplyYAMLPatchType.
+func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*T, error) {
+	req, err := v.one(ctx, "patch", http.MethodPatch, name)
+	if err != nil {
+		return nil, err
+	}
+	req.query, req.contentType, req.body = v.writeQuery(), string(kind), patch
+	if kind == types.ApplyYAMLPatchType && !v.write.NoForce {
+		req.query.Set("force", "true")
+	}
+	return v.writes(ctx, req, Key{req.namespace, name})
+}
+
+// Apply makes the fields that o sets be as o says, creates the object if there
+// is none, and returns it as the server has it (server-side apply, KEP-555).
+// Fields that an earlier Apply set and this one does not are removed; what
+// others have set stays.
+//
+// What counts as set: a field tagged omitempty or omitzero is, unless it is zero
+// or an empty object; a pointer is, unless it is nil, whatever it points to;
+// nil never is; any other field always is. Status, finalizers, and the metadata
+// that the server sets are not sent. o must not be an object that was read: it
+// names what is wanted, not what is. With a uid, it is a conflict if the object
+// was deleted or made anew.
+func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
+	acc := asObject(o)
+	if acc.GetResourceVersion() != "" || len(acc.GetManagedFields()) > 0 {
+		req := &request{verb: "apply", resource: v.kind, namespace: acc.GetNamespace(), name: acc.GetName()}
+		return nil, req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
+	}
+	return v.apply(ctx, acc, intent.Spec)
+}
+
+// ApplyStatus is [View.Apply] of the status alone. o may have been read; besides
+// its status only name, namespace and uid count.
+func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
+	_, err := v.apply(ctx, asObject(o), intent.Status)
+	return err
+}
+
+func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, error) {
+	req, err := v.of(ctx, "apply", http.MethodPatch, o)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := v.client.encoder(v.goType)
+	if err != nil {
+		return nil, req.wrap(err)
+	}
+	if part == intent.Status {
+		req.subresource = "status"
+	}
+	if o.GetNamespace() != req.namespace {
+		// The handle's namespace goes into the body as into the URL; o stays as it is.
+		copied := reflect.New(v.goType)
+		copied.Elem().Set(reflect.ValueOf(o).Elem())
+		o = copied.Interface().(object)
+		o.SetNamespace(req.namespace)
+	}
+	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.apiVersion, Kind: v.kind.Kind, Part: part})
+	if err != nil {
+		return nil, req.wrap(err)
+	}
+	req.contentType = typeApply
+	if !v.write.NoForce {
+		req.query.Set("force", "true")
+	}
+	return v.writes(ctx, req, Key{req.namespace, req.name})
+}
+
+// encoder returns the encoder of what an apply sends, built once for a type.
+func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
+	if e, ok := c.encoders.Load(t); ok {
+		return e.(*intent.Encoder), nil
+	}
+	e, err := intent.For(t)
+	if err != nil {
+		return nil, err
+	}
+	c.encoders.Store(t, e)
+	return e, nil
+}
+
+// of prepares a write of an object, in the namespace that it or the handle names.
+func (h handle) of(ctx context.Context, verb, method string, o object) (*request, error) {
+	namespace := o.GetNamespace()
+	if namespace == "" && len(h.namespaces) == 1 {
+		namespace = h.namespaces[0]
+	}
+	req, err := h.request(ctx, verb, method, namespace)
+	if err != nil {
+		return nil, err
+	}
+	req.name, req.query = o.GetName(), h.writeQuery()
+	switch {
+	case req.name == "" && (method != http.MethodPost || o.GetGenerateName() == ""):
+		return nil, req.wrap(errors.New("the object has no name"))
+	case !validName(req.name):
+		return nil, req.wrap(fmt.Errorf("%q cannot be a name", req.name))
+	case namespace == "" && req.resource.Scope == Namespaced:
+		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the object's namespace or the handle's with In", ErrScope, req.resource.Kind))
+	case len(h.namespaces) > 0 && !slices.Contains(h.namespaces, namespace):
+		return nil, req.wrap(fmt.Errorf("%w: the object is in namespace %q, the handle in %q", ErrScope, namespace, h.namespaces))
+	}
+	return req, nil
+}
+
+// writes sends a write and remembers it, so that stores are not read older.
+func (v View[T]) writes(ctx context.Context, req *request, key Key) (*T, error) {
+	o, err := exchange[T](ctx, v.handle, req)
+	if v.write.DryRun {
+		return o, err
+	}
+	if err != nil {
+		v.client.stores.lost(req.resource, key, err)
+		return nil, err
+	}
+	v.client.stores.wrote(req.resource, asObject(o))
+	return o, nil
+}
+
+// Delete deletes an object. At most one set of options is given; the zero value
+// leaves propagation and grace period to the kind. The object may still be there
+// when Delete returns, until its finalizers are done: see [Reader.UntilGone].
+func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.DeleteOptions) error {
+	req, err := v.one(ctx, "delete", http.MethodDelete, name)
+	if err != nil {
+		return err
+	}
+	if err := v.deleteBody(req, options); err != nil {
+		return err
+	}
+	key := Key{req.namespace, name}
+	body, contentType, err := v.client.roundTrip(ctx, req)
+	if v.write.DryRun {
+		return err
+	}
+	if err != nil {
+		v.client.stores.lost(req.resource, key, err)
+		return err
+	}
+	// The answer is the object, which finalizers or a grace period still hold,
+	// or a Status with the uid of what is gone.
+	if status, ok := decodeStatus(body); ok {
+		var uid types.UID
+		if status.Details != nil {
+			uid = status.Details.UID
+		}
+		v.client.stores.deleted(req.resource, key, uid)
+		return nil
+	}
+	o := new(T)
+	if err := v.codec.decode(contentType, body, asObject(o)); err != nil {
+		v.client.stores.lost(req.resource, key, errLost)
+		return nil // the deletion itself went well
+	}
+	v.client.stores.wrote(req.resource, asObject(o))
+	return nil
+}
+
+// DeleteAll deletes all objects of the handle: narrow it with In, Labeled and
+// Fielded. Of a namespaced kind it must be narrowed to namespaces.
+func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions) error {
+	for ns := range v.eachNamespace() {
+		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)
+		if err != nil {
+			return err
+		}
+		if ns == "" && req.resource.Scope == Namespaced {
+			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In", ErrScope, req.resource.Kind))
+		}
+		if err := v.deleteBody(req, options); err != nil {
+			return err
+		}
+		v.selector.set(req.query)
+		req.accept = typeJSON
+		if _, _, err := v.client.roundTrip(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) error {
+	req.query = make(url.Values)
+	var o metav1.DeleteOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		return req.wrap(fmt.Errorf("%d sets of options are given, one is enough", len(options)))
+	}
+	o.Kind, o.APIVersion = "DeleteOptions", "meta.k8s.io/v1"
+	if h.write.DryRun {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	var err error
+	if req.body, err = encodeJSON(&o); err != nil {
+		return req.wrap(err)
+	}
+	req.contentType = typeJSON
+	return nil
+}
