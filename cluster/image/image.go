@@ -1,0 +1,160 @@
+// Package image makes container images out of Go programs, without a container
+// engine, a Dockerfile or a registry.
+//
+// [Build] compiles a main package into a static binary (or takes one that is
+// there already) and writes an archive that containerd, docker and podman can
+// load. An image has one layer: the program as /NAME, a user nonroot (65532)
+// that it runs as, and an empty /tmp. The same sources, Go version and options
+// give the same bytes.
+//
+// There are no CA certificates in it: a program that talks to the API server of
+// its cluster trusts the certificate in its service account's directory. One
+// that calls other servers names a bundle in [Options].Files.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// Options say what to build. Package or Binary, Name and Output are required.
+type Options struct {
+	// Package is a main package: a directory (./operators/foo), an import
+	// path, or an import path at a version (example.com/foo@v1.2.3).
+	Package string
+	// Binary is a static Linux program to use as it is, in place of Package.
+	Binary string
+
+	// Name is what pods call the image, such as example.com/foo:v1. As in
+	// docker, foo means docker.io/library/foo:latest.
+	Name string
+	// Output is the file to write.
+	Output string
+
+	// Dir is where the go command runs, and so which module or workspace
+	// decides about versions: the working directory when empty.
+	Dir string
+	// GOARCH is the processor that the image is for: this machine's when empty.
+	GOARCH string
+	// Env is added to the environment of the go command.
+	Env []string
+	// LDFlags are given to the linker besides -s -w.
+	LDFlags string
+
+	// Args are given to the program when a pod gives none.
+	Args []string
+	// Files are put into the image: absolute path there, file here.
+	Files map[string]string
+
+	// MaxSize is the most bytes that the compressed image may have; 0 is no
+	// limit.
+	MaxSize int64
+}
+
+// A Result says what was built.
+type Result struct {
+	Name   string // in full
+	Digest string // of the manifest
+	Size   int64  // compressed, as a registry stores it: layer, config and manifest
+	Binary int64  // bytes of the program itself
+}
+
+// A SizeError says that an image is larger than Options.MaxSize. Its archive is
+// written all the same, so that one can look at it.
+type SizeError struct {
+	Result Result
+	Max    int64
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("image %s has %d bytes compressed, %d more than the limit of %d", e.Result.Name, e.Result.Size, e.Result.Size-e.Max, e.Max)
+}
+
+// Build builds an image. An archive in Output that holds the same image already
+// is left alone. What the go command says is part of the error.
+func Build(ctx context.Context, o Options) (Result, error) {
+	if err := o.check(); err != nil {
+		return Result{}, fmt.Errorf("build image: %w", err)
+	}
+	named, err := reference.ParseNormalizedNamed(o.Name)
+	if err != nil {
+		return Result{}, fmt.Errorf("build image: parse name %q: %w", o.Name, err)
+	}
+	name := reference.TagNameOnly(named).String()
+
+	binary, base := o.Binary, filepath.Base(o.Binary)
+	if o.Package != "" {
+		temp, err := os.MkdirTemp("", "pintle-image-")
+		if err != nil {
+			return Result{}, fmt.Errorf("build image %s: %w", name, err)
+		}
+		defer os.RemoveAll(temp)
+		if binary, err = compile(ctx, o, temp); err != nil {
+			return Result{}, fmt.Errorf("build image %s: %w", name, err)
+		}
+		base = filepath.Base(binary)
+	}
+	if err := checkStatic(binary); err != nil {
+		return Result{}, fmt.Errorf("build image %s: %w", name, err)
+	}
+	result, err := pack(o, name, binary, base)
+	if err != nil {
+		return Result{}, fmt.Errorf("build image %s: %w", name, err)
+	}
+	if o.MaxSize > 0 && result.Size > o.MaxSize {
+		return result, &SizeError{Result: result, Max: o.MaxSize}
+	}
+	return result, nil
+}
+
+func (o *Options) check() error {
+	if (o.Package == "") == (o.Binary == "") {
+		return errors.New("one of Package and Binary is needed")
+	}
+	if o.Name == "" {
+		return errors.New("the image needs a name")
+	}
+	if o.Output == "" {
+		return errors.New("no file to write to is named")
+	}
+	for name := range o.Files {
+		if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
+			return fmt.Errorf("%q is not the clean absolute path of a file", name)
+		}
+	}
+	if o.GOARCH == "" {
+		o.GOARCH = runtime.GOARCH
+	}
+	return nil
+}
+
+// pack writes the archive unless it is there already.
+func pack(o Options, name, binary, base string) (Result, error) {
+	info, err := os.Stat(binary)
+	if err != nil {
+		return Result{}, err
+	}
+	files := []file{{name: strings.TrimPrefix(base, "/"), from: binary, mode: 0o755}}
+	for name, from := range o.Files {
+		files = append(files, file{name: strings.TrimPrefix(name, "/"), from: from, mode: 0o644})
+	}
+	a, err := newArchive(name, o.GOARCH, append([]string{"/" + base}, o.Args...), files)
+	if err != nil {
+		return Result{}, err
+	}
+	if old, ok := readResult(o.Output, a); ok {
+		old.Binary = info.Size()
+		return old, nil
+	}
+	result, err := a.write(o.Output)
+	result.Binary = info.Size()
+	return result, err
+}
