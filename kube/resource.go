@@ -25,6 +25,15 @@ type View[T any] struct{ Reader[T] }
 // Resource reads and writes the objects of a kind.
 type Resource[T any] struct{ View[T] }
 
+// Handle is a [Reader], [View] or [Resource] of T.
+type Handle[T any] interface {
+	base() handle
+	of(*T)
+}
+
+func (r Reader[T]) base() handle { return r.handle }
+func (r Reader[T]) of(*T)        {}
+
 // handle is what handles of all types have in common.
 type handle struct {
 	client     *Client

@@ -48,7 +48,7 @@ func (h handle) writeQuery() url.Values {
 // Create creates an object and returns it as the server has it. An empty
 // namespace is the handle's; one without a name needs a generateName.
 func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
-	req, err := r.of(ctx, "create", http.MethodPost, asObject(o))
+	req, err := r.forObject(ctx, "create", http.MethodPost, asObject(o))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
 }
 
 func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, error) {
-	req, err := r.of(ctx, "update", http.MethodPut, asObject(o))
+	req, err := r.forObject(ctx, "update", http.MethodPut, asObject(o))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 }
 
 func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, error) {
-	req, err := v.of(ctx, "apply", http.MethodPatch, o)
+	req, err := v.forObject(ctx, "apply", http.MethodPatch, o)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
 	return e, nil
 }
 
-// of prepares a write of an object, in the namespace that it or the handle names.
-func (h handle) of(ctx context.Context, verb, method string, o object) (*request, error) {
+// forObject prepares a write of an object, in the namespace that it or the handle names.
+func (h handle) forObject(ctx context.Context, verb, method string, o object) (*request, error) {
 	namespace := o.GetNamespace()
 	if namespace == "" && len(h.namespaces) == 1 {
 		namespace = h.namespaces[0]

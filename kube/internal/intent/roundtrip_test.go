@@ -198,7 +198,7 @@ func prune(v any) any {
 					continue
 				}
 			case float64, string, bool:
-				if reflect.ValueOf(m).IsZero() {
+				if reflect.ValueOf(m).IsZero() || m == "0" { // "0" is a zero Quantity
 					delete(v, name)
 					continue
 				}

@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+
+	"github.com/go-json-experiment/json"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Subresource reads and writes a part of objects that has a path and a type of
+// its own, such as scale.
+type Subresource[S any] struct {
+	handle handle
+	name   string
+}
+
+// Sub returns a handle for a subresource, named as in its URL:
+//
+//	scales := kube.Sub[autoscalingv1.Scale](deployments, "scale")
+//	tokens := kube.Sub[authenticationv1.TokenRequest](serviceAccounts, "token")
+//
+// S is the type that the subresource speaks, which may be of another group than
+// the objects. It is spoken in JSON.
+func Sub[S, T any](of Handle[T], name string) Subresource[S] {
+	return Subresource[S]{of.base(), name}
+}
+
+// Get reads the subresource of an object.
+func (s Subresource[S]) Get(ctx context.Context, name string) (*S, error) {
+	return s.exchange(ctx, "get", http.MethodGet, name, "", nil)
+}
+
+// Create posts to the subresource of an object, as eviction, binding and token
+// want it, and returns the answer.
+func (s Subresource[S]) Create(ctx context.Context, name string, o *S) (*S, error) {
+	return s.send(ctx, "create", http.MethodPost, name, o)
+}
+
+// Update replaces the subresource of an object.
+func (s Subresource[S]) Update(ctx context.Context, name string, o *S) (*S, error) {
+	return s.send(ctx, "update", http.MethodPut, name, o)
+}
+
+// Patch changes the subresource of an object; see [View.Patch].
+func (s Subresource[S]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*S, error) {
+	return s.exchange(ctx, "patch", http.MethodPatch, name, string(kind), patch)
+}
+
+func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *S) (*S, error) {
+	// Servers want apiVersion and kind, which the types of k8s.io/api do not
+	// carry by themselves.
+	if acc, ok := any(o).(object); ok {
+		if kind, err := identify(reflect.TypeFor[S](), nil); err == nil {
+			acc.GetObjectKind().SetGroupVersionKind(kind.GVK)
+		}
+	}
+	body, err := encodeJSON(o)
+	if err != nil {
+		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: err}
+	}
+	return s.exchange(ctx, verb, method, name, typeJSON, body)
+}
+
+func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, contentType string, body []byte) (*S, error) {
+	req, err := s.handle.one(ctx, verb, method, name)
+	if err != nil {
+		return nil, err
+	}
+	req.subresource, req.accept, req.contentType, req.body = s.name, typeJSON, contentType, body
+	if method != http.MethodGet {
+		req.query = s.handle.writeQuery()
+		if contentType == string(types.ApplyYAMLPatchType) && !s.handle.write.NoForce {
+			req.query.Set("force", "true")
+		}
+	}
+	answer, _, err := s.handle.client.roundTrip(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	o := new(S)
+	if _, ok := decodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
+		return o, nil // evictions and bindings are answered with success, not with an S
+	}
+	if err := json.Unmarshal(answer, o, decodeOptions); err != nil {
+		return nil, req.wrap(err)
+	}
+	return o, nil
+}
+
+// Stream reads a subresource that is no object, such as a pod's log, until the
+// caller closes it or ctx ends. The client's transport neither limits nor
+// repeats it.
+func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, query url.Values) (io.ReadCloser, error) {
+	h := of.base()
+	req, err := h.one(ctx, "get", http.MethodGet, name)
+	if err != nil {
+		return nil, err
+	}
+	req.subresource, req.query, req.accept, req.once = subresource, query, "*/*", true
+	resp, err := h.client.do(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
