@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pintle-go/pintle/bench/fixture"
+)
+
+// writers is how many objects are written at a time.
+const writers = 16
+
+// load fills the cluster with n Pods and n Widgets. What is there already, from
+// an earlier run on a cluster that was kept, is left as it is.
+func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
+	log.SetLogger(logr.Discard())
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), fixture.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := prepare(ctx, c); err != nil {
+		return err
+	}
+	c, err = client.New(cfg, client.Options{Scheme: scheme}) // one that knows the new kind
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if err := inParallel(ctx, out, "Pods", n, func(i int) error { return loadPod(ctx, c, i) }); err != nil {
+		return err
+	}
+	return inParallel(ctx, out, "custom resources", n, func(i int) error { return loadWidget(ctx, c, i) })
+}
+
+func loadPod(ctx context.Context, c client.Client, i int) error {
+	p := fixture.Pod(i)
+	err := c.Create(ctx, p, client.FieldOwner(fixture.SpecManager))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fixture.SetPodStatus(p, i)
+	return c.Status().Update(ctx, p, client.FieldOwner(fixture.StatusManager))
+}
+
+func loadWidget(ctx context.Context, c client.Client, i int) error {
+	w := fixture.NewWidget(i)
+	status := w.Status
+	err := c.Create(ctx, w, client.FieldOwner(fixture.SpecManager))
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Status = status
+	return c.Status().Update(ctx, w, client.FieldOwner("widget-controller"))
+}
+
+// prepare makes the namespaces, their service accounts and the custom kind.
+func prepare(ctx context.Context, c client.Client) error {
+	crd, err := fixture.WidgetCRD()
+	if err != nil {
+		return err
+	}
+	objects := []client.Object{crd}
+	for i := range fixture.Namespaces {
+		ns := fixture.Namespace(i)
+		objects = append(objects,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
+			// Where no controller makes it, Pods could not be created without it.
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}})
+	}
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	widgets := &unstructured.UnstructuredList{}
+	widgets.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: fixture.WidgetGVK.Group, Version: fixture.WidgetGVK.Version, Kind: "WidgetList"})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		err := c.List(ctx, widgets, client.Limit(1))
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return fmt.Errorf("wait for the custom kind: %w", err)
+		}
+	}
+}
+
+// inParallel calls make for 0 to n-1, saying every few seconds how far it is.
+func inParallel(ctx context.Context, out io.Writer, what string, n int, create func(i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	start := time.Now()
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := create(i); err != nil {
+					cancel(fmt.Errorf("create %s: %w", what, err))
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() { wg.Wait(); close(finished) }()
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			fmt.Fprintf(out, "  %d of %d %s\n", done.Load(), n, what)
+		case <-finished:
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "  %d %s in %s\n", n, what, time.Since(start).Round(time.Second))
+			return nil
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Command bench measures pintle's stores beside controller-runtime's cache, on
+// one API server and in one session, and prints a table of the figures that
+// this project promises: the peer's, ours, their ratio, the target, and whether
+// it is met. Run it by make bench, or here by GOWORK=off go run .
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/pintle-go/pintle/bench/measure"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options are the command line's.
+type options struct {
+	objects    int
+	runs       int
+	only       *regexp.Regexp
+	kubeconfig string
+	profiles   string
+}
+
+func parseOptions() (options, error) {
+	var o options
+	only := flag.String("only", "", "measure only subjects whose name matches this `pattern` (see the lines that are printed while it runs)")
+	flag.IntVar(&o.objects, "pods", 20_000, "how many Pods, and as many custom resources, to load")
+	flag.IntVar(&o.runs, "runs", 5, "how often to run each subject; the table shows medians")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"load and measure on the cluster of this kubeconfig `file`, which stays as it is then, instead of starting one")
+	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if least := 1000; o.objects < least {
+		return o, fmt.Errorf("-pods %d is too few: the look-ups need %d", o.objects, least)
+	}
+	if o.runs < 1 {
+		return o, fmt.Errorf("-runs %d is too few", o.runs)
+	}
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("read -only: %w", err)
+	}
+	if o.profiles != "" {
+		if o.profiles, err = filepath.Abs(o.profiles); err != nil {
+			return o, err
+		}
+		if err := os.MkdirAll(o.profiles, 0o755); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	o, err := parseOptions()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "pintle-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	fmt.Fprintln(out, "Building the programs to measure")
+	if err := build(ctx, dir); err != nil {
+		return err
+	}
+	cfg, stopCluster, err := startCluster(ctx, out, o)
+	if err != nil {
+		return err
+	}
+	defer stopCluster()
+	if err := writeKubeconfig(cfg, filepath.Join(dir, "kubeconfig")); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Loading %d Pods and as many custom resources\n", o.objects)
+	if err := load(ctx, out, cfg, o.objects); err != nil {
+		return err
+	}
+	sizes, err := weigh(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	rounds, err := measureAll(ctx, out, dir, o)
+	if err != nil {
+		return err
+	}
+	foo, err := measureFoo(ctx, out, dir, cfg, o.runs)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", setup(o, sizes))
+	return table(out, rounds, foo)
+}
+
+// measureAll runs every subject once per round: peers and ours in turn, so that
+// whatever else changes on the machine meanwhile falls on both.
+func measureAll(ctx context.Context, out io.Writer, dir string, o options) (map[string][]measure.Result, error) {
+	results := map[string][]measure.Result{}
+	for round := range o.runs {
+		fmt.Fprintf(out, "Run %d of %d\n", round+1, o.runs)
+		for _, s := range subjects {
+			if !o.only.MatchString(s.name) {
+				continue
+			}
+			r, err := s.run(ctx, dir, o)
+			if err != nil {
+				return nil, err
+			}
+			if r.Objects != o.objects {
+				return nil, fmt.Errorf("%s holds %d objects, not %d", s.name, r.Objects, o.objects)
+			}
+			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %s\n",
+				s.name, duration(r.Sync), duration(r.CPU), size(r.Heap), size(r.PeakRSS), duration(r.Get),
+				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall))
+			results[s.name] = append(results[s.name], r)
+			select {
+			case <-time.After(time.Second): // lets the server finish what the subject began
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,220 @@
+// Package measure is what runs inside a measured process: it starts one store,
+// times it, weighs it and reads from it, the same way for the peer and for us.
+package measure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Store is one thing to measure.
+type Store struct {
+	// Sync connects, starts the store and returns when it holds everything.
+	Sync func(context.Context) error
+	// Len is the number of objects held.
+	Len func(context.Context) (int, error)
+	// Get reads the object with this namespace and name. Nil: not measured.
+	Get func(ctx context.Context, namespace, name string) error
+	// Index adds an index by application to the store and returns what looks
+	// up in it, giving the number of objects found. Nil: not measured.
+	Index func(context.Context) (Lookup, error)
+	// Small starts a second store over one namespace alone, with the same
+	// index, to see whether the time of a look-up depends on the size.
+	Small func(ctx context.Context, namespace string) (Lookup, error)
+}
+
+// Lookup finds the objects of an application and says how many they are.
+type Lookup func(ctx context.Context, app string) (int, error)
+
+// A Plan says what to read from a Store.
+type Plan struct {
+	Keys      [][2]string // namespace and name of objects to read
+	Apps      []string    // applications to look up
+	Namespace string      // the namespace of the small store
+	SmallApps []string    // applications in it
+	// HeapProfile and CPUProfile name files to write, if set; the CPU profile
+	// covers the sync alone.
+	HeapProfile, CPUProfile string
+}
+
+// A Result is what one process measured. Durations are in nanoseconds, sizes in bytes.
+type Result struct {
+	Objects     int
+	Sync        time.Duration // from connecting to holding everything
+	CPU         time.Duration // user and system time spent in that
+	Heap        uint64        // live heap after the sync and two collections
+	PeakRSS     uint64        // the kernel's high-water mark up to then
+	Get         time.Duration // median of reading one object by key
+	Lookup      time.Duration // median of looking up LookupSize objects
+	LookupSize  int
+	LookupSmall time.Duration // the same in the store over one namespace
+}
+
+// settle is how long a store is left alone after its sync before it is
+// weighed, so that what is only there for the sync can go.
+const settle = time.Second
+
+// Run measures s.
+func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
+	var r Result
+	stopProfile, err := startCPUProfile(plan.CPUProfile)
+	if err != nil {
+		return r, err
+	}
+	cpu, start := cpuTime(), time.Now()
+	if err := s.Sync(ctx); err != nil {
+		return r, fmt.Errorf("sync: %w", err)
+	}
+	r.Sync, r.CPU = time.Since(start), cpuTime()-cpu
+	stopProfile()
+
+	time.Sleep(settle)
+	runtime.GC()
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	r.Heap = mem.HeapAlloc
+	if r.PeakRSS, err = peakRSS(); err != nil {
+		return r, err
+	}
+	if err := writeHeapProfile(plan.HeapProfile); err != nil {
+		return r, err
+	}
+
+	if r.Objects, err = s.Len(ctx); err != nil {
+		return r, fmt.Errorf("count objects: %w", err)
+	}
+	if s.Get != nil && len(plan.Keys) > 0 {
+		r.Get, err = median(20_000, func() error {
+			key := plan.Keys[rand.IntN(len(plan.Keys))]
+			return s.Get(ctx, key[0], key[1])
+		})
+		if err != nil {
+			return r, fmt.Errorf("get object: %w", err)
+		}
+	}
+	if s.Index != nil && len(plan.Apps) > 0 {
+		look, err := s.Index(ctx)
+		if err != nil {
+			return r, fmt.Errorf("add index: %w", err)
+		}
+		if r.Lookup, r.LookupSize, err = timeLookup(ctx, look, plan.Apps); err != nil {
+			return r, err
+		}
+	}
+	if s.Small != nil && len(plan.SmallApps) > 0 {
+		look, err := s.Small(ctx, plan.Namespace)
+		if err != nil {
+			return r, fmt.Errorf("start small store: %w", err)
+		}
+		if r.LookupSmall, _, err = timeLookup(ctx, look, plan.SmallApps); err != nil {
+			return r, err
+		}
+	}
+	runtime.KeepAlive(s)
+	return r, nil
+}
+
+// Write sends the result to the program that started this process.
+func (r Result) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+func timeLookup(ctx context.Context, look Lookup, apps []string) (time.Duration, int, error) {
+	size := 0
+	d, err := median(1000, func() error {
+		n, err := look(ctx, apps[rand.IntN(len(apps))])
+		if err == nil && size != 0 && n != size {
+			err = fmt.Errorf("found %d objects, then %d", size, n)
+		}
+		size = n
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("look up by index: %w", err)
+	}
+	return d, size, nil
+}
+
+// median runs f n times, after some runs for warming up, and gives the median time.
+func median(n int, f func() error) (time.Duration, error) {
+	for range n / 10 {
+		if err := f(); err != nil {
+			return 0, err
+		}
+	}
+	took := make([]time.Duration, n)
+	for i := range took {
+		start := time.Now()
+		if err := f(); err != nil {
+			return 0, err
+		}
+		took[i] = time.Since(start)
+	}
+	slices.Sort(took)
+	return took[n/2], nil
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peakRSS is this process's VmHWM.
+func peakRSS() (uint64, error) { return StatusField(os.Getpid(), "VmHWM") }
+
+// StatusField reads a size from a process's /proc/PID/status.
+func StatusField(pid int, field string) (uint64, error) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0, fmt.Errorf("read process status: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			kb, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, fmt.Errorf("read process status: no %s", field)
+}
+
+func startCPUProfile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, fmt.Errorf("start profile: %w", err)
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, nil
+}
+
+func writeHeapProfile(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("create profile: %w", err)
+	}
+	defer f.Close()
+	if err := pprof.Lookup("heap").WriteTo(f, 0); err != nil {
+		return fmt.Errorf("write profile: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pintle-go/pintle/bench/fixture"
+	"github.com/pintle-go/pintle/bench/measure"
+)
+
+// subject is one thing measured: a store in one of the two programs.
+type subject struct {
+	name    string
+	program string
+	store   string
+	env     []string
+}
+
+// The names of the subjects.
+const (
+	peerPods         = "peer/pods"
+	peerPodsListed   = "peer/pods, streaming list off"
+	peerPodsStripped = "peer/pods, managedFields stripped"
+	peerWidgets      = "peer/custom resources"
+	peerUnstructured = "peer/custom resources, unstructured"
+	oursPods         = "ours/pods"
+	oursView         = "ours/pods, three-field view"
+	oursWidgets      = "ours/custom resources"
+)
+
+// subjects are in the order in which a round runs them.
+var subjects = []subject{
+	{name: peerPods, program: "peer", store: "pods"},
+	{name: oursPods, program: "ours", store: "pods"},
+	{name: peerPodsListed, program: "peer", store: "pods", env: []string{"KUBE_FEATURE_WatchListClient=false"}},
+	{name: oursView, program: "ours", store: "view"},
+	{name: peerPodsStripped, program: "peer", store: "pods-stripped"},
+	{name: oursWidgets, program: "ours", store: "widgets"},
+	{name: peerWidgets, program: "peer", store: "widgets"},
+	{name: peerUnstructured, program: "peer", store: "widgets-unstructured"},
+}
+
+// limit is how long one subject may take.
+const limit = 5 * time.Minute
+
+// run starts the subject's program and waits for its result.
+func (s subject) run(ctx context.Context, dir string, o options) (measure.Result, error) {
+	var r measure.Result
+	plan := planFor(o.objects)
+	if o.profiles != "" {
+		file := strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(s.name)
+		plan.HeapProfile = filepath.Join(o.profiles, file+".heap")
+		plan.CPUProfile = filepath.Join(o.profiles, file+".cpu")
+	}
+	input, err := json.Marshal(plan)
+	if err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, s.program), s.store)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))
+	cmd.Env = append(cmd.Env, s.env...)
+	cmd.Stdin = bytes.NewReader(input)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return r, fmt.Errorf("run %s: %w\n%s", s.name, err, tail(stderr.String(), 20))
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("read the result of %s: %w", s.name, err)
+	}
+	return r, nil
+}
+
+func planFor(objects int) measure.Plan {
+	plan := measure.Plan{
+		Apps:      fixture.FullApps(objects),
+		Namespace: fixture.Namespace(3),
+		SmallApps: fixture.FullAppsIn(3, objects),
+	}
+	for i := range objects {
+		plan.Keys = append(plan.Keys, [2]string{fixture.Namespace(i), fixture.Name(i)})
+	}
+	return plan
+}
+
+// build builds the measured programs into dir, as their users would: two
+// programs, so that neither side carries the other's code and data.
+func build(ctx context.Context, dir string) error {
+	if _, err := os.Stat("peer"); err != nil {
+		return fmt.Errorf("find the programs to measure: run this in the bench directory: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", dir+string(filepath.Separator), "./peer", "./ours")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the programs to measure: %w\n%s", err, output)
+	}
+	return nil
+}
+
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
