@@ -1,0 +1,72 @@
+// Command tools guards what readers of this repository trust: that the
+// exported API and the dependencies change only on purpose, that every package
+// with goroutines is checked for leaks, that the modules work as a stranger
+// gets them, and that what the documentation shows compiles and runs.
+//
+// It is a module of its own, outside the workspace, so that what it needs
+// never becomes a dependency of what it checks. The Makefile calls it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// A check is one subcommand. It reports what it found on standard output and
+// returns an error when the repository does not pass.
+type check struct {
+	name string
+	does string
+	run  func(ctx context.Context, repo *Repo, args []string) error
+}
+
+func checks() []check {
+	return []check{
+		{"api", "compare the exported API with api/*.txt (-write replaces them)", checkAPI},
+		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
+		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
+		{"heavy", "print the packages of the workspace that link Kubernetes, or with -not those that do not", listHeavy},
+		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
+		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
+		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"image", "check the compressed size of an image archive", checkImage},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "tools:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		for _, c := range checks() {
+			if c.name != args[0] {
+				continue
+			}
+			repo, err := FindRepo(".")
+			if err != nil {
+				return err
+			}
+			return c.run(ctx, repo, args[1:])
+		}
+		fmt.Fprintf(os.Stderr, "tools: no check is called %q\n", args[0])
+	}
+	fmt.Fprintln(os.Stderr, "usage: tools CHECK [flags]")
+	for _, c := range checks() {
+		fmt.Fprintf(os.Stderr, "  %-9s %s\n", c.name, c.does)
+	}
+	return flag.ErrHelp
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/module"
+	modzip "golang.org/x/mod/zip"
+)
+
+// packed is the version under which modules are packed: the one by which they
+// require each other.
+const packed = "v0.1.0"
+
+func packModules(ctx context.Context, repo *Repo, args []string) error {
+	flags := flag.NewFlagSet("pack", flag.ContinueOnError)
+	dir := flags.String("dir", "", "the directory to write, for GOPROXY=file://DIR")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return fmt.Errorf("pack modules: -dir is missing")
+	}
+	return pack(ctx, repo, *dir)
+}
+
+// pack writes the modules, as they are committed, into dir in the layout of a
+// module proxy. What is in the working tree and not committed is left out, as
+// it would be from a release.
+func pack(ctx context.Context, repo *Repo, dir string) error {
+	status, err := repo.output(ctx, repo.Dir, "git", "status", "--porcelain")
+	if err != nil {
+		return fmt.Errorf("read state of the repository: %w", err)
+	}
+	if status != "" {
+		fmt.Printf("pack: %d files differ from the last commit and are packed as committed\n", strings.Count(status, "\n"))
+	}
+	for _, m := range repo.Modules {
+		if err := packModule(ctx, repo, m, dir); err != nil {
+			return fmt.Errorf("pack module %s: %w", m.Path, err)
+		}
+		fmt.Printf("pack: %s@%s\n", m.Path, packed)
+	}
+	return nil
+}
+
+func packModule(ctx context.Context, repo *Repo, m Module, dir string) error {
+	path, err := module.EscapePath(m.Path)
+	if err != nil {
+		return err
+	}
+	dir = filepath.Join(dir, filepath.FromSlash(path), "@v")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	archive, err := os.Create(filepath.Join(dir, packed+".zip"))
+	if err != nil {
+		return err
+	}
+	version := module.Version{Path: m.Path, Version: packed}
+	if err := modzip.CreateFromVCS(archive, version, repo.Dir, "HEAD", m.Sub); err != nil {
+		return err
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	info, err := json.Marshal(map[string]any{"Version": packed, "Time": time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	mod, err := repo.output(ctx, m.Dir, "git", "show", "HEAD:./go.mod")
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{packed + ".info": info, packed + ".mod": []byte(mod), "list": []byte(packed + "\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A runner runs commands as a person would type them, with what they print
+// shown as it comes.
+type runner struct {
+	dir     string
+	env     []string
+	timeout time.Duration // of one command
+}
+
+// run runs a command to its end.
+func (r runner) run(ctx context.Context, name string, args ...string) error {
+	_, err := r.runUntil(ctx, "", name, args...)
+	return err
+}
+
+// runUntil runs a command until it has printed text, or with text "" to its
+// end, and returns what it printed. A command that has printed text is
+// interrupted as by Ctrl-C, and killed when it does not end by that.
+//
+// The command is a process group of its own, so that what it started ends
+// with it.
+func (r runner) runUntil(ctx context.Context, text, name string, args ...string) (string, error) {
+	line := strings.Join(append([]string{name}, args...), " ")
+	fmt.Printf("$ %s\n", line)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	seen := newTail(text)
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	cmd.Stdout, cmd.Stderr = seen, seen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("start %s: %w", line, err)
+	}
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		err = cmd.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		if text != "" && !seen.has() {
+			err = errors.Join(err, fmt.Errorf("ended without printing %q", text))
+		}
+	case <-seen.found:
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may have just ended
+		select {
+		case <-ended:
+			err = nil // whatever its status, it was told to stop
+		case <-time.After(20 * time.Second):
+			cancel()
+			<-ended
+			err = errors.New("did not stop within 20 s of an interrupt")
+		}
+	}
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w after %v", err, r.timeout)
+	}
+	if err != nil {
+		return seen.String(), fmt.Errorf("run %s: %w", line, err)
+	}
+	fmt.Printf("  done in %.1f s\n", time.Since(begun).Seconds())
+	return seen.String(), nil
+}
+
+// tail shows what is written to it, keeps it, and notices a text in it.
+type tail struct {
+	mu    sync.Mutex
+	all   strings.Builder
+	text  string
+	found chan struct{}
+}
+
+func newTail(text string) *tail { return &tail{text: text, found: make(chan struct{})} }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	had := t.hasLocked()
+	t.all.Write(p)
+	if !had && t.hasLocked() {
+		close(t.found)
+	}
+	return os.Stdout.Write(p)
+}
+
+func (t *tail) hasLocked() bool { return t.text != "" && strings.Contains(t.all.String(), t.text) }
+
+func (t *tail) has() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hasLocked()
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.String()
+}
+
+// A launcher is the cluster command, from the checkout or from a release.
+type launcher struct {
+	runner
+	program []string // go run ./cluster
+	state   string
+}
+
+// up starts a cluster and returns its kubeconfig's path.
+func (l launcher) up(ctx context.Context) (string, error) {
+	if err := l.command(ctx, "up"); err != nil {
+		return "", err
+	}
+	config := filepath.Join(l.state, "kubeconfig")
+	if _, err := os.Stat(config); err != nil {
+		return "", fmt.Errorf("find kubeconfig of the cluster just started: %w", err)
+	}
+	return config, nil
+}
+
+// down ends the cluster, also when the work on it was interrupted.
+func (l launcher) down(ctx context.Context) error {
+	return l.command(context.WithoutCancel(ctx), "down")
+}
+
+func (l launcher) command(ctx context.Context, verb string, args ...string) error {
+	line := append(append([]string{}, l.program...), verb, "--state", l.state)
+	return l.run(ctx, line[0], append(line[1:], args...)...)
+}
