@@ -118,7 +118,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 		cmd.Env = append(cmd.Env, lifeline.Variable+"=3")
 	}
 
-	if err := g.start(cmd); err != nil {
+	if err := g.Do(cmd.Start); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	p := &Process{Name: spec.Name, log: log.Name(), done: make(chan struct{})}
@@ -137,10 +137,12 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-func (g *Group) start(cmd *exec.Cmd) error {
+// Do runs f on the thread that starts the group's processes: they inherit what
+// f changes of it, such as its namespaces. Nothing starts while f runs.
+func (g *Group) Do(f func() error) error {
 	result := make(chan error, 1)
 	select {
-	case g.starts <- func() { result <- cmd.Start() }:
+	case g.starts <- func() { result <- f() }:
 		return <-result
 	case <-g.closed:
 		return errors.New("the supervisor is ending")
