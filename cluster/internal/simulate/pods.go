@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pod is what a node looks at.
+type pod struct {
+	kube.Object
+	Spec struct {
+		NodeName       string                    `json:"nodeName"`
+		HostNetwork    bool                      `json:"hostNetwork"`
+		RestartPolicy  corev1.RestartPolicy      `json:"restartPolicy"`
+		InitContainers []container               `json:"initContainers"`
+		Containers     []container               `json:"containers"`
+		ReadinessGates []corev1.PodReadinessGate `json:"readinessGates"`
+	} `json:"spec"`
+	Status corev1.PodStatus `json:"status"`
+}
+
+type container struct {
+	Name          string                         `json:"name"`
+	Image         string                         `json:"image"`
+	RestartPolicy *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+}
+
+type pods struct {
+	view      kube.View[pod]
+	store     *kube.Store[pod]
+	nodes     *nodes
+	addresses addresses
+	timers    timers
+	locks     [workers]sync.Mutex // a pod is worked on by one goroutine at a time
+	seed      maphash.Seed
+	logger    *slog.Logger
+}
+
+func newPods(ctx context.Context, client *kube.Client, n *nodes, logger *slog.Logger) *pods {
+	view := kube.ViewOf[pod](client, kube.KindOf[corev1.Pod]()).Fielded("spec.nodeName!=")
+	return &pods{view: view, store: view.Store(ctx), nodes: n, seed: maphash.MakeSeed(), logger: logger}
+}
+
+// takeAddresses marks the addresses of an earlier run as taken.
+func (p *pods) takeAddresses(ctx context.Context) error {
+	for o, err := range p.store.All(ctx) {
+		if err != nil {
+			return err
+		}
+		p.addresses.take(o.Status.PodIP, o.UID)
+	}
+	return nil
+}
+
+func (p *pods) shard(key kube.Key) int {
+	return int(maphash.Comparable(p.seed, key) % workers)
+}
+
+// work works on every pod of shard i whenever it changes.
+func (p *pods) work(ctx context.Context, i int) {
+	for ev, err := range p.store.Changes(ctx) {
+		if ev.Type == kube.Synced || p.shard(kube.KeyOf(ev.Object)) != i {
+			continue
+		}
+		switch {
+		case err != nil:
+			p.logger.Warn("read pod", "error", err)
+		case ev.Type == kube.Deleted:
+			p.timers.clear(ev.Object.UID)
+			p.addresses.free(ev.Object.Status.PodIP, ev.Object.UID)
+		default:
+			p.handle(ctx, ev.Object)
+		}
+	}
+}
+
+// handle does what is due for a pod, and comes back when more is.
+func (p *pods) handle(ctx context.Context, o *pod) {
+	if !p.nodes.isOurs(o.Spec.NodeName) {
+		return
+	}
+	key := kube.KeyOf(o)
+	lock := &p.locks[p.shard(key)]
+	lock.Lock()
+	defer lock.Unlock()
+	again, err := p.step(ctx, o)
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err), ctx.Err() != nil:
+		// It is gone or was made anew, which its next change tells.
+	default:
+		p.logger.Warn("simulate pod", "pod", key, "error", err)
+		again = time.Second
+	}
+	if again > 0 {
+		p.timers.set(o.UID, again, func() {
+			if o, err := p.store.Get(ctx, key); err == nil {
+				p.handle(ctx, o)
+			}
+		})
+	}
+}
+
+// step brings a pod's status up to date and returns when to look again.
+func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error) {
+	pods := p.view.In(o.Namespace)
+	if o.DeletionTimestamp != nil {
+		return 0, pods.Delete(ctx, o.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64),
+			Preconditions:      &metav1.Preconditions{UID: &o.UID},
+		})
+	}
+	plan, err := planOf(o)
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	status, again := plan.status(now)
+	if status == nil {
+		return again, nil
+	}
+	if status.PodIP == "" && status.Phase == corev1.PodRunning {
+		status.PodIP = nodeIP
+		if !o.Spec.HostNetwork {
+			if status.PodIP, err = p.addresses.give(o.UID); err != nil {
+				return 0, err
+			}
+		}
+		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
+	}
+	// A strategic merge leaves the conditions of others, such as PodScheduled
+	// and those of readiness gates, alone. The uid makes it a conflict if the
+	// pod was made anew.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": status})
+	if err != nil {
+		return 0, fmt.Errorf("encode status: %w", err)
+	}
+	_, err = kube.Sub[metav1.PartialObjectMetadata](pods, "status").Patch(ctx, o.Name, types.StrategicMergePatchType, patch)
+	if err != nil && o.Status.PodIP == "" {
+		p.addresses.free(status.PodIP, o.UID)
+	}
+	return again, err
+}
+
+// timers call back for pods.
+type timers struct {
+	mu      sync.Mutex
+	byPod   map[types.UID]*time.Timer
+	stopped bool
+	running sync.WaitGroup
+}
+
+// set calls f after d, unless the pod's timer is set anew or cleared before.
+func (t *timers) set(pod types.UID, d time.Duration, f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	if t.byPod == nil {
+		t.byPod = make(map[types.UID]*time.Timer)
+	}
+	if old := t.byPod[pod]; old != nil {
+		old.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		t.mu.Lock()
+		if t.stopped || t.byPod[pod] != timer {
+			t.mu.Unlock()
+			return
+		}
+		delete(t.byPod, pod)
+		t.running.Add(1)
+		t.mu.Unlock()
+		defer t.running.Done()
+		f()
+	})
+	t.byPod[pod] = timer
+}
+
+func (t *timers) clear(pod types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if timer := t.byPod[pod]; timer != nil {
+		timer.Stop()
+		delete(t.byPod, pod)
+	}
+}
+
+// stop ends all timers and waits for those that are calling back.
+func (t *timers) stop() {
+	t.mu.Lock()
+	t.stopped = true
+	for _, timer := range t.byPod {
+		timer.Stop()
+	}
+	t.mu.Unlock()
+	t.running.Wait()
+}
