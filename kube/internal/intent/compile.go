@@ -186,7 +186,7 @@ func (f field) absence() func(reflect.Value) bool {
 		case reflect.Slice, reflect.Map:
 			tests = []func(reflect.Value) bool{isEmpty}
 		default:
-			tests = append(tests, reflect.Value.IsZero)
+			tests = append(tests, emptyTest(f.typ))
 		}
 	}
 	if f.omitZero {
@@ -208,7 +208,35 @@ func zeroTest(t reflect.Type) func(reflect.Value) bool {
 	if reflect.PointerTo(t).Implements(zeroerType) {
 		return func(v reflect.Value) bool { return v.Addr().Interface().(zeroer).IsZero() }
 	}
-	return reflect.Value.IsZero
+	return emptyTest(t)
+}
+
+// emptyTest returns Go's test for zero values, except that an empty list or map
+// that its own tag leaves out does not make the struct around it differ from
+// zero: it would be nil once sent and read.
+func emptyTest(t reflect.Type) func(reflect.Value) bool {
+	if t.Kind() != reflect.Struct || encodesItself(t) {
+		return reflect.Value.IsZero
+	}
+	fields := fieldsOf(t)
+	tests := make([]func(reflect.Value) bool, len(fields))
+	for i, f := range fields {
+		tests[i] = emptyTest(f.typ)
+		if kind := f.typ.Kind(); f.omitEmpty && (kind == reflect.Slice || kind == reflect.Map) {
+			tests[i] = isEmpty
+		}
+	}
+	return func(v reflect.Value) bool {
+		if v.IsZero() {
+			return true
+		}
+		for i, f := range fields {
+			if member, ok := fieldByIndex(v, f.index); ok && !tests[i](member) {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // nullAsZero returns the test that tells a null which stands for nothing from

@@ -15,7 +15,8 @@
 //     `replicas: 0`, `emptyDir: {}`, `storageClassName: ""`.
 //   - A field tagged omitempty is left out when it is Go's zero value, an
 //     empty list or map, or a struct that encodes to an empty object, because
-//     all that is in it is left out.
+//     all that is in it is left out. A struct of zero values and empty lists
+//     is zero too.
 //   - A field tagged omitzero is left out when its IsZero method, or Go, says
 //     that it is zero, or when it is a struct that encodes to an empty object.
 //     As in encoding/json an empty list or map that is not nil is sent.

@@ -38,6 +38,11 @@ type inner struct {
 	M map[string]string `json:"m,omitempty"`
 }
 
+type withRequired struct {
+	N int      `json:"n"`
+	L []string `json:"l,omitempty"`
+}
+
 // always is never zero by its own account, never always.
 type always struct{ N int }
 
@@ -98,7 +103,11 @@ func TestRules(t *testing.T) {
 			M map[string]string `json:"m,omitempty"`
 			A [2]int            `json:"a,omitempty"`
 			W time.Time         `json:"w,omitempty"`
-		}{L: []string{}, M: map[string]string{}, T: inner{M: map[string]string{}}}), `{}`},
+			R withRequired      `json:"r,omitempty"`
+		}{L: []string{}, M: map[string]string{}, T: inner{M: map[string]string{}}, R: withRequired{L: []string{}}}), `{}`},
+		"omitempty around required fields": {specOf(t, struct {
+			R withRequired `json:"r,omitempty"`
+		}{withRequired{L: []string{"x"}}}), `{"r":{"n":0,"l":["x"]}}`},
 		"omitzero": {specOf(t, struct {
 			N int               `json:"n,omitzero"`
 			T inner             `json:"t,omitzero"`
