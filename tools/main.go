@@ -31,6 +31,7 @@ func checks() []check {
 		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
 		{"heavy", "print the packages of the workspace that link Kubernetes, or with -not those that do not", listHeavy},
+		{"test", "run go test and show its progress", runTests},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
 		{"snippets", "compile and run what the documentation shows", checkSnippets},

@@ -1,0 +1,77 @@
+# Everything here needs Go and nothing else; make test and make lint use more
+# when it is there, and say so. Each target says what it does as it does it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run test bench lint api image stranger snippets
+
+# ONCE=1 ends make run by itself once everything was seen working.
+# CLUSTER=current makes it use the cluster that KUBECONFIG names.
+ONCE ?=
+CLUSTER ?=
+export ONCE CLUSTER
+
+# The checks are programs of a module of their own, outside the workspace.
+tools := GOWORK=off go -C tools run .
+
+# The same release for everybody; it is compiled once, by the Go command.
+golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+help: ## say what can be made
+	@echo "make TARGET:"
+	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: ## start a cluster and both operators on it (ONCE=1, CLUSTER=current)
+	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
+	@go run ./operators/cmd/run
+
+test: ## test all modules, with the race detector if there is a C compiler
+	@echo "test: building the local cluster; the first time takes some minutes on two cores"
+	@go run ./cluster build
+	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; \
+		echo "test: the race detector is on"; \
+	else \
+		echo "test: the race detector is OFF: it needs a C compiler, and there is no $$(go env CC)"; \
+	fi; \
+	light=$$($(tools) heavy -not); heavy=$$($(tools) heavy); \
+	echo "test: root, cluster and operators"; \
+	$(tools) test $$race $$light; \
+	echo "test: packages that link Kubernetes, without the race detector, which would compile all of it again"; \
+	$(tools) test $$heavy; \
+	echo "test: the tools"; \
+	$(tools) test -dir tools ./...
+
+bench: ## measure stores and operators beside their peers, as a table
+	@echo "bench: measuring; this takes minutes"
+	@cd bench && GOWORK=off go run .
+
+lint: ## check style, golden files, leak checks and what the documentation shows
+	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
+	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
+	@cd tools && GOWORK=off $(lint) go run $(golangci-lint) run --config ../.golangci.yml ./...
+	@cd bench && GOWORK=off $(lint) go run $(golangci-lint) run --config ../.golangci.yml ./...
+	@echo "lint: exported API and dependencies, compared with api/"
+	@$(tools) api
+	@$(tools) deps
+	@echo "lint: goroutine-leak checks"
+	@$(tools) leaks
+	@echo "lint: what the documentation shows"
+	@$(tools) snippets -static
+
+# As the local cluster is built, so that Kubernetes is not compiled again.
+lint = CGO_ENABLED=0 GOFLAGS=-trimpath
+
+api: ## rewrite the golden files in api/ after a change that is meant
+	@$(tools) api -write
+	@$(tools) deps -write
+
+image: ## build foo's image and check its size
+	@go run ./operators/foo/image
+	@$(tools) image -under 7 bin/foo.tar
+
+stranger: ## build and run the committed modules as somebody outside the repository does
+	@$(tools) stranger
+
+snippets: ## compile and run what the documentation shows
+	@$(tools) snippets

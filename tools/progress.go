@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// progress shows the events of go test -json to a person.
+type progress struct {
+	mu      sync.Mutex
+	out     io.Writer
+	begun   time.Time
+	last    time.Time            // when something was last shown
+	running map[testID]time.Time // packages, and the tests at their top, by when they began
+	output  map[testID][]string  // what was printed by what has not ended
+	count   map[string]int       // tests at the top that ended, by how
+}
+
+// testID names a test of a package, or with no test the package.
+type testID struct{ pkg, test string }
+
+// event is what go test -json prints; see go doc test2json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+func newProgress(out io.Writer) *progress {
+	now := time.Now()
+	return &progress{
+		out: out, begun: now, last: now,
+		running: map[testID]time.Time{}, output: map[testID][]string{}, count: map[string]int{},
+	}
+}
+
+// read shows events until there are no more. Lines that are no events come
+// from the go command and are shown as they are.
+func (p *progress) read(r io.Reader) error {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) == nil && e.Action != "" {
+				p.handle(e)
+			} else {
+				p.handle(event{Action: "build-output", Output: string(line)})
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read test events: %w", err)
+		}
+	}
+}
+
+func (p *progress) handle(e event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	top, _, sub := strings.Cut(e.Test, "/")
+	id := testID{e.Package, top} // what a subtest prints belongs to its test
+	switch e.Action {
+	case "build-output":
+		p.printf("%s", e.Output)
+	case "start":
+		p.running[id] = time.Now()
+	case "run":
+		if !sub {
+			p.running[id] = time.Now()
+		}
+	case "output":
+		p.output[id] = append(p.output[id], e.Output)
+	case "pass", "fail", "skip":
+		if !sub {
+			p.ended(id, e)
+		}
+	}
+}
+
+// ended shows how a test or a package ended.
+func (p *progress) ended(id testID, e event) {
+	printed := p.output[id]
+	delete(p.output, id)
+	delete(p.running, id)
+	if id.test != "" {
+		p.count[e.Action]++
+	}
+	switch {
+	case e.Action == "fail":
+		p.lost(id)
+		p.printf("%s", strings.Join(printed, ""))
+		p.printf("FAIL %s %s (%.2f s)\n", short(id.pkg), id.test, e.Elapsed)
+	case id.test == "" && e.Action == "skip":
+		p.printf("     %s has no tests\n", short(id.pkg))
+	case id.test == "":
+		p.printf("ok   %s (%.2f s)\n", short(id.pkg), e.Elapsed)
+	case e.Action == "skip":
+		p.printf("skip %s %s: %s\n", short(id.pkg), id.test, reason(printed))
+	default:
+		p.printf("pass %s %s (%.2f s)\n", short(id.pkg), id.test, e.Elapsed)
+	}
+}
+
+// lost shows what the tests printed that a failed package left without an
+// end, as a crash or a time limit does.
+func (p *progress) lost(pkg testID) {
+	if pkg.test != "" {
+		return
+	}
+	var names []string
+	for id := range p.running {
+		if id.pkg == pkg.pkg {
+			names = append(names, id.test)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		id := testID{pkg.pkg, name}
+		p.printf("%sFAIL %s %s did not end\n", strings.Join(p.output[id], ""), short(id.pkg), id.test)
+		p.count["fail"]++
+		delete(p.running, id)
+		delete(p.output, id)
+	}
+}
+
+// reason finds why a test was skipped in what it printed.
+func reason(printed []string) string {
+	for _, line := range slices.Backward(printed) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "===") {
+			return line
+		}
+	}
+	return "no reason given"
+}
+
+// waiting says what is running when nothing was shown for a while.
+func (p *progress) waiting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.last) < 10*time.Second {
+		return
+	}
+	var names []string
+	for id, since := range p.running {
+		if id.test != "" {
+			names = append(names, fmt.Sprintf("%s %s %.0f s", short(id.pkg), id.test, time.Since(since).Seconds()))
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		names = []string{"compiling and linking tests"}
+	}
+	p.printf("...  %s\n", strings.Join(names, ", "))
+}
+
+func (p *progress) summary() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.printf("test: %d passed, %d failed, %d skipped in %.0f s\n",
+		p.count["pass"], p.count["fail"], p.count["skip"], time.Since(p.begun).Seconds())
+}
+
+func (p *progress) printf(format string, args ...any) {
+	p.last = time.Now()
+	fmt.Fprintf(p.out, format, args...)
+}
+
+// short leaves out what all packages here start with.
+func short(pkg string) string { return strings.TrimPrefix(pkg, prefix+"/") }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgress(t *testing.T) {
+	const p = `"Package": "github.com/pintle-go/pintle/kube"`
+	tests := map[string]struct {
+		events string
+		want   string
+	}{
+		"pass": {`
+{"Action": "start", ` + p + `}
+{"Action": "run", ` + p + `, "Test": "TestA"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "quiet\n"}
+{"Action": "run", ` + p + `, "Test": "TestA/one"}
+{"Action": "pass", ` + p + `, "Test": "TestA/one"}
+{"Action": "pass", ` + p + `, "Test": "TestA", "Elapsed": 0.5}
+{"Action": "pass", ` + p + `, "Elapsed": 1}`,
+			"pass kube TestA (0.50 s)\nok   kube (1.00 s)\n1 0 0",
+		},
+		"fail": {`
+{"Action": "run", ` + p + `, "Test": "TestA"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "a_test.go:1: first\n"}
+{"Action": "run", ` + p + `, "Test": "TestA/one"}
+{"Action": "output", ` + p + `, "Test": "TestA/one", "Output": "a_test.go:2: second\n"}
+{"Action": "fail", ` + p + `, "Test": "TestA/one"}
+{"Action": "fail", ` + p + `, "Test": "TestA", "Elapsed": 0.5}`,
+			"a_test.go:1: first\na_test.go:2: second\nFAIL kube TestA (0.50 s)\n0 1 0",
+		},
+		"skip": {`
+{"Action": "run", ` + p + `, "Test": "TestA"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "=== RUN   TestA\n"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "    a_test.go:1: no containerd\n"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "--- SKIP: TestA (0.00s)\n"}
+{"Action": "skip", ` + p + `, "Test": "TestA"}`,
+			"skip kube TestA: a_test.go:1: no containerd\n0 0 1",
+		},
+		"crash": {`
+{"Action": "start", ` + p + `}
+{"Action": "run", ` + p + `, "Test": "TestA"}
+{"Action": "output", ` + p + `, "Test": "TestA", "Output": "panic: oh\n"}
+{"Action": "output", ` + p + `, "Output": "exit status 2\n"}
+{"Action": "fail", ` + p + `, "Elapsed": 2}`,
+			"panic: oh\nFAIL kube TestA did not end\nexit status 2\nFAIL kube  (2.00 s)\n0 1 0",
+		},
+		"does not compile": {`
+{"ImportPath": "x", "Action": "build-output", "Output": "x.go:1: undefined\n"}
+go: warning`,
+			"x.go:1: undefined\ngo: warning0 0 0",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			p := newProgress(&out)
+			if err := p.read(strings.NewReader(strings.TrimPrefix(test.events, "\n"))); err != nil {
+				t.Fatal(err)
+			}
+			out.WriteString(strings.Join([]string{digits(p.count["pass"]), digits(p.count["fail"]), digits(p.count["skip"])}, " "))
+			if out.String() != test.want {
+				t.Errorf("got\n%s\nwant\n%s", out.String(), test.want)
+			}
+		})
+	}
+}
+
+func digits(n int) string { return string(rune('0' + n)) }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// runTests runs go test on the packages named and shows its progress: every
+// test that ends, all that a failing one printed, why one was skipped, and
+// during silence what is being waited for.
+//
+// What the tests need is compiled first, with all processors; then half as
+// many packages as there are processors are tested at a time, because many of
+// them run a Kubernetes of their own beside themselves.
+func runTests(ctx context.Context, repo *Repo, args []string) error {
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	race := flags.Bool("race", false, "use the race detector")
+	dir := flags.String("dir", ".", "where to run go test, relative to the repository")
+	timeout := flags.Duration("timeout", 20*time.Minute, "the longest that one package may take")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	packages := flags.Args()
+	if len(packages) == 0 {
+		return errors.New("run tests: no packages are named")
+	}
+	env := repo.Env()
+	build := []string{"build"}
+	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
+	if *race {
+		// The race detector is C, so this cannot share what was compiled
+		// without it, and there is nothing to gain by the usual flags.
+		env = append(os.Environ(), "CGO_ENABLED=1")
+		build = append(build, "-race")
+		test = append(test, "-race")
+	}
+	if *dir != "." {
+		env = append(env, "GOWORK=off")
+	}
+	t := tester{dir: repo.Dir + "/" + *dir, env: env}
+	if err := t.compile(ctx, build, packages); err != nil {
+		return err
+	}
+	return t.test(ctx, append(test, packages...))
+}
+
+type tester struct {
+	dir string
+	env []string
+}
+
+func (t tester) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = t.dir, t.env, os.Stderr
+	// Interrupted, go test passes the interrupt on and waits for the tests,
+	// which end what they started.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	return cmd
+}
+
+// compile compiles what the packages and their tests import.
+func (t tester) compile(ctx context.Context, build, packages []string) error {
+	list := append([]string{"list", "-deps", "-test", "-f",
+		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe")}}{{.ImportPath}}{{end}}`}, packages...)
+	out, err := t.command(ctx, list...).Output()
+	if err != nil {
+		return fmt.Errorf("list what the tests need: %w", err)
+	}
+	needed := strings.Fields(string(out))
+	fmt.Printf("test: compiling %d packages that the tests need\n", len(needed))
+	begun := time.Now()
+	stop := every(15*time.Second, func() {
+		fmt.Printf("test: still compiling, %.0f s\n", time.Since(begun).Seconds())
+	})
+	defer stop()
+	if err := t.command(ctx, append(build, needed...)...).Run(); err != nil {
+		return fmt.Errorf("compile what the tests need: %w", err)
+	}
+	return nil
+}
+
+// test runs go test and shows its events.
+func (t tester) test(ctx context.Context, args []string) error {
+	fmt.Printf("test: go %s\n", strings.Join(args, " "))
+	cmd := t.command(ctx, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	p := newProgress(os.Stdout)
+	stop := every(15*time.Second, p.waiting)
+	err = p.read(out)
+	stop()
+	err = errors.Join(err, cmd.Wait())
+	p.summary()
+	if err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	return nil
+}
+
+// every calls f again and again until the function returned is called, which
+// waits for a call in progress.
+func every(d time.Duration, f func()) (stop func()) {
+	ticker := time.NewTicker(d)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(done)
+		<-ended
+	}
+}
