@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// runEtcd runs a cluster of one etcd member that speaks TLS only and only to
+// clients with a certificate.
+func runEtcd() int {
+	var dir, listen, metrics string
+	var tls transport.TLSInfo
+	flags := flag.NewFlagSet("etcd", flag.ExitOnError)
+	flags.StringVar(&dir, "data-dir", "", "directory of the data; also the working directory of the peer socket")
+	flags.StringVar(&listen, "listen-client-url", "", "https://address:port to serve clients on")
+	flags.StringVar(&metrics, "listen-metrics-url", "", "http://address:port to serve metrics on; none when empty")
+	flags.StringVar(&tls.TrustedCAFile, "trusted-ca-file", "", "authority of the clients' certificates")
+	flags.StringVar(&tls.CertFile, "cert-file", "", "certificate to serve with")
+	flags.StringVar(&tls.KeyFile, "key-file", "", "key of the certificate")
+	flags.Parse(os.Args[1:])
+	tls.ClientCertAuth = true
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := serveEtcd(ctx, dir, listen, metrics, tls); err != nil {
+		fmt.Fprintln(os.Stderr, "etcd:", err)
+		return 1
+	}
+	return 0
+}
+
+func serveEtcd(ctx context.Context, dir, listen, metrics string, tls transport.TLSInfo) error {
+	client, err := url.Parse(listen)
+	if err != nil {
+		return fmt.Errorf("parse listen-client-url: %w", err)
+	}
+	// etcd insists on listening for peers. There are none: a socket in its
+	// own directory keeps them out, and needs no port.
+	if err := os.Chdir(dir); err != nil {
+		return fmt.Errorf("enter data directory: %w", err)
+	}
+	peer := url.URL{Scheme: "unix", Host: "peer:0"}
+
+	config := embed.NewConfig()
+	config.Dir = dir
+	config.LogLevel = "warn"
+	config.LogOutputs = []string{"stderr"}
+	config.ListenClientUrls = []url.URL{*client}
+	config.AdvertiseClientUrls = []url.URL{*client}
+	config.ClientTLSInfo = tls
+	config.ListenPeerUrls = []url.URL{peer}
+	config.AdvertisePeerUrls = []url.URL{peer}
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	if metrics != "" {
+		u, err := url.Parse(metrics)
+		if err != nil {
+			return fmt.Errorf("parse listen-metrics-url: %w", err)
+		}
+		config.ListenMetricsUrls = []url.URL{*u}
+	}
+
+	// What is written reaches the kernel, so it survives the end of etcd,
+	// also a sudden one; a power failure it may not survive. Syncing every
+	// write would make a laptop's cluster several times slower.
+	config.UnsafeNoFsync = true
+	// A lone member elects itself: it need not wait long for others.
+	config.TickMs, config.ElectionMs = 10, 100
+	config.QuotaBackendBytes = 8 << 30
+
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	defer server.Close()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-server.Err():
+		return err
+	case <-server.Server.StopNotify():
+		return errors.New("the server stopped by itself")
+	}
+}

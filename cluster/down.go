@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/state"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+)
+
+// How long a supervisor may take to end a cluster before its processes are
+// ended without it.
+const downLimit = time.Minute
+
+// down ends the cluster, whatever state it is in.
+func down(ctx context.Context, t target, args []string) error {
+	remove := false
+	_, err := t.parse("down", "", args, func(flags *flag.FlagSet) {
+		flags.BoolVar(&remove, "delete", false, "remove the cluster's objects and all its files too")
+	})
+	if err != nil {
+		return err
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	if !dir.Exists() {
+		say("there is no cluster in %s", dir)
+		return nil
+	}
+	if err := endSupervisor(ctx, dir); err != nil {
+		return err
+	}
+	if !dir.Exists() { // it was an ephemeral one
+		say("the cluster is down and removed")
+		return nil
+	}
+	lock, err := claim(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := endSupervisor(ctx, dir); err != nil {
+		return err
+	}
+	return cleanUp(dir, remove)
+}
+
+// endSupervisor tells the supervisor to stop, if there is one, and waits until
+// it has.
+func endSupervisor(ctx context.Context, dir state.Dir) error {
+	running, err := dir.Supervised()
+	if err != nil || !running {
+		return err
+	}
+	if err := supervisor.NewClient(dir).Stop(ctx); err != nil {
+		// It may be so young that it does not listen yet, or already ending.
+		say("%v", err)
+	}
+	for deadline := time.Now().Add(downLimit); ; time.Sleep(20 * time.Millisecond) {
+		running, err := dir.Supervised()
+		if err != nil || !running {
+			return err
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return fmt.Errorf("the cluster does not end; see %s", process.LogFile(string(dir), "supervisor"))
+		}
+	}
+}
+
+// cleanUp ends what a supervisor that crashed left behind.
+func cleanUp(dir state.Dir, remove bool) error {
+	swept, err := process.Sweep(string(dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range swept {
+		say("ended %s, which an earlier run left", name)
+	}
+	record, err := dir.Record()
+	if remove || (err == nil && record.Settings.Ephemeral) {
+		if err := dir.Remove(); err != nil {
+			return err
+		}
+		say("the cluster is down and removed")
+		return nil
+	}
+	say("the cluster is down; its objects are kept in %s (down --delete removes them)", dir)
+	return nil
+}

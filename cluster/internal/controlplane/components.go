@@ -1,0 +1,172 @@
+package controlplane
+
+import (
+	"strconv"
+
+	"github.com/pintle-go/pintle/cluster/internal/process"
+)
+
+// Names of the components, which are also names of programs, logs and flags'
+// values.
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+)
+
+// A Component is one program of the control plane.
+type Component struct {
+	Spec process.Spec
+	// Ready is the URL that answers 200 when the component is ready.
+	Ready string
+}
+
+// Components returns the programs in the order in which they are started.
+func (p *Plane) Components() []Component {
+	all := []Component{
+		p.component(etcd, p.etcdArgs(), p.Ports.Etcd, "/health"),
+		p.component(apiServer, p.apiServerArgs(), p.Ports.APIServer, "/readyz"),
+	}
+	if p.Settings.Controllers {
+		all = append(all,
+			p.component(controllerManager, p.controllerManagerArgs(), p.Ports.ControllerManager, "/healthz"),
+			p.component(scheduler, p.schedulerArgs(), p.Ports.Scheduler, "/readyz"),
+		)
+	}
+	return all
+}
+
+func (p *Plane) component(name string, args []string, port int, ready string) Component {
+	return Component{
+		Spec: process.Spec{
+			Name: name,
+			Path: p.Binary,
+			Args: append([]string{name}, args...),
+			Dir:  string(p.Dir),
+		},
+		Ready: loopbackURL(port) + ready,
+	}
+}
+
+func (p *Plane) etcdArgs() []string {
+	return []string{
+		"--data-dir=" + p.Dir.Path("etcd"),
+		"--listen-client-url=" + p.EtcdURL(),
+		"--trusted-ca-file=" + p.Etcd.CertFile,
+		"--cert-file=" + p.files.etcd.CertFile,
+		"--key-file=" + p.files.etcd.KeyFile,
+	}
+}
+
+func (p *Plane) apiServerArgs() []string {
+	args := []string{
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(p.Ports.APIServer),
+		"--tls-cert-file=" + p.files.apiServer.CertFile,
+		"--tls-private-key-file=" + p.files.apiServer.KeyFile,
+
+		"--etcd-servers=" + p.EtcdURL(),
+		"--etcd-cafile=" + p.Etcd.CertFile,
+		"--etcd-certfile=" + p.files.apiServerEtcd.CertFile,
+		"--etcd-keyfile=" + p.files.apiServerEtcd.KeyFile,
+
+		"--client-ca-file=" + p.CA.CertFile,
+		"--authentication-config=" + p.files.authentication,
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
+		"--allow-privileged",
+
+		"--service-account-issuer=https://kubernetes.default.svc." + Domain,
+		"--service-account-key-file=" + p.serviceAccount.PublicFile,
+		"--service-account-signing-key-file=" + p.serviceAccount.PrivateFile,
+		"--service-cluster-ip-range=" + p.Services.String(),
+
+		"--kubelet-certificate-authority=" + p.CA.CertFile,
+		"--kubelet-client-certificate=" + p.files.apiServerKubelet.CertFile,
+		"--kubelet-client-key=" + p.files.apiServerKubelet.KeyFile,
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
+
+		// Aggregated API servers: how they know that a request comes from
+		// here, and that their addresses are found without kube-proxy.
+		"--requestheader-client-ca-file=" + p.FrontProxy.CertFile,
+		"--requestheader-allowed-names=" + frontProxyClient,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + p.files.apiServerProxy.CertFile,
+		"--proxy-client-key-file=" + p.files.apiServerProxy.KeyFile,
+		"--enable-aggregator-routing",
+
+		// A cluster of 10,000 pods runs on this machine beside everything
+		// that writes to it.
+		"--max-requests-inflight=3000",
+		"--max-mutating-requests-inflight=1000",
+		"--delete-collection-workers=8",
+	}
+	if p.Advertise.IsValid() {
+		args = append(args, "--advertise-address="+p.Advertise.String())
+	} else {
+		// There is nobody to announce it to, and no address that pods could
+		// use. The API server would look for one and refuse to start on a
+		// machine without a network.
+		args = append(args, "--advertise-address="+p.APIServerService().String(), "--endpoint-reconciler-type=none")
+	}
+	return append(args, p.Settings.APIServerArgs...)
+}
+
+func (p *Plane) controllerManagerArgs() []string {
+	kubeconfig := p.Dir.Path("kubeconfigs", controllerManager)
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(p.Ports.ControllerManager),
+		"--tls-cert-file=" + p.files.controllerManager.CertFile,
+		"--tls-private-key-file=" + p.files.controllerManager.KeyFile,
+		"--leader-elect=false",
+
+		"--use-service-account-credentials",
+		"--service-account-private-key-file=" + p.serviceAccount.PrivateFile,
+		"--root-ca-file=" + p.CA.CertFile,
+		"--client-ca-file=" + p.CA.CertFile,
+		"--requestheader-client-ca-file=" + p.FrontProxy.CertFile,
+		"--cluster-signing-cert-file=" + p.CA.CertFile,
+		"--cluster-signing-key-file=" + p.CA.KeyFile,
+
+		"--allocate-node-cidrs",
+		"--cluster-cidr=" + p.Pods.String(),
+		"--service-cluster-ip-range=" + p.Services.String(),
+
+		// The defaults are made for clusters that have others to care for:
+		// with them 300 Deployments take over a minute.
+		"--kube-api-qps=2000",
+		"--kube-api-burst=4000",
+	}
+	for _, kind := range []string{
+		"cron-job", "daemonset", "deployment", "endpoint", "job", "namespace", "rc", "replicaset",
+		"service-endpoint", "serviceaccount-token", "statefulset", "ttl-after-finished",
+	} {
+		args = append(args, "--concurrent-"+kind+"-syncs=20")
+	}
+	return append(args, p.Settings.ControllerManagerArgs...)
+}
+
+func (p *Plane) schedulerArgs() []string {
+	kubeconfig := p.Dir.Path("kubeconfigs", scheduler)
+	return append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(p.Ports.Scheduler),
+		"--tls-cert-file=" + p.files.scheduler.CertFile,
+		"--tls-private-key-file=" + p.files.scheduler.KeyFile,
+		"--client-ca-file=" + p.CA.CertFile,
+		"--requestheader-client-ca-file=" + p.FrontProxy.CertFile,
+		"--leader-elect=false",
+		"--kube-api-qps=2000",
+		"--kube-api-burst=4000",
+	}, p.Settings.SchedulerArgs...)
+}

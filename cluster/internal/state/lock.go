@@ -1,0 +1,97 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	workLock       = "pintle.lock"
+	supervisorLock = "supervisor.lock"
+)
+
+// A Lock is held until it is released or the process ends.
+type Lock struct{ file *os.File }
+
+// Release gives the lock up.
+func (l *Lock) Release() { l.file.Close() }
+
+// Work takes the lock of those who change a cluster: up and down. While
+// somebody else has it, Work calls waiting (once) and waits.
+func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
+	return Take(ctx, d.Path(workLock), waiting)
+}
+
+// Supervise takes the supervisor's lock, which says that there is one; it does
+// not wait, and returns nil when there is one already.
+func (d Dir) Supervise() (*Lock, error) {
+	return try(d.Path(supervisorLock))
+}
+
+// Supervised reports whether a supervisor lives.
+func (d Dir) Supervised() (bool, error) {
+	if !d.Exists() {
+		return false, nil
+	}
+	lock, err := d.Supervise()
+	if err != nil {
+		return false, err
+	}
+	if lock == nil {
+		return true, nil
+	}
+	lock.Release()
+	return false, nil
+}
+
+// Take takes the lock of a file, which it makes when it is not there. While
+// another process has it, Take calls waiting (once) and waits.
+func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
+	for told := false; ; {
+		lock, err := try(file)
+		if lock != nil || err != nil {
+			return lock, err
+		}
+		if !told {
+			waiting()
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for lock %s: %w", file, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func try(file string) (*Lock, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		f.Close()
+		return nil, nil
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	// The file may have been removed and made anew since it was opened: then
+	// this lock keeps nobody out.
+	opened, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	if there, err := os.Stat(file); err != nil || !os.SameFile(opened, there) {
+		f.Close()
+		return nil, nil
+	}
+	return &Lock{file: f}, nil
+}

@@ -1,0 +1,171 @@
+// Package state knows where a cluster keeps what: the layout of its state
+// directory, the locks in it, and the record of the cluster it belongs to.
+//
+//	pintle.lock      held while up or down works on the directory
+//	supervisor.lock  held by the supervisor for as long as it lives
+//	cluster.json     the record: settings, ports, where the control socket is
+//	kubeconfig       the administrator's
+//	pki/ etcd/       survive a restart
+//	logs/ processes/ of the components (package process)
+//
+// Locks are the kernel's (flock): they end with the process that holds them,
+// so there are no stale ones.
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/pintle-go/pintle/cluster/internal/pki"
+)
+
+// HomeVariable is the environment variable that says where clusters and built
+// binaries are kept, instead of the user's home directory.
+const HomeVariable = "PINTLE_HOME"
+
+// A Dir is the state directory of one cluster.
+type Dir string
+
+// Named returns the state directory of the cluster of that name.
+func Named(name string) (Dir, error) {
+	if !regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(name) {
+		return "", fmt.Errorf("cluster name %q: use lower-case letters, digits and '-'", name)
+	}
+	home, err := Home()
+	if err != nil {
+		return "", err
+	}
+	return Dir(filepath.Join(home, "clusters", name)), nil
+}
+
+// At returns the state directory at a path of the user's choice.
+func At(path string) (Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find state directory: %w", err)
+	}
+	return Dir(abs), nil
+}
+
+// Home returns the directory of all named clusters.
+func Home() (string, error) {
+	if home := os.Getenv(HomeVariable); home != "" {
+		return filepath.Abs(home)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for clusters: %w (set %s)", err, HomeVariable)
+	}
+	return filepath.Join(home, ".pintle"), nil
+}
+
+// Path returns the path of something in the directory.
+func (d Dir) Path(elements ...string) string {
+	return filepath.Join(append([]string{string(d)}, elements...)...)
+}
+
+// Kubeconfig is the administrator's.
+func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
+
+// Socket is where the supervisor is spoken to. A socket's path may have about a
+// hundred bytes only: that of a long directory is in the temporary directory.
+func (d Dir) Socket() string {
+	if path := d.Path("control.sock"); len(path) < 100 {
+		return path
+	}
+	hash := sha256.Sum256([]byte(d))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("pintle-%d-%x.sock", os.Getuid(), hash[:8]))
+}
+
+// Claim makes the directory, or checks that what is there is a cluster's: it is
+// going to be written to, and perhaps removed.
+func (d Dir) Claim() error {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(string(d), 0o700); err != nil {
+			return fmt.Errorf("make state directory: %w", err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read state directory: %w", err)
+	}
+	if len(entries) > 0 && !d.Exists() {
+		return fmt.Errorf("%s is not empty and not a cluster's: choose another --dir", d)
+	}
+	return nil
+}
+
+// Exists reports whether the directory is a cluster's.
+func (d Dir) Exists() bool {
+	_, err := os.Lstat(d.Path(workLock))
+	return err == nil
+}
+
+// Remove removes the directory and all in it. Nothing may be mounted there.
+func (d Dir) Remove() error {
+	mounts, err := mountsUnder(string(d))
+	if err != nil {
+		return err
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("remove state directory: %s is still mounted", mounts[0])
+	}
+	os.Remove(d.Socket())
+	if err := os.RemoveAll(string(d)); err != nil {
+		return fmt.Errorf("remove state directory: %w", err)
+	}
+	return nil
+}
+
+// A Record is what is known of a cluster beside its data.
+type Record struct {
+	Settings Settings `json:"settings"`
+	Socket   string   `json:"socket"`
+
+	// The ports are tried again at the next start, so that copies of the
+	// kubeconfig stay right.
+	APIServerPort int `json:"apiServerPort,omitempty"`
+}
+
+// Settings are what the user asked for.
+type Settings struct {
+	Name        string `json:"name"`
+	Nodes       int    `json:"nodes,omitempty"`       // simulated ones
+	RealNode    bool   `json:"realNode,omitempty"`    // a kubelet of this machine
+	Controllers bool   `json:"controllers,omitempty"` // controller-manager and scheduler
+	Ephemeral   bool   `json:"ephemeral,omitempty"`   // remove the directory at the end
+
+	// Flags for the components, after (and so over) our own.
+	APIServerArgs         []string `json:"apiServerArgs,omitempty"`
+	ControllerManagerArgs []string `json:"controllerManagerArgs,omitempty"`
+	SchedulerArgs         []string `json:"schedulerArgs,omitempty"`
+}
+
+// Record reads the record; fs.ErrNotExist when there is none.
+func (d Dir) Record() (Record, error) {
+	data, err := os.ReadFile(d.Path("cluster.json"))
+	if err != nil {
+		return Record{}, fmt.Errorf("read cluster record: %w", err)
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Record{}, fmt.Errorf("parse cluster record %s: %w", d.Path("cluster.json"), err)
+	}
+	return r, nil
+}
+
+// SetRecord writes the record.
+func (d Dir) SetRecord(r Record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode cluster record: %w", err)
+	}
+	return pki.WriteFile(d.Path("cluster.json"), append(data, '\n'), 0o600)
+}

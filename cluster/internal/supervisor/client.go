@@ -1,0 +1,83 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/pintle-go/pintle/cluster/internal/state"
+)
+
+// A Client asks the supervisor of a cluster.
+type Client struct{ http *http.Client }
+
+// NewClient returns a client of the cluster in dir.
+func NewClient(dir state.Dir) *Client {
+	return &Client{http: &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", dir.Socket())
+		},
+	}}}
+}
+
+// Status returns the cluster's status.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var status Status
+	data, err := c.send(ctx, http.MethodGet, "/status")
+	if err == nil {
+		err = json.Unmarshal(data, &status)
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("ask the cluster's supervisor for its status: %w", err)
+	}
+	return status, nil
+}
+
+// Stop tells the cluster to stop. It does not wait: the supervisor's lock is
+// free when it has.
+func (c *Client) Stop(ctx context.Context) error {
+	if _, err := c.send(ctx, http.MethodPost, "/stop"); err != nil {
+		return fmt.Errorf("tell the cluster to stop: %w", err)
+	}
+	return nil
+}
+
+// Act does one of [Actions] to a component, and returns when it is done.
+func (c *Client) Act(ctx context.Context, component, action string) error {
+	if _, err := c.send(ctx, http.MethodPost, "/components/"+component+"/"+action); err != nil {
+		return fmt.Errorf("%s %s: %w", action, component, err)
+	}
+	return nil
+}
+
+// Compact compacts etcd to its newest revision.
+func (c *Client) Compact(ctx context.Context) error {
+	_, err := c.send(ctx, http.MethodPost, "/compact")
+	return err
+}
+
+func (c *Client) send(ctx context.Context, method, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://cluster"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.New(strings.TrimSpace(string(data)))
+	}
+	return data, nil
+}

@@ -1,0 +1,278 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/process"
+)
+
+// What can be done to a component.
+const (
+	start   = "start"   // nothing if it runs
+	stop    = "stop"    // in order; it stays down
+	kill    = "kill"    // at once; it stays down
+	restart = "restart" // stop and start
+	pause   = "pause"   // it keeps its connections and answers nothing
+	resume  = "resume"
+)
+
+const (
+	firstPause = 200 * time.Millisecond
+	longPause  = 10 * time.Second
+	goodRun    = time.Minute // after which the pause is short again
+)
+
+// A component is one program of the cluster. Its goroutine (run) alone starts
+// and ends the process; others ask it to.
+type component struct {
+	controlplane.Component
+	group    *process.Group
+	probe    *prober
+	log      *slog.Logger
+	requests chan request
+
+	mu         sync.Mutex
+	process    *process.Process // nil before the first start
+	state      string
+	restarts   int
+	lastEnd    string
+	supervised bool // started again when it ends by itself
+}
+
+// The states of a component.
+const (
+	down    = "down"
+	running = "running"
+	paused  = "paused"
+	failed  = "failed" // it ended by itself
+)
+
+type request struct {
+	action string
+	grace  time.Duration
+	done   chan error
+}
+
+func newComponent(c controlplane.Component, group *process.Group, probe *prober, log *slog.Logger) *component {
+	return &component{
+		Component: c, group: group, probe: probe, state: down,
+		log: log.With("component", c.Spec.Name), requests: make(chan request),
+	}
+}
+
+// run owns the process until the component is shut down: it does not end with
+// ctx, for components are ended in order.
+func (c *component) run(context.Context) {
+	pauseFor := firstPause
+	var begun time.Time
+	var again <-chan time.Time
+	for {
+		var ended <-chan struct{}
+		if c.is(running, paused) {
+			ended = c.process.Done()
+		}
+		select {
+		// It ended by itself.
+		case <-ended:
+			err := c.process.Err()
+			if time.Since(begun) > goodRun {
+				pauseFor = firstPause
+			}
+			if c.note(err) {
+				c.log.Error("a component has ended: it will be started again", "in", pauseFor, "error", err)
+				again = time.After(pauseFor)
+				pauseFor = min(2*pauseFor, longPause)
+			}
+
+		// The pause after that is over.
+		case <-again:
+			again, begun = nil, time.Now()
+			if err := c.launch(); err != nil {
+				c.log.Error("a component cannot be started", "error", err)
+				again = time.After(pauseFor)
+			}
+
+		// Somebody wants something.
+		case r := <-c.requests:
+			again = nil
+			if r.action == start || r.action == restart {
+				begun = time.Now()
+			}
+			r.done <- c.act(r)
+			if r.action == shutdown {
+				return
+			}
+		}
+	}
+}
+
+// shutdown is a stop for good.
+const shutdown = "shutdown"
+
+func (c *component) act(r request) error {
+	switch r.action {
+	case stop, shutdown:
+		return c.halt(r.grace)
+	case kill:
+		return c.halt(0)
+	case restart:
+		if err := c.halt(r.grace); err != nil {
+			return err
+		}
+		return c.launch()
+	case start:
+		if c.is(running) {
+			return nil
+		}
+		if c.is(paused) {
+			return fmt.Errorf("start %s: it is paused", c.Spec.Name)
+		}
+		return c.launch()
+	case pause, resume:
+		return c.freeze(r.action == pause)
+	}
+	return fmt.Errorf("unknown action %q", r.action)
+}
+
+func (c *component) launch() error {
+	p, err := c.group.Start(c.Spec)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.process, c.state = p, running
+	return nil
+}
+
+func (c *component) halt(grace time.Duration) error {
+	if !c.is(running, paused) {
+		c.setState(down)
+		return nil
+	}
+	var err error
+	if grace > 0 {
+		err = c.process.Stop(context.Background(), grace)
+	} else if err = c.process.Kill(); err == nil {
+		<-c.process.Done()
+	}
+	if err == nil {
+		c.setState(down)
+	}
+	return err
+}
+
+func (c *component) freeze(on bool) error {
+	if !c.is(running, paused) {
+		return fmt.Errorf("pause or resume %s: it is down", c.Spec.Name)
+	}
+	if on {
+		c.setState(paused)
+		return c.process.Pause()
+	}
+	c.setState(running)
+	return c.process.Resume()
+}
+
+// note remembers that the process ended by itself, and reports whether it is to
+// be started again.
+func (c *component) note(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state, c.lastEnd = failed, err.Error()
+	if c.supervised {
+		c.restarts++
+	}
+	return c.supervised
+}
+
+// supervise says that from now on the component is started again when it ends.
+func (c *component) supervise() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.supervised = true
+}
+
+// do asks for an action and waits until it is done; a start is done when the
+// process runs, which is before it is ready.
+func (c *component) do(ctx context.Context, action string) error {
+	return c.ask(ctx, request{action: action, grace: 10 * time.Second})
+}
+
+func (c *component) shutDown(grace time.Duration) {
+	err := c.ask(context.Background(), request{action: shutdown, grace: grace})
+	if err != nil {
+		c.log.Error("a component does not end", "error", err)
+	}
+}
+
+func (c *component) ask(ctx context.Context, r request) error {
+	r.done = make(chan error, 1)
+	select {
+	case c.requests <- r:
+		return <-r.done
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// awaitReady waits until the component says that it is ready. With first, the
+// end of its process is an error; else it is waited for the next.
+func (c *component) awaitReady(ctx context.Context, first bool) error {
+	var last error
+	for {
+		if last = c.probe.check(ctx, c.Ready); last == nil {
+			return nil
+		}
+		if c.is(failed) && first {
+			return fmt.Errorf("start the cluster: %s", c.lastEndText())
+		}
+		if c.is(down) {
+			return fmt.Errorf("wait for %s: it was stopped", c.Spec.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", c.Spec.Name, errors.Join(context.Cause(ctx), last))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (c *component) is(states ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range states {
+		if c.state == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *component) setState(state string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = state
+}
+
+func (c *component) lastEndText() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lastEnd
+}
+
+func (c *component) status() ComponentStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status := ComponentStatus{Name: c.Spec.Name, State: c.state, Restarts: c.restarts, LastEnd: c.lastEnd}
+	if c.process != nil && (c.state == running || c.state == paused) {
+		status.PID = c.process.PID()
+	}
+	return status
+}

@@ -1,0 +1,136 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+)
+
+// A Status is what a running cluster says of itself.
+type Status struct {
+	Name       string            `json:"name"`
+	Phase      string            `json:"phase"`
+	PID        int               `json:"pid"` // the supervisor's
+	Dir        string            `json:"dir"`
+	Kubeconfig string            `json:"kubeconfig"`
+	Server     string            `json:"server"`
+	Started    time.Time         `json:"started"`
+	ReadyAfter string            `json:"readyAfter,omitempty"` // the API server, from the supervisor's start
+	Components []ComponentStatus `json:"components"`
+}
+
+// A ComponentStatus is that of one program.
+type ComponentStatus struct {
+	Name     string `json:"name"`
+	State    string `json:"state"` // running, paused, down or failed
+	PID      int    `json:"pid,omitempty"`
+	Restarts int    `json:"restarts"` // after it ended by itself
+	LastEnd  string `json:"lastEnd,omitempty"`
+}
+
+func (s *supervisor) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{
+		Name: s.Settings.Name, Phase: s.phase, PID: os.Getpid(), Dir: string(s.Dir),
+		Kubeconfig: s.Dir.Kubeconfig(), Server: s.plane.Server(), Started: s.started,
+	}
+	if s.readyAfter > 0 {
+		status.ReadyAfter = s.readyAfter.Round(time.Millisecond).String()
+	}
+	for _, c := range s.components {
+		status.Components = append(status.Components, c.status())
+	}
+	return status
+}
+
+type serving struct {
+	server *http.Server
+	done   chan struct{}
+}
+
+// listen serves the control socket, which only this user can open: the state
+// directory is closed to others.
+func (s *supervisor) listen() (*serving, error) {
+	socket := s.Dir.Socket()
+	// Whoever left it there is gone: the supervisor's lock is ours.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old control socket: %w", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("open control socket: %w", err)
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect control socket: %w", err), listener.Close())
+	}
+	v := &serving{server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}, done: make(chan struct{})}
+	go func() {
+		defer close(v.done)
+		v.server.Serve(listener)
+	}()
+	return v, nil
+}
+
+func (v *serving) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if v.server.Shutdown(ctx) != nil {
+		v.server.Close()
+	}
+	<-v.done
+}
+
+func (s *supervisor) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(s.status())
+	})
+	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
+		s.Log.Info("told to stop")
+		s.end(errStopped)
+	})
+	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, s.probe.compact(r.Context()))
+	})
+	mux.HandleFunc("POST /components/{name}/{action}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, s.act(r.Context(), r.PathValue("name"), r.PathValue("action")))
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+	}
+}
+
+// act does something to a component. A start is done when it is ready.
+func (s *supervisor) act(ctx context.Context, name, action string) error {
+	i := slices.IndexFunc(s.components, func(c *component) bool { return c.Spec.Name == name })
+	if i < 0 {
+		return fmt.Errorf("this cluster runs no %q", name)
+	}
+	if !slices.Contains(Actions, action) {
+		return fmt.Errorf("unknown action %q: there are %v", action, Actions)
+	}
+	c := s.components[i]
+	s.Log.Info("told to act on a component", "component", name, "action", action)
+	if err := c.do(ctx, action); err != nil {
+		return err
+	}
+	if action == start || action == restart {
+		return c.awaitReady(ctx, false)
+	}
+	return nil
+}
+
+// Actions are what can be asked of [Act].
+var Actions = []string{start, stop, kill, restart, pause, resume}

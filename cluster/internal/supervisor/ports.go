@@ -1,0 +1,53 @@
+package supervisor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+
+	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+)
+
+// Ports are chosen below those that systems give to outgoing connections and
+// to NodePort Services: nobody gets one between our look and its use but by a
+// listener of the same number.
+const (
+	firstPort = 20000
+	lastPort  = 29999
+)
+
+// choosePorts finds free ports; the API server's is the one it had, if it can.
+func choosePorts(apiServer int) (controlplane.Ports, error) {
+	var ports controlplane.Ports
+	taken := map[int]bool{}
+	if free(apiServer) {
+		ports.APIServer = apiServer
+		taken[apiServer] = true
+	}
+	for _, port := range []*int{&ports.APIServer, &ports.Etcd, &ports.ControllerManager, &ports.Scheduler} {
+		for tries := 0; *port == 0; tries++ {
+			candidate := firstPort + rand.IntN(lastPort-firstPort+1)
+			if !taken[candidate] && free(candidate) {
+				*port = candidate
+				taken[candidate] = true
+			}
+			if tries == 1000 {
+				return ports, fmt.Errorf("find a free port on 127.0.0.1 from %d to %d: none", firstPort, lastPort)
+			}
+		}
+	}
+	return ports, nil
+}
+
+func free(port int) bool {
+	if port == 0 {
+		return false
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	listener.Close()
+	return true
+}

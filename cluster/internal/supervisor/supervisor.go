@@ -1,0 +1,321 @@
+// Package supervisor runs one cluster: it starts the components, sees that they
+// stay up, answers on the control socket and ends everything.
+//
+//	supervisor.go  the whole life of a cluster, in order
+//	component.go   the life of one component
+//	control.go     what can be asked of a running cluster
+//	client.go      how to ask it
+//	api.go         requests to the API server and etcd that the above need
+//
+// A component that ends before the cluster is ready ends the cluster, with its
+// last log lines as the reason. One that ends later is started again, after a
+// pause that grows from 0.2 to 10 seconds; that it happened is logged and can
+// be seen in the status.
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/state"
+)
+
+// Config is what a cluster is run with.
+type Config struct {
+	Dir      state.Dir
+	Settings state.Settings
+	Binary   string // of Kubernetes (package build)
+
+	// Owner, if set, is the process this cluster belongs to: the cluster
+	// ends when that does.
+	Owner process.Identity
+
+	// Nodes are run when the control plane is ready.
+	Nodes []Node
+
+	// Ready is called once when the cluster is ready.
+	Ready func(Status)
+	Log   *slog.Logger
+}
+
+// A Node is, or simulates, the machines that pods run on.
+type Node interface {
+	// Prepare is called before anything is started. It may change the plane
+	// (its Advertise address) and returns an error that says in one line what
+	// this machine lacks.
+	Prepare(ctx context.Context, plane *controlplane.Plane) error
+
+	// Run runs the nodes until ctx ends, and returns when nothing it started
+	// is left. It calls ready once the nodes are.
+	Run(ctx context.Context, env Environment, ready func()) error
+}
+
+// An Environment is what a node may use.
+type Environment struct {
+	Plane     *controlplane.Plane // directories, authorities, kubeconfigs, the binary
+	Processes *process.Group      // starts what must not outlive the supervisor
+	Admin     *rest.Config        // the administrator's, without a client-side rate limit
+	Log       *slog.Logger
+}
+
+// ErrRunning says that the cluster has a supervisor already.
+var ErrRunning = errors.New("the cluster is running already")
+
+// Run runs the cluster until ctx ends or it is told to stop. It returns when
+// all components have ended and, for an ephemeral cluster, the state directory
+// is gone. The error says why the cluster could not be started or could not go
+// on; it is nil after an orderly end.
+func Run(ctx context.Context, config Config) (err error) {
+	lock, err := config.Dir.Supervise()
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return ErrRunning
+	}
+	defer lock.Release()
+	if config.Settings.Ephemeral {
+		defer func() { err = errors.Join(err, config.Dir.Remove()) }()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	s := &supervisor{Config: config, end: cancel, started: time.Now()}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	defer s.group.Close()
+	return s.run(ctx)
+}
+
+type supervisor struct {
+	Config
+	end     context.CancelCauseFunc
+	started time.Time
+
+	plane      *controlplane.Plane
+	group      *process.Group
+	probe      *prober
+	components []*component
+
+	mu         sync.Mutex
+	phase      string
+	readyAfter time.Duration // the API server's
+}
+
+// The phases of a cluster.
+const (
+	Starting = "starting"
+	Ready    = "ready"
+	Stopping = "stopping"
+)
+
+// errStopped is the cause of an orderly end.
+var errStopped = errors.New("the cluster was told to stop")
+
+func (s *supervisor) prepare(ctx context.Context) error {
+	s.phase = Starting
+	swept, err := process.Sweep(string(s.Dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range swept {
+		s.Log.Info("ended a process that an earlier run left", "component", name)
+	}
+	record, err := s.Dir.Record()
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	ports, err := choosePorts(record.APIServerPort)
+	if err != nil {
+		return err
+	}
+	plane := controlplane.Plane{Dir: s.Dir, Binary: s.Binary, Settings: s.Settings, Ports: ports}
+	for _, node := range s.Nodes {
+		if err := node.Prepare(ctx, &plane); err != nil {
+			return err
+		}
+	}
+	if s.plane, err = controlplane.Prepare(plane); err != nil {
+		return err
+	}
+	if s.probe, err = newProber(s.plane); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
+		return fmt.Errorf("make etcd's directory: %w", err)
+	}
+	err = s.Dir.SetRecord(state.Record{Settings: s.Settings, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer})
+	if err != nil {
+		return err
+	}
+	s.group, err = process.NewGroup(string(s.Dir))
+	return err
+}
+
+func (s *supervisor) run(ctx context.Context) error {
+	for _, c := range s.plane.Components() {
+		s.components = append(s.components, newComponent(c, s.group, s.probe, s.Log))
+	}
+	serving, err := s.listen()
+	if err != nil {
+		return err
+	}
+	defer serving.close()
+
+	var background sync.WaitGroup
+	defer background.Wait()
+	if s.Owner.PID != 0 {
+		background.Go(func() { s.watchOwner(ctx) })
+	}
+	for _, c := range s.components {
+		background.Go(func() { c.run(ctx) })
+	}
+	nodes, stopNodes := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopNodes()
+
+	err = s.startAll(ctx)
+	var nodesDone sync.WaitGroup
+	if err == nil {
+		err = s.startNodes(ctx, nodes, &nodesDone)
+	}
+	if err == nil {
+		s.setPhase(Ready)
+		if s.Ready != nil {
+			s.Ready(s.status())
+		}
+		<-ctx.Done()
+	}
+	s.setPhase(Stopping)
+	s.end(errStopped)
+	stopNodes()
+	nodesDone.Wait()
+	s.stopAll()
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, errStopped) && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// startAll starts the components in order, each when the one before is ready,
+// but for the last two, which need not wait for each other.
+func (s *supervisor) startAll(ctx context.Context) error {
+	for i, c := range s.components {
+		if err := c.do(ctx, start); err != nil {
+			return err
+		}
+		if i < 2 {
+			if err := c.awaitReady(ctx, true); err != nil {
+				return err
+			}
+		}
+		if i == 1 {
+			s.mu.Lock()
+			s.readyAfter = time.Since(s.started)
+			s.mu.Unlock()
+			s.Log.Info("the API server is ready", "after", s.readyAfter.Round(time.Millisecond), "server", s.plane.Server())
+		}
+	}
+	for _, c := range s.components[2:] {
+		if err := c.awaitReady(ctx, true); err != nil {
+			return err
+		}
+	}
+	if err := s.probe.bootstrap(ctx, s.Settings.Controllers); err != nil {
+		return err
+	}
+	for _, c := range s.components {
+		c.supervise()
+	}
+	return nil
+}
+
+// stopAll ends the components, those that write before those that are written
+// to. A cluster that is about to be removed has nothing to put in order.
+func (s *supervisor) stopAll() {
+	grace := 10 * time.Second
+	if s.Settings.Ephemeral {
+		grace = 0
+	}
+	for i := len(s.components) - 1; i >= 0; i-- {
+		s.components[i].shutDown(grace)
+	}
+}
+
+func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGroup) error {
+	if len(s.Nodes) == 0 {
+		return nil
+	}
+	admin, err := AdminConfig(s.Dir.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	env := Environment{Plane: s.plane, Processes: s.group, Admin: admin, Log: s.Log}
+	for _, node := range s.Nodes {
+		ready := make(chan struct{})
+		failed := make(chan error, 1)
+		done.Go(func() {
+			err := node.Run(lifetime, env, sync.OnceFunc(func() { close(ready) }))
+			if err == nil && lifetime.Err() == nil {
+				err = errors.New("it ended by itself")
+			}
+			if err != nil && lifetime.Err() == nil {
+				err = fmt.Errorf("run nodes: %w", err)
+				s.end(err)
+			}
+			failed <- err
+		})
+		select {
+		case <-ready:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// AdminConfig reads the administrator's kubeconfig. The server shares its time
+// out by itself: the client does not limit its rate.
+func AdminConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func (s *supervisor) watchOwner(ctx context.Context) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !s.Owner.Alive() {
+				s.Log.Info("the process that owns the cluster has ended", "pid", s.Owner.PID)
+				s.end(errStopped)
+				return
+			}
+		}
+	}
+}
+
+func (s *supervisor) setPhase(phase string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.phase = phase
+}

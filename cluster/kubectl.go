@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// kubectl becomes kubectl, with the cluster's kubeconfig.
+func kubectl(ctx context.Context, t target, args []string) error {
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir.Kubeconfig()); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no cluster in %s: start it with up (another is chosen by --name or --dir before the word kubectl)", dir)
+	}
+	binary, err := builder().Kubernetes(ctx)
+	if err != nil {
+		return err
+	}
+	var env []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "KUBECONFIG=") {
+			env = append(env, variable)
+		}
+	}
+	env = append(env, "KUBECONFIG="+dir.Kubeconfig())
+	err = syscall.Exec(binary, append([]string{"kubectl"}, args...), env)
+	return fmt.Errorf("run kubectl: %w", err)
+}

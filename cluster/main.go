@@ -1,0 +1,187 @@
+// Command cluster runs a real Kubernetes on this machine: kube-apiserver, etcd,
+// kube-controller-manager and kube-scheduler, built from Go modules, with
+// certificates and RBAC as any cluster has them, on loopback addresses only.
+//
+//	cluster up        start it (or say that it runs), return when it is ready
+//	cluster kubectl   talk to it
+//	cluster status    what runs, and where
+//	cluster logs      what the components say
+//	cluster down      end it; its objects are kept for the next up
+//
+// It is a launcher: the components are in cmd/kubernetes, which it builds on
+// first use. Where to read on:
+//
+//	up.go, down.go, status.go, logs.go, kubectl.go, disturb.go
+//	                      the commands
+//	supervise.go          what up leaves running
+//	nodes.go              which nodes a cluster gets
+//	internal/build        makes the kubernetes binary and shows progress
+//	internal/state        the state directory and its locks
+//	internal/pki          certificates and kubeconfigs
+//	internal/controlplane what each component is started with
+//	internal/process      starts programs so that none outlives its supervisor
+//	internal/supervisor   the life of a running cluster
+//	cmd/kubernetes        the components themselves, one binary
+package main
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // for goMod
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pintle-go/pintle/cluster/internal/build"
+	"github.com/pintle-go/pintle/cluster/internal/state"
+)
+
+//go:embed go.mod
+var goMod []byte
+
+const usage = `A real Kubernetes on this machine.
+
+usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
+
+  up         start the cluster and return when it is ready
+  down       end it; --delete removes its objects too
+  status     say what runs; status 1 when the cluster does not
+  kubectl …  run kubectl against it
+  logs       show the components' logs
+  build      build Kubernetes now, so that up need not
+  start, stop, kill, restart, pause, resume COMPONENT
+             do it to one component, to see what your program makes of it
+  compact    remove the history of etcd
+
+cluster COMMAND --help shows a command's flags. Clusters of different names are
+separate and can run side by side. Set PINTLE_HOME to keep them elsewhere than
+in ~/.pintle.
+`
+
+func main() {
+	err := run(os.Args[1:])
+	var status exitStatus
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &status):
+		os.Exit(int(status))
+	default:
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// exitStatus ends the program without another word.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+
+	var t target
+	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
+	t.flags(flags)
+	if err := flags.Parse(args); err != nil {
+		return usageError(err)
+	}
+	if flags.NArg() == 0 {
+		flags.Usage()
+		return exitStatus(2)
+	}
+	name, args := flags.Arg(0), flags.Args()[1:]
+	command, ok := commands()[name]
+	if !ok {
+		flags.Usage()
+		return fmt.Errorf("there is no command %q", name)
+	}
+	return command(ctx, t, args)
+}
+
+func commands() map[string]func(context.Context, target, []string) error {
+	all := map[string]func(context.Context, target, []string) error{
+		"up":        up,
+		"supervise": supervise, // what up starts and leaves running
+		"down":      down,
+		"status":    status,
+		"kubectl":   kubectl,
+		"logs":      logs,
+		"build":     buildOnly,
+		"compact":   compact,
+	}
+	for _, action := range disturbances() {
+		all[action] = func(ctx context.Context, t target, args []string) error {
+			return disturb(ctx, t, action, args)
+		}
+	}
+	return all
+}
+
+// A target is the cluster that a command is about.
+type target struct {
+	name string
+	path string
+}
+
+const defaultName = "default"
+
+// flags adds the flags that choose the cluster: they are understood before the
+// command and after it.
+func (t *target) flags(flags *flag.FlagSet) {
+	flags.StringVar(&t.name, "name", cmp.Or(t.name, defaultName), "name of the cluster")
+	flags.StringVar(&t.path, "dir", t.path, "keep the cluster in this directory instead of ~/.pintle/clusters/NAME")
+}
+
+func (t *target) dir() (state.Dir, error) {
+	if t.path != "" {
+		return state.At(t.path)
+	}
+	return state.Named(t.name)
+}
+
+// parse reads a command's flags; args are what it takes beside them.
+func (t *target) parse(command, arguments string, args []string, define func(*flag.FlagSet)) (*flag.FlagSet, error) {
+	flags := flag.NewFlagSet("cluster "+command, flag.ContinueOnError)
+	t.flags(flags)
+	if define != nil {
+		define(flags)
+	}
+	flags.Usage = func() {
+		fmt.Fprintf(os.Stderr, "usage: cluster %s [flags] %s\n", command, arguments)
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return nil, usageError(err)
+	}
+	if arguments == "" && flags.NArg() > 0 {
+		return nil, fmt.Errorf("%s takes no argument %q", command, flags.Arg(0))
+	}
+	return flags, nil
+}
+
+// usageError is an error that package flag has printed already.
+func usageError(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return exitStatus(2)
+}
+
+func builder() build.Builder { return build.Builder{GoMod: goMod, Output: os.Stderr} }
+
+func buildOnly(ctx context.Context, t target, args []string) error {
+	if _, err := t.parse("build", "", args, nil); err != nil {
+		return err
+	}
+	path, err := builder().Kubernetes(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(path)
+	return nil
+}

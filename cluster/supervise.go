@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/state"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+)
+
+// An order is what up hands to the supervisor that it starts.
+type order struct {
+	Dir      state.Dir        `json:"dir"`
+	Settings state.Settings   `json:"settings"`
+	Binary   string           `json:"binary"`
+	Owner    process.Identity `json:"owner"`
+}
+
+// supervise runs a cluster. Its standard input is the order, its file
+// descriptor 3 takes the report.
+func supervise(ctx context.Context, _ target, args []string) error {
+	if len(args) > 0 {
+		return errors.New("supervise is what up runs: use up")
+	}
+	pipe := os.NewFile(3, "report")
+	if pipe == nil {
+		return errors.New("supervise is what up runs: use up")
+	}
+	var o order
+	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
+		return fmt.Errorf("read the supervisor's order: %w", err)
+	}
+	nodes, err := nodesFor(o.Settings)
+	if err != nil {
+		return err
+	}
+	tell := func(r report) {
+		// When up is gone, nobody wants to know.
+		json.NewEncoder(pipe).Encode(r)
+		pipe.Close()
+	}
+	err = supervisor.Run(ctx, supervisor.Config{
+		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodes,
+		Ready: func(s supervisor.Status) { tell(report{Status: &s}) },
+		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		tell(report{Error: err.Error()})
+	}
+	return err
+}

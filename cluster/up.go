@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/state"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+)
+
+// upFlags are the flags of up.
+type upFlags struct {
+	settings   state.Settings
+	node       string
+	foreground bool
+	owner      int
+}
+
+func (f *upFlags) define(flags *flag.FlagSet) {
+	s := &f.settings
+	flags.IntVar(&s.Nodes, "nodes", 0, "number of simulated nodes")
+	flags.StringVar(&f.node, "node", "", "\"real\": make this machine a node, with containerd (Linux, root)")
+	flags.BoolVar(&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server")
+	flags.BoolVar(&s.Ephemeral, "ephemeral", false, "remove the cluster's directory when it ends")
+	flags.BoolVar(&f.foreground, "foreground", false, "stay, and end the cluster on Ctrl-C")
+	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process of this id ends")
+	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (can be repeated, as the next two)")
+	flags.Var(list{&s.ControllerManagerArgs}, "controller-manager-arg", "flag for kube-controller-manager")
+	flags.Var(list{&s.SchedulerArgs}, "scheduler-arg", "flag for kube-scheduler")
+}
+
+// list is a flag that can be repeated.
+type list struct{ values *[]string }
+
+func (l list) String() string { return "" }
+
+func (l list) Set(value string) error {
+	*l.values = append(*l.values, value)
+	return nil
+}
+
+func (f *upFlags) check(t target) error {
+	f.settings.Name = t.name
+	switch f.node {
+	case "":
+	case "real":
+		f.settings.RealNode = true
+	default:
+		return fmt.Errorf("--node %q: only \"real\" is known; --nodes N gives simulated ones", f.node)
+	}
+	if f.settings.Nodes < 0 {
+		return fmt.Errorf("--nodes %d: a number of nodes is not negative", f.settings.Nodes)
+	}
+	return nil
+}
+
+// up starts the cluster. By default it leaves a supervisor behind, in a session
+// of its own, and returns when the cluster is ready.
+func up(ctx context.Context, t target, args []string) error {
+	var f upFlags
+	flags, err := t.parse("up", "", args, f.define)
+	if err != nil {
+		return err
+	}
+	if err := f.check(t); err != nil {
+		return err
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	config, err := f.config(ctx, dir)
+	if err != nil {
+		return err
+	}
+	lock, err := claim(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+
+	running, err := dir.Supervised()
+	if err != nil {
+		return err
+	}
+	if running {
+		return sayRunning(ctx, dir, f, flags)
+	}
+	say("starting cluster %q in %s", t.name, dir)
+	ready := func(s supervisor.Status) {
+		say("ready: API server after %s, everything after %s", s.ReadyAfter, time.Since(began).Round(10*time.Millisecond))
+		sayHow(t, s)
+	}
+	if f.foreground {
+		config.Ready = func(s supervisor.Status) {
+			lock.Release()
+			ready(s)
+			say("Ctrl-C ends it")
+		}
+		return supervisor.Run(ctx, config)
+	}
+	s, err := launch(ctx, dir, config)
+	if err != nil {
+		return err
+	}
+	ready(s)
+	return nil
+}
+
+func (f *upFlags) config(ctx context.Context, dir state.Dir) (supervisor.Config, error) {
+	nodes, err := nodesFor(f.settings)
+	if err != nil {
+		return supervisor.Config{}, err
+	}
+	config := supervisor.Config{
+		Dir: dir, Settings: f.settings, Nodes: nodes,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if f.owner != 0 {
+		if config.Owner, err = process.Identify(f.owner); err != nil {
+			return supervisor.Config{}, fmt.Errorf("find the cluster's owner: %w", err)
+		}
+	}
+	config.Binary, err = builder().Kubernetes(ctx)
+	return config, err
+}
+
+// claim makes the state directory ours to work on.
+func claim(ctx context.Context, dir state.Dir) (*state.Lock, error) {
+	if err := dir.Claim(); err != nil {
+		return nil, err
+	}
+	return dir.Work(ctx, func() { say("another up or down is at work on this cluster: waiting for it") })
+}
+
+// sayRunning is up on a running cluster: fine, unless another was asked for.
+func sayRunning(ctx context.Context, dir state.Dir, f upFlags, flags *flag.FlagSet) error {
+	s, err := supervisor.NewClient(dir).Status(ctx)
+	if err != nil {
+		return err
+	}
+	record, err := dir.Record()
+	if err != nil {
+		return err
+	}
+	asked := false
+	flags.Visit(func(given *flag.Flag) {
+		switch given.Name {
+		case "name", "dir", "owner", "foreground":
+		default:
+			asked = true
+		}
+	})
+	f.settings.Name = record.Settings.Name
+	if asked && !reflect.DeepEqual(f.settings, record.Settings) {
+		return errors.New("the cluster is running with other settings: end it first, with down")
+	}
+	if f.foreground {
+		return errors.New("the cluster is running already, in the background: end it first, with down")
+	}
+	say("cluster %q is running already, since %s", s.Name, s.Started.Format(time.DateTime))
+	sayHow(target{name: s.Name, path: string(dir)}, s)
+	return nil
+}
+
+func sayHow(t target, s supervisor.Status) {
+	say("  export KUBECONFIG=%s", s.Kubeconfig)
+	if t.path == "" && t.name == defaultName {
+		say("or: cluster kubectl get namespaces")
+	}
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// A report is what the supervisor tells the up that started it: its status when
+// the cluster is ready, or why it is not.
+type report struct {
+	Status *supervisor.Status `json:"status,omitempty"`
+	Error  string             `json:"error,omitempty"`
+}
+
+// launch starts a supervisor, and returns when it says that the cluster is
+// ready. When ctx ends before, the supervisor is told to end, and waited for.
+func launch(ctx context.Context, dir state.Dir, config supervisor.Config) (supervisor.Status, error) {
+	data, err := json.Marshal(order{Dir: dir, Settings: config.Settings, Binary: config.Binary, Owner: config.Owner})
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("encode the supervisor's order: %w", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("find this program: %w", err)
+	}
+	logFile := process.LogFile(string(dir), "supervisor")
+	if err := os.MkdirAll(filepath.Dir(logFile), 0o700); err != nil {
+		return supervisor.Status{}, fmt.Errorf("make log directory: %w", err)
+	}
+	log, err := os.OpenFile(logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer log.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("make the supervisor's report pipe: %w", err)
+	}
+	defer read.Close()
+
+	cmd := exec.Command(program, "supervise")
+	cmd.Stdin = strings.NewReader(string(data))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{write}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return supervisor.Status{}, fmt.Errorf("start the supervisor: %w", err)
+	}
+	return awaitReport(ctx, cmd, read, log.Name())
+}
+
+func awaitReport(ctx context.Context, cmd *exec.Cmd, pipe io.Reader, log string) (supervisor.Status, error) {
+	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+	var r report
+	line, err := bufio.NewReader(pipe).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err == nil && r.Status != nil && stop() {
+		return *r.Status, cmd.Process.Release()
+	}
+	waited := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return supervisor.Status{}, errors.New("interrupted: the cluster was ended again")
+	case r.Error != "":
+		return supervisor.Status{}, errors.New(r.Error)
+	}
+	return supervisor.Status{}, fmt.Errorf("the supervisor has ended (%v); the end of %s:\n    %s",
+		waited, log, strings.Join(process.Tail(log, 8), "\n    "))
+}
