@@ -6,19 +6,20 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discovery finds plurals and scopes, one request per group-version, kept.
+// discovery finds plurals and scopes, by one request per group-version. What it
+// finds is kept until the server answers 404; that a kind is missing is not
+// kept, because it may be installed at any time.
 type discovery struct {
 	client *Client
 	mu     sync.Mutex
 	known  map[schema.GroupVersion]map[string]served
-	asked  map[schema.GroupVersion]time.Time
+	asking map[schema.GroupVersion]*inquiry
 }
 
 type served struct {
@@ -26,32 +27,26 @@ type served struct {
 	scope  Scope
 }
 
-// askAgainAfter bounds how often a group-version that lacks a kind is asked
-// for, however many callers wait for the kind.
-const askAgainAfter = time.Second
+// inquiry is a discovery request under way. All but done are set before done
+// is closed.
+type inquiry struct {
+	done  chan struct{}
+	kinds map[string]served
+	err   error
+	// abandoned: the context of whoever asked ended.
+	abandoned bool
+}
 
 // resolve fills in the plural and the scope of a kind.
 func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 	if kind.Plural != "" && kind.Scope != "" {
 		return kind, nil
 	}
-	gv := kind.GroupVersion()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, ok := d.known[gv][kind.Kind]
-	if !ok && time.Since(d.asked[gv]) > askAgainAfter {
-		kinds, err := d.ask(ctx, gv)
-		if err != nil {
-			return kind, err
-		}
-		if d.known == nil {
-			d.known = make(map[schema.GroupVersion]map[string]served)
-			d.asked = make(map[schema.GroupVersion]time.Time)
-		}
-		d.known[gv], d.asked[gv] = kinds, time.Now()
-		found, ok = kinds[kind.Kind]
-	}
-	if !ok {
+	found, ok, err := d.find(ctx, kind.GVK)
+	switch {
+	case err != nil:
+		return kind, err
+	case !ok:
 		return kind, notServed(kind.GVK, kind.Plural)
 	}
 	if kind.Plural == "" {
@@ -63,6 +58,73 @@ func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 	return kind, nil
 }
 
+// find returns what is known of a kind or asks. Those who ask for the same
+// group-version at the same time share a request.
+func (d *discovery) find(ctx context.Context, gvk GVK) (served, bool, error) {
+	for joined := 0; ; joined++ {
+		found, ok, q, mine := d.look(gvk)
+		if ok {
+			return found, true, nil
+		}
+		if mine {
+			d.ask(ctx, gvk.GroupVersion(), q)
+		}
+		select {
+		case <-q.done:
+		case <-ctx.Done():
+			return served{}, false, context.Cause(ctx)
+		}
+		switch found, ok = q.kinds[gvk.Kind]; {
+		case ok:
+			return found, true, nil
+		case mine:
+			return served{}, false, q.err
+		case q.abandoned:
+			joined-- // its failure says nothing of the server
+		case q.err != nil, joined > 0:
+			return served{}, false, q.err
+		}
+		// The first request that was joined had begun before this call, and the
+		// kind may have been installed in between.
+	}
+}
+
+// look returns a kind if it is known, else the inquiry under way, or a new one,
+// which is the caller's to make.
+func (d *discovery) look(gvk GVK) (found served, ok bool, q *inquiry, mine bool) {
+	gv := gvk.GroupVersion()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if found, ok = d.known[gv][gvk.Kind]; ok {
+		return found, true, nil, false
+	}
+	if q = d.asking[gv]; q != nil {
+		return served{}, false, q, false
+	}
+	q = &inquiry{done: make(chan struct{})}
+	if d.asking == nil {
+		d.asking = make(map[schema.GroupVersion]*inquiry)
+	}
+	d.asking[gv] = q
+	return served{}, false, q, true
+}
+
+// ask makes an inquiry and keeps what it finds.
+func (d *discovery) ask(ctx context.Context, gv schema.GroupVersion, q *inquiry) {
+	q.kinds, q.err = d.request(ctx, gv)
+	q.abandoned = q.err != nil && ctx.Err() != nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.err == nil {
+		if d.known == nil {
+			d.known = make(map[schema.GroupVersion]map[string]served)
+		}
+		d.known[gv] = q.kinds
+	}
+	delete(d.asking, gv)
+	close(q.done)
+}
+
 // forget drops what is known of a group-version: the server said 404.
 func (d *discovery) forget(gv schema.GroupVersion) {
 	d.mu.Lock()
@@ -70,7 +132,7 @@ func (d *discovery) forget(gv schema.GroupVersion) {
 	delete(d.known, gv)
 }
 
-func (d *discovery) ask(ctx context.Context, gv schema.GroupVersion) (map[string]served, error) {
+func (d *discovery) request(ctx context.Context, gv schema.GroupVersion) (map[string]served, error) {
 	r := &request{verb: "discover", method: http.MethodGet, path: groupVersionPath(gv), accept: typeJSON,
 		resource: Kind{GVK: gv.WithKind(gv.String())}}
 	body, _, err := d.client.roundTrip(ctx, r)

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -71,9 +73,13 @@ func statusError(resp *http.Response, r *request) error {
 		}
 		return hint(&apierrors.StatusError{ErrStatus: *status})
 	}
-	if resp.StatusCode == http.StatusNotFound && r.resource.Plural != "" {
-		// The server answers a path it does not serve with plain text, and a
-		// missing object with a Status.
+	// The server answers a path it does not serve with plain text, and a
+	// missing object with a Status.
+	switch {
+	case resp.StatusCode != http.StatusNotFound || r.resource.Plural == "":
+	case r.subresource != "":
+		return fmt.Errorf("%w: the server has no %s/%s in %s", ErrNotServed, r.resource.Plural, r.subresource, r.resource.GroupVersion())
+	default:
 		return notServed(r.resource.GVK, r.resource.Plural)
 	}
 	serr := apierrors.NewGenericServerResponse(resp.StatusCode, r.verb, r.resource.GroupResource(), r.name,
@@ -122,10 +128,20 @@ func decodeStatus(body []byte) (*metav1.Status, bool) {
 func unreachable(err error, base *url.URL) error {
 	var op *net.OpError
 	var dns *net.DNSError
+	var host x509.HostnameError
+	var cert *tls.CertificateVerificationError
 	if uerr := new(url.Error); errors.As(err, &uerr) {
 		err = uerr.Err // the URL repeats what the Error says
 	}
 	switch {
+	case errors.As(err, &host):
+		return fmt.Errorf("%w at %s: its certificate is for another name (does the kubeconfig lack tls-server-name?): %w", ErrUnreachable, base.Host, err)
+	case errors.As(err, &cert):
+		return fmt.Errorf("%w at %s: its certificate is not trusted (is certificate-authority in the kubeconfig of this cluster?): %w", ErrUnreachable, base.Host, err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%w at %s: it does not speak HTTPS (see server in the kubeconfig): %w", ErrUnreachable, base.Host, err)
+	case errors.As(err, &op) && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks")):
+		return fmt.Errorf("%w at %s through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): %w", ErrUnreachable, base.Host, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s (is it running? is this the right kubeconfig context?): %w", ErrUnreachable, base.Host, err)
 	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":

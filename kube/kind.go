@@ -50,13 +50,15 @@ type Kind struct {
 	// whole is the Go type that has all fields of the kind, where it is known:
 	// what a view's protobuf is decoded with.
 	whole reflect.Type
+	// err is why KindOf has no kind to return.
+	err error
 }
 
 // KindOf returns the declaration of T's kind, for a [View] of it.
 func KindOf[T any, P objectPointer[T]](declared ...Kind) Kind {
 	kind, err := identify(reflect.TypeFor[T](), declared)
 	if err != nil {
-		return Kind{} // the view says that it has no kind
+		return Kind{err: err} // the handle that gets it returns it
 	}
 	kind.whole = reflect.TypeFor[T]()
 	return kind
@@ -75,6 +77,9 @@ func identify(t reflect.Type, declared []Kind) (Kind, error) {
 		kind = declared[0]
 	default:
 		return kind, fmt.Errorf("%w: %d kinds were given for %s, one is enough", ErrKind, len(declared), t)
+	}
+	if kind.err != nil {
+		return kind, kind.err
 	}
 	if !kind.GVK.Empty() {
 		return kind, check(t, kind)

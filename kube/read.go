@@ -145,8 +145,13 @@ func expiredPage(err error) (metav1.ListMeta, bool) {
 func (h handle) request(ctx context.Context, verb, method, namespace string) (*request, error) {
 	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace}
 	req.resource.Kind = h.kindName()
-	if h.err != nil {
+	switch {
+	case h.err != nil:
 		return nil, req.wrap(h.err)
+	case h.client == nil:
+		return nil, req.wrap(errNoHandle)
+	case !validName(namespace):
+		return nil, req.wrap(fmt.Errorf("%q cannot be a namespace", namespace))
 	}
 	kind, err := h.client.discovery.resolve(ctx, h.kind)
 	if err != nil {
@@ -180,6 +185,9 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 	}
 	return req, nil
 }
+
+// errNoHandle: kinds of handles are structs, so a zero one can be had.
+var errNoHandle = errors.New("the handle is a zero value: make it with For or ViewOf")
 
 // validName keeps out what would lead to another path than the name's.
 func validName(name string) bool {

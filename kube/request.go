@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,12 +69,13 @@ var errLost = errors.New("the answer was lost")
 func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 	lost := 0
 	for try := 1; ; try++ {
-		resp, err := c.send(ctx, r)
+		resp, sent, err := c.send(ctx, r)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, r.wrap(context.Cause(ctx))
+				return nil, r.wrap(fmt.Errorf("%w before %s answered", context.Cause(ctx), c.base.Host))
 			}
-			if wasSent(err) {
+			err = unreachable(err, c.base)
+			if sent {
 				if lost++; r.method == http.MethodGet && !r.once && lost <= maxLost {
 					if serr := sleep(ctx, jitter(time.Duration(lost)*100*time.Millisecond)); serr == nil {
 						continue
@@ -81,7 +83,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 				}
 				err = fmt.Errorf("%w: %w", errLost, err)
 			}
-			return nil, r.wrap(unreachable(err, c.base))
+			return nil, r.wrap(err)
 		}
 		if resp.StatusCode < 400 {
 			return resp, nil
@@ -118,7 +120,9 @@ func repeatable(r *request, code int, asked bool, err error) bool {
 	return false
 }
 
-func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+// send sends r once. It tells whether the server may have seen it, which is not
+// so if no connection was made or no credentials were had.
+func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sent bool, err error) {
 	u := *c.base
 	path := r.path
 	if path == "" {
@@ -126,9 +130,11 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	}
 	u = *u.JoinPath(path)
 	u.RawQuery = r.query.Encode()
+	var wrote atomic.Bool // set from a goroutine of the transport
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
@@ -137,7 +143,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		req.Header.Set("Content-Type", r.contentType)
 	}
 	start := time.Now()
-	resp, err := c.http.Do(req)
+	resp, err = c.http.Do(req)
 	if c.observe != nil {
 		info := RequestInfo{Verb: r.verb, Method: r.method, Host: c.base.Host, Resource: r.resource.Resource(), Duration: time.Since(start)}
 		if resp != nil {
@@ -146,10 +152,10 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		c.observe(info)
 	}
 	if err != nil {
-		return nil, err
+		return nil, wrote.Load(), err
 	}
 	c.warn(resp, r)
-	return resp, nil
+	return resp, true, nil
 }
 
 // warn logs the Warning headers of an answer (RFC 7234, KEP-1693).
@@ -190,18 +196,6 @@ func (r *request) kindName() string {
 		return r.resource.Kind
 	}
 	return r.resource.Kind + "/" + r.subresource
-}
-
-// wasSent reports whether the server may have seen the request: false for
-// errors of dialling and of credentials.
-func wasSent(err error) bool {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		return false
-	}
-	var netErr net.Error
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) ||
-		errors.As(err, &netErr) && netErr.Timeout() || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // retryAfter reads the Retry-After header, in seconds or as a date.

@@ -1,13 +1,16 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Reader reads the objects of a kind: it cannot write. Readers are values; a
@@ -72,9 +75,24 @@ func ViewOf[T any, P objectPointer[T]](c *Client, kind ...Kind) View[T] {
 	return View[T]{Reader[T]{h}}
 }
 
+func isUnstructured(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[runtime.Unstructured]())
+}
+
 func newHandle(c *Client, t reflect.Type, declared []Kind, view bool) handle {
 	h := handle{client: c, goType: t}
 	if h.kind, h.err = identify(t, declared); h.err != nil {
+		return h
+	}
+	switch {
+	case c == nil:
+		h.err = errors.New("the client is nil: was the error of Connect looked at?")
+		return h
+	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
+		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOf", ErrKind, t, h.kind.whole)
+		return h
+	case !view && (t == reflect.TypeFor[metav1.PartialObjectMetadata]() || t == reflect.TypeFor[Object]()):
+		h.err = fmt.Errorf("%w: %s is the metadata of a kind, and writing it would lose the rest: use ViewOf", ErrKind, t)
 		return h
 	}
 	h.codec, h.err = newCodec(t, h.kind, view)
@@ -164,8 +182,11 @@ func (r Resource[T]) With(o WriteOptions) Resource[T] {
 func (h handle) in(namespaces []string) handle {
 	if h.err == nil {
 		for _, ns := range namespaces {
-			if ns == "" {
+			switch {
+			case ns == "":
 				h.err = fmt.Errorf("%w: an empty namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
+			case !validName(ns):
+				h.err = fmt.Errorf("%q cannot be a namespace", ns)
 			}
 		}
 		if len(namespaces) > 0 && h.kind.Scope == ClusterScoped {

@@ -121,10 +121,13 @@ func (h handle) namespace() string {
 
 // kindName names the kind in errors, also where it is not known.
 func (h handle) kindName() string {
-	if h.kind.Kind == "" {
+	switch {
+	case h.kind.Kind != "":
+		return h.kind.Kind
+	case h.goType != nil:
 		return h.goType.String()
 	}
-	return h.kind.Kind
+	return "objects"
 }
 
 var errLeft = errors.New("the loop was left")
