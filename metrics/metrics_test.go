@@ -1,0 +1,152 @@
+package metrics_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Every kube.Store is a Store.
+var _ metrics.Store = (*kube.Store[struct{}])(nil)
+
+func TestRequests(t *testing.T) {
+	m := metrics.New()
+	get := kube.RequestInfo{Verb: "get", Method: "GET", Host: "10.0.0.1:443", Code: 200, Duration: 30 * time.Millisecond}
+	m.Observe(get)
+	m.Observe(get)
+	m.Observe(kube.RequestInfo{Verb: "apply", Method: "PATCH", Host: "10.0.0.1:443", Duration: 3 * time.Second})
+
+	expect(t, scrape(t, m.Handler()),
+		`rest_client_requests_total{code="200",host="10.0.0.1:443",method="GET"} 2`,
+		`rest_client_requests_total{code="<error>",host="10.0.0.1:443",method="PATCH"} 1`,
+		`rest_client_request_duration_seconds_bucket{host="10.0.0.1:443",verb="GET",le="0.025"} 0`,
+		`rest_client_request_duration_seconds_bucket{host="10.0.0.1:443",verb="GET",le="0.1"} 2`,
+		`rest_client_request_duration_seconds_bucket{host="10.0.0.1:443",verb="PATCH",le="60"} 1`,
+		`rest_client_request_duration_seconds_count{host="10.0.0.1:443",verb="PATCH"} 1`,
+		`go_goroutines `,
+		`process_start_time_seconds `,
+		`process_resident_memory_bytes `,
+	)
+}
+
+// TestRequestsOfAClient has a client ask a server that has nothing.
+func TestRequestsOfAClient(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	kubeconfig := t.TempDir() + "/kubeconfig"
+	config := `{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"` + srv.URL + `"}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	m := metrics.New()
+	client, err := kube.Config{Kubeconfig: kubeconfig, Observe: m.Observe}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.For[kube.Object](client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}}).In("a").Get(t.Context(), "b"); err == nil {
+		t.Fatal("a server without anything has an X")
+	}
+	client.CloseIdleConnections()
+	host := strings.TrimPrefix(srv.URL, "http://")
+	expect(t, scrape(t, m.Handler()),
+		`rest_client_requests_total{code="404",host="`+host+`",method="GET"} 1`,
+		`rest_client_request_duration_seconds_count{host="`+host+`",verb="GET"} 1`,
+	)
+}
+
+func TestStores(t *testing.T) {
+	m := metrics.New()
+	full := &store{synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastEvent: time.Now().Add(-time.Hour)}}
+	m.AddStore("pods", &store{synced: true})
+	m.AddStore("pods", full) // in the place of the first
+	m.AddStore("books", &store{})
+	stopped := &store{synced: true, done: make(chan struct{})}
+	m.AddStore("gone", stopped)
+	expect(t, scrape(t, m.Handler()), `pintle_store_synced{store="gone"} 1`)
+	close(stopped.done)
+
+	text := scrape(t, m.Handler())
+	expect(t, text,
+		`pintle_store_synced{store="books"} 0`,
+		`pintle_store_synced{store="pods"} 1`,
+		`pintle_store_objects{store="books"} 0`,
+		`pintle_store_objects{store="pods"} 20000`,
+		`pintle_store_bytes{store="pods"} 6.1e+07`,
+		`pintle_store_last_event_age_seconds{store="pods"} 360`, // and some
+	)
+	for _, absent := range []string{
+		`pintle_store_last_event_age_seconds{store="books"}`, // nothing has been heard yet
+		`store="gone"`,
+	} {
+		if strings.Contains(text, absent) {
+			t.Errorf("%s is there", absent)
+		}
+	}
+}
+
+func TestRegistryInAnother(t *testing.T) {
+	m := metrics.New()
+	m.AddStore("books", &store{})
+	other := prometheus.NewRegistry()
+	other.MustRegister(m.Registry())
+	families, err := other.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "pintle_store_objects" {
+			return
+		}
+	}
+	t.Error("the other registry does not show the store")
+}
+
+type store struct {
+	stats  kube.StoreStats
+	synced bool
+	done   chan struct{}
+}
+
+func (s *store) Stats() kube.StoreStats { return s.stats }
+func (s *store) Synced() bool           { return s.synced }
+func (s *store) Done() <-chan struct{}  { return s.done }
+
+func scrape(t *testing.T, h http.Handler) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(w.Result().Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("scrape: %d %v\n%s", w.Code, err, body)
+	}
+	if ct := w.Header().Get("Content-Type"); !strings.HasPrefix(ct, "text/plain; version=0.0.4") {
+		t.Errorf("content type %q", ct)
+	}
+	return string(body)
+}
+
+func expect(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, "\n"+line) {
+			t.Errorf("no line begins with %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
