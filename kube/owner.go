@@ -2,6 +2,8 @@ package kube
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -28,6 +30,8 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		return &Error{Verb: "set owner of", Kind: children.kindName(), Namespace: child.GetNamespace(), Name: child.GetName(), Err: fmt.Errorf(format, args...)}
 	}
 	switch {
+	case reflect.ValueOf(owner).IsNil(), reflect.ValueOf(child).IsNil():
+		return &Error{Verb: "set owner of", Kind: children.kindName(), Err: errNoObject}
 	case owners.err != nil:
 		return fail("%w", owners.err)
 	case children.err != nil:
@@ -51,17 +55,24 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		yes := true
 		ref.Controller, ref.BlockOwnerDeletion = &yes, &yes
 	}
-	refs := child.GetOwnerReferences()
+	refs := slices.Clone(child.GetOwnerReferences())
+	mine := -1
 	for i, r := range refs {
 		switch {
 		case r.UID == ref.UID:
-			refs[i] = ref
-			child.SetOwnerReferences(refs)
-			return nil
+			mine = i
 		case controller && r.Controller != nil && *r.Controller:
 			return fail("%s %s controls it already", r.Kind, r.Name)
 		}
 	}
-	child.SetOwnerReferences(append(refs, ref))
+	switch {
+	case mine < 0:
+		refs = append(refs, ref)
+	case controller:
+		refs[mine] = ref
+	default: // a controller is an owner already
+		refs[mine].APIVersion, refs[mine].Name = ref.APIVersion, ref.Name
+	}
+	child.SetOwnerReferences(refs)
 	return nil
 }

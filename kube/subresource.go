@@ -2,10 +2,12 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +54,9 @@ func (s Subresource[S]) Patch(ctx context.Context, name string, kind types.Patch
 }
 
 func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *S) (*S, error) {
+	if o == nil {
+		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: errNoObject}
+	}
 	// Servers want apiVersion and kind, which the types of k8s.io/api do not
 	// carry by themselves.
 	if acc, ok := any(o).(object); ok {
@@ -67,11 +72,11 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 }
 
 func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, contentType string, body []byte) (*S, error) {
-	req, err := s.handle.one(ctx, verb, method, name)
+	req, err := s.handle.part(ctx, verb, method, name, s.name)
 	if err != nil {
 		return nil, err
 	}
-	req.subresource, req.accept, req.contentType, req.body = s.name, typeJSON, contentType, body
+	req.accept, req.contentType, req.body = typeJSON, contentType, body
 	if method != http.MethodGet {
 		req.query = s.handle.writeQuery()
 		if contentType == string(types.ApplyYAMLPatchType) && !s.handle.write.NoForce {
@@ -80,16 +85,56 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	}
 	answer, _, err := s.handle.client.roundTrip(ctx, req)
 	if err != nil {
+		s.wrote(req, nil, err)
 		return nil, err
 	}
 	o := new(S)
 	if _, ok := decodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
-		return o, nil // evictions and bindings are answered with success, not with an S
+		// Evictions and bindings are answered with success, not with an S.
+		s.wrote(req, nil, nil)
+		return o, nil
 	}
 	if err := json.Unmarshal(answer, o, decodeOptions); err != nil {
 		return nil, req.wrap(err)
 	}
+	s.wrote(req, o, nil)
 	return o, nil
+}
+
+// wrote tells the stores of the objects that one of them was written through
+// the subresource, so that they are not read older.
+func (s Subresource[S]) wrote(req *request, answer *S, err error) {
+	if req.method == http.MethodGet || s.handle.write.DryRun {
+		return
+	}
+	stores := &s.handle.client.stores
+	if answer == nil {
+		if err == nil {
+			err = errLost // success, but of which version is not told
+		}
+		stores.lost(req.resource, Key{req.namespace, req.name}, err)
+		return
+	}
+	// A scale or a status has the identity and the version of the object that
+	// it belongs to; a token has none.
+	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
+		stores.wrote(req.resource, o)
+	}
+}
+
+// part prepares a request for a subresource of an object.
+func (h handle) part(ctx context.Context, verb, method, name, subresource string) (*request, error) {
+	req, err := h.one(ctx, verb, method, name)
+	if err != nil {
+		return nil, err
+	}
+	req.subresource = subresource
+	for segment := range strings.SplitSeq(subresource, "/") { // pods/proxy has a path behind it
+		if segment == "" || !validName(segment) {
+			return nil, req.wrap(fmt.Errorf("%q cannot be a subresource", subresource))
+		}
+	}
+	return req, nil
 }
 
 // Stream reads a subresource that is no object, such as a pod's log, until the
@@ -97,11 +142,11 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 // repeats it.
 func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, query url.Values) (io.ReadCloser, error) {
 	h := of.base()
-	req, err := h.one(ctx, "get", http.MethodGet, name)
+	req, err := h.part(ctx, "get", http.MethodGet, name, subresource)
 	if err != nil {
 		return nil, err
 	}
-	req.subresource, req.query, req.accept, req.once = subresource, query, "*/*", true
+	req.query, req.accept, req.once = query, "*/*", true
 	resp, err := h.client.do(ctx, req)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,11 @@ func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, st
 	var now *T
 	var trouble error
 	last := "nothing was seen of it"
-	for ev, err := range r.Fielded("metadata.name=" + name).Watch(ctx) {
+	field := "metadata.name=" + name
+	if r.selector.field != "" {
+		field += "," + r.selector.field
+	}
+	for ev, err := range r.Fielded(field).Watch(ctx) {
 		var report *Trouble
 		switch {
 		case errors.As(err, &report) && report.Over:

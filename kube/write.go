@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/pintle-go/pintle/kube/internal/intent"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +48,8 @@ func (h handle) writeQuery() url.Values {
 }
 
 // Create creates an object and returns it as the server has it. An empty
-// namespace is the handle's; one without a name needs a generateName.
+// namespace is the handle's. Without a name it needs a generateName, unless its
+// kind is one that is not stored, such as SelfSubjectAccessReview.
 func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	req, err := r.forObject(ctx, "create", http.MethodPost, asObject(o))
 	if err != nil {
@@ -114,6 +117,9 @@ func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, p
 // was deleted or made anew.
 func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 	acc := asObject(o)
+	if o == nil {
+		return v.apply(ctx, acc, intent.Spec)
+	}
 	if acc.GetResourceVersion() != "" || len(acc.GetManagedFields()) > 0 {
 		req := &request{verb: "apply", resource: v.kind, namespace: acc.GetNamespace(), name: acc.GetName()}
 		return nil, req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
@@ -171,8 +177,13 @@ func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
 	return e, nil
 }
 
+var errNoObject = errors.New("the object is nil")
+
 // forObject prepares a write of an object, in the namespace that it or the handle names.
 func (h handle) forObject(ctx context.Context, verb, method string, o object) (*request, error) {
+	if reflect.ValueOf(o).IsNil() {
+		return nil, &Error{Verb: verb, Kind: h.kindName(), Err: errNoObject}
+	}
 	namespace := o.GetNamespace()
 	if namespace == "" && len(h.namespaces) == 1 {
 		namespace = h.namespaces[0]
@@ -183,7 +194,7 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	}
 	req.name, req.query = o.GetName(), h.writeQuery()
 	switch {
-	case req.name == "" && (method != http.MethodPost || o.GetGenerateName() == ""):
+	case req.name == "" && method != http.MethodPost:
 		return nil, req.wrap(errors.New("the object has no name"))
 	case !validName(req.name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", req.name))
@@ -217,12 +228,13 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 	if err != nil {
 		return err
 	}
-	if err := v.deleteBody(req, options); err != nil {
+	dry, err := v.deleteBody(req, options)
+	if err != nil {
 		return err
 	}
 	key := Key{req.namespace, name}
 	body, contentType, err := v.client.roundTrip(ctx, req)
-	if v.write.DryRun {
+	if dry {
 		return err
 	}
 	if err != nil {
@@ -259,19 +271,55 @@ func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions)
 		if ns == "" && req.resource.Scope == Namespaced {
 			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In", ErrScope, req.resource.Kind))
 		}
-		if err := v.deleteBody(req, options); err != nil {
+		dry, err := v.deleteBody(req, options)
+		if err != nil {
 			return err
 		}
 		v.selector.set(req.query)
-		req.accept = typeJSON
-		if _, _, err := v.client.roundTrip(ctx, req); err != nil {
+		req.accept = (&codec{metadata: true}).accept(acceptList)
+		body, contentType, err := v.client.roundTrip(ctx, req)
+		if err != nil {
 			return err
+		}
+		if !dry {
+			v.deletedAll(req.resource, body, contentType)
 		}
 	}
 	return nil
 }
 
-func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) error {
+// deletedAll tells the stores of the objects that a DeleteAll was answered
+// with, as they were before it: some may be held by finalizers.
+func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
+	each := func(item []byte) error {
+		var o metav1.PartialObjectMetadata
+		var err error
+		if isProtobuf(contentType) {
+			err = o.Unmarshal(item)
+		} else {
+			err = json.Unmarshal(item, &o, decodeOptions)
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(o.Finalizers) > 0:
+			h.client.stores.lost(kind, KeyOf(&o), errLost)
+		default:
+			h.client.stores.deleted(kind, KeyOf(&o), o.UID)
+		}
+		return nil
+	}
+	read := readListJSON
+	if isProtobuf(contentType) {
+		read = readListProtobuf
+	}
+	// Some servers answer with a Status, which names nothing: then the stores
+	// learn of it by their watches.
+	_, _ = read(bytes.NewReader(body), each)
+}
+
+// deleteBody adds the options of a deletion and reports whether it is a dry run.
+func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bool, err error) {
 	req.query = make(url.Values)
 	var o metav1.DeleteOptions
 	switch len(options) {
@@ -279,16 +327,15 @@ func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) error {
 	case 1:
 		o = options[0]
 	default:
-		return req.wrap(fmt.Errorf("%d sets of options are given, one is enough", len(options)))
+		return false, req.wrap(fmt.Errorf("%d sets of options are given, one is enough", len(options)))
 	}
 	o.Kind, o.APIVersion = "DeleteOptions", "meta.k8s.io/v1"
 	if h.write.DryRun {
 		o.DryRun = []string{metav1.DryRunAll}
 	}
-	var err error
 	if req.body, err = encodeJSON(&o); err != nil {
-		return req.wrap(err)
+		return false, req.wrap(err)
 	}
 	req.contentType = typeJSON
-	return nil
+	return len(o.DryRun) > 0, nil
 }
