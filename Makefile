@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint api image stranger snippets
+.PHONY: help run test bench lint api tidy image stranger snippets
 
 # ONCE=1 ends make run by itself once everything was seen working.
 # CLUSTER=current makes it use the cluster that KUBECONFIG names.
@@ -54,6 +54,8 @@ lint: ## check style, golden files, leak checks and what the documentation shows
 	@echo "lint: exported API and dependencies, compared with api/"
 	@$(tools) api
 	@$(tools) deps
+	@echo "lint: every module's go.mod, alone"
+	@$(tools) tidy
 	@echo "lint: goroutine-leak checks"
 	@$(tools) leaks
 	@echo "lint: what the documentation shows"
@@ -69,6 +71,9 @@ api: ## rewrite the golden files in api/ after a change that is meant
 image: ## build foo's image and check its size
 	@go run ./operators/foo/image
 	@$(tools) image -under 7 bin/foo.tar
+
+tidy: ## mend each module's go.mod and go.sum, which go mod tidy cannot before a release
+	@$(tools) tidy -write
 
 stranger: ## build and run the committed modules as somebody outside the repository does
 	@$(tools) stranger

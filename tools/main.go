@@ -29,6 +29,7 @@ func checks() []check {
 	return []check{
 		{"api", "compare the exported API with api/*.txt (-write replaces them)", checkAPI},
 		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
+		{"tidy", "check that each go.mod stands for itself (-write mends it)", checkTidy},
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
 		{"heavy", "print the packages of the workspace that link Kubernetes, or with -not those that do not", listHeavy},
 		{"test", "run go test and show its progress", runTests},

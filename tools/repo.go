@@ -98,9 +98,17 @@ func (r *Repo) goldenEnv() []string { return r.Env("GOOS=linux", "GOARCH=amd64")
 
 // output runs a command in the workspace and returns what it prints.
 func (r *Repo) output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	return output(ctx, dir, r.goldenEnv(), name, args...)
+}
+
+// runOff runs a command outside the workspace.
+func (r *Repo) runOff(ctx context.Context, dir, name string, args ...string) (string, error) {
+	return output(ctx, dir, append(os.Environ(), "GOWORK=off"), name, args...)
+}
+
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = r.goldenEnv()
+	cmd.Dir, cmd.Env = dir, env
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -116,16 +116,17 @@ func (t *tail) String() string {
 	return t.all.String()
 }
 
-// A launcher is the cluster command, from the checkout or from a release.
+// A launcher is the cluster command, from the checkout or from a release, for
+// one cluster.
 type launcher struct {
 	runner
 	program []string // go run ./cluster
-	state   string
+	state   string   // the cluster's directory
 }
 
-// up starts a cluster and returns its kubeconfig's path.
+// up starts a cluster with a node and returns its kubeconfig's path.
 func (l launcher) up(ctx context.Context) (string, error) {
-	if err := l.command(ctx, "up"); err != nil {
+	if err := l.command(ctx, "up", "--nodes=1"); err != nil {
 		return "", err
 	}
 	config := filepath.Join(l.state, "kubeconfig")
@@ -137,10 +138,10 @@ func (l launcher) up(ctx context.Context) (string, error) {
 
 // down ends the cluster, also when the work on it was interrupted.
 func (l launcher) down(ctx context.Context) error {
-	return l.command(context.WithoutCancel(ctx), "down")
+	return l.command(context.WithoutCancel(ctx), "down", "--delete")
 }
 
-func (l launcher) command(ctx context.Context, verb string, args ...string) error {
-	line := append(append([]string{}, l.program...), verb, "--state", l.state)
-	return l.run(ctx, line[0], append(line[1:], args...)...)
+func (l launcher) command(ctx context.Context, args ...string) error {
+	line := append(append(append([]string{}, l.program...), "--dir", l.state), args...)
+	return l.run(ctx, line[0], line[1:]...)
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// checkTidy checks each module's go.mod and go.sum. go mod tidy cannot do it
+// alone: the modules require each other at a version that is not published
+// before all of them are. Here each stands for itself, as its users get it,
+// with the checkout's directories in place of the others; in the workspace
+// another module's go.mod makes up for what one lacks, and go run
+// MODULE@VERSION would then fail.
+func checkTidy(ctx context.Context, repo *Repo, args []string) error {
+	write, err := writeFlag("tidy", args)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, m := range repo.Modules {
+		err := tidy(ctx, repo, m, write)
+		switch {
+		case errors.Is(err, errUntidy):
+			failed = err
+			fmt.Println(err)
+		case err != nil:
+			return fmt.Errorf("tidy %s: %w", m.Path, err)
+		default:
+			fmt.Printf("tidy: %s\n", m.Path)
+		}
+	}
+	return failed
+}
+
+var errUntidy = errors.New("go.mod or go.sum is not tidy: run make tidy and commit the result")
+
+func tidy(ctx context.Context, repo *Repo, m Module, write bool) (failed error) {
+	dir, err := os.MkdirTemp("", "pintle-tidy-")
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, os.RemoveAll(dir)) }()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(m.Dir, name))
+		if err != nil && !(name == "go.sum" && errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	mod := filepath.Join(dir, "go.mod")
+	replace, drop := []string{"mod", "edit"}, []string{"mod", "edit"}
+	for _, other := range repo.Modules {
+		if other.Path != m.Path {
+			replace = append(replace, "-replace="+other.Path+"="+other.Dir)
+			drop = append(drop, "-dropreplace="+other.Path)
+		}
+	}
+	for _, command := range [][]string{append(replace, mod), {"mod", "tidy", "-modfile=" + mod}, append(drop, mod)} {
+		if _, err := repo.runOff(ctx, m.Dir, "go", command...); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		replaceOrCompare(filepath.Join(m.Dir, "go.mod"), mod, write),
+		replaceOrCompare(filepath.Join(m.Dir, "go.sum"), filepath.Join(dir, "go.sum"), write),
+	)
+}
+
+// replaceOrCompare gives file the content of tidied, or compares the two.
+func replaceOrCompare(file, tidied string, write bool) error {
+	want, err := os.ReadFile(tidied)
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if string(have) == string(want) {
+		return nil
+	}
+	if write {
+		return os.WriteFile(file, want, 0o644)
+	}
+	for _, line := range difference(strings.Split(string(have), "\n"), strings.Split(string(want), "\n")) {
+		fmt.Println(line)
+	}
+	return fmt.Errorf("%s: %w", file, errUntidy)
+}
