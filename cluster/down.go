@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
@@ -39,7 +42,7 @@ func down(ctx context.Context, t target, args []string) error {
 		say("the cluster is down and removed")
 		return nil
 	}
-	lock, err := claim(ctx, dir)
+	lock, err := claim(ctx, say, dir)
 	if err != nil {
 		return err
 	}
@@ -91,4 +94,39 @@ func cleanUp(dir state.Dir, remove bool) error {
 	}
 	say("the cluster is down; its objects are kept in %s (down --delete removes them)", dir)
 	return nil
+}
+
+// prune removes the clusters beside dir that belong to a process that has
+// ended, and have no supervisor that would see to it.
+func prune(dir state.Dir) error {
+	siblings, err := filepath.Glob(filepath.Join(filepath.Dir(string(dir)), "*", "cluster.json"))
+	if err != nil {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	for _, file := range siblings {
+		sibling := state.Dir(filepath.Dir(file))
+		if err := pruneOne(sibling); err != nil {
+			return fmt.Errorf("remove %s, whose owner has ended: %w", sibling, err)
+		}
+	}
+	return nil
+}
+
+func pruneOne(dir state.Dir) error {
+	record, err := dir.Record()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody else has just removed it
+	}
+	if err != nil || !record.Settings.Ephemeral || record.Owner.PID == 0 || record.Owner.Alive() {
+		return err
+	}
+	lock, err := dir.Supervise()
+	if err != nil || lock == nil {
+		return err // it is being ended
+	}
+	defer lock.Release()
+	if _, err := process.Sweep(string(dir)); err != nil {
+		return err
+	}
+	return dir.Remove()
 }

@@ -164,6 +164,9 @@ func (t *target) parse(command, arguments string, args []string, define func(*fl
 	return flags, nil
 }
 
+// say tells people what happens; standard output is for what was asked.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
 // usageError is an error that package flag has printed already.
 func usageError(err error) error {
 	if errors.Is(err, flag.ErrHelp) {

@@ -1,19 +1,40 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
+	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/simulate"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // nodesFor returns what gives the cluster its nodes.
 func nodesFor(s state.Settings) ([]supervisor.Node, error) {
+	var nodes []supervisor.Node
 	if s.Nodes > 0 {
-		return nil, errors.New("simulated nodes are not built into this program")
+		nodes = append(nodes, simulated(s.Nodes))
 	}
 	if s.RealNode {
 		return nil, errors.New("the real node is not built into this program")
 	}
-	return nil, nil
+	return nodes, nil
+}
+
+// simulated is a number of simulated nodes.
+type simulated int
+
+// Prepare finds that any machine can do it.
+func (simulated) Prepare(context.Context, *controlplane.Plane) error { return nil }
+
+// Run plays the nodes.
+func (n simulated) Run(ctx context.Context, env supervisor.Environment, ready func()) error {
+	client, err := kube.Config{Rest: env.Admin, FieldManager: "pintle-simulate", Logger: env.Log}.Connect()
+	if err != nil {
+		return fmt.Errorf("simulate nodes: %w", err)
+	}
+	return simulate.Run(ctx, client, simulate.Options{Nodes: int(n), Ready: ready, Logger: env.Log})
 }

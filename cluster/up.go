@@ -27,6 +27,7 @@ type upFlags struct {
 	settings   state.Settings
 	node       string
 	foreground bool
+	quiet      bool
 	owner      int
 }
 
@@ -37,11 +38,15 @@ func (f *upFlags) define(flags *flag.FlagSet) {
 	flags.BoolVar(&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server")
 	flags.BoolVar(&s.Ephemeral, "ephemeral", false, "remove the cluster's directory when it ends")
 	flags.BoolVar(&f.foreground, "foreground", false, "stay, and end the cluster on Ctrl-C")
+	flags.BoolVar(&f.quiet, "quiet", false, "say nothing but errors and how a build goes on")
 	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process of this id ends")
 	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (can be repeated, as the next two)")
 	flags.Var(list{&s.ControllerManagerArgs}, "controller-manager-arg", "flag for kube-controller-manager")
 	flags.Var(list{&s.SchedulerArgs}, "scheduler-arg", "flag for kube-scheduler")
 }
+
+// A sayer is say, or says nothing.
+type sayer func(format string, args ...any)
 
 // list is a flag that can be repeated.
 type list struct{ values *[]string }
@@ -83,28 +88,34 @@ func up(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	config, err := f.config(ctx, dir)
+	var say sayer = say
+	if f.quiet {
+		say = func(string, ...any) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	config, err := f.config(ctx, dir, cancel)
 	if err != nil {
 		return err
 	}
-	lock, err := claim(ctx, dir)
+	lock, err := claim(ctx, say, dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
 
+	began := time.Now()
 	running, err := dir.Supervised()
 	if err != nil {
 		return err
 	}
 	if running {
-		return sayRunning(ctx, dir, f, flags)
+		return sayRunning(ctx, say, dir, f, flags)
 	}
 	say("starting cluster %q in %s", t.name, dir)
 	ready := func(s supervisor.Status) {
 		say("ready: API server after %s, everything after %s", s.ReadyAfter, time.Since(began).Round(10*time.Millisecond))
-		sayHow(t, s)
+		sayHow(say, t, s)
 	}
 	if f.foreground {
 		config.Ready = func(s supervisor.Status) {
@@ -122,7 +133,9 @@ func up(ctx context.Context, t target, args []string) error {
 	return nil
 }
 
-func (f *upFlags) config(ctx context.Context, dir state.Dir) (supervisor.Config, error) {
+// config settles what the cluster is run with, and builds Kubernetes if it
+// must. When the owner ends meanwhile, cancel is called.
+func (f *upFlags) config(ctx context.Context, dir state.Dir, cancel func()) (supervisor.Config, error) {
 	nodes, err := nodesFor(f.settings)
 	if err != nil {
 		return supervisor.Config{}, err
@@ -135,21 +148,22 @@ func (f *upFlags) config(ctx context.Context, dir state.Dir) (supervisor.Config,
 		if config.Owner, err = process.Identify(f.owner); err != nil {
 			return supervisor.Config{}, fmt.Errorf("find the cluster's owner: %w", err)
 		}
+		go config.Owner.Await(ctx, cancel)
+		if err := prune(dir); err != nil {
+			return supervisor.Config{}, err
+		}
 	}
 	config.Binary, err = builder().Kubernetes(ctx)
 	return config, err
 }
 
 // claim makes the state directory ours to work on.
-func claim(ctx context.Context, dir state.Dir) (*state.Lock, error) {
-	if err := dir.Claim(); err != nil {
-		return nil, err
-	}
+func claim(ctx context.Context, say sayer, dir state.Dir) (*state.Lock, error) {
 	return dir.Work(ctx, func() { say("another up or down is at work on this cluster: waiting for it") })
 }
 
 // sayRunning is up on a running cluster: fine, unless another was asked for.
-func sayRunning(ctx context.Context, dir state.Dir, f upFlags, flags *flag.FlagSet) error {
+func sayRunning(ctx context.Context, say sayer, dir state.Dir, f upFlags, flags *flag.FlagSet) error {
 	s, err := supervisor.NewClient(dir).Status(ctx)
 	if err != nil {
 		return err
@@ -161,7 +175,7 @@ func sayRunning(ctx context.Context, dir state.Dir, f upFlags, flags *flag.FlagS
 	asked := false
 	flags.Visit(func(given *flag.Flag) {
 		switch given.Name {
-		case "name", "dir", "owner", "foreground":
+		case "name", "dir", "owner", "foreground", "quiet":
 		default:
 			asked = true
 		}
@@ -174,18 +188,16 @@ func sayRunning(ctx context.Context, dir state.Dir, f upFlags, flags *flag.FlagS
 		return errors.New("the cluster is running already, in the background: end it first, with down")
 	}
 	say("cluster %q is running already, since %s", s.Name, s.Started.Format(time.DateTime))
-	sayHow(target{name: s.Name, path: string(dir)}, s)
+	sayHow(say, target{name: s.Name, path: string(dir)}, s)
 	return nil
 }
 
-func sayHow(t target, s supervisor.Status) {
+func sayHow(say sayer, t target, s supervisor.Status) {
 	say("  export KUBECONFIG=%s", s.Kubeconfig)
 	if t.path == "" && t.name == defaultName {
 		say("or: cluster kubectl get namespaces")
 	}
 }
-
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // A report is what the supervisor tells the up that started it: its status when
 // the cluster is ready, or why it is not.

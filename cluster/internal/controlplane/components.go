@@ -112,6 +112,10 @@ func (p *Plane) apiServerArgs() []string {
 		// machine without a network.
 		args = append(args, "--advertise-address="+p.APIServerService().String(), "--endpoint-reconciler-type=none")
 	}
+	if !p.Settings.Controllers {
+		// Nobody makes the service accounts without which pods are refused.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
 	return append(args, p.Settings.APIServerArgs...)
 }
 

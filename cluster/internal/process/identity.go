@@ -1,10 +1,12 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 )
 
 // ErrGone says that a process has ended (and its id may be another's by now).
@@ -34,6 +36,24 @@ func (id Identity) Alive() bool {
 	}
 	started, err := startTime(id.PID)
 	return err == nil && started == id.Started
+}
+
+// Await returns when ctx ends, or calls ended and returns when the process has
+// ended, half a second later at most.
+func (id Identity) Await(ctx context.Context, ended func()) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if !id.Alive() {
+				ended()
+				return
+			}
+		}
+	}
 }
 
 // Signal sends a signal to this very process, or returns [ErrGone].

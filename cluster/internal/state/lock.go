@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -20,10 +21,20 @@ type Lock struct{ file *os.File }
 // Release gives the lock up.
 func (l *Lock) Release() { l.file.Close() }
 
-// Work takes the lock of those who change a cluster: up and down. While
+// Work claims the directory and takes the lock of those who change a cluster:
+// up and down. While
 // somebody else has it, Work calls waiting (once) and waits.
 func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
-	return Take(ctx, d.Path(workLock), waiting)
+	for {
+		if err := d.Claim(); err != nil {
+			return nil, err
+		}
+		lock, err := Take(ctx, d.Path(workLock), waiting)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return lock, err
+		}
+		// It was removed just now.
+	}
 }
 
 // Supervise takes the supervisor's lock, which says that there is one; it does
@@ -38,6 +49,9 @@ func (d Dir) Supervised() (bool, error) {
 		return false, nil
 	}
 	lock, err := d.Supervise()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // it was removed just now
+	}
 	if err != nil {
 		return false, err
 	}

@@ -23,6 +23,7 @@ import (
 	"regexp"
 
 	"github.com/pintle-go/pintle/cluster/internal/pki"
+	"github.com/pintle-go/pintle/cluster/internal/process"
 )
 
 // HomeVariable is the environment variable that says where clusters and built
@@ -118,7 +119,17 @@ func (d Dir) Remove() error {
 		return fmt.Errorf("remove state directory: %s is still mounted", mounts[0])
 	}
 	os.Remove(d.Socket())
-	if err := os.RemoveAll(string(d)); err != nil {
+	// It goes under another name first: whoever looks meanwhile sees all of it
+	// or nothing, and makes no new file in what is being removed.
+	doomed, err := os.MkdirTemp(filepath.Dir(string(d)), ".removed-*")
+	if err != nil {
+		return fmt.Errorf("remove state directory: %w", err)
+	}
+	if err := os.Rename(string(d), filepath.Join(doomed, "cluster")); err != nil {
+		os.Remove(doomed)
+		return fmt.Errorf("remove state directory: %w", err)
+	}
+	if err := os.RemoveAll(doomed); err != nil {
 		return fmt.Errorf("remove state directory: %w", err)
 	}
 	return nil
@@ -128,6 +139,9 @@ func (d Dir) Remove() error {
 type Record struct {
 	Settings Settings `json:"settings"`
 	Socket   string   `json:"socket"`
+
+	// Owner is the process that the cluster belongs to, if any.
+	Owner process.Identity `json:"owner,omitzero"`
 
 	// The ports are tried again at the next start, so that copies of the
 	// kubeconfig stay right.

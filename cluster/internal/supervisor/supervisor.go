@@ -155,7 +155,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
-	err = s.Dir.SetRecord(state.Record{Settings: s.Settings, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer})
+	err = s.Dir.SetRecord(state.Record{Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer})
 	if err != nil {
 		return err
 	}
@@ -298,20 +298,10 @@ func AdminConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 func (s *supervisor) watchOwner(ctx context.Context) {
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if !s.Owner.Alive() {
-				s.Log.Info("the process that owns the cluster has ended", "pid", s.Owner.PID)
-				s.end(errStopped)
-				return
-			}
-		}
-	}
+	s.Owner.Await(ctx, func() {
+		s.Log.Info("the process that owns the cluster has ended", "pid", s.Owner.PID)
+		s.end(errStopped)
+	})
 }
 
 func (s *supervisor) setPhase(phase string) {

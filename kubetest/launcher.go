@@ -1,0 +1,154 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	rootModule    = "github.com/pintle-go/pintle"
+	clusterModule = rootModule + "/cluster"
+)
+
+// buildLauncher returns the path of the cluster command, which it builds if it
+// must: from the checkout that this package is in, or at this package's version.
+func buildLauncher(ctx context.Context) (string, error) {
+	path, err := build(ctx)
+	if err != nil {
+		return "", fmt.Errorf("build the cluster command: %w", err)
+	}
+	return path, nil
+}
+
+func build(ctx context.Context) (string, error) {
+	checkout, version, err := findSource(ctx)
+	if err != nil {
+		return "", err
+	}
+	source := checkout
+	if source == "" {
+		source = version
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
+	}
+	hash := sha256.Sum256([]byte(source))
+	dir := filepath.Join(cache, "pintle", "launcher", fmt.Sprintf("%x", hash[:8]))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make cache directory: %w", err)
+	}
+	path := filepath.Join(dir, "cluster")
+
+	unlock, err := lock(ctx, filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if checkout != "" {
+		// Always: it is quick when nothing has changed.
+		return path, goCommand(ctx, checkout, nil, "build", "-o", path, ".")
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	return path, goCommand(ctx, dir, []string{"GOBIN=" + dir, "GOWORK=off"}, "install", clusterModule+"@"+version)
+}
+
+// findSource returns the directory of the cluster module when this package was
+// built from a checkout, or else the version of both.
+func findSource(ctx context.Context) (checkout, version string, err error) {
+	// Only a checkout has the other modules below this one.
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", rootModule).Output()
+	if err == nil {
+		dir := filepath.Join(strings.TrimSpace(string(out)), "cluster")
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, "", nil
+		}
+	} else if errors.Is(err, exec.ErrNotFound) {
+		return "", "", fmt.Errorf("find the go command: %w", err)
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", "", errors.New("this program was built without module information")
+	}
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		if module.Path == rootModule && module.Sum != "" {
+			return "", module.Version, nil
+		}
+	}
+	return "", "", fmt.Errorf("neither a checkout of %s nor its version can be found (run tests in the directory of their package)", rootModule)
+}
+
+func goCommand(ctx context.Context, dir string, env []string, args ...string) error {
+	// go test sets flags for its children, and a user's default flags or
+	// workspace need not suit another module.
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "GOFLAGS", "GOWORK", "GOBIN", "GOOS", "GOARCH", "PWD":
+		default:
+			env = append(env, variable)
+		}
+	}
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(env, "GOFLAGS=-buildvcs=false")
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output.Bytes())
+	}
+	return nil
+}
+
+// run runs a command on this cluster. What it says is shown, for it may take
+// long, and is in the error too.
+func (c *Cluster) run(ctx context.Context, command string, args ...string) error {
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, c.command, append([]string{"--dir", c.dir, command}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.Stderr = io.MultiWriter(os.Stderr, &said)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("cluster %s: %w\n%s", command, err, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}
+
+// lock takes the lock of a file; it ends with the process at the latest.
+func lock(ctx context.Context, file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", file, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("wait for another build: %w", context.Cause(ctx))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+)
+
+// Namespace makes a namespace for the test and returns its name, which is the
+// test's with something random added. It is deleted when the test has ended;
+// that what is in it is gone is not waited for.
+//
+// Pods can be created in it at once: its default service account is there
+// (where there is a controller-manager to make one).
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	name := namespaceName(t.Name())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.createNamespace(ctx, name, t.Name()); err != nil {
+		t.Fatalf("kubetest: create namespace %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := c.request(ctx, http.MethodDelete, "/api/v1/namespaces/"+name, nil); err != nil {
+			// A test may leave its private cluster disturbed.
+			t.Logf("kubetest: delete namespace %s: %v", name, err)
+		}
+	})
+	return name
+}
+
+func (c *Cluster) createNamespace(ctx context.Context, name, test string) error {
+	err := c.request(ctx, http.MethodPost, "/api/v1/namespaces", map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Namespace",
+		"metadata": map[string]any{
+			"name":        name,
+			"labels":      map[string]string{"pintle.dev/kubetest": "true"},
+			"annotations": map[string]string{"pintle.dev/test": test},
+		},
+	})
+	if err != nil || c.options.ServerOnly {
+		return err
+	}
+	for {
+		err := c.request(ctx, http.MethodGet, "/api/v1/namespaces/"+name+"/serviceaccounts/default", nil)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for its default service account: %w", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// namespaceName makes a DNS label of a test's name.
+func namespaceName(test string) string {
+	label := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(test), "-")
+	label = strings.Trim(label[:min(len(label), 40)], "-")
+	return strings.TrimPrefix(label+"-", "-") + strings.ToLower(rand.Text()[:8])
+}
+
+func (c *Cluster) request(ctx context.Context, method, path string, body any) error {
+	base, _, err := rest.DefaultServerUrlFor(c.config)
+	if err != nil {
+		return fmt.Errorf("read the server's address: %w", err)
+	}
+	client, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	// A test that looks for leaked goroutines shall not find ours.
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	data, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, base.JoinPath(path).String(), bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s: %s", response.Status, answer)
+	}
+	return nil
+}
