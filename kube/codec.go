@@ -200,7 +200,10 @@ func (c *codec) decodeUnstructured(meta, body []byte, into runtime.Unstructured)
 		return fmt.Errorf("decode metadata of %s: %w", c.gvk.Kind, err)
 	}
 	content := make(map[string]any)
-	err := kjson.Unmarshal(body, &content) // integers become int64, as unstructured's accessors need
+	var err error
+	if len(body) > 0 {
+		err = kjson.Unmarshal(body, &content) // integers become int64, as unstructured's accessors need
+	}
 	metadata, merr := runtime.DefaultUnstructuredConverter.ToUnstructured(&om)
 	if err == nil {
 		err = merr

@@ -96,13 +96,8 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 // jsonEvents reads the events of a watch.
 type jsonEvents struct{ d *jsontext.Decoder }
 
-func (j *jsonEvents) next() (ev wireEvent, err error) {
-	raw, err := j.d.ReadValue()
-	if err != nil {
-		return ev, err
-	}
-	return parseEventJSON(raw)
-}
+// next returns the bytes of the next event, valid until the one after.
+func (j *jsonEvents) next() ([]byte, error) { return j.d.ReadValue() }
 
 func parseEventJSON(raw []byte) (ev wireEvent, err error) {
 	err = eachMember(raw, func(name string, value []byte) error {

@@ -275,17 +275,18 @@ type protobufEvents struct {
 	buf bytes.Buffer
 }
 
-func (p *protobufEvents) next() (wireEvent, error) {
+// next returns the bytes of the next event, valid until the one after.
+func (p *protobufEvents) next() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
-		return wireEvent{}, err
+		return nil, err
 	}
 	size := int64(binary.BigEndian.Uint32(head[:]))
 	m := messageReader{r: p.r, left: size}
 	if err := m.read(&p.buf, size); err != nil {
-		return wireEvent{}, err
+		return nil, err
 	}
-	return parseEventProtobuf(p.buf.Bytes())
+	return p.buf.Bytes(), nil
 }
 
 // parseEventProtobuf parses a metav1.WatchEvent: type = 1, object = 2, which is

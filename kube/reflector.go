@@ -33,6 +33,9 @@ type reflector struct {
 	recorder  recorder
 
 	how      listing
+	denied   error  // why there is no right to list, where streaming is tried instead
+	latest   string // the latest resource version that was seen
+	stale    int    // listings in a row that were older
 	troubles troubles
 }
 
@@ -43,6 +46,8 @@ type sink interface {
 	begin()
 	// item is an object of the listing.
 	item(record) error
+	// drop: an object of the listing under way was deleted meanwhile.
+	drop(record) error
 	// synced: the listing is complete as of a resource version. What was there
 	// before and was not listed is gone.
 	synced(rv string) error
@@ -78,7 +83,18 @@ const (
 	initialSilence = 10 * time.Second
 )
 
-var errSilent = errors.New("the connection went silent")
+var (
+	errSilent = errors.New("the connection went silent")
+	// errNoStream: the server takes a request for a streaming list as one for a
+	// plain watch, which never marks the end of the initial events.
+	errNoStream = errors.New("the server does not stream lists")
+	errNoRV     = errors.New("the list has no resource version to watch from")
+	errStale    = errors.New("the list is older than what was seen before")
+)
+
+// staleTries is how often a listing that is older than what was seen before is
+// tried again. Then the server's history was turned back, as by a restore.
+const staleTries = 5
 
 // run mirrors until ctx ends or the sink returns an error.
 func (r *reflector) run(ctx context.Context) error {
@@ -92,6 +108,9 @@ func (r *reflector) run(ctx context.Context) error {
 			next, err = r.list(ctx)
 		} else {
 			next, err = r.watch(ctx, rv)
+		}
+		if next != "" {
+			r.latest = next
 		}
 		var stop *sinkError
 		switch {
@@ -107,6 +126,9 @@ func (r *reflector) run(ctx context.Context) error {
 				}
 			}
 			rv = next
+		case rv == "" && r.how == inStream && r.denied == nil && isDenied(err):
+			r.denied = err // no trouble as long as streaming works
+			continue
 		case isExpired(err), errors.Is(err, ErrNotServed):
 			// The history after next is gone, or the whole kind is.
 			rv = ""
@@ -124,6 +146,9 @@ func (r *reflector) pause(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
+	if r.denied != nil && r.how != inStream {
+		err, r.denied = fmt.Errorf("%w; and streamed: %w", r.denied, err), nil
+	}
 	if report := r.troubles.failed(r.wrap(err)); report != nil {
 		if err := r.sink.trouble(report); err != nil {
 			return err
@@ -132,7 +157,11 @@ func (r *reflector) pause(ctx context.Context, err error) error {
 	if isExpired(err) && r.troubles.tries == 1 {
 		return nil // the listing will tell
 	}
-	return sleep(ctx, r.troubles.delay())
+	delay := r.troubles.delay()
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		delay = max(delay, jitter(min(time.Duration(seconds)*time.Second, maxRetryAfter)))
+	}
+	return sleep(ctx, delay)
 }
 
 // healthy notes that the server answers, and reports it if it had not.
@@ -163,7 +192,9 @@ func asSinkError(err error) error {
 }
 
 func (r *reflector) request(ctx context.Context, verb string) (*request, error) {
-	kind, err := r.client.discovery.resolve(ctx, r.kind)
+	asking, cancel := context.WithTimeoutCause(ctx, silence, errSilent)
+	defer cancel()
+	kind, err := r.client.discovery.resolve(asking, r.kind)
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +230,27 @@ func (r *reflector) list(ctx context.Context) (rv string, err error) {
 		}
 		req.query.Set("continue", meta.Continue)
 	}
-	if err := r.healthy(); err != nil {
+	if err := r.complete(rv); err != nil {
 		return "", err
 	}
-	r.how = inOneList
-	return rv, asSinkError(r.sink.synced(rv))
+	return rv, nil
+}
+
+// complete ends a listing of a resource version.
+func (r *reflector) complete(rv string) error {
+	switch {
+	case rv == "":
+		// No list at all, perhaps: nothing may be taken for gone.
+		return errNoRV
+	case olderThan(rv, r.latest) && r.stale < staleTries:
+		r.stale++
+		return fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
+	}
+	r.stale, r.denied = 0, nil
+	if err := r.healthy(); err != nil {
+		return err
+	}
+	return asSinkError(r.sink.synced(rv))
 }
 
 // page reads one answer to a list request.
@@ -240,8 +287,8 @@ func (r *reflector) chooseListing(err error) {
 		code = int(status.Status().Code)
 	}
 	switch {
-	case err == nil:
-	case code == http.StatusForbidden, code == http.StatusMethodNotAllowed:
+	case err == nil: // pages that work stay: the single list was too large
+	case isDenied(err):
 		r.how = inStream
 	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError, code == http.StatusGatewayTimeout && !isTooLarge(err),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSilent):
@@ -254,10 +301,10 @@ func (r *reflector) chooseListing(err error) {
 // watch follows changes after rv, or from the initial events on if rv is empty,
 // until the watch ends. It returns the resource version to resume from.
 func (r *reflector) watch(ctx context.Context, rv string) (next string, err error) {
-	initial := rv == ""
+	initial, start := rv == "", time.Now()
 	defer func() {
 		if initial && next == "" && err != nil {
-			r.streamFailed(err)
+			r.streamFailed(err, time.Since(start))
 		}
 	}()
 	req, err := r.request(ctx, "watch")
@@ -291,7 +338,7 @@ func (r *reflector) watch(ctx context.Context, rv string) (next string, err erro
 	}
 	guard.after = quiet
 	body := guard.reader(resp.Body)
-	var events interface{ next() (wireEvent, error) }
+	var events interface{ next() ([]byte, error) }
 	proto := isProtobuf(resp.Header.Get("Content-Type"))
 	if proto {
 		events = &protobufEvents{r: bufio.NewReaderSize(body, 16<<10)}
@@ -300,9 +347,9 @@ func (r *reflector) watch(ctx context.Context, rv string) (next string, err erro
 	}
 	s := stream{reflector: r, rv: rv, initial: initial, proto: proto, guard: guard, quiet: timeout + 30*time.Second}
 	for {
-		ev, err := events.next()
+		raw, err := events.next()
 		if err == nil {
-			err = s.take(ev)
+			err = s.take(raw)
 		}
 		switch {
 		case err == nil:
@@ -316,12 +363,19 @@ func (r *reflector) watch(ctx context.Context, rv string) (next string, err erro
 	}
 }
 
-// streamFailed decides how to list after a streaming list that did not sync.
-func (r *reflector) streamFailed(err error) {
+// streamFailed decides how to list after a streaming list that did not sync. A
+// server that ended it when its time was over did not know what was asked for.
+func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	var status apierrors.APIStatus
-	if errors.Is(err, errSilent) || errors.As(err, &status) && status.Status().Code != http.StatusTooManyRequests {
+	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || lasted >= watchTimeout ||
+		errors.As(err, &status) && status.Status().Code != http.StatusTooManyRequests {
 		r.how = inOneList
 	}
+}
+
+// isDenied reports that listing is not allowed, which watching may be.
+func isDenied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // stream is the state of one watch.
@@ -335,8 +389,17 @@ type stream struct {
 	quiet     time.Duration
 }
 
-// take handles one event.
-func (s *stream) take(ev wireEvent) error {
+// take handles one event. One that is malformed costs no more than itself: it
+// came in a frame of its own.
+func (s *stream) take(raw []byte) error {
+	parse := parseEventJSON
+	if s.proto {
+		parse = parseEventProtobuf
+	}
+	ev, err := parse(raw)
+	if err != nil {
+		return asSinkError(s.sink.trouble(s.wrap(fmt.Errorf("read event: %w", err))))
+	}
 	switch ev.kind {
 	case eventError:
 		status, ok := decodeStatus(ev.object)
@@ -357,77 +420,48 @@ func (s *stream) take(ev wireEvent) error {
 	if err != nil {
 		return asSinkError(s.sink.trouble(s.wrap(err))) // costs this object, not the watch
 	}
-	if s.initial {
+	switch {
+	case s.initial && ev.kind == eventDeleted:
+		return asSinkError(s.sink.drop(rec))
+	case s.initial:
 		return asSinkError(s.sink.item(rec))
 	}
 	if err := s.sink.event(ev.kind, rec); err != nil {
 		return asSinkError(err)
 	}
-	s.rv = rec.rv
+	s.reached(rec.rv)
 	return nil
+}
+
+// reached moves the resume point, never back.
+func (s *stream) reached(rv string) {
+	if rv != "" && !olderThan(rv, s.rv) {
+		s.rv = rv
+	}
 }
 
 func (s *stream) bookmark(ev wireEvent) error {
 	rv, annotations, err := s.recorder.bookmark(s.proto, ev.object)
-	if err != nil || rv == "" {
-		return err
+	if err != nil {
+		return asSinkError(s.sink.trouble(s.wrap(err)))
 	}
-	if s.bookmarks++; s.bookmarks == 2 && !s.initial {
+	if rv == "" {
+		return nil
+	}
+	if s.bookmarks++; s.bookmarks >= 2 && !s.initial {
 		s.guard.after = silence
 	}
 	if !s.initial {
-		s.rv = rv
+		s.reached(rv)
 		s.sink.progress(rv)
 		return nil
 	}
 	if annotations[metav1.InitialEventsAnnotationKey] != "true" {
-		return nil // the events before the mark are in no order to resume from
+		return errNoStream // a server that knows what was asked for marks the end first
 	}
-	s.initial, s.rv, s.guard.after = false, rv, s.quiet
-	if err := s.healthy(); err != nil {
+	if err := s.complete(rv); err != nil {
 		return err
 	}
-	return asSinkError(s.sink.synced(rv))
-}
-
-// guard ends a request whose answer goes silent. Its clock runs only while the
-// answer is waited for, not while what came is worked on.
-type guard struct {
-	after  time.Duration
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
-	body   io.Reader
-}
-
-// newGuard starts with the wait for the answer's headers.
-func newGuard(ctx context.Context, after time.Duration) (context.Context, *guard) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	g := &guard{after: after, cancel: cancel}
-	g.timer = time.AfterFunc(after, func() { cancel(errSilent) })
-	return ctx, g
-}
-
-func (g *guard) stop() {
-	g.timer.Stop()
-	g.cancel(nil)
-}
-
-func (g *guard) reader(body io.Reader) io.Reader {
-	g.timer.Stop()
-	g.body = body
-	return g
-}
-
-func (g *guard) Read(p []byte) (int, error) {
-	g.timer.Reset(g.after)
-	defer g.timer.Stop()
-	return g.body.Read(p)
-}
-
-// explain puts errSilent in place of the cancellation that it caused.
-func (g *guard) explain(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
-		return fmt.Errorf("%w for %s", errSilent, g.after)
-	}
-	return err
+	s.initial, s.rv, s.guard.after = false, rv, s.quiet
+	return nil
 }

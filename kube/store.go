@@ -212,4 +212,3 @@ func (s *Store[T]) wrap(verb string, key Key, err error) error {
 
 // ErrStopped is wrapped by reads of a store that has stopped.
 var ErrStopped = errors.New("the store has stopped")
-

@@ -76,10 +76,12 @@ func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
 type subscription struct {
 	wake chan struct{} // holds a token when something waits
 
-	mu      sync.Mutex
-	queue   []Key
-	waiting map[Key]*entry // what the loop last saw of an object; nil: nothing
-	synced  int            // position in the queue of the sync mark; below zero: none
+	mu    sync.Mutex
+	queue []Key
+	// waiting holds what the loop last saw of an object, or the last state of
+	// what it saw, if that is gone. Nil: it saw none.
+	waiting map[Key]*entry
+	synced  int // position in the queue of the sync mark; below zero: none
 }
 
 // taken is a change that a loop has taken.
@@ -112,9 +114,12 @@ func (t *table) unsubscribe(sub *subscription) {
 // notify notes that an object changed from old. The table's mu is held.
 func (s *subscription) notify(key Key, old *entry) {
 	s.mu.Lock()
-	if _, ok := s.waiting[key]; !ok {
+	switch saw, ok := s.waiting[key]; {
+	case !ok:
 		s.waiting[key] = old
 		s.queue = append(s.queue, key)
+	case saw != nil && old != nil && saw.is(old.uid()):
+		s.waiting[key] = old
 	}
 	s.mu.Unlock()
 	s.signal()

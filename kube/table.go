@@ -214,10 +214,20 @@ type tableSink struct {
 func (s *tableSink) begin() { s.staging = make(map[Key]*entry) }
 
 func (s *tableSink) item(rec record) error {
-	s.mu.RLock()
-	old := s.entries[rec.key]
-	s.mu.RUnlock()
+	old := s.staging[rec.key]
+	if old == nil {
+		s.mu.RLock()
+		old = s.entries[rec.key]
+		s.mu.RUnlock()
+	}
 	s.staging[rec.key] = s.merge(old, rec)
+	return nil
+}
+
+func (s *tableSink) drop(rec record) error {
+	if e := s.staging[rec.key]; e != nil && e.is(rec.uid) && !olderThan(rec.rv, e.rv()) {
+		delete(s.staging, rec.key)
+	}
 	return nil
 }
 
@@ -262,7 +272,7 @@ func (s *tableSink) event(kind string, rec record) error {
 	switch {
 	case kind != eventDeleted:
 		s.set(rec.key, s.merge(old, rec))
-	case old != nil && old.is(rec.uid):
+	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
 		// The last state is what watchers get to see of the object.
 		last := newEntry(rec)
 		s.size += int64(len(last.data) - len(old.data))
@@ -388,4 +398,3 @@ func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 		}
 	}
 }
-

@@ -69,8 +69,9 @@ func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[Event[T], error] {
 // watchSeveral merges the watches of several namespaces.
 func (r Reader[T]) watchSeveral(ctx context.Context, yield func(Event[T], error) bool) {
 	type item struct {
-		ev  Event[T]
-		err error
+		ev    Event[T]
+		err   error
+		first bool // the namespace's first sync mark
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	items := make(chan item)
@@ -78,9 +79,12 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(Event[T], error)
 	defer running.Wait()
 	defer cancel()
 	for _, ns := range r.namespaces {
+		synced := false
 		s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev Event[T], err error) bool {
+			first := ev.Type == Synced && !synced
+			synced = synced || first
 			select {
-			case items <- item{ev, err}:
+			case items <- item{ev, err, first}:
 				return true
 			case <-ctx.Done():
 				return false
@@ -95,10 +99,11 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(Event[T], error)
 			return
 		case it := <-items:
 			// The namespaces' first marks are one mark, after the last.
+			if it.first {
+				missing--
+			}
 			if it.ev.Type == Synced && missing > 0 {
-				if missing--; missing > 0 {
-					continue
-				}
+				continue
 			}
 			if !yield(it.ev, it.err) {
 				return
@@ -151,6 +156,8 @@ func (s *eventSink[T]) begin() { s.round++ }
 
 func (s *eventSink[T]) item(rec record) error { return s.show(rec) }
 
+func (s *eventSink[T]) drop(rec record) error { return s.event(eventDeleted, rec) }
+
 func (s *eventSink[T]) synced(string) error {
 	for key, was := range s.known {
 		if was.round != s.round {
@@ -167,8 +174,8 @@ func (s *eventSink[T]) event(kind string, rec record) error {
 		return s.show(rec)
 	}
 	was, ok := s.known[rec.key]
-	if !ok || was.uid != rec.uid {
-		return nil // told already, in a listing
+	if !ok || was.uid != rec.uid || olderThan(rec.rv, was.rv) {
+		return nil // told already
 	}
 	delete(s.known, rec.key)
 	return s.decode(Deleted, rec)
@@ -205,10 +212,12 @@ func change(known bool, uid types.UID, rv string, rec *record) EventType {
 	switch {
 	case !known:
 		return Added
-	case rv == rec.rv || olderThan(rec.rv, rv):
+	case olderThan(rec.rv, rv):
 		return ""
 	case uid != rec.uid:
 		return Added
+	case rv == rec.rv && rv != "":
+		return ""
 	}
 	return Modified
 }
