@@ -34,6 +34,9 @@ type Options struct {
 	// Nodes is how many there are. Nodes of an earlier run beyond that number
 	// are deleted.
 	Nodes int
+	// Ready, if it is set, is called once the nodes are Ready and pods on them
+	// are seen.
+	Ready func()
 	// Logger gets what goes wrong. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -60,6 +63,9 @@ func Run(ctx context.Context, client *kube.Client, o Options) error {
 	}
 	if err := p.takeAddresses(ctx); err != nil {
 		return fmt.Errorf("simulate pods: %w", err)
+	}
+	if o.Ready != nil {
+		o.Ready()
 	}
 	var running sync.WaitGroup
 	running.Go(func() { n.renew(ctx) })
