@@ -1,0 +1,82 @@
+package threeway
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+// fuzzed is a type with one of everything.
+type fuzzed struct {
+	A int64            `json:"a,omitempty"`
+	B *fuzzed          `json:"b,omitempty"`
+	L []fuzzed         `json:"l"`
+	M map[string]small `json:"m,omitempty"`
+	S small            `json:"s,omitzero"`
+	X any              `json:"x,omitempty"`
+}
+
+type small struct {
+	Name string   `json:"name,omitempty"`
+	R    []string `json:"r,omitempty"`
+}
+
+// FuzzPatch gives a type the JSON of any two objects as what it was read from
+// and what it became.
+func FuzzPatch(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{}`, `{"a":1}`},
+		{`{"a":9007199254740993,"u":1.50}`, `{"b":{"l":[{"a":1}]}}`},
+		{`{"l":[{"a":1,"u":1},{"a":2,"u":2}]}`, `{"l":[{"a":2},{"a":1},{"a":3}]}`},
+		{`{"l":[{"a":1,"u":1},{"a":1,"u":2}]}`, `{"l":[{"a":1}]}`},
+		{`{"m":{"k":{"name":"n","u":1},"":{}},"s":{"u":{}}}`, `{"m":{"/~":{"r":["a"]}},"s":{"name":"x"}}`},
+		{`{"x":[{"a":null},[1,null]],"b":{"u":1}}`, `{"x":{"y":null,"z":[{"a":null}]}}`},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]))
+	}
+	f.Fuzz(func(t *testing.T, raw, other []byte) {
+		if o, err := parse(raw); err != nil || reflect.TypeOf(o) != reflect.TypeFor[map[string]any]() {
+			return
+		}
+		project := func(object []byte) ([]byte, error) {
+			var v fuzzed
+			if err := json.Unmarshal(object, &v); err != nil {
+				return nil, err
+			}
+			return json.Marshal(v)
+		}
+		before, err := project(raw)
+		if err != nil {
+			return
+		}
+		after, err := project(other)
+		if err != nil {
+			return
+		}
+		patch, err := Patch(raw, before, after, project)
+		if errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrInexpressible) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v\nraw    %s\nbefore %s\nafter  %s", err, raw, before, after)
+		}
+		if patch == nil {
+			patch = []byte(`{}`)
+		}
+		next, err := json.Marshal(mergePatch(decodeJSON(t, raw), decodeJSON(t, patch)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := project(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after, err = project(after); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(decodeJSON(t, got), decodeJSON(t, after)) {
+			t.Fatalf("got    %s\nraw    %s\nbefore %s\nafter  %s\npatch  %s", got, raw, before, after, patch)
+		}
+	})
+}

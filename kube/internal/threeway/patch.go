@@ -1,0 +1,221 @@
+package threeway
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+var (
+	// ErrAmbiguous is wrapped when the change to a list cannot be carried over
+	// without guessing which of its items became which.
+	ErrAmbiguous = errors.New("ambiguous change")
+	// ErrInexpressible is wrapped when no merge patch makes the change.
+	ErrInexpressible = errors.New("a merge patch cannot make this change")
+)
+
+// Project reads an object as the Go type and returns the type's JSON of it.
+type Project func(object []byte) ([]byte, error)
+
+// Patch returns the merge patch that makes on raw the change from before to
+// after. It is nil if nothing changed. before must be what project makes of
+// raw, and after what the same encoder makes of the changed value.
+func Patch(raw, before, after []byte, project Project) ([]byte, error) {
+	c := change{project: project}
+	for _, doc := range []struct {
+		what string
+		text []byte
+		into *any
+	}{
+		{"the server's object", raw, &c.raw},
+		{"the object before the change", before, &c.before},
+		{"the object after the change", after, &c.after},
+	} {
+		v, err := parse(doc.text)
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", doc.what, err)
+		}
+		if _, ok := v.(map[string]any); !ok {
+			return nil, fmt.Errorf("parse %s: is not a JSON object", doc.what)
+		}
+		*doc.into = v
+	}
+	if equal(c.before, c.after) {
+		return nil, nil
+	}
+	patch, err := c.search()
+	if err != nil || len(patch) == 0 {
+		return nil, err
+	}
+	return encode(patch)
+}
+
+// change is what one call of [Patch] is about.
+type change struct {
+	raw, before, after any
+	project            Project
+}
+
+// search returns the merge patch that loses least of those that are right.
+func (c *change) search() (map[string]any, error) {
+	m := merger{whole: map[string]bool{}}
+	for {
+		patch, seen, wrong, err := c.try(&m)
+		switch {
+		case err != nil:
+			return nil, err
+		case wrong == "":
+			return c.relent(&m, patch), nil
+		case m.retry(seen):
+		case !m.nulls:
+			m.nulls = true
+		default:
+			return nil, fmt.Errorf("%w: %s would not be what was asked for", ErrInexpressible, wrong)
+		}
+	}
+}
+
+// try makes a patch and looks at what it does: seen is what the type sees of
+// the outcome, and wrong where that is not what was asked for.
+func (c *change) try(m *merger) (patch map[string]any, seen any, wrong string, err error) {
+	next, err := m.merge("", c.raw, c.before, c.after)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	p, changed := diff(c.raw, next)
+	if changed {
+		patch = p.(map[string]any)
+	}
+	seen, err = c.projection(apply(c.raw, p))
+	if err != nil || equal(seen, c.after) {
+		return patch, seen, "", err
+	}
+	// What was asked for may itself read differently once encoded.
+	canonical, err := c.projection(c.after)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	wrong, differ := firstDifference("", seen, canonical)
+	if differ {
+		wrong = place(wrong)
+	}
+	return patch, seen, wrong, nil
+}
+
+// relent takes back removals that m did not have to make as a whole: of nested
+// ones that the type still saw, one may have been the cause of the others.
+func (c *change) relent(m *merger, patch map[string]any) map[string]any {
+	if len(m.whole) == 1 {
+		return patch
+	}
+	for _, at := range slices.Sorted(maps.Keys(m.whole)) {
+		delete(m.whole, at)
+		milder, _, wrong, err := c.try(m)
+		if err != nil || wrong != "" {
+			m.whole[at] = true
+			continue
+		}
+		patch = milder
+	}
+	return patch
+}
+
+func (c *change) projection(object any) (any, error) {
+	text, err := encode(object)
+	if err == nil {
+		text, err = c.project(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("check patch: %w", err)
+	}
+	return parse(text)
+}
+
+// Precondition adds to a merge patch that it is meant for one object at one
+// version: the server answers with a conflict for any other.
+func Precondition(patch []byte, uid, resourceVersion string) ([]byte, error) {
+	v, err := parse(patch)
+	if err != nil {
+		return nil, fmt.Errorf("parse merge patch: %w", err)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("parse merge patch: is not a JSON object")
+	}
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+	}
+	for name, value := range map[string]string{"uid": uid, "resourceVersion": resourceVersion} {
+		if value != "" {
+			meta[name] = value
+		}
+	}
+	object["metadata"] = meta
+	return encode(object)
+}
+
+// diff returns the merge patch from one value to another, and whether there is
+// a difference.
+func diff(from, to any) (any, bool) {
+	f, ok := from.(map[string]any)
+	t, both := to.(map[string]any)
+	if !ok || !both {
+		return withoutNulls(to), !equal(from, to)
+	}
+	patch := map[string]any{}
+	for name := range f {
+		if _, ok := t[name]; !ok {
+			patch[name] = nil
+		}
+	}
+	for name, value := range t {
+		old, ok := f[name]
+		if !ok && value == nil {
+			continue // it cannot be said, and reads the same
+		}
+		if !ok {
+			old = absent
+		}
+		if p, changed := diff(old, value); changed {
+			patch[name] = p
+		}
+	}
+	return patch, len(patch) > 0
+}
+
+// withoutNulls returns a value as a merge patch can set it: null members would
+// mean removal. Lists are sent whole, nulls and all.
+func withoutNulls(v any) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	out := make(map[string]any, len(object))
+	for name, member := range object {
+		if member != nil {
+			out[name] = withoutNulls(member)
+		}
+	}
+	return out
+}
+
+// apply applies a merge patch, as section 2 of RFC 7386 has it.
+func apply(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	old, _ := target.(map[string]any)
+	out := make(map[string]any, len(old)+len(p))
+	maps.Copy(out, old)
+	for name, value := range p {
+		if value == nil {
+			delete(out, name)
+			continue
+		}
+		out[name] = apply(out[name], value)
+	}
+	return out
+}
