@@ -1,0 +1,127 @@
+package realnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/pintle-go/pintle/cluster/internal/pki"
+)
+
+// pauseImage is every pod's.
+const pauseImage = "pintle.local/pause:latest"
+
+// nodeObject is what we look at of a Node.
+type nodeObject struct {
+	Spec struct {
+		PodCIDR string `json:"podCIDR"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct{ Type, Status, Message string } `json:"conditions"`
+	} `json:"status"`
+}
+
+func (r *run) node(ctx context.Context) (nodeObject, error) {
+	var n nodeObject
+	err := r.send(ctx, http.MethodGet, "/api/v1/nodes/"+Name, "", &n)
+	return n, err
+}
+
+// usePodRange waits until the node has registered and been given its part of the
+// pods' range (the first part, where there is no controller to give it), and
+// then gives it to the pods.
+func (r *run) usePodRange(ctx context.Context) error {
+	first := netip.PrefixFrom(r.network.Pods.Addr(), 24)
+	pods := first
+	if r.env.Plane.Settings.Controllers {
+		err := r.await(ctx, "the node to register", func() error {
+			n, err := r.node(ctx)
+			if err != nil {
+				return err
+			}
+			if n.Spec.PodCIDR == "" {
+				return fmt.Errorf("it has no pod range: %w", errNotYet)
+			}
+			pods, err = netip.ParsePrefix(n.Spec.PodCIDR)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := addRoute(r.id, r.network, pods); err != nil {
+		return err
+	}
+	config, err := cniConfig(pods)
+	if err != nil {
+		return err
+	}
+	return pki.WriteFile(filepath.Join(r.dir, "cni", "10-pintle.conflist"), config, 0o644)
+}
+
+func (r *run) applyDNS(ctx context.Context, image string) error {
+	all, err := dnsManifests(image, r.env.Plane.DNSService(), nameservers())
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if err := r.send(ctx, http.MethodPatch, m.path+"?fieldManager=pintle&force=true", m.yaml, nil); err != nil {
+			return fmt.Errorf("set up DNS: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *run) awaitReady(ctx context.Context) error {
+	return r.await(ctx, "the node to be ready", func() error {
+		n, err := r.node(ctx)
+		if err != nil {
+			return err
+		}
+		message := "it has not said anything"
+		for _, c := range n.Status.Conditions {
+			if c.Type == "Ready" {
+				if c.Status == "True" {
+					return nil
+				}
+				message = c.Message
+			}
+		}
+		return fmt.Errorf("%s: %w", message, errNotYet)
+	})
+}
+
+// send sends a request as the administrator: a body is an apply patch.
+func (r *run) send(ctx context.Context, method, path, body string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, r.env.Plane.Server()+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return err
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if response.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, bytes.TrimSpace(data))
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s %s: decode answer: %w", method, path, err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// programs are what a node runs beside our own, and the Debian package of each.
+var programs = []struct{ name, from string }{
+	{"containerd", "containerd"},
+	{"containerd-shim-runc-v2", "containerd"},
+	{"ctr", "containerd"},
+	{"nft", "nftables"},
+	{"iptables", "iptables"}, // of the CNI plugin portmap
+}
+
+var cniPlugins = []string{"ptp", "host-local", "portmap", "loopback"}
+
+// Check reports, in one line, all that this machine lacks for a real node.
+func Check() error {
+	if os.Geteuid() != 0 {
+		return errors.New("a real node cannot run here: it needs root")
+	}
+	var missing []string
+	packages := map[string]bool{}
+	lack := func(what, from string) {
+		missing = append(missing, "no "+what)
+		packages[from] = true
+	}
+	for _, p := range programs {
+		if _, err := lookPath(p.name); err != nil {
+			lack(p.name, p.from)
+		}
+	}
+	if _, err := findRuntime(); err != nil {
+		lack("runc or crun", "runc")
+	}
+	if _, err := cniDir(); err != nil {
+		lack("CNI plugins ("+strings.Join(cniPlugins, ", ")+")", "containernetworking-plugins")
+	}
+	var install string
+	if len(packages) > 0 {
+		install = " (on Debian: apt-get install"
+		for _, p := range []string{"containerd", "runc", "containernetworking-plugins", "nftables", "iptables"} {
+			if packages[p] {
+				install += " " + p
+			}
+		}
+		install += ")"
+	}
+	if err := checkCgroups(); err != nil {
+		missing = append(missing, err.Error())
+	}
+	if err := checkKernel(); err != nil {
+		missing = append(missing, err.Error())
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a real node cannot run here: %s%s", strings.Join(missing, "; "), install)
+}
+
+// lookPath finds a program in PATH, or where a user's PATH does not lead.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
+}
+
+func findRuntime() (string, error) {
+	path, err := lookPath("runc")
+	if err != nil {
+		path, err = lookPath("crun")
+	}
+	return path, err
+}
+
+// cniDir returns the directory that has the plugins we use.
+func cniDir() (string, error) {
+	for _, dir := range append(filepath.SplitList(os.Getenv("CNI_PATH")), "/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni") {
+		all := true
+		for _, plugin := range cniPlugins {
+			if _, err := os.Stat(filepath.Join(dir, plugin)); err != nil {
+				all = false
+			}
+		}
+		if all {
+			return dir, nil
+		}
+	}
+	return "", errors.New("there are no CNI plugins")
+}
+
+func checkCgroups() error {
+	if unified() {
+		data, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
+		if err != nil {
+			return err
+		}
+		have := " " + strings.TrimSpace(string(data)) + " "
+		for _, c := range controllers {
+			if c != "cpuacct" && !strings.Contains(have, " "+c+" ") {
+				return fmt.Errorf("no controller %s in %s", c, cgroupRoot)
+			}
+		}
+	} else {
+		for _, c := range controllers {
+			if _, err := os.Stat(filepath.Join(cgroupRoot, c, "cgroup.procs")); err != nil {
+				return fmt.Errorf("no control groups for %s in %s", c, cgroupRoot)
+			}
+		}
+	}
+	trial := filepath.Join(tracker(), fmt.Sprintf("pintle-check-%d", os.Getpid()))
+	if err := os.Mkdir(trial, 0o755); err != nil {
+		return fmt.Errorf("control groups cannot be made here (%w)", err)
+	}
+	return os.Remove(trial)
+}
+
+// checkKernel tries, on a thread that ends with it, what a node asks of the
+// kernel: namespaces, links between them, nftables.
+func checkKernel() error {
+	nft, err := lookPath("nft")
+	if err != nil {
+		return nil // has been said
+	}
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // not unlocked: the thread is of no use to others
+		result <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
+				return fmt.Errorf("namespaces cannot be made here (%w)", err)
+			}
+			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+				return fmt.Errorf("nothing can be mounted here (%w)", err)
+			}
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = "pn-check"
+			if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0"}); err != nil {
+				return fmt.Errorf("the kernel makes no veth links (%w)", err)
+			}
+			cmd := exec.Command(nft, "add table ip check; add chain ip check c { type nat hook postrouting priority srcnat; }; add rule ip check c masquerade")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+				return fmt.Errorf("the kernel has no nftables with NAT (%w: %s)", err, line)
+			}
+			if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
+				return fmt.Errorf("network settings cannot be changed here (%w)", err)
+			}
+			return nil
+		}()
+	}()
+	return <-result
+}

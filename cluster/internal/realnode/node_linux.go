@@ -1,0 +1,355 @@
+package realnode
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/cluster/internal/pki"
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+)
+
+const (
+	containerd = "containerd"
+	kubelet    = "kubelet"
+	kubeProxy  = "kube-proxy"
+
+	// containerGrace is what containers get to end by themselves.
+	containerGrace = 5 * time.Second
+)
+
+// A run is one life of the node.
+type run struct {
+	env     supervisor.Environment
+	runtime string
+	network *Network
+	id      string
+	state   string // the cluster's state directory
+	dir     string // the node's part of it
+	cgroup  cgroup
+	client  *http.Client // the administrator's
+	log     *slog.Logger
+
+	group     *process.Group // in the node's namespaces
+	processes map[string]*process.Process
+	forwarder *forwarder
+	failed    chan error // a process that ended by itself
+}
+
+// A mark records what a run changed outside its directory and its namespaces,
+// for whoever has to clean up after it.
+type mark struct {
+	Forwarding bool     // it switched IPv4 forwarding on
+	Made       []string // directories it made, the outermost first
+}
+
+func markFile(dir string) string { return filepath.Join(nodeDir(dir), "mark.json") }
+
+// Run runs the node until ctx ends, and calls ready when it is Ready and takes
+// pods. Stopping takes a few seconds: containers get SIGTERM and some time, then
+// everything is killed; it returns when no process, mount, interface or rule is
+// left.
+func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()) (err error) {
+	defer n.network.Release()
+	r := &run{
+		env: env, runtime: n.Runtime, network: n.network, log: env.Log,
+		state:     string(env.Plane.Dir),
+		dir:       nodeDir(string(env.Plane.Dir)),
+		processes: map[string]*process.Process{},
+		failed:    make(chan error, 3),
+	}
+	r.id = clusterID(r.state)
+	r.cgroup = nodeCgroup(r.id)
+	if r.client, err = rest.HTTPClientFor(env.Admin); err != nil {
+		return fmt.Errorf("make client of the API server: %w", err)
+	}
+	defer func() {
+		if stopped := r.stop(context.WithoutCancel(ctx)); err == nil {
+			err = stopped
+		}
+	}()
+	if err := r.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("start real node: %w", err)
+	}
+	ready()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-r.failed:
+		return err
+	}
+}
+
+func (r *run) start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var building sync.WaitGroup
+	defer building.Wait()
+	defer cancel()
+	var built error
+	names := map[string]string{}
+	building.Go(func() { built = r.buildImages(ctx, names) })
+
+	steps := []func(context.Context) error{
+		r.makeHome,
+		r.connect,
+		r.startContainerd,
+		func(context.Context) error { building.Wait(); return built },
+		r.loadImages,
+		r.startKubelet,
+		r.startProxy,
+		r.usePodRange,
+		func(ctx context.Context) error { return r.applyDNS(ctx, names["coredns"]) },
+		r.awaitReady,
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeHome makes directories, the control group and the namespaces.
+func (r *run) makeHome(context.Context) error {
+	made, err := makeDirs(r.dir)
+	if marked := writeMark(r.state, mark{Made: made}); err == nil {
+		err = marked
+	}
+	if err != nil {
+		return fmt.Errorf("make the node's directories: %w", err)
+	}
+	if err := r.cgroup.make(); err != nil {
+		return err
+	}
+	if r.group, err = process.NewGroup(r.state); err != nil {
+		return err
+	}
+	return r.group.Do(func() error { return enter(r.dir) })
+}
+
+func (r *run) connect(context.Context) error {
+	var thread int
+	if err := r.group.Do(func() error { thread = unix.Gettid(); return nil }); err != nil {
+		return err
+	}
+	if err := connect(r.id, r.network, thread); err != nil {
+		return err
+	}
+	if err := r.group.Do(func() error { return configureInside(r.network) }); err != nil {
+		return err
+	}
+	m, err := readMark(r.state)
+	if err != nil {
+		return err
+	}
+	if m.Forwarding, err = openWorld(r.id, r.network); err != nil {
+		return err
+	}
+	if err := writeMark(r.state, m); err != nil {
+		return err
+	}
+	port := uint16(r.env.Plane.Ports.APIServer)
+	r.forwarder, err = forward(netip.AddrPortFrom(r.network.Host, port), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), r.log)
+	return err
+}
+
+func (r *run) buildImages(ctx context.Context, names map[string]string) error {
+	for _, name := range []string{"pause", "coredns"} {
+		r.log.Debug("build image", "name", name)
+		full, err := buildImage(ctx, name, filepath.Join(r.dir, name+".tar"))
+		if err != nil {
+			return err
+		}
+		names[name] = full
+	}
+	return nil
+}
+
+func (r *run) startContainerd(ctx context.Context) error {
+	path, err := lookPath(containerd)
+	if err != nil {
+		return err
+	}
+	if r.runtime == "" {
+		if r.runtime, err = findRuntime(); err != nil {
+			return err
+		}
+	}
+	plugins, err := cniDir()
+	if err != nil {
+		return err
+	}
+	var snapshotter string
+	if err := r.group.Do(func() error { snapshotter = snapshotterFor(filepath.Join(r.dir, "containerd")); return nil }); err != nil {
+		return err
+	}
+	config := filepath.Join(r.dir, "containerd.toml")
+	if err := pki.WriteFile(config, []byte(containerdConfig(r.runtime, plugins, pauseImage, snapshotter)), 0o600); err != nil {
+		return err
+	}
+	// containerd is not ours: it knows no lifeline.
+	if err := r.launch(process.Spec{Name: containerd, Path: path, Args: []string{"--config", config}, Env: systemPath(), Foreign: true}); err != nil {
+		return err
+	}
+	socket, remove, err := shortPath(filepath.Join(r.dir, "run", "containerd.sock"))
+	if err != nil {
+		return err
+	}
+	defer remove()
+	return r.await(ctx, "containerd to answer", func() error {
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
+}
+
+func (r *run) loadImages(ctx context.Context) error {
+	for _, name := range []string{"pause", "coredns"} {
+		if err := Load(ctx, r.state, filepath.Join(r.dir, name+".tar")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) startKubelet(context.Context) error {
+	client, server := nodeIdentity(r.network.Node)
+	kubeconfig, err := r.kubeconfig(kubelet, client)
+	if err != nil {
+		return err
+	}
+	serving, err := r.env.Plane.CA.Issue(filepath.Join(r.dir, "kubelet-serving"), server)
+	if err != nil {
+		return fmt.Errorf("issue the kubelet's certificate: %w", err)
+	}
+	var resolv strings.Builder
+	for _, s := range nameservers() {
+		fmt.Fprintf(&resolv, "nameserver %v\n", s)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "resolv.conf"), []byte(resolv.String()), 0o644); err != nil {
+		return fmt.Errorf("write the pods' resolv.conf: %w", err)
+	}
+	config := filepath.Join(r.dir, "kubelet.json")
+	if err := writeJSON(config, r.kubeletConfig(serving)); err != nil {
+		return err
+	}
+	return r.launch(process.Spec{
+		Name: kubelet, Path: r.env.Plane.Binary, Env: systemPath(),
+		Args: []string{
+			kubelet,
+			"--config=" + config,
+			"--kubeconfig=" + kubeconfig,
+			"--root-dir=/var/lib/kubelet",
+			"--hostname-override=" + Name,
+			"--node-ip=" + r.network.Node.String(),
+		},
+	})
+}
+
+func (r *run) startProxy(context.Context) error {
+	kubeconfig, err := r.kubeconfig(kubeProxy, pki.Identity{CommonName: "system:kube-proxy"})
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(r.dir, "kube-proxy.json")
+	if err := writeJSON(config, r.proxyConfig(kubeconfig)); err != nil {
+		return err
+	}
+	return r.launch(process.Spec{Name: kubeProxy, Path: r.env.Plane.Binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config}})
+}
+
+// kubeconfig writes one for a program of the node, which reaches the API server
+// at the host's address.
+func (r *run) kubeconfig(name string, id pki.Identity) (string, error) {
+	pair, err := r.env.Plane.CA.Issue(filepath.Join(r.dir, name+"-client"), id)
+	if err != nil {
+		return "", fmt.Errorf("issue certificate of %s: %w", name, err)
+	}
+	file := filepath.Join(r.dir, name+".kubeconfig")
+	return file, pki.Kubeconfig{
+		Name: "pintle", User: id.CommonName,
+		Server:    fmt.Sprintf("https://%v:%d", r.network.Host, r.env.Plane.Ports.APIServer),
+		Authority: r.env.Plane.CA, Client: pair,
+	}.Write(file)
+}
+
+// launch starts a process in the node's namespaces and its control group. If it
+// ends by itself, so does the node.
+func (r *run) launch(spec process.Spec) error {
+	spec.Dir = r.dir
+	p, err := r.group.Start(spec)
+	if err != nil {
+		return err
+	}
+	if err := r.cgroup.join(p.PID()); err != nil {
+		return err
+	}
+	r.processes[spec.Name] = p
+	go func() {
+		<-p.Done()
+		r.failed <- p.Err()
+	}()
+	return nil
+}
+
+// await calls try until it returns nil.
+func (r *run) await(ctx context.Context, what string, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		last := try()
+		if last == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case err := <-r.failed:
+			return fmt.Errorf("wait for %s: %w", what, err)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w (%w)", what, context.Cause(ctx), last)
+		}
+	}
+}
+
+// systemPath makes sure that programs find those that only root uses.
+func systemPath() []string {
+	return []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"}
+}
+
+func readMark(dir string) (mark, error) {
+	data, err := os.ReadFile(markFile(dir))
+	if err != nil {
+		return mark{}, err
+	}
+	var m mark
+	if err := json.Unmarshal(data, &m); err != nil {
+		return mark{}, fmt.Errorf("parse %s: %w", markFile(dir), err)
+	}
+	return m, nil
+}
+
+func writeMark(dir string, m mark) error { return writeJSON(markFile(dir), m) }
+
+// errNotYet is what await retries on.
+var errNotYet = errors.New("not yet")

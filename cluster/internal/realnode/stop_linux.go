@@ -1,0 +1,89 @@
+package realnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stop ends the node, however far it got.
+func (r *run) stop(ctx context.Context) error {
+	// The kubelet first: it would start again what the rest ends.
+	if p := r.processes[kubelet]; p != nil {
+		if err := p.Stop(ctx, 5*time.Second); err != nil {
+			return err
+		}
+	}
+	grace, cancel := context.WithTimeout(ctx, containerGrace)
+	defer cancel()
+	if err := r.cgroup.terminate(grace); err != nil {
+		return err
+	}
+	for _, name := range []string{containerd, kubeProxy} {
+		if p := r.processes[name]; p != nil {
+			if err := p.Stop(ctx, 5*time.Second); err != nil {
+				return err
+			}
+		}
+	}
+	if r.forwarder != nil {
+		r.forwarder.close()
+	}
+	if r.group != nil {
+		r.group.Close() // its thread was the last in the namespaces
+	}
+	return Clean(r.state)
+}
+
+// Clean ends and removes whatever a node of the cluster in dir left, after a
+// crash too: processes, control groups, interface, rules and files that the next
+// one must not see. Nothing being left is fine. A node that runs must not be
+// cleaned away under its supervisor.
+func Clean(dir string) error {
+	m, err := readMark(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = clean(dir, m)
+	}
+	if err != nil {
+		return fmt.Errorf("clean up after the real node: %w", err)
+	}
+	return nil
+}
+
+func clean(dir string, m mark) error {
+	id := clusterID(dir)
+	if err := nodeCgroup(id).kill(); err != nil {
+		return err
+	}
+	if err := nodeCgroup(id).remove(); err != nil {
+		return err
+	}
+	if err := disconnect(id); err != nil {
+		return err
+	}
+	if err := closeWorld(id, m.Forwarding); err != nil {
+		return err
+	}
+	for _, name := range leftovers {
+		if err := os.RemoveAll(filepath.Join(nodeDir(dir), name)); err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Backward(m.Made) {
+		// Somebody else may use it by now.
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+	return os.Remove(markFile(dir))
+}
