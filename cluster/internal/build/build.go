@@ -44,7 +44,7 @@ type Builder struct {
 
 // Version returns the version of Kubernetes, such as v1.36.3.
 func (b Builder) Version() (string, error) {
-	found := regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\S+)`).FindSubmatch(b.GoMod)
+	found := regexp.MustCompile(`(?m)^\s*(?:require\s+)?k8s\.io/kubernetes (v\S+)`).FindSubmatch(b.GoMod)
 	if found == nil {
 		return "", errors.New("go.mod names no version of k8s.io/kubernetes")
 	}

@@ -1,0 +1,124 @@
+package build
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestVersion(t *testing.T) {
+	goMod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := Builder{GoMod: goMod}.Version()
+	if err != nil || !strings.HasPrefix(version, "v1.") {
+		t.Errorf("version %q, %v", version, err)
+	}
+	if _, err := (Builder{}).Version(); err == nil {
+		t.Error("a version was found in no go.mod")
+	}
+	if flags := stamp("v1.36.3"); !strings.Contains(flags, "version.gitMajor=1 ") || !strings.Contains(flags, "version.gitMinor=36 ") {
+		t.Errorf("stamp: %s", flags)
+	}
+}
+
+func TestKeyFollowsSources(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := func(goVersion string) string {
+		t.Helper()
+		key, err := source{dir: dir}.key(goVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	write("go.mod", "module x")
+	write("go.sum", "")
+	write(target+"/main.go", "package main")
+	first := key("go1.26")
+	if key("go1.26") != first {
+		t.Error("the key of the same sources is another")
+	}
+	write("up.go", "package main")
+	write(target+"/main_test.go", "package main")
+	if key("go1.26") != first {
+		t.Error("the key depends on what is not in the binary")
+	}
+	if key("go1.27") == first {
+		t.Error("the key does not depend on the Go version")
+	}
+	write(target+"/main.go", "package main\n")
+	second := key("go1.26")
+	write("go.mod", "module y")
+	if second == first || key("go1.26") == second {
+		t.Error("the key does not depend on the sources")
+	}
+	if version, err := (source{version: "v0.1.0"}).key("go1.26"); err != nil || version != "v0.1.0-go1.26" {
+		t.Errorf("key of a version: %q %v", version, err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	p := &progress{title: "building"}
+	for _, step := range []struct{ output, want string }{
+		{"", "building: looking what there is to do, 1s"},
+		{"go: downloading k8s.io/api v0.36.3\ngo: downloading k8s.io/kubern", "building: 1 modules downloaded, 1s"},
+		{"etes v1.36.3\ngithub.com/pintle-go/pintle/a\ninternal/abi\n", "building: 2 packages compiled (2000 when nothing was compiled before), 1s"},
+		{"# k8s.io/api/core/v1\n../types.go:12:3: undefined: x\n", "building: 2 packages compiled (2000 when nothing was compiled before), 1s"},
+		{module + "/" + target + "\n", "building: linking, 1s"},
+	} {
+		if _, err := p.Write([]byte(step.output)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.text(time.Second); got != step.want {
+			t.Errorf("after %q: %q, want %q", step.output, got, step.want)
+		}
+	}
+	if got, want := p.errors(), "# k8s.io/api/core/v1\n../types.go:12:3: undefined: x"; got != want {
+		t.Errorf("errors: %q, want %q", got, want)
+	}
+}
+
+// A build that fails says why, and leaves nothing.
+func TestBuildFails(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":            "module " + module + "\n\ngo 1.26\n\nrequire k8s.io/kubernetes v1.36.3\n",
+		target + "/main.go": "package main\n\nfunc main() { undefinedThing() }\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("GOFLAGS", "-mod=vendor") // must not matter
+	var output bytes.Buffer
+	b := Builder{GoMod: []byte("require k8s.io/kubernetes v1.36.3"), Output: &output}
+	err := b.build(t.Context(), source{dir: dir}, filepath.Join(cache, "key", "kubernetes"))
+	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
+		t.Errorf("build: %v", err)
+	}
+	if !strings.Contains(output.String(), "takes minutes") {
+		t.Errorf("output: %q", &output)
+	}
+	if left, err := os.ReadDir(cache); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}

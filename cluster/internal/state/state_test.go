@@ -1,0 +1,98 @@
+package state
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNamed(t *testing.T) {
+	t.Setenv(HomeVariable, "/somewhere")
+	if dir, err := Named("a-1"); err != nil || dir != "/somewhere/clusters/a-1" {
+		t.Errorf("Named: %s %v", dir, err)
+	}
+	for _, name := range []string{"", "..", "a/b", "A", "-a", strings.Repeat("a", 64)} {
+		if dir, err := Named(name); err == nil {
+			t.Errorf("the name %q was accepted: %s", name, dir)
+		}
+	}
+}
+
+func TestForeignDirectoryIsLeftAlone(t *testing.T) {
+	dir := Dir(t.TempDir())
+	if err := dir.Claim(); err != nil {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if err := os.WriteFile(dir.Path("thesis.tex"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Claim(); err == nil {
+		t.Error("somebody else's directory was claimed")
+	}
+}
+
+func TestLocks(t *testing.T) {
+	dir := Dir(filepath.Join(t.TempDir(), "cluster"))
+	work, err := dir.Work(t.Context(), func() { t.Error("waiting for nobody") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Claim(); err != nil {
+		t.Errorf("a cluster's directory: %v", err)
+	}
+	waited := make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := dir.Work(ctx, func() { close(waited) }); err == nil {
+		t.Error("two have the work lock")
+	}
+	<-waited
+	work.Release()
+
+	check := func(want bool) {
+		t.Helper()
+		if got, err := dir.Supervised(); err != nil || got != want {
+			t.Errorf("supervised: %v %v, want %v", got, err, want)
+		}
+	}
+	check(false)
+	lock, err := dir.Supervise()
+	if err != nil || lock == nil {
+		t.Fatalf("supervise: %v %v", lock, err)
+	}
+	check(true)
+	if second, err := dir.Supervise(); second != nil || err != nil {
+		t.Errorf("second supervisor: %v %v", second, err)
+	}
+	if err := dir.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	check(false)
+	lock.Release()
+	if left, err := os.ReadDir(filepath.Dir(string(dir))); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestSocketPathIsShort(t *testing.T) {
+	for _, dir := range []Dir{"/home/me/.pintle/clusters/default", Dir("/" + strings.Repeat("long/", 40))} {
+		if path := dir.Socket(); len(path) >= 104 {
+			t.Errorf("socket of %s: %s", dir, path)
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	dir := Dir(t.TempDir())
+	want := Record{Settings: Settings{Name: "x", Nodes: 3, APIServerArgs: []string{"--v=4"}}, APIServerPort: 20001}
+	if err := dir.SetRecord(want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dir.Record(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("record: %+v %v, want %+v", got, err, want)
+	}
+}
