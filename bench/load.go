@@ -100,11 +100,15 @@ func prepare(ctx context.Context, c client.Client) error {
 			return fmt.Errorf("create %T %s: %w", o, o.GetName(), err)
 		}
 	}
-	widgets := &unstructured.UnstructuredList{}
-	widgets.SetGroupVersionKind(schema.GroupVersionKind{
-		Group: fixture.WidgetGVK.Group, Version: fixture.WidgetGVK.Version, Kind: "WidgetList"})
+	return waitServed(ctx, c, fixture.WidgetGVK.Group, fixture.WidgetGVK.Version, "WidgetList")
+}
+
+// waitServed waits until the server lists the objects of a new custom kind.
+func waitServed(ctx context.Context, c client.Client, group, version, listKind string) error {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: listKind})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		err := c.List(ctx, widgets, client.Limit(1))
+		err := c.List(ctx, l, client.Limit(1))
 		if err == nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func parseOptions() (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer) (err error) {
 	o, err := parseOptions()
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer stopCluster()
+	defer func() { err = errors.Join(err, stopCluster()) }()
 	if err := writeKubeconfig(cfg, filepath.Join(dir, "kubeconfig")); err != nil {
 		return err
 	}

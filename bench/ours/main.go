@@ -1,6 +1,89 @@
-// Command ours measures pintle's stores.
+// Command ours measures pintle's stores: an ordinary program that uses nothing
+// but package kube, set up as its documentation shows.
 package main
 
-import "github.com/pintle-go/pintle/bench/measure"
+import (
+	"context"
 
-func main() { measure.Main(map[string]measure.Store{}) }
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/bench/fixture"
+	"github.com/pintle-go/pintle/bench/measure"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// podView is the three fields of a Pod that a load balancer needs.
+type podView struct {
+	kube.Object
+	Spec struct {
+		NodeName string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase corev1.PodPhase `json:"phase"`
+		PodIP string          `json:"podIP"`
+	} `json:"status"`
+}
+
+var widgetKind = kube.Kind{GVK: fixture.WidgetGVK}
+
+func main() {
+	measure.Main(map[string]measure.Store{
+		"pods": stored(
+			func(c *kube.Client) kube.Reader[corev1.Pod] { return kube.For[corev1.Pod](c).ReadOnly() },
+			func(p *corev1.Pod) []string { return []string{p.Labels[fixture.AppLabel]} }),
+		"view": stored(
+			func(c *kube.Client) kube.Reader[podView] {
+				return kube.ViewOf[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()
+			},
+			func(p *podView) []string { return []string{p.Labels[fixture.AppLabel]} }),
+		"widgets": stored(
+			func(c *kube.Client) kube.Reader[fixture.Widget] {
+				return kube.For[fixture.Widget](c, widgetKind).ReadOnly()
+			},
+			func(w *fixture.Widget) []string { return []string{w.Labels[fixture.AppLabel]} }),
+	})
+}
+
+// stored measures the store of what handle reads, indexed by apps.
+func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []string) measure.Store {
+	var all *kube.Store[T]
+	return measure.Store{
+		Sync: func(ctx context.Context) error {
+			client, err := kube.Connect()
+			if err != nil {
+				return err
+			}
+			all = handle(client).Store(ctx)
+			return all.Sync(ctx)
+		},
+		Len: func(context.Context) (int, error) { return all.Stats().Objects, nil },
+		Get: func(ctx context.Context, namespace, name string) error {
+			_, err := all.Get(ctx, kube.Key{Namespace: namespace, Name: name})
+			return err
+		},
+		Index: func(context.Context) (measure.Lookup, error) { return indexed(all, apps), nil },
+		Small: func(ctx context.Context, namespace string) (measure.Lookup, error) {
+			client, err := kube.Connect()
+			if err != nil {
+				return nil, err
+			}
+			small := handle(client).In(namespace).Store(ctx)
+			return indexed(small, apps), small.Sync(ctx)
+		},
+	}
+}
+
+// indexed adds an index to a store and counts what it finds.
+func indexed[T any](s *kube.Store[T], apps func(*T) []string) measure.Lookup {
+	byApp := kube.NewIndex(s, apps)
+	return func(ctx context.Context, app string) (int, error) {
+		n := 0
+		for _, err := range byApp.All(ctx, app) {
+			if err != nil {
+				return n, err
+			}
+			n++
+		}
+		return n, nil
+	}
+}
