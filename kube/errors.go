@@ -71,6 +71,13 @@ func statusError(resp *http.Response, r *request) error {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
+		if s := retryAfterSeconds(resp); s > 0 && (status.Details == nil || status.Details.RetryAfterSeconds == 0) {
+			// The header alone says it where a proxy has answered.
+			if status.Details == nil {
+				status.Details = new(metav1.StatusDetails)
+			}
+			status.Details.RetryAfterSeconds = int32(s)
+		}
 		return hint(&apierrors.StatusError{ErrStatus: *status})
 	}
 	// The server answers a path it does not serve with plain text, and a

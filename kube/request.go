@@ -174,16 +174,26 @@ func (c *Client) warn(resp *http.Response, r *request) {
 
 // roundTrip sends r and returns the whole body of its answer.
 func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, contentType string, err error) {
-	resp, err := c.do(ctx, r)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	if err != nil {
+	for lost := 1; ; lost++ {
+		resp, err := c.do(ctx, r)
+		if err != nil {
+			return nil, "", err
+		}
+		body, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		switch {
+		case err == nil:
+			return body, resp.Header.Get("Content-Type"), nil
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case r.method == http.MethodGet && !r.once && lost <= maxLost:
+			if sleep(ctx, jitter(time.Duration(lost)*100*time.Millisecond)) == nil {
+				continue
+			}
+			err = context.Cause(ctx)
+		}
 		return nil, "", r.wrap(fmt.Errorf("read answer: %w: %w", errLost, err))
 	}
-	return body, resp.Header.Get("Content-Type"), nil
 }
 
 func (r *request) wrap(err error) error {
@@ -206,7 +216,7 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	}
 	var d time.Duration
 	if s, err := strconv.Atoi(h); err == nil {
-		d = time.Duration(s) * time.Second
+		d = time.Duration(min(s, int(maxRetryAfter/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(h); err == nil {
 		d = time.Until(at)
 	} else {

@@ -67,7 +67,7 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 	if err := s.table.wait(ctx); err != nil {
 		return nil, s.wrap("get", key, err)
 	}
-	e, live, err := s.table.get(ctx, key)
+	e, key, live, err := s.table.get(ctx, key)
 	if err != nil {
 		return nil, s.wrap("get", key, err)
 	}
@@ -136,14 +136,15 @@ func (s *Store[T]) Stats() StoreStats { return s.table.stats() }
 func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*T) bool) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		err := s.table.wait(ctx)
+		var made uint64
 		if err == nil {
-			err = s.table.settle(ctx)
+			made, err = s.table.settle(ctx)
 		}
 		if err != nil {
 			yield(nil, s.wrap("list", Key{}, err))
 			return
 		}
-		found, unseen := s.table.snapshot(pick)
+		found, unseen := s.table.snapshot(pick, made)
 		for _, k := range found {
 			if !yield(s.decode(k.entry, k.key)) {
 				return
@@ -164,20 +165,17 @@ func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*
 // live reads an object from the server, because the store has not seen a write
 // of this process. It returns nil if there is none in the handle.
 func (s *Store[T]) live(ctx context.Context, key Key) (*T, error) {
-	r := s.reader
-	if key.Namespace != "" {
-		r.namespaces = []string{key.Namespace}
-	}
-	o, err := r.Get(ctx, key.Name)
-	if apierrors.IsNotFound(err) {
-		s.table.seen(key, nil)
-		return nil, nil
-	}
+	before := s.table.entry(key)
+	o, err := s.ask(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	if o == nil {
+		s.table.found(key, before, nil)
+		return nil, nil
+	}
 	acc := asObject(o)
-	s.table.seen(key, acc)
+	s.table.found(key, before, acc)
 	if !s.reader.codec.managed {
 		acc.SetManagedFields(nil)
 	}
@@ -185,6 +183,27 @@ func (s *Store[T]) live(ctx context.Context, key Key) (*T, error) {
 		return nil, nil
 	}
 	return o, nil
+}
+
+// ask gets an object from the server. Only the server can tell whether one
+// matches a field selector.
+func (s *Store[T]) ask(ctx context.Context, key Key) (*T, error) {
+	r := s.reader
+	if key.Namespace != "" {
+		r.namespaces = []string{key.Namespace}
+	}
+	if r.selector.field == "" {
+		o, err := r.Get(ctx, key.Name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return o, err
+	}
+	r.selector.field += ",metadata.name=" + key.Name
+	for o, err := range r.List(ctx) {
+		return o, err
+	}
+	return nil, nil
 }
 
 func (s *Store[T]) decode(e *entry, key Key) (*T, error) {

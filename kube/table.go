@@ -28,8 +28,7 @@ type table struct {
 	lastEvent time.Time
 	unsynced  int   // namespaces whose first sync is missing
 	trouble   error // the latest, while it lasts
-	pending   map[Key]ownWrite
-	settled   chan struct{} // closed, and made anew, when pending shrinks
+	own       ownWrites
 	indexes   []indexer
 	owners    *ownerIndex
 	watchers  map[*subscription]struct{}
@@ -63,11 +62,12 @@ func (e *entry) decode(c *codec, into object) error {
 }
 
 const (
-	fieldUID             = 5  // of ObjectMeta
-	fieldResourceVersion = 6  // of ObjectMeta
-	fieldLabels          = 11 // of ObjectMeta: a map entry, key = 1, value = 2
-	fieldOwners          = 13 // of ObjectMeta
-	fieldOwnerUID        = 4  // of OwnerReference
+	fieldUID               = 5  // of ObjectMeta
+	fieldResourceVersion   = 6  // of ObjectMeta
+	fieldDeletionTimestamp = 9  // of ObjectMeta
+	fieldLabels            = 11 // of ObjectMeta: a map entry, key = 1, value = 2
+	fieldOwners            = 13 // of ObjectMeta
+	fieldOwnerUID          = 4  // of OwnerReference
 )
 
 // metaField returns a field of the metadata, which was checked when it was made.
@@ -139,11 +139,10 @@ func (t *table) wait(ctx context.Context) error {
 	return fmt.Errorf("%w before the first sync", end)
 }
 
-func (t *table) lookup(key Key) *entry {
-	if e, ok := t.entries[key]; ok {
-		return e
-	}
-	return t.entries[Key{Name: key.Name}] // cluster-scoped, whatever namespace is asked for
+func (t *table) entry(key Key) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.entries[key]
 }
 
 func (t *table) all() []keyed {
@@ -208,10 +207,19 @@ type tableSink struct {
 	// staging is what the listing under way has found: a relist swaps the
 	// content in one step.
 	staging map[Key]*entry
-	first   bool // the first sync is missing
+	// began is when the listing began, writes how many of this process's own
+	// had been answered by then.
+	began  time.Time
+	writes uint64
+	first  bool // the first sync is missing
 }
 
-func (s *tableSink) begin() { s.staging = make(map[Key]*entry) }
+func (s *tableSink) begin() {
+	s.staging = make(map[Key]*entry)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.began, s.writes = time.Now(), s.own.seq
+}
 
 func (s *tableSink) item(rec record) error {
 	old := s.staging[rec.key]
@@ -252,7 +260,8 @@ func (s *tableSink) synced(rv string) error {
 		s.set(key, e)
 	}
 	s.staging = nil
-	s.heard(rv)
+	s.lastEvent = time.Now()
+	s.own.listed(s.namespace, rv, s.writes, s.began)
 	if s.first {
 		s.first = false
 		if s.unsynced--; s.unsynced == 0 {
@@ -279,20 +288,17 @@ func (s *tableSink) event(kind string, rec record) error {
 		s.entries[rec.key] = last
 		s.set(rec.key, nil)
 	}
-	s.heard(rec.rv)
+	s.lastEvent = time.Now()
+	s.own.event(s.namespace, s.entries[rec.key], kind == eventDeleted, &rec)
 	return nil
 }
 
 func (s *tableSink) progress(rv string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.heard(rv)
-}
-
-// heard notes that everything up to rv has been seen.
-func (s *tableSink) heard(rv string) {
 	s.lastEvent = time.Now()
-	s.settlePending(s.namespace, rv)
+	s.own.progress(s.namespace, rv)
+	s.own.forget()
 }
 
 func (s *tableSink) trouble(err error) error {
@@ -370,8 +376,8 @@ func startTable(h handle) *table {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &table{
 		handle: h, cancel: cancel,
-		done: make(chan struct{}), synced: make(chan struct{}), settled: make(chan struct{}),
-		entries: make(map[Key]*entry), pending: make(map[Key]ownWrite), watchers: make(map[*subscription]struct{}),
+		done: make(chan struct{}), synced: make(chan struct{}),
+		entries: make(map[Key]*entry), own: newOwnWrites(h), watchers: make(map[*subscription]struct{}),
 	}
 	var reflectors sync.WaitGroup
 	t.unsynced = max(1, len(h.namespaces))

@@ -8,6 +8,7 @@ import (
 
 // Trouble is what a watch or a store reports while it goes on by itself: when
 // the trouble starts, every five minutes while it lasts, and when it is over.
+// Troubles that come and go quickly are reported less often.
 type Trouble struct {
 	// Err is the latest failure.
 	Err   error
@@ -37,12 +38,17 @@ const (
 	maxDelay          = 30 * time.Second
 	// healthyAfter is how long it must go well for the delay to start anew.
 	healthyAfter = 30 * time.Second
+	// flapsReported is how many troubles in a row, of which none is five
+	// minutes after the other, are reported.
+	flapsReported = 3
 )
 
 // troubles keeps what a reflector has to report and how long it waits.
 type troubles struct {
 	now      *Trouble  // nil: all is well
 	reported time.Time // the last report
+	flaps    int       // troubles in a row
+	told     bool      // now was reported
 	tries    int       // failures that the delay grows with
 	wellFrom time.Time
 }
@@ -54,15 +60,19 @@ func (t *troubles) failed(err error) error {
 	}
 	t.wellFrom = time.Time{}
 	t.tries++
+	recent := time.Since(t.reported) < troubleAgainAfter
 	if t.now == nil {
-		t.now = &Trouble{Since: time.Now()}
+		t.now, t.told = &Trouble{Since: time.Now()}, false
+		if t.flaps++; !recent {
+			t.flaps = 1
+		}
 	}
 	t.now.Err = err
 	t.now.Tries++
-	if t.now.Tries > 1 && time.Since(t.reported) < troubleAgainAfter {
+	if recent && (t.now.Tries > 1 || t.flaps > flapsReported) {
 		return nil
 	}
-	t.reported = time.Now()
+	t.reported, t.told = time.Now(), true
 	report := *t.now
 	return &report
 }
@@ -75,9 +85,13 @@ func (t *troubles) over() error {
 		}
 		return nil
 	}
-	report := *t.now
+	report, told := *t.now, t.told
 	report.Over = true
 	t.now, t.wellFrom = nil, time.Now()
+	if !told {
+		return nil
+	}
+	t.reported = time.Now()
 	return &report
 }
 

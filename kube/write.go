@@ -256,7 +256,12 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 		v.client.stores.lost(req.resource, key, errLost)
 		return nil // the deletion itself went well
 	}
-	v.client.stores.wrote(req.resource, asObject(o))
+	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
+		// Services and some other kinds are answered as they last were.
+		v.client.stores.deleted(req.resource, key, acc.GetUID())
+	} else {
+		v.client.stores.wrote(req.resource, acc)
+	}
 	return nil
 }
 
@@ -289,7 +294,8 @@ func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions)
 }
 
 // deletedAll tells the stores of the objects that a DeleteAll was answered
-// with, as they were before it: some may be held by finalizers.
+// with, as they were before it: some may be held by finalizers or by their
+// grace period.
 func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
 	each := func(item []byte) error {
 		var o metav1.PartialObjectMetadata
@@ -299,15 +305,10 @@ func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
 		} else {
 			err = json.Unmarshal(item, &o, decodeOptions)
 		}
-		switch {
-		case err != nil:
-			return err
-		case len(o.Finalizers) > 0:
-			h.client.stores.lost(kind, KeyOf(&o), errLost)
-		default:
-			h.client.stores.deleted(kind, KeyOf(&o), o.UID)
+		if err == nil {
+			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
 		}
-		return nil
+		return err
 	}
 	read := readListJSON
 	if isProtobuf(contentType) {
