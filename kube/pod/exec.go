@@ -1,0 +1,192 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/pintle-go/pintle/kube"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/conversion/queryparams"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
+)
+
+// ExecOptions say what to run and where its streams go. A stream that is nil is
+// not connected.
+type ExecOptions struct {
+	// Container may be empty in a pod of one container.
+	Container string
+	Command   []string
+	// Stdin is read until it ends. A Read that blocks outlives the call.
+	Stdin  io.Reader
+	Stdout io.Writer
+	// Stderr stays silent with TTY: a terminal has one output.
+	Stderr io.Writer
+	TTY    bool
+	// Resize tells the terminal's size, at first and when it changes.
+	Resize <-chan Size
+}
+
+// AttachOptions are [ExecOptions] without a command.
+type AttachOptions struct {
+	Container string
+	Stdin     io.Reader
+	Stdout    io.Writer
+	Stderr    io.Writer
+	TTY       bool
+	Resize    <-chan Size
+}
+
+// Size is a terminal's.
+type Size = remotecommand.TerminalSize
+
+// ExitError is returned for a command that ended with another status than 0.
+type ExitError struct {
+	Code int
+}
+
+func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with status %d", e.Code) }
+
+// Exec runs a command in a container and returns when it has ended, or when ctx
+// has, which cuts the connection and may leave the command running. If it ended
+// with another status than 0 the error is an [ExitError]. Nothing is written
+// to Stdout and Stderr after Exec has returned.
+func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOptions) error {
+	if len(o.Command) == 0 {
+		return &kube.Error{Verb: "exec", Kind: "Pod", Name: name, Err: errors.New("no command is given")}
+	}
+	return run(ctx, pods, name, "exec", o, &corev1.PodExecOptions{
+		Container: o.Container,
+		Command:   o.Command,
+		Stdin:     o.Stdin != nil,
+		Stdout:    o.Stdout != nil,
+		Stderr:    o.Stderr != nil && !o.TTY,
+		TTY:       o.TTY,
+	})
+}
+
+// Attach connects to the streams of a container's main process and returns when
+// it ends, or when ctx does. It is otherwise like [Exec].
+func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, o AttachOptions) error {
+	streams := ExecOptions{Container: o.Container, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY, Resize: o.Resize}
+	return run(ctx, pods, name, "attach", streams, &corev1.PodAttachOptions{
+		Container: o.Container,
+		Stdin:     o.Stdin != nil,
+		Stdout:    o.Stdout != nil,
+		Stderr:    o.Stderr != nil && !o.TTY,
+		TTY:       o.TTY,
+	})
+}
+
+func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o ExecOptions, query any) error {
+	at, err := kube.Locate(ctx, pods, verb, name, verb)
+	if err != nil {
+		return err
+	}
+	values, err := queryparams.Convert(query)
+	if err != nil {
+		return at.Wrap(err)
+	}
+	at.URL.RawQuery = values.Encode()
+	// The transports' goroutines may write for a moment after ctx has ended.
+	var gate gate
+	defer gate.close()
+	streams := remotecommand.StreamOptions{Stdin: o.Stdin, Tty: o.TTY}
+	if o.Stdout != nil {
+		streams.Stdout = gate.writer(o.Stdout)
+	}
+	if o.Stderr != nil && !o.TTY {
+		streams.Stderr = gate.writer(o.Stderr)
+	}
+	if o.Resize != nil {
+		streams.TerminalSizeQueue = sizes{ctx.Done(), o.Resize}
+	}
+	err = fallback(
+		func() error { return stream(ctx, at.Config, webSocket, at.URL, streams) },
+		func() error { return stream(ctx, at.Config, spdyStream, at.URL, streams) },
+	)
+	var exit utilexec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && exit.Exited():
+		return at.Wrap(&ExitError{exit.ExitStatus()})
+	case ctx.Err() != nil:
+		return at.Wrap(context.Cause(ctx))
+	}
+	return at.Wrap(err)
+}
+
+func isExit(err error) bool {
+	var exit utilexec.ExitError
+	return errors.As(err, &exit)
+}
+
+func stream(ctx context.Context, config *rest.Config, dial executor, u *url.URL, streams remotecommand.StreamOptions) error {
+	e, err := dial(config, u)
+	if err != nil {
+		return err
+	}
+	return e.StreamWithContext(ctx, streams)
+}
+
+type executor func(*rest.Config, *url.URL) (remotecommand.Executor, error)
+
+func webSocket(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
+	return remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+}
+
+func spdyStream(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
+	return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
+}
+
+// sizes is a terminal's size queue that ends with a context.
+type sizes struct {
+	done <-chan struct{}
+	from <-chan Size
+}
+
+func (s sizes) Next() *Size {
+	select {
+	case size, ok := <-s.from:
+		if ok {
+			return &size
+		}
+	case <-s.done:
+	}
+	return nil
+}
+
+// gate lets writers through until it is closed.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func (g *gate) writer(w io.Writer) io.Writer { return gated{g, w} }
+
+type gated struct {
+	*gate
+	to io.Writer
+}
+
+func (g gated) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return 0, io.ErrClosedPipe
+	}
+	return g.to.Write(p)
+}

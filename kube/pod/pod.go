@@ -1,0 +1,67 @@
+// Package pod is what only pods can do: [Logs], [Exec], [Attach],
+// [PortForward] and [Evict]. Each takes a handle of pods, which may be a view:
+//
+//	pods := kube.For[corev1.Pod](client).In("default")
+//	var out strings.Builder
+//	err := pod.Exec(ctx, pods, "web-0", pod.ExecOptions{Command: []string{"date"}, Stdout: &out})
+//
+// It is apart from package kube because its transports, client-go's, make a
+// program 0.8 MB larger (0.3 compressed).
+//
+// # Caveats
+//
+// Exec, Attach and PortForward are websockets, with SPDY where a server or
+// a proxy cannot do those. They are neither repeated nor resumed: a connection
+// that is lost is an error.
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/pintle-go/pintle/kube"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion/queryparams"
+)
+
+// Logs streams the log of a container until the caller closes it, ctx ends, or
+// it is over, which with Follow is when the container ends. With nil options it
+// is the whole log of the pod's only container.
+func Logs[T any](ctx context.Context, pods kube.Handle[T], name string, options *corev1.PodLogOptions) (io.ReadCloser, error) {
+	var query url.Values
+	if options != nil {
+		var err error
+		if query, err = queryparams.Convert(options); err != nil {
+			return nil, &kube.Error{Verb: "get", Kind: "Pod/log", Name: name, Err: err}
+		}
+	}
+	return kube.Stream(ctx, pods, name, "log", query)
+}
+
+// ErrDisruptionBudget is wrapped when a PodDisruptionBudget forbids an eviction
+// for now. Nothing was evicted; it may be asked for again later.
+var ErrDisruptionBudget = errors.New("a disruption budget forbids it for now")
+
+// Evict deletes a pod if its disruption budget allows (policy/v1 Eviction). At
+// most one set of options is given.
+func Evict[T any](ctx context.Context, pods kube.Handle[T], name string, options ...metav1.DeleteOptions) error {
+	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	switch len(options) {
+	case 0:
+	case 1:
+		e.DeleteOptions = &options[0]
+	default:
+		return &kube.Error{Verb: "evict", Kind: "Pod", Name: name, Err: fmt.Errorf("%d sets of options are given, one is enough", len(options))}
+	}
+	_, err := kube.Sub[policyv1.Eviction](pods, "eviction").Create(ctx, name, e)
+	if apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+		return fmt.Errorf("%w: %w", ErrDisruptionBudget, err)
+	}
+	return err
+}
