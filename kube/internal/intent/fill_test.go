@@ -58,7 +58,6 @@ import (
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1alpha1 "k8s.io/api/storage/v1alpha1"
@@ -71,7 +70,8 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// builders are all groups and versions of k8s.io/api.
+// builders are all groups and versions of k8s.io/api that v0.36 and v0.37 both
+// have: the users' go mod tidy reads these imports too, with the release they chose.
 var builders = []runtime.SchemeBuilder{
 	admissionv1beta1.SchemeBuilder,
 	admissionv1.SchemeBuilder,
@@ -123,7 +123,6 @@ var builders = []runtime.SchemeBuilder{
 	resourcev1beta1.SchemeBuilder,
 	resourcev1beta2.SchemeBuilder,
 	resourcev1.SchemeBuilder,
-	schedulingv1alpha2.SchemeBuilder,
 	schedulingv1beta1.SchemeBuilder,
 	schedulingv1.SchemeBuilder,
 	storagev1alpha1.SchemeBuilder,
