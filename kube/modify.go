@@ -1,0 +1,99 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/threeway"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// maxConflicts bounds how often Modify starts over.
+const maxConflicts = 20
+
+// Modify reads an object, has change alter it, sends the difference, and returns
+// the object as the server has it. If somebody else has changed it meanwhile it
+// starts over, so change may be called several times, each time with the object
+// as it then is; its error ends Modify. Nothing is sent if nothing changed.
+//
+// Fields that T does not name are left alone, also in the items of lists. A
+// change that would have to guess which items of a list became which, or that a
+// merge patch cannot express, is an error. Status is ignored where it is a
+// subresource.
+func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
+	for try := 1; ; try++ {
+		o, err := v.modify(ctx, name, change)
+		if !apierrors.IsConflict(err) || try == maxConflicts {
+			return o, err
+		}
+		if serr := sleep(ctx, jitter(time.Duration(try)*5*time.Millisecond)); serr != nil {
+			return nil, err
+		}
+	}
+}
+
+func (v View[T]) modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
+	get, err := v.one(ctx, "modify", http.MethodGet, name)
+	if err != nil {
+		return nil, err
+	}
+	get.accept = typeJSON // what T does not name must be seen to be left alone
+	raw, _, err := v.client.roundTrip(ctx, get)
+	if err != nil {
+		return nil, err
+	}
+	before, after := new(T), new(T)
+	for _, o := range []*T{before, after} {
+		if err := v.codec.decode(typeJSON, raw, asObject(o)); err != nil {
+			return nil, get.wrap(err)
+		}
+	}
+	uid, rv := asObject(before).GetUID(), asObject(before).GetResourceVersion()
+	if err := change(after); err != nil {
+		return nil, err
+	}
+	patch, err := v.difference(raw, before, after)
+	if err != nil {
+		return nil, get.wrap(err)
+	}
+	if patch == nil {
+		return before, nil
+	}
+	if patch, err = threeway.Precondition(patch, string(uid), rv); err != nil {
+		return nil, get.wrap(err)
+	}
+	req, err := v.one(ctx, "modify", http.MethodPatch, name)
+	if err != nil {
+		return nil, err
+	}
+	req.query, req.contentType, req.body = v.writeQuery(), typeMergePatch, patch
+	return v.writes(ctx, req, Key{req.namespace, name})
+}
+
+// difference returns the merge patch that makes of raw, which before was
+// decoded from, what after says.
+func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
+	was, err := encodeJSON(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := encodeJSON(after)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := threeway.Patch(raw, was, is, func(changed []byte) ([]byte, error) {
+		o := reflect.New(v.goType).Interface().(object)
+		if err := v.codec.decode(typeJSON, changed, o); err != nil {
+			return nil, err
+		}
+		return encodeJSON(o)
+	})
+	if errors.Is(err, threeway.ErrAmbiguous) || errors.Is(err, threeway.ErrInexpressible) {
+		return nil, fmt.Errorf("%w; use Patch, or Update with the whole type", err)
+	}
+	return patch, err
+}
