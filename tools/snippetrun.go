@@ -20,7 +20,9 @@ func runSnippets(ctx context.Context, repo *Repo, runs []snippet, static bool) (
 		return fmt.Errorf("make directory for snippets: %w", err)
 	}
 	defer func() { failed = errors.Join(failed, os.RemoveAll(dir)) }()
-	r := runner{dir: repo.Dir, env: repo.Env(), timeout: 15 * time.Minute}
+	// A reader has no settings but Go's own.
+	env := append(os.Environ(), "GOWORK="+filepath.Join(repo.Dir, "go.work"), "GOFLAGS=")
+	r := runner{dir: repo.Dir, env: env, timeout: 15 * time.Minute}
 	programs := make([]string, len(runs))
 	for i, s := range runs {
 		if programs[i], err = s.build(ctx, r, dir, i); err != nil {
@@ -36,7 +38,7 @@ func runSnippets(ctx context.Context, repo *Repo, runs []snippet, static bool) (
 	if err != nil {
 		return fmt.Errorf("start a cluster for snippets: %w", err)
 	}
-	r.env = repo.Env("KUBECONFIG=" + config)
+	r.env = append(env, "KUBECONFIG="+config)
 	r.timeout = 2 * time.Minute
 	var found []error
 	for i, s := range runs {

@@ -30,13 +30,17 @@ func checkSnippets(ctx context.Context, repo *Repo, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	out, err := repo.output(ctx, repo.Dir, "git", "ls-files", "*.md")
-	if err != nil {
-		return fmt.Errorf("list documents: %w", err)
+	names := flags.Args()
+	if len(names) == 0 {
+		out, err := repo.output(ctx, repo.Dir, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md")
+		if err != nil {
+			return fmt.Errorf("list documents: %w", err)
+		}
+		names = strings.Fields(out)
 	}
 	var found []error
 	var runs []snippet
-	for _, name := range strings.Fields(out) {
+	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(repo.Dir, name))
 		if err != nil {
 			return fmt.Errorf("read document: %w", err)
@@ -154,7 +158,10 @@ func (s snippet) check(root string) (run bool, err error) {
 func (s snippet) until() (string, bool) {
 	text, ok := strings.CutPrefix(s.marker, "run until ")
 	unquoted := strings.TrimSuffix(strings.TrimPrefix(text, `"`), `"`)
-	return unquoted, ok && len(text) == len(unquoted)+2 && unquoted != ""
+	if !ok || len(text) != len(unquoted)+2 || unquoted == "" {
+		return "", false
+	}
+	return unquoted, true
 }
 
 // inFile reports whether the snippet's lines follow each other in a file, as

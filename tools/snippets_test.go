@@ -60,3 +60,14 @@ func TestSnippetOfAMissingFile(t *testing.T) {
 		t.Error("got no error")
 	}
 }
+
+func TestUntil(t *testing.T) {
+	tests := map[string]string{
+		`run`: "", `run until`: "", `run until ""`: "", `run until a`: "", `run until "a`: "", `run until "a b"`: "a b",
+	}
+	for marker, want := range tests {
+		if got, ok := (snippet{marker: marker}).until(); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, %v", marker, got, ok)
+		}
+	}
+}
