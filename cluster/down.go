@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/realnode"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
@@ -20,8 +21,9 @@ const downLimit = time.Minute
 
 // down ends the cluster, whatever state it is in.
 func down(ctx context.Context, t target, args []string) error {
-	remove := false
+	remove, quiet := false, false
 	_, err := t.parse("down", "", args, func(flags *flag.FlagSet) {
+		flags.BoolVar(&quiet, "quiet", false, "say nothing but errors")
 		flags.BoolVar(&remove, "delete", false, "remove the cluster's objects and all its files too")
 	})
 	if err != nil {
@@ -31,11 +33,15 @@ func down(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
+	var say sayer = say
+	if quiet {
+		say = func(string, ...any) {}
+	}
 	if !dir.Exists() {
 		say("there is no cluster in %s", dir)
 		return nil
 	}
-	if err := endSupervisor(ctx, dir); err != nil {
+	if err := endSupervisor(ctx, say, dir); err != nil {
 		return err
 	}
 	if !dir.Exists() { // it was an ephemeral one
@@ -47,15 +53,15 @@ func down(ctx context.Context, t target, args []string) error {
 		return err
 	}
 	defer lock.Release()
-	if err := endSupervisor(ctx, dir); err != nil {
+	if err := endSupervisor(ctx, say, dir); err != nil {
 		return err
 	}
-	return cleanUp(dir, remove)
+	return cleanUp(say, dir, remove)
 }
 
 // endSupervisor tells the supervisor to stop, if there is one, and waits until
 // it has.
-func endSupervisor(ctx context.Context, dir state.Dir) error {
+func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 	running, err := dir.Supervised()
 	if err != nil || !running {
 		return err
@@ -75,14 +81,11 @@ func endSupervisor(ctx context.Context, dir state.Dir) error {
 	}
 }
 
-// cleanUp ends what a supervisor that crashed left behind.
-func cleanUp(dir state.Dir, remove bool) error {
-	swept, err := process.Sweep(string(dir))
-	if err != nil {
+// cleanUp ends what a supervisor that crashed left behind, and removes what is
+// not to be kept.
+func cleanUp(say sayer, dir state.Dir, remove bool) error {
+	if err := sweep(say, dir); err != nil {
 		return err
-	}
-	for _, name := range swept {
-		say("ended %s, which an earlier run left", name)
 	}
 	record, err := dir.Record()
 	if remove || (err == nil && record.Settings.Ephemeral) {
@@ -96,23 +99,36 @@ func cleanUp(dir state.Dir, remove bool) error {
 	return nil
 }
 
+// sweep ends the processes that a supervisor left, and undoes what a real node
+// has changed on this machine. The supervisor must be gone.
+func sweep(say sayer, dir state.Dir) error {
+	swept, err := process.Sweep(string(dir))
+	for _, name := range swept {
+		say("ended %s, which an earlier run left", name)
+	}
+	if err != nil {
+		return err
+	}
+	return realnode.Clean(string(dir))
+}
+
 // prune removes the clusters beside dir that belong to a process that has
 // ended, and have no supervisor that would see to it.
-func prune(dir state.Dir) error {
+func prune(say sayer, dir state.Dir) error {
 	siblings, err := filepath.Glob(filepath.Join(filepath.Dir(string(dir)), "*", "cluster.json"))
 	if err != nil {
 		return fmt.Errorf("list clusters: %w", err)
 	}
 	for _, file := range siblings {
 		sibling := state.Dir(filepath.Dir(file))
-		if err := pruneOne(sibling); err != nil {
+		if err := pruneOne(say, sibling); err != nil {
 			return fmt.Errorf("remove %s, whose owner has ended: %w", sibling, err)
 		}
 	}
 	return nil
 }
 
-func pruneOne(dir state.Dir) error {
+func pruneOne(say sayer, dir state.Dir) error {
 	record, err := dir.Record()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // somebody else has just removed it
@@ -125,7 +141,7 @@ func pruneOne(dir state.Dir) error {
 		return err // it is being ended
 	}
 	defer lock.Release()
-	if _, err := process.Sweep(string(dir)); err != nil {
+	if err := sweep(say, dir); err != nil {
 		return err
 	}
 	return dir.Remove()

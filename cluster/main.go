@@ -11,7 +11,7 @@
 // It is a launcher: the components are in cmd/kubernetes, which it builds on
 // first use. Where to read on:
 //
-//	up.go, down.go, status.go, logs.go, kubectl.go, disturb.go
+//	up.go, down.go, status.go, logs.go, kubectl.go, load.go, disturb.go
 //	                      the commands
 //	supervise.go          what up leaves running
 //	nodes.go              which nodes a cluster gets
@@ -20,6 +20,10 @@
 //	internal/pki          certificates and kubeconfigs
 //	internal/controlplane what each component is started with
 //	internal/process      starts programs so that none outlives its supervisor
+//	internal/lifeline     ends a program whose supervisor is gone
+//	internal/simulate     plays nodes
+//	internal/realnode     makes this machine a node
+//	image                 makes container images of Go programs
 //	internal/supervisor   the life of a running cluster
 //	cmd/kubernetes        the components themselves, one binary
 package main
@@ -51,6 +55,7 @@ usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
   status     say what runs; status 1 when the cluster does not
   kubectl …  run kubectl against it
   logs       show the components' logs
+  load       load an image into the real node: an archive or a Go main package
   build      build Kubernetes now, so that up need not
   start, stop, kill, restart, pause, resume COMPONENT
              do it to one component, to see what your program makes of it
@@ -111,6 +116,7 @@ func commands() map[string]func(context.Context, target, []string) error {
 		"status":    status,
 		"kubectl":   kubectl,
 		"logs":      logs,
+		"load":      load,
 		"build":     buildOnly,
 		"compact":   compact,
 	}

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/realnode"
 	"github.com/pintle-go/pintle/cluster/internal/simulate"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
@@ -13,15 +13,15 @@ import (
 )
 
 // nodesFor returns what gives the cluster its nodes.
-func nodesFor(s state.Settings) ([]supervisor.Node, error) {
+func nodesFor(s state.Settings) []supervisor.Node {
 	var nodes []supervisor.Node
 	if s.Nodes > 0 {
 		nodes = append(nodes, simulated(s.Nodes))
 	}
 	if s.RealNode {
-		return nil, errors.New("the real node is not built into this program")
+		nodes = append(nodes, &realnode.Node{})
 	}
-	return nodes, nil
+	return nodes
 }
 
 // simulated is a number of simulated nodes.

@@ -35,17 +35,13 @@ func supervise(ctx context.Context, _ target, args []string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return fmt.Errorf("read the supervisor's order: %w", err)
 	}
-	nodes, err := nodesFor(o.Settings)
-	if err != nil {
-		return err
-	}
 	tell := func(r report) {
 		// When up is gone, nobody wants to know.
 		json.NewEncoder(pipe).Encode(r)
 		pipe.Close()
 	}
-	err = supervisor.Run(ctx, supervisor.Config{
-		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodes,
+	err := supervisor.Run(ctx, supervisor.Config{
+		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodesFor(o.Settings),
 		Ready: func(s supervisor.Status) { tell(report{Status: &s}) },
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/realnode"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
@@ -94,7 +95,7 @@ func up(ctx context.Context, t target, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	config, err := f.config(ctx, dir, cancel)
+	config, err := f.config(ctx, say, dir, cancel)
 	if err != nil {
 		return err
 	}
@@ -111,6 +112,9 @@ func up(ctx context.Context, t target, args []string) error {
 	}
 	if running {
 		return sayRunning(ctx, say, dir, f, flags)
+	}
+	if err := sweep(say, dir); err != nil {
+		return err
 	}
 	say("starting cluster %q in %s", t.name, dir)
 	ready := func(s supervisor.Status) {
@@ -135,21 +139,24 @@ func up(ctx context.Context, t target, args []string) error {
 
 // config settles what the cluster is run with, and builds Kubernetes if it
 // must. When the owner ends meanwhile, cancel is called.
-func (f *upFlags) config(ctx context.Context, dir state.Dir, cancel func()) (supervisor.Config, error) {
-	nodes, err := nodesFor(f.settings)
-	if err != nil {
-		return supervisor.Config{}, err
-	}
+func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel func()) (supervisor.Config, error) {
 	config := supervisor.Config{
-		Dir: dir, Settings: f.settings, Nodes: nodes,
+		Dir: dir, Settings: f.settings, Nodes: nodesFor(f.settings),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
+	if f.settings.RealNode {
+		// Before minutes are spent on a build.
+		if err := realnode.Check(); err != nil {
+			return supervisor.Config{}, err
+		}
+	}
+	var err error
 	if f.owner != 0 {
 		if config.Owner, err = process.Identify(f.owner); err != nil {
 			return supervisor.Config{}, fmt.Errorf("find the cluster's owner: %w", err)
 		}
 		go config.Owner.Await(ctx, cancel)
-		if err := prune(dir); err != nil {
+		if err := prune(say, dir); err != nil {
 			return supervisor.Config{}, err
 		}
 	}

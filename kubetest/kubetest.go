@@ -135,7 +135,7 @@ func (c *Cluster) Close() error {
 	if !c.options.Private {
 		return nil
 	}
-	return c.run(context.Background(), "down")
+	return c.run(context.Background(), "down", "--quiet")
 }
 
 // Config returns a configuration for clients, as a cluster administrator

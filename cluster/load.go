@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+
+	"github.com/pintle-go/pintle/cluster/image"
+	"github.com/pintle-go/pintle/cluster/internal/realnode"
+)
+
+// load puts an image into the real node: one from an archive, or one that is
+// made of a Go program.
+func load(ctx context.Context, t target, args []string) error {
+	name := ""
+	flags, err := t.parse("load", "ARCHIVE.tar | PACKAGE --image NAME", args, func(flags *flag.FlagSet) {
+		flags.StringVar(&name, "image", "", "build an image of this name from the Go main package")
+	})
+	if err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return errors.New("name an image archive (of docker save, say), or with --image a Go main package")
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		return realnode.Load(ctx, string(dir), flags.Arg(0))
+	}
+	result, err := realnode.LoadMain(ctx, string(dir), image.Options{Package: flags.Arg(0), Name: name})
+	if err != nil {
+		return err
+	}
+	say("loaded %s: %.1f MB compressed", result.Name, float64(result.Size)/1e6)
+	return nil
+}
