@@ -132,9 +132,9 @@ func measureAll(ctx context.Context, out io.Writer, dir string, o options) (map[
 			if r.Objects != o.objects {
 				return nil, fmt.Errorf("%s holds %d objects, not %d", s.name, r.Objects, o.objects)
 			}
-			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %s\n",
+			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %-8s of none %s\n",
 				s.name, duration(r.Sync), duration(r.CPU), size(r.Heap), size(r.PeakRSS), duration(r.Get),
-				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall))
+				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone))
 			results[s.name] = append(results[s.name], r)
 			select {
 			case <-time.After(time.Second): // lets the server finish what the subject began

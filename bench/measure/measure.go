@@ -30,7 +30,8 @@ type Store struct {
 	// up in it, giving the number of objects found. Nil: not measured.
 	Index func(context.Context) (Lookup, error)
 	// Small starts a second store over one namespace alone, with the same
-	// index, to see whether the time of a look-up depends on the size.
+	// index, to see whether the time of a look-up depends on the size. It goes
+	// with Index.
 	Small func(ctx context.Context, namespace string) (Lookup, error)
 }
 
@@ -59,6 +60,7 @@ type Result struct {
 	Lookup      time.Duration // median of looking up LookupSize objects
 	LookupSize  int
 	LookupSmall time.Duration // the same in the store over one namespace
+	LookupNone  time.Duration // median of looking up a value that no object has
 }
 
 // settle is how long a store is left alone after its sync before it is
@@ -96,30 +98,18 @@ func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
 		return r, fmt.Errorf("count objects: %w", err)
 	}
 	if s.Get != nil && len(plan.Keys) > 0 {
-		r.Get, err = median(20_000, func() error {
+		took, err := medians(20_000, func() error {
 			key := plan.Keys[rand.IntN(len(plan.Keys))]
 			return s.Get(ctx, key[0], key[1])
 		})
 		if err != nil {
 			return r, fmt.Errorf("get object: %w", err)
 		}
+		r.Get = took[0]
 	}
 	if s.Index != nil && len(plan.Apps) > 0 {
-		look, err := s.Index(ctx)
-		if err != nil {
-			return r, fmt.Errorf("add index: %w", err)
-		}
-		if r.Lookup, r.LookupSize, err = timeLookup(ctx, look, plan.Apps); err != nil {
-			return r, err
-		}
-	}
-	if s.Small != nil && len(plan.SmallApps) > 0 {
-		look, err := s.Small(ctx, plan.Namespace)
-		if err != nil {
-			return r, fmt.Errorf("start small store: %w", err)
-		}
-		if r.LookupSmall, _, err = timeLookup(ctx, look, plan.SmallApps); err != nil {
-			return r, err
+		if err := lookups(ctx, s, plan, &r); err != nil {
+			return r, fmt.Errorf("look up by index: %w", err)
 		}
 	}
 	runtime.KeepAlive(s)
@@ -129,39 +119,65 @@ func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
 // Write sends the result to the program that started this process.
 func (r Result) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-func timeLookup(ctx context.Context, look Lookup, apps []string) (time.Duration, int, error) {
-	size := 0
-	d, err := median(1000, func() error {
-		n, err := look(ctx, apps[rand.IntN(len(apps))])
-		if err == nil && size != 0 && n != size {
-			err = fmt.Errorf("found %d objects, then %d", size, n)
+// lookups times look-ups in the store and in one over a namespace, in turn.
+func lookups(ctx context.Context, s Store, plan Plan, r *Result) error {
+	all, err := s.Index(ctx)
+	if err != nil {
+		return fmt.Errorf("add index: %w", err)
+	}
+	small, err := s.Small(ctx, plan.Namespace)
+	if err != nil {
+		return fmt.Errorf("start small store: %w", err)
+	}
+	in := func(look Lookup, apps []string) func() error {
+		return func() error {
+			n, err := look(ctx, apps[rand.IntN(len(apps))])
+			if err == nil && n != r.LookupSize && r.LookupSize != 0 {
+				err = fmt.Errorf("found %d objects, then %d", r.LookupSize, n)
+			}
+			r.LookupSize = n
+			return err
 		}
-		size = n
+	}
+	took, err := medians(1000, in(all, plan.Apps), in(small, plan.SmallApps))
+	if err != nil {
 		return err
+	}
+	r.Lookup, r.LookupSmall = took[0], took[1]
+	took, err = medians(1000, func() error {
+		if n, err := all(ctx, "no such app"); err != nil || n != 0 {
+			return fmt.Errorf("found %d objects of no app: %w", n, err)
+		}
+		return nil
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("look up by index: %w", err)
+		return err
 	}
-	return d, size, nil
+	r.LookupNone = took[0]
+	return nil
 }
 
-// median runs f n times, after some runs for warming up, and gives the median time.
-func median(n int, f func() error) (time.Duration, error) {
-	for range n / 10 {
-		if err := f(); err != nil {
-			return 0, err
+// medians runs the functions in turn, n times each after some runs for warming
+// up, and gives the median time of each.
+func medians(n int, fs ...func() error) ([]time.Duration, error) {
+	took := make([][]time.Duration, len(fs))
+	for i := range n + n/10 {
+		for f := range fs {
+			start := time.Now()
+			if err := fs[f](); err != nil {
+				return nil, err
+			}
+			if i >= n/10 {
+				took[f] = append(took[f], time.Since(start))
+			}
 		}
 	}
-	took := make([]time.Duration, n)
-	for i := range took {
-		start := time.Now()
-		if err := f(); err != nil {
-			return 0, err
-		}
-		took[i] = time.Since(start)
+	middle := make([]time.Duration, len(fs))
+	for f := range fs {
+		slices.Sort(took[f])
+		middle[f] = took[f][n/2]
 	}
-	slices.Sort(took)
-	return took[n/2], nil
+	return middle, nil
 }
 
 func cpuTime() time.Duration {
