@@ -1,7 +1,6 @@
 package intent
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 )
@@ -28,7 +27,7 @@ func (e *fieldError) Error() string {
 func (e *fieldError) Unwrap() error { return e.err }
 
 func atPart(part string, err error) error {
-	if f, ok := errors.AsType[*fieldError](err); ok && err == error(f) {
+	if f, ok := err.(*fieldError); ok { //nolint:errorlint // one that was wrapped has its path in the middle of a text
 		f.reversed = append(f.reversed, part)
 		return f
 	}

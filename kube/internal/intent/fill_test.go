@@ -169,7 +169,7 @@ func fills() []any {
 			r.Raw = []byte([]string{`{"a":null}`, `[null]`, `"x"`, `{"b":{}}`}[c.Intn(4)])
 		},
 		func(o *runtime.Object, c randfill.Continue) {},
-		func(f *metav1.FieldsV1, c randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
+		func(f *metav1.FieldsV1, c randfill.Continue) { *f = *metav1.NewFieldsV1(`{"f:a":{}}`) },
 	}
 }
 

@@ -217,14 +217,16 @@ func TestObject(t *testing.T) {
 
 // full is metadata with everything set.
 func full() metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: "web", GenerateName: "web-", Namespace: "default", SelfLink: "/x", UID: "u1", ResourceVersion: "7", Generation: 2,
+	m := metav1.ObjectMeta{
+		Name: "web", GenerateName: "web-", Namespace: "default", UID: "u1", ResourceVersion: "7", Generation: 2,
 		CreationTimestamp: metav1.Unix(1, 0), DeletionTimestamp: ptr(metav1.Unix(2, 0)), DeletionGracePeriodSeconds: ptr[int64](0),
 		Labels: labels, Annotations: map[string]string{"a": "b"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u2"}},
 		Finalizers:      []string{"example.com/f"},
-		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{}`)}},
 	}
+	m.SetSelfLink("/x")
+	return m
 }
 
 func unstructuredContent() map[string]any {

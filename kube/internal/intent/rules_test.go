@@ -192,13 +192,13 @@ func TestRules(t *testing.T) {
 			S string   `json:",string"`
 			B *bool    `json:",string,omitempty"`
 			F float64  `json:",string"`
-			L []string `json:",string"`
+			L []string `json:",string"` //nolint:staticcheck // that it means nothing here is the test
 		}{S: `a"`, B: new(bool), L: []string{"x"}}), `{"N":"0","S":"\"a\\\"\"","B":"false","F":"0","L":["x"]}`},
 		"names": {specOf(t, struct {
 			A int `json:"-"`
-			B int `json:"-,"`
+			B int `json:"-,"` //nolint:staticcheck // the name is a dash
 			C int `json:"a/b.c"`
-			D int `json:"a\"b"`
+			D int `json:"a\"b"` //nolint:staticcheck // no such name may be given
 			E int `json:",inline"`
 			F int `json:"ключ"`
 			g int

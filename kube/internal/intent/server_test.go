@@ -61,7 +61,7 @@ func someObjects() []applied {
 			Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("0.5")},
 		}}}}},
 		{"v1", "resourcequotas", &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}}},
-		{"v1", "endpoints", &corev1.Endpoints{Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.1.1.1"}}, Ports: []corev1.EndpointPort{{Port: 80}}}}}},
+		{"apps/v1", "replicasets", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}},
 		{"apps/v1", "deployments", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr[int32](0), Selector: selector, Template: template}}},
 		{"apps/v1", "statefulsets", &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
 			Selector: selector, Template: template,
@@ -202,7 +202,7 @@ func apply(t *testing.T, config *rest.Config, a applied, part Part, query string
 	for _, entry := range answer.ManagedFields {
 		if entry.Manager == "meant" && entry.Subresource == subresource {
 			var fields map[string]any
-			if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+			if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 				t.Fatal(err)
 			}
 			ownedPaths("", fields, owned)

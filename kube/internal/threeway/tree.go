@@ -33,7 +33,7 @@ func parse(text []byte) (any, error) {
 	switch _, err := d.ReadToken(); {
 	case err == nil:
 		return nil, errors.New("more than one JSON value")
-	case err != io.EOF:
+	case !errors.Is(err, io.EOF):
 		return nil, err
 	}
 	return v, nil
