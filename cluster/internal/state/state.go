@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -143,9 +144,14 @@ type Record struct {
 	// Owner is the process that the cluster belongs to, if any.
 	Owner process.Identity `json:"owner,omitzero"`
 
-	// The ports are tried again at the next start, so that copies of the
+	// The port is tried again at the next start, so that copies of the
 	// kubeconfig stay right.
 	APIServerPort int `json:"apiServerPort,omitempty"`
+
+	// The address ranges cannot be changed under objects that have addresses
+	// of them.
+	Services netip.Prefix `json:"services,omitzero"`
+	Pods     netip.Prefix `json:"pods,omitzero"`
 }
 
 // Settings are what the user asked for.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
@@ -58,6 +59,9 @@ func newProber(plane *controlplane.Plane) (*prober, error) {
 		},
 	}, nil
 }
+
+// close ends the connections that are kept.
+func (p *prober) close() { utilnet.CloseIdleConnectionsFor(p.admin.Transport) }
 
 // check returns nil when the URL answers 200.
 func (p *prober) check(ctx context.Context, url string) error {

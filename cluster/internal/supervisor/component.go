@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
@@ -231,7 +233,7 @@ func (c *component) awaitReady(ctx context.Context, first bool) error {
 			return nil
 		}
 		if c.is(failed) && first {
-			return fmt.Errorf("start the cluster: %s", c.lastEndText())
+			return c.startError()
 		}
 		if c.is(down) {
 			return fmt.Errorf("wait for %s: it was stopped", c.Spec.Name)
@@ -261,11 +263,19 @@ func (c *component) setState(state string) {
 	c.state = state
 }
 
-func (c *component) lastEndText() string {
+// startError says how the first start went wrong.
+func (c *component) startError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lastEnd
+	err := fmt.Errorf("start the cluster: %s", c.lastEnd)
+	if strings.Contains(c.lastEnd, syscall.EADDRINUSE.Error()) {
+		return fmt.Errorf("%w: %w", errPortTaken, err)
+	}
+	return err
 }
+
+// errPortTaken says that a component could not listen on its port.
+var errPortTaken = errors.New("a port is in use")
 
 func (c *component) status() ComponentStatus {
 	c.mu.Lock()

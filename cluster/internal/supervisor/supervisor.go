@@ -87,14 +87,25 @@ func Run(ctx context.Context, config Config) (err error) {
 	if config.Settings.Ephemeral {
 		defer func() { err = errors.Join(err, config.Dir.Remove()) }()
 	}
+	// Ports are free when they are chosen; somebody may be quicker to use them.
+	for tries := 3; ; tries-- {
+		err := attempt(ctx, config)
+		if !errors.Is(err, errPortTaken) || tries == 1 {
+			return err
+		}
+		config.Log.Info("a port was taken by another program: starting again with others", "error", err)
+	}
+}
+
+func attempt(ctx context.Context, config Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-
 	s := &supervisor{Config: config, end: cancel, started: time.Now()}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	defer s.group.Close()
+	defer s.probe.close()
 	return s.run(ctx)
 }
 
@@ -140,11 +151,18 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plane := controlplane.Plane{Dir: s.Dir, Binary: s.Binary, Settings: s.Settings, Ports: ports}
+	plane := controlplane.Plane{
+		Dir: s.Dir, Binary: s.Binary, Settings: s.Settings, Ports: ports,
+		Services: record.Services, Pods: record.Pods,
+	}
 	for _, node := range s.Nodes {
 		if err := node.Prepare(ctx, &plane); err != nil {
 			return err
 		}
+	}
+	if record.Services.IsValid() && plane.Services != record.Services {
+		return fmt.Errorf("the cluster's Services have addresses in %v, with these nodes they would be in %v: "+
+			"use a new cluster (--name), or remove the objects of this one (down --delete)", record.Services, plane.Services)
 	}
 	if s.plane, err = controlplane.Prepare(plane); err != nil {
 		return err
@@ -155,7 +173,10 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
-	err = s.Dir.SetRecord(state.Record{Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer})
+	err = s.Dir.SetRecord(state.Record{
+		Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer,
+		Services: s.plane.Services, Pods: s.plane.Pods,
+	})
 	if err != nil {
 		return err
 	}
@@ -201,8 +222,11 @@ func (s *supervisor) run(ctx context.Context) error {
 	stopNodes()
 	nodesDone.Wait()
 	s.stopAll()
-	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, errStopped) && !errors.Is(cause, context.Canceled) {
-		err = cause
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, errStopped) || errors.Is(err, context.Canceled) {
+		return nil
 	}
 	return err
 }
@@ -280,7 +304,7 @@ func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGr
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
-			return nil
+			return context.Cause(ctx)
 		}
 	}
 	return nil
