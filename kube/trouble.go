@@ -38,8 +38,8 @@ const (
 	maxDelay          = 30 * time.Second
 	// healthyAfter is how long it must go well for the delay to start anew.
 	healthyAfter = 30 * time.Second
-	// flapsReported is how many troubles in a row, of which none is five
-	// minutes after the other, are reported.
+	// flapsReported is how many troubles in a row, of which none begins five
+	// minutes after the end of the one before, are each reported.
 	flapsReported = 3
 )
 
@@ -49,6 +49,7 @@ type troubles struct {
 	reported time.Time // the last report
 	flaps    int       // troubles in a row
 	told     bool      // now was reported
+	ended    time.Time // the end of the last trouble
 	tries    int       // failures that the delay grows with
 	wellFrom time.Time
 }
@@ -63,7 +64,7 @@ func (t *troubles) failed(err error) error {
 	recent := time.Since(t.reported) < troubleAgainAfter
 	if t.now == nil {
 		t.now, t.told = &Trouble{Since: time.Now()}, false
-		if t.flaps++; !recent {
+		if t.flaps++; time.Since(t.ended) >= troubleAgainAfter {
 			t.flaps = 1
 		}
 	}
@@ -87,11 +88,10 @@ func (t *troubles) over() error {
 	}
 	report, told := *t.now, t.told
 	report.Over = true
-	t.now, t.wellFrom = nil, time.Now()
+	t.now, t.wellFrom, t.ended = nil, time.Now(), time.Now()
 	if !told {
 		return nil
 	}
-	t.reported = time.Now()
 	return &report
 }
 

@@ -1,0 +1,10 @@
+package kube
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Whatever a test starts has ended when it ends: no watch, store or timer stays.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
