@@ -141,6 +141,9 @@ func TestFullObjectsSameAsEncodingJSON(t *testing.T) {
 	t.Logf("seed %d", seed)
 	fill := filler(seed, 0, 1, 1).MaxDepth(12)
 	for _, typ := range kinds() {
+		if strings.HasSuffix(typ.Name(), "List") {
+			continue
+		}
 		e, err := For(typ)
 		if err != nil {
 			t.Fatal(err)
