@@ -139,6 +139,9 @@ func (p *Plane) controllerManagerArgs() []string {
 		"--cluster-signing-cert-file=" + p.CA.CertFile,
 		"--cluster-signing-key-file=" + p.CA.KeyFile,
 
+		// Its default, which it makes when root runs it, is in /usr.
+		"--flex-volume-plugin-dir=" + p.Dir.Path("volume-plugins"),
+
 		"--allocate-node-cidrs",
 		"--cluster-cidr=" + p.Pods.String(),
 		"--service-cluster-ip-range=" + p.Services.String(),

@@ -63,9 +63,11 @@ func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Claim(); err != nil {
+	lock, err := d.Work(ctx, func() {})
+	if err != nil {
 		t.Fatal(err)
 	}
+	lock.Release()
 	start := time.Now()
 	go func() {
 		c.ended <- supervisor.Run(ctx, supervisor.Config{

@@ -11,14 +11,13 @@ import (
 // shadows are the usual paths of a node, and the directories of the node's part
 // of the state directory that they are to the node.
 var shadows = map[string]string{
-	"/etc/cni/net.d":          "cni",
-	"/run/containerd":         "run",
-	"/var/lib/cni":            "cni-state",
-	"/var/lib/containerd":     "containerd",
-	"/var/lib/kubelet":        "kubelet",
-	"/var/log/pods":           "pods",
-	"/var/log/containers":     "containers",
-	"/usr/libexec/kubernetes": "plugins",
+	"/etc/cni/net.d":      "cni",
+	"/run/containerd":     "run",
+	"/var/lib/cni":        "cni-state",
+	"/var/lib/containerd": "containerd",
+	"/var/lib/kubelet":    "kubelet",
+	"/var/log/pods":       "pods",
+	"/var/log/containers": "containers",
 }
 
 // leftovers are what a node that has ended leaves in its directory and the next
@@ -49,6 +48,11 @@ func enter(dir string) error {
 		if err := unix.Mount("", "/", "", unix.MS_REC|how, ""); err != nil {
 			return fmt.Errorf("set propagation of mounts: %w", err)
 		}
+	}
+	// Version 2 mounted beside version 1 is of no use to a node, and crun
+	// refuses to work where it is.
+	if err := unix.Unmount(cgroupRoot+"/unified", unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+		return fmt.Errorf("hide version 2 of control groups: %w", err)
 	}
 	for path, name := range shadows {
 		if err := unix.Mount(filepath.Join(dir, name), path, "", unix.MS_BIND, ""); err != nil {

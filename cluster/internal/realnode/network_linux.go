@@ -17,6 +17,10 @@ import (
 const (
 	linkPrefix = "pn-"
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
+
+	// forwardingMark says that a node switched the host's forwarding on: the
+	// last node to end, which may be another, switches it off.
+	forwardingMark = "/run/pintle-forwarding"
 )
 
 // linkName is the host's end of the link to the node.
@@ -143,9 +147,8 @@ func disconnect(id string) error {
 	return nil
 }
 
-// openWorld lets pods reach what the host reaches, under the host's address. It
-// reports whether it switched the host's forwarding on.
-func openWorld(id string, n *Network) (switched bool, err error) {
+// openWorld lets pods reach what the host reaches, under the host's address.
+func openWorld(id string, n *Network) error {
 	rules := fmt.Sprintf(`table ip pintle-%s {
 	chain postrouting {
 		type nat hook postrouting priority srcnat
@@ -154,29 +157,32 @@ func openWorld(id string, n *Network) (switched bool, err error) {
 }
 `, id, linkName(id), n.Link.Masked(), n.Pods)
 	if err := nft(rules); err != nil {
-		return false, err
+		return err
 	}
 	state, err := os.ReadFile(forwarding)
 	if err != nil {
-		return false, fmt.Errorf("read forwarding: %w", err)
+		return fmt.Errorf("read forwarding: %w", err)
 	}
 	if strings.TrimSpace(string(state)) == "1" {
-		return false, nil
+		return nil
+	}
+	if err := os.WriteFile(forwardingMark, nil, 0o600); err != nil {
+		return fmt.Errorf("switch forwarding on: %w", err)
 	}
 	if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
-		return false, fmt.Errorf("switch forwarding on: %w", err)
+		return fmt.Errorf("switch forwarding on: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
 // closeWorld undoes openWorld. Forwarding stays on while another node lives.
-func closeWorld(id string, switched bool) error {
+func closeWorld(id string) error {
 	// Adding a table that is there changes nothing: the deletion always finds one.
 	if err := nft(fmt.Sprintf("add table ip pintle-%s\ndelete table ip pintle-%[1]s\n", id)); err != nil {
 		return err
 	}
-	if !switched {
-		return nil
+	if _, err := os.Stat(forwardingMark); err != nil {
+		return nil // it was on before
 	}
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -188,6 +194,9 @@ func closeWorld(id string, switched bool) error {
 		}
 	}
 	if err := os.WriteFile(forwarding, []byte("0"), 0); err != nil {
+		return fmt.Errorf("switch forwarding off: %w", err)
+	}
+	if err := os.Remove(forwardingMark); err != nil {
 		return fmt.Errorf("switch forwarding off: %w", err)
 	}
 	return nil

@@ -53,8 +53,7 @@ type run struct {
 // A mark records what a run changed outside its directory and its namespaces,
 // for whoever has to clean up after it.
 type mark struct {
-	Forwarding bool     // it switched IPv4 forwarding on
-	Made       []string // directories it made, the outermost first
+	Made []string // directories it made, the outermost first
 }
 
 func markFile(dir string) string { return filepath.Join(nodeDir(dir), "mark.json") }
@@ -123,6 +122,7 @@ func (r *run) start(ctx context.Context) error {
 			return err
 		}
 	}
+	r.log.Info("the real node is ready", "name", Name, "address", r.network.Node)
 	return nil
 }
 
@@ -155,18 +155,13 @@ func (r *run) connect(context.Context) error {
 	if err := r.group.Do(func() error { return configureInside(r.network) }); err != nil {
 		return err
 	}
-	m, err := readMark(r.state)
-	if err != nil {
-		return err
-	}
-	if m.Forwarding, err = openWorld(r.id, r.network); err != nil {
-		return err
-	}
-	if err := writeMark(r.state, m); err != nil {
+	if err := openWorld(r.id, r.network); err != nil {
 		return err
 	}
 	port := uint16(r.env.Plane.Ports.APIServer)
-	r.forwarder, err = forward(netip.AddrPortFrom(r.network.Host, port), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), r.log)
+	from, to := netip.AddrPortFrom(r.network.Host, port), netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	var err error
+	r.forwarder, err = forward(from, to, r.log)
 	return err
 }
 

@@ -1,12 +1,396 @@
 package realnode
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/cluster/image"
+	"github.com/pintle-go/pintle/cluster/internal/process"
 )
+
+const webImage = "pintle.test/web:v1"
+
+// web is a Deployment and its Service; farewell is a directory of the host.
+func web(farewell string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: %s
+        imagePullPolicy: Never
+        env:
+        - {name: SSL_CERT_FILE, value: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt}
+        - {name: FAREWELL, value: /farewell}
+        ports: [{containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+        volumeMounts: [{name: farewell, mountPath: /farewell}]
+      volumes:
+      - {name: farewell, hostPath: {path: %q}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{port: 80, targetPort: 8080}]
+`, webImage, farewell)
+}
 
 func TestRealNode(t *testing.T) {
 	requireRealNode(t)
-	c := startCluster(t, t.TempDir(), &Node{})
+	dir := t.TempDir()
+	farewell := filepath.Join(t.TempDir(), "farewell")
+	if err := os.Mkdir(farewell, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(farewell, 0o777); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+	before := lookAround(t)
+
+	c := startCluster(t, dir, &Node{})
 	defer c.explain()
-	t.Log(c.kubectl("get", "nodes", "-o", "wide"))
+	loadWeb(t, c)
+	c.apply(web(farewell))
+	c.awaitAvailable("web")
+
+	pods := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
+	ips := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
+	service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	exec := func(args ...string) string {
+		t.Helper()
+		return c.kubectl(append([]string{"exec", pods[0], "--", "/web"}, args...)...)
+	}
+
+	t.Run("pods answer at their addresses", func(t *testing.T) {
+		for i, ip := range ips {
+			if got := fetch(t, "http://"+ip+":8080/"); got != pods[i] {
+				t.Errorf("%s answered %q, want %q", ip, got, pods[i])
+			}
+		}
+		if got := exec("get", "http://"+ips[1]+":8080/"); got != pods[1] {
+			t.Errorf("from the other pod: %q, want %q", got, pods[1])
+		}
+	})
+	t.Run("a Service answers", func(t *testing.T) {
+		reached(t, pods, "from the host", func() string { return fetch(t, "http://"+service+"/") })
+		reached(t, pods, "from a pod, itself among the answers", func() string { return exec("get", "http://"+service+"/") })
+		node := c.kubectl("get", "node", Name, "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}")
+		port := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
+		reached(t, pods, "at the node's port", func() string { return fetch(t, "http://"+node+":"+port+"/") })
+	})
+	t.Run("names resolve", func(t *testing.T) {
+		eventually(t, time.Minute, "DNS answers", func() error {
+			_, err := c.try("exec", pods[0], "--", "/web", "lookup", "web")
+			return err
+		})
+		for _, name := range []string{"web", "web.default", "web.default.svc.cluster.local"} {
+			if got := exec("lookup", name); got != service {
+				t.Errorf("%s is %q, want %s", name, got, service)
+			}
+		}
+		reached(t, pods, "by name", func() string { return exec("get", "http://web/") })
+		out, err := c.try("exec", pods[0], "--", "/web", "lookup", "nothing.default.svc.cluster.local")
+		if err == nil || !strings.Contains(out, "no such host") {
+			t.Errorf("a name that is not there: %v\n%s", err, out)
+		}
+	})
+	t.Run("pods reach the API server, and trust it", func(t *testing.T) {
+		if got := exec("get", "https://kubernetes.default.svc/readyz"); got != "ok" {
+			t.Errorf("readyz is %q", got)
+		}
+	})
+	t.Run("logs", func(t *testing.T) {
+		out := c.kubectl("logs", pods[0])
+		if !strings.Contains(out, pods[0]+" serves") || !strings.Contains(out, "asked by ") {
+			t.Errorf("logs: %q", out)
+		}
+	})
+	t.Run("exec", func(t *testing.T) {
+		if got := exec("env", "FAREWELL"); got != "/farewell" {
+			t.Errorf("stdout is %q", got)
+		}
+		out, err := c.try("exec", pods[0], "--", "/web", "nonsense")
+		if err == nil || !strings.Contains(out, "unknown arguments") || !strings.Contains(out, "exit code 1") {
+			t.Errorf("a program that fails: %v\n%s", err, out)
+		}
+	})
+	t.Run("port-forward", func(t *testing.T) { portForward(t, c, pods[1]) })
+	t.Run("scale", func(t *testing.T) {
+		c.kubectl("scale", "deployment", "web", "--replicas=5")
+		eventually(t, time.Minute, "five replicas", func() error {
+			if n := c.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); n != "5" {
+				return fmt.Errorf("%s are available", n)
+			}
+			return nil
+		})
+	})
+	t.Run("a deleted pod ends in order", func(t *testing.T) {
+		c.kubectl("delete", "pod", pods[1])
+		if _, err := os.Stat(filepath.Join(farewell, pods[1])); err != nil {
+			t.Errorf("it did not say farewell: %v", err)
+		}
+		c.kubectl("scale", "deployment", "web", "--replicas=2")
+		c.awaitAvailable("web")
+	})
+
+	last := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
+	start := time.Now()
+	c.end()
+	t.Logf("ended after %v", time.Since(start).Round(100*time.Millisecond))
+	t.Run("the end leaves nothing", func(t *testing.T) {
+		nothingLeft(t, dir, before)
+		for _, pod := range last {
+			if _, err := os.Stat(filepath.Join(farewell, pod)); err != nil {
+				t.Errorf("a container was not asked to end: %v", err)
+			}
+		}
+	})
+
+	c = startCluster(t, dir, &Node{})
+	t.Run("the next start finds its pods again", func(t *testing.T) {
+		defer func() { c.t = t; c.explain() }()
+		service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		eventually(t, 2*time.Minute, "the Service answers again", func() error {
+			_, err := try("http://" + service + "/")
+			return err
+		})
+		c.kubectl("delete", "deployment,service", "web")
+		eventually(t, time.Minute, "the pods are gone", func() error {
+			if left := c.kubectl("get", "pods", "-l", "app=web", "-o", "name"); left != "" {
+				return errors.New(left)
+			}
+			return nil
+		})
+		if _, err := try("http://" + service + "/"); err == nil {
+			t.Error("a deleted Service answers")
+		}
+	})
+	c.end()
+	nothingLeft(t, dir, before)
+}
+
+// Two clusters share nothing: each has its own names, addresses and rules, and
+// they may have the same objects. The second runs its containers by crun.
+func TestTwoRealNodes(t *testing.T) {
+	requireRealNode(t)
+	before := lookAround(t)
+	farewell := t.TempDir()
+	runtimes := map[string]string{"runc": "", "crun": ""}
+	for name := range runtimes {
+		path, err := lookPath(name)
+		if err != nil && os.Getenv(requireVariable) == "1" {
+			t.Fatal(err)
+		}
+		runtimes[name] = path // whichever there is, if this one is missing
+	}
+	clusters := map[string]*testCluster{}
+	for name, path := range runtimes {
+		c := startCluster(t, t.TempDir(), &Node{Runtime: path})
+		defer c.explain()
+		loadWeb(t, c)
+		c.apply(web(farewell))
+		clusters[name] = c
+	}
+	services := map[string]bool{}
+	for name, c := range clusters {
+		c.awaitAvailable("web")
+		pods := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
+		service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+		services[service] = true
+		reached(t, pods, name, func() string { return fetch(t, "http://"+service+"/") })
+		if got := c.kubectl("exec", pods[0], "--", "/web", "lookup", "web"); got != service {
+			t.Errorf("%s: web is %q, want %s", name, got, service)
+		}
+	}
+	if len(services) != 2 {
+		t.Errorf("the clusters' Services share an address: %v", services)
+	}
+	for _, c := range clusters {
+		c.end()
+		nothingLeft(t, c.dir, before)
+	}
+}
+
+// The supervisor of a cluster is killed, and what it leaves is cleaned up.
+func TestClean(t *testing.T) {
+	requireRealNode(t)
+	before := lookAround(t)
+	dir := t.TempDir()
+	kubernetes(t)
+
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCleanHelper$", "-test.v")
+	cmd.Env = append(os.Environ(), "PINTLE_TEST_DIR="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), helperReady) {
+		t.Log(lines.Text())
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+
+	pids, err := nodeCgroup(clusterID(dir)).pids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pids) == 0 {
+		t.Error("nothing is left of a killed cluster: what is there to test?")
+	}
+	for range 2 { // the second finds nothing to do
+		if _, err := process.Sweep(dir); err != nil { // the control plane
+			t.Fatal(err)
+		}
+		if err := Clean(dir); err != nil {
+			t.Fatal(err)
+		}
+		nothingLeft(t, dir, before)
+	}
+
+	c := startCluster(t, dir, &Node{})
+	defer c.explain()
+	eventually(t, time.Minute, "the pod runs again", func() error {
+		out, err := c.try("get", "pod", "web", "-o", "jsonpath={.status.podIP}")
+		if err == nil {
+			out, err = try("http://" + out + ":8080/")
+		}
+		if err == nil && out != "web" {
+			err = errors.New(out)
+		}
+		return err
+	})
+}
+
+const helperReady = "helper is ready"
+
+func TestCleanHelper(t *testing.T) {
+	dir := os.Getenv("PINTLE_TEST_DIR")
+	if dir == "" {
+		t.Skip("it is TestClean's")
+	}
+	c := startCluster(t, dir, &Node{})
+	loadWeb(t, c)
+	defer c.explain()
+	c.kubectl("run", "web", "--image="+webImage, "--image-pull-policy=Never", "--env=FAREWELL=")
+	c.awaitReady("web")
+	fmt.Println(helperReady)
+	time.Sleep(10 * time.Minute) // until it is killed
+}
+
+func loadWeb(t *testing.T, c *testCluster) {
+	t.Helper()
+	result, err := LoadMain(t.Context(), c.dir, image.Options{Package: "./testdata/web", Name: webImage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("image: %d bytes", result.Size)
+}
+
+func (c *testCluster) awaitAvailable(deployment string) {
+	c.t.Helper()
+	start := time.Now()
+	c.kubectl("rollout", "status", "deployment", deployment, "--timeout=120s")
+	c.t.Logf("%s is available after %v", deployment, time.Since(start).Round(100*time.Millisecond))
+}
+
+func (c *testCluster) awaitReady(pod string) {
+	c.t.Helper()
+	eventually(c.t, 2*time.Minute, "pod "+pod+" is ready", func() error {
+		out, err := c.try("get", "pod", pod, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+		if err != nil || out != "True" {
+			return fmt.Errorf("%v: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// reached asks until each pod has answered.
+func reached(t *testing.T, pods []string, how string, ask func() string) {
+	t.Helper()
+	missing := map[string]bool{}
+	for _, pod := range pods {
+		missing[pod] = true
+	}
+	for start := time.Now(); len(missing) > 0; {
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%s: %v have not answered", how, missing)
+		}
+		delete(missing, ask())
+	}
+}
+
+func portForward(t *testing.T, c *testCluster, pod string) {
+	cmd := c.command("port-forward", "pod/"+pod, ":8080")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(line, "Forwarding from ")
+	address, _, _ := strings.Cut(rest, " ")
+	if got := fetch(t, "http://"+address+"/"); got != pod {
+		t.Errorf("%s answered %q, want %q", address, got, pod)
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	body, err := try(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func try(url string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	// Each request is a connection of its own: it is those that a Service
+	// shares out.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
 }

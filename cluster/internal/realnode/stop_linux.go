@@ -71,7 +71,7 @@ func clean(dir string, m mark) error {
 	if err := disconnect(id); err != nil {
 		return err
 	}
-	if err := closeWorld(id, m.Forwarding); err != nil {
+	if err := closeWorld(id); err != nil {
 		return err
 	}
 	for _, name := range leftovers {
