@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,11 @@ type served struct {
 	scope  Scope
 }
 
+// discoveredAfter are the waits before a kind that is missing is asked for again:
+// the server lists a custom kind some milliseconds after its definition has
+// become Established, which is what programs wait for before they use it.
+var discoveredAfter = [...]time.Duration{50 * time.Millisecond, 250 * time.Millisecond}
+
 // inquiry is a discovery request under way. All but done are set before done
 // is closed.
 type inquiry struct {
@@ -43,6 +49,14 @@ func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 		return kind, nil
 	}
 	found, ok, err := d.find(ctx, kind.GVK)
+	for _, wait := range discoveredAfter {
+		if err != nil || ok {
+			break
+		}
+		if err = sleep(ctx, wait); err == nil {
+			found, ok, err = d.find(ctx, kind.GVK)
+		}
+	}
 	switch {
 	case err != nil:
 		return kind, err

@@ -143,7 +143,13 @@ func expiredPage(err error) (metav1.ListMeta, bool) {
 
 // request prepares a request for the objects in a namespace, "" for all.
 func (h handle) request(ctx context.Context, verb, method, namespace string) (*request, error) {
-	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace}
+	return h.requestFor(ctx, verb, method, Key{Namespace: namespace})
+}
+
+// requestFor prepares a request for an object, or for all in a namespace.
+func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*request, error) {
+	namespace := key.Namespace
+	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace, name: key.Name}
 	req.resource.Kind = h.kindName()
 	switch {
 	case h.err != nil:
@@ -168,11 +174,10 @@ func (h handle) request(ctx context.Context, verb, method, namespace string) (*r
 // one prepares a request for an object by name.
 func (h handle) one(ctx context.Context, verb, method, name string) (*request, error) {
 	namespace := h.namespace()
-	req, err := h.request(ctx, verb, method, namespace)
+	req, err := h.requestFor(ctx, verb, method, Key{namespace, name})
 	if err != nil {
 		return nil, err
 	}
-	req.name = name
 	switch {
 	case name == "":
 		return nil, req.wrap(errors.New("no name is given"))

@@ -118,7 +118,7 @@ func (s Subresource[S]) wrote(req *request, answer *S, err error) {
 	// A scale or a status has the identity and the version of the object that
 	// it belongs to; a token has none.
 	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
-		stores.wrote(req.resource, o)
+		stores.wrotePart(req.resource, o)
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/pintle-go/pintle/kube/internal/intent"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -57,7 +59,7 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	}
 	name := req.name
 	req.path = req.resource.path(req.namespace, "", "") // the name is in the body
-	if req.body, req.contentType, err = r.codec.encode(asObject(o)); err != nil {
+	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
 	return r.writes(ctx, req, Key{req.namespace, name})
@@ -82,7 +84,7 @@ func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, 
 		return nil, err
 	}
 	req.subresource = subresource
-	if req.body, req.contentType, err = r.codec.encode(asObject(o)); err != nil {
+	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
 	return r.writes(ctx, req, Key{req.namespace, req.name})
@@ -128,7 +130,9 @@ func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 }
 
 // ApplyStatus is [View.Apply] of the status alone. o may have been read; besides
-// its status only name, namespace and uid count.
+// its status only name, namespace and uid count. With the uid of an object that
+// was made anew it is a conflict, although the status of a custom kind may have
+// been written: the server does not look at the uid there.
 func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 	_, err := v.apply(ctx, asObject(o), intent.Status)
 	return err
@@ -147,10 +151,8 @@ func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, err
 		req.subresource = "status"
 	}
 	if o.GetNamespace() != req.namespace {
-		// The handle's namespace goes into the body as into the URL; o stays as it is.
-		copied := reflect.New(v.goType)
-		copied.Elem().Set(reflect.ValueOf(o).Elem())
-		o = copied.Interface().(object)
+		// The handle's namespace goes into the body as into the URL.
+		o = shallow(o)
 		o.SetNamespace(req.namespace)
 	}
 	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.apiVersion, Kind: v.kind.Kind, Part: part})
@@ -161,7 +163,39 @@ func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, err
 	if !v.write.NoForce {
 		req.query.Set("force", "true")
 	}
-	return v.writes(ctx, req, Key{req.namespace, req.name})
+	applied, err := v.writes(ctx, req, Key{req.namespace, req.name})
+	return applied, v.madeAnew(req, o.GetUID(), applied, err)
+}
+
+// madeAnew returns a conflict if an apply with a uid met another object of the
+// same name. The server answers 409 if there is none, 422 for most kinds if it
+// is another one, and does not look at the uid in the status of custom ones.
+func (v View[T]) madeAnew(req *request, uid types.UID, applied *T, err error) error {
+	switch {
+	case uid == "":
+		return err
+	case err == nil && asObject(applied).GetUID() == uid:
+		return nil
+	case err != nil && !isInvalidUID(err):
+		return err
+	}
+	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name, fmt.Errorf("it was made anew: it has not the uid %s", uid)))
+}
+
+func isInvalidUID(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
+}
+
+// shallow returns a copy of an object whose own kind and metadata can be set
+// while the caller's stays as it is.
+func shallow(o object) object {
+	if u, ok := o.(runtime.Unstructured); ok {
+		return u.DeepCopyObject().(object)
+	}
+	copied := reflect.New(reflect.TypeOf(o).Elem())
+	copied.Elem().Set(reflect.ValueOf(o).Elem())
+	return copied.Interface().(object)
 }
 
 // encoder returns the encoder of what an apply sends, built once for a type.
@@ -188,11 +222,11 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	if namespace == "" && len(h.namespaces) == 1 {
 		namespace = h.namespaces[0]
 	}
-	req, err := h.request(ctx, verb, method, namespace)
+	req, err := h.requestFor(ctx, verb, method, Key{namespace, o.GetName()})
 	if err != nil {
 		return nil, err
 	}
-	req.name, req.query = o.GetName(), h.writeQuery()
+	req.query = h.writeQuery()
 	switch {
 	case req.name == "" && method != http.MethodPost:
 		return nil, req.wrap(errors.New("the object has no name"))
