@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators"
+	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/cmd/run"}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		binary.Remove()
+		os.Exit(code)
+	}))
+}
+
+// start runs the command on a cluster of the tests, in a namespace of its own.
+func start(t *testing.T, cluster *kubetest.Cluster, namespace string, env ...string) *program.Program {
+	t.Helper()
+	p, err := program.Start(program.Spec{
+		Path: binary.Path(t),
+		Env: append([]string{
+			"CLUSTER=current", "ONCE=", "NAMESPACE=",
+			"KUBECONFIG=" + optest.Kubeconfig(t, cluster.Config(), namespace, ""),
+		}, env...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(context.Background(), time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestOnce has the command end by itself and leave no sample behind.
+func TestOnce(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	namespace := cluster.Namespace(t)
+	p := start(t, cluster, namespace, "ONCE=1")
+	optest.Expect(t, p, "run ", "building the operators")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if code, err := p.Wait(ctx); err != nil || code != 0 {
+		lines, _ := p.Lines()
+		t.Fatalf("status %d, %v\n%q", code, err, lines)
+	}
+	for _, texts := range [][]string{
+		{"book ", "ADDED moby-dick"}, {"book ", "MODIFIED beowulf"}, {"book ", "DELETED beowulf"},
+		{"foo ", "store is filled"}, {"run ", "seen: foo is ready"}, {"run ", "seen: foo has metrics"},
+		{"run ", "curl http://127.0.0.1:"}, {"run ", "deleted the samples"},
+	} {
+		optest.Expect(t, p, texts...)
+	}
+	client := optest.Client(t, cluster.Config())
+	samples, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range samples {
+		if o, err := install.Get(t.Context(), client, namespace, m); err != nil || o != nil {
+			t.Errorf("%s is left behind: %v", m, err)
+		}
+	}
+}
+
+// TestSignals ends the command while it stays, in order and at once.
+func TestSignals(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			p := start(t, cluster, cluster.Namespace(t))
+			book, foo := childOf(t, p, "book"), childOf(t, p, "foo")
+			optest.Expect(t, p, "run ", "Ctrl-C ends it")
+			if err := p.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if sig == syscall.SIGKILL {
+				want = -1
+			} else {
+				optest.Expect(t, p, "ended; nothing is left running")
+			}
+			if code := optest.ExpectEnd(t, p); code != want {
+				t.Errorf("status %d", code)
+			}
+			for deadline := time.Now().Add(3 * time.Second); alive(book) || alive(foo); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("book is left: %v, foo is left: %v", alive(book), alive(foo))
+				}
+			}
+		})
+	}
+}
+
+// TestOthersSamples has something in the place of a sample.
+func TestOthersSamples(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	namespace := cluster.Namespace(t)
+	client := optest.Client(t, cluster.Config())
+	crd, err := install.Read(operators.Files, "foo/deploy/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := install.Read(operators.Files, "foo/sample.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := install.Apply(t.Context(), client, namespace, append(crd, samples[0])...); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cluster, namespace, "ONCE=1")
+	optest.Expect(t, p, "there is a Foo good in namespace "+namespace+" that this command has not made")
+	if code := optest.ExpectEnd(t, p); code != 1 {
+		t.Errorf("status %d", code)
+	}
+	if o, err := install.Get(t.Context(), client, namespace, samples[0]); err != nil || o == nil {
+		t.Errorf("it was deleted: %v", err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, test := range []struct {
+		env  []string
+		want string
+		code int
+	}{
+		{[]string{"CLUSTER=other"}, "CLUSTER=other: it is \"current\"", 2},
+		{[]string{"CLUSTER=current", "KUBECONFIG=/nonexistent"}, "/nonexistent does not exist", 1},
+	} {
+		p, err := program.Start(program.Spec{Path: binary.Path(t), Env: test.env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		optest.Expect(t, p, "run: ", test.want)
+		if code := optest.ExpectEnd(t, p); code != test.code {
+			t.Errorf("%s: status %d", test.env, code)
+		}
+	}
+}
+
+// childOf returns the process that the command says an operator is.
+func childOf(t *testing.T, p *program.Program, name string) int {
+	t.Helper()
+	line := optest.Expect(t, p, "run ", fmt.Sprintf("%s runs, process ", name))
+	pid, err := strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// alive reports whether a process runs; one that has ended and waits for its
+// parent to take note does not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !os.IsNotExist(err)
+	}
+	return !regexp.MustCompile(`\) Z `).Match(stat)
+}

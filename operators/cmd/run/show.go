@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators"
+	"github.com/pintle-go/pintle/operators/internal/install"
+)
+
+// show gives the operators something to do and waits until they have done it.
+func (s settings) show(ctx context.Context, c *cluster, ops running, undo *undoing) error {
+	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
+		return err
+	}
+	if err := s.samples(ctx, c, undo); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context, *cluster, running) error
+	}{
+		{"book prints what is added, with its title", showAdded},
+		{"book prints what is modified", showModified},
+		{"book prints what is deleted", showDeleted},
+		{"foo is ready and serves the samples over HTTP", showServed},
+		{"foo has metrics", showMetrics},
+		{"a pod on a simulated node is Running and Ready", showPod},
+	} {
+		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("see that %s: %w", step.what, err)
+		}
+		s.out.say("seen: %s", step.what)
+	}
+	return nil
+}
+
+// samples applies the samples, unless others are in their place.
+func (s settings) samples(ctx context.Context, c *cluster, undo *undoing) error {
+	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml")
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		o, err := install.Get(ctx, c.client, c.namespace, m)
+		switch {
+		case errors.Is(err, kube.ErrNotServed): // not quite yet
+		case err != nil:
+			return err
+		case o != nil && !ours(o):
+			return fmt.Errorf("there is a %s in namespace %s that this command has not made: delete it, or name another namespace in the kubeconfig's context", m, c.namespace)
+		}
+	}
+	if !c.local {
+		undo.add("delete samples", func(ctx context.Context) error {
+			err := install.Delete(ctx, c.client, c.namespace, list...)
+			if err == nil {
+				s.out.say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev")
+			}
+			return err
+		})
+	}
+	if err := install.Apply(ctx, c.client, c.namespace, list...); err != nil {
+		return fmt.Errorf("apply samples: %w", err)
+	}
+	s.out.say("applied samples")
+	return nil
+}
+
+// ours says that an object is left from an earlier run of this command, which
+// was killed.
+func ours(o *kube.Object) bool {
+	for _, f := range o.ManagedFields {
+		if f.Manager == fieldManager {
+			return true
+		}
+	}
+	return false
+}
+
+// errNotHere is a step that this cluster has nothing for.
+var errNotHere = errors.New("not on this cluster")
+
+func showAdded(ctx context.Context, _ *cluster, ops running) error {
+	_, err := ops.book.Await(ctx, "ADDED moby-dick Moby-Dick; or, The Whale")
+	return err
+}
+
+func showModified(ctx context.Context, c *cluster, ops running) error {
+	if _, err := books(c).Patch(ctx, "beowulf", types.MergePatchType, []byte(`{"spec":{"title":"Bēowulf"}}`)); err != nil {
+		return err
+	}
+	_, err := ops.book.Await(ctx, "MODIFIED beowulf Bēowulf")
+	return err
+}
+
+func showDeleted(ctx context.Context, c *cluster, ops running) error {
+	if err := books(c).Delete(ctx, "beowulf"); err != nil {
+		return err
+	}
+	_, err := ops.book.Await(ctx, "DELETED beowulf")
+	return err
+}
+
+func books(c *cluster) kube.View[kube.Object] {
+	kind := kube.Kind{GVK: kube.GVK{Group: "example.technosophos.com", Version: "v1", Kind: "Book"}}
+	return kube.ViewOf[kube.Object](c.client, kind).In(c.namespace)
+}
+
+func showServed(ctx context.Context, _ *cluster, ops running) error {
+	url := "http://" + fooAddress(ops.foo)
+	if err := fetched(ctx, url+"/readyz", func(body []byte) bool { return string(body) == "ok\n" }); err != nil {
+		return err
+	}
+	return fetched(ctx, url+"/foos/good", func(body []byte) bool {
+		var foo struct {
+			Name string `json:"name"`
+			Spec struct {
+				Info string `json:"info"`
+			} `json:"spec"`
+		}
+		return json.Unmarshal(body, &foo) == nil && foo.Name == "good" && foo.Spec.Info == "a helpful foo"
+	})
+}
+
+func showMetrics(ctx context.Context, _ *cluster, ops running) error {
+	return fetched(ctx, "http://"+fooAddress(ops.foo)+"/metrics", func(body []byte) bool {
+		text := string(body)
+		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) && strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
+	})
+}
+
+// fetched waits until a URL is answered with success and a right body.
+func fetched(ctx context.Context, url string, right func([]byte) bool) error {
+	for {
+		code, body, err := fetch(ctx, url)
+		if err == nil && code == http.StatusOK && right(body) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("get %s: %w; the last answer was: %d %s %w", url, context.Cause(ctx), code, body, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func fetch(ctx context.Context, url string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+func showPod(ctx context.Context, c *cluster, _ running) error {
+	if !c.local {
+		return errNotHere // real nodes would have to fetch an image
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sample", Image: "sample.invalid/simulated"}}}}
+	pod.Name = "sample"
+	pods := kube.For[corev1.Pod](c.client).In(c.namespace)
+	if _, err := pods.Create(ctx, pod); err != nil {
+		return err
+	}
+	_, err := pods.Until(ctx, pod.Name, func(p *corev1.Pod) bool {
+		for _, cond := range p.Status.Conditions {
+			if cond.Type == corev1.PodReady {
+				return p.Status.Phase == corev1.PodRunning && cond.Status == corev1.ConditionTrue
+			}
+		}
+		return false
+	})
+	return err
+}

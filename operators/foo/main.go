@@ -1,0 +1,157 @@
+// Command foo keeps the Foos of a namespace in a store and serves them over
+// HTTP:
+//
+//	GET /foos                      all of them, sorted by name
+//	GET /foos/{name}               one
+//	GET /foos/{namespace}/{name}   one, where all namespaces are served
+//	GET /healthz                   ok while the program runs
+//	GET /readyz                    ok once the store has been filled
+//	GET /metrics                   for Prometheus
+//
+// It goes on serving what it has while the API server cannot be reached; the
+// metric pintle_store_last_event_age_seconds tells how old that is.
+//
+// On SIGINT or SIGTERM it takes no further connections, answers the requests
+// that it has, stops the store and ends with status 0. A second signal ends it
+// at once.
+//
+// See server.go for the answers and deploy/ for what it takes to run in a
+// cluster.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+const (
+	// allNamespaces is what cannot be the name of one.
+	allNamespaces = "*"
+	// drainTime is how long requests may take to end at the end. It is less
+	// than the 30 s that a pod is given.
+	drainTime = 20 * time.Second
+)
+
+// started is as early as the program's own code can tell the time.
+var started = time.Now()
+
+// options are what the command line says.
+type options struct {
+	addr      string
+	namespace string
+}
+
+func main() {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		os.Exit(2) // package flag has said why
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the next signal ends the program at once
+	if err := run(ctx, log, o); err != nil {
+		log.Error("foo ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("foo", flag.ContinueOnError)
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; \":8080\" is all of this machine's")
+	flags.StringVar(&o.namespace, "namespace", os.Getenv("NAMESPACE"),
+		"namespace whose Foos are served, \"*\" for all (default: the environment variable NAMESPACE,\nor else the namespace of the kubeconfig's context or of the pod)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if flags.NArg() > 0 {
+		err = fmt.Errorf("foo takes no argument %q", flags.Arg(0))
+	} else if wrong := validation.IsDNS1123Label(o.namespace); o.namespace != "" && o.namespace != allNamespaces && wrong != nil {
+		err = fmt.Errorf("%q cannot be the name of a namespace: %s", o.namespace, wrong[0])
+	}
+	if err != nil {
+		fmt.Fprintln(flags.Output(), err)
+	}
+	return o, err
+}
+
+func run(ctx context.Context, log *slog.Logger, o options) error {
+	m := metrics.New()
+	client, err := kube.Config{Logger: log, Observe: m.Observe}.Connect()
+	if err != nil {
+		return err
+	}
+	namespace := cmp.Or(o.namespace, client.Namespace())
+	foos := kube.For[Foo](client, fooKind).ReadOnly()
+	if namespace != allNamespaces {
+		foos = foos.In(namespace)
+	}
+
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.addr)
+	if err != nil {
+		return fmt.Errorf("open %s for HTTP: %w", o.addr, err)
+	}
+	// The store outlives ctx: requests that are under way then still read it.
+	storing, stopStore := context.WithCancel(context.WithoutCancel(ctx))
+	store := foos.Store(storing)
+	defer func() {
+		stopStore()
+		<-store.Done()
+		client.CloseIdleConnections()
+	}()
+	m.AddStore("foos", store)
+	go func() {
+		if err := store.Sync(storing); err == nil {
+			log.Info("store is filled", "objects", store.Stats().Objects, "sinceStart", time.Since(started))
+		}
+	}()
+
+	log.Info("serving", "address", listener.Addr().String(), "namespace", namespace)
+	return serve(ctx, log, listener, newServer(store, namespace, m.Handler()))
+}
+
+// serve serves until ctx ends, and then until the requests under way have been
+// answered.
+func serve(ctx context.Context, log *slog.Logger, listener net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	log.Info("stopping")
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := srv.Shutdown(draining)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(fmt.Errorf("requests were cut off that took longer than %s", drainTime), srv.Close())
+	}
+	<-failed
+	return err
+}

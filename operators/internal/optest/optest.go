@@ -1,0 +1,150 @@
+// Package optest runs the operators in tests, as the processes that they are in
+// a cluster.
+package optest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+// Binary is an operator's program, built when it is first needed.
+type Binary struct {
+	// Package is the import path of the main package.
+	Package string
+
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
+
+// Path returns the program's file, built with the race detector if the test is.
+func (b *Binary) Path(t testing.TB) string {
+	t.Helper()
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "pintle-operator-"); b.err != nil {
+			return
+		}
+		var paths []string
+		if paths, b.err = program.Build(context.Background(), b.dir, raceEnabled, b.Package); b.err == nil {
+			b.path = paths[0]
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.path
+}
+
+// Remove removes what was built. It is for the end of TestMain.
+func (b *Binary) Remove() {
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
+}
+
+// Run starts the program with a kubeconfig, and ends it with the test.
+func (b *Binary) Run(t testing.TB, kubeconfig string, args ...string) *program.Program {
+	t.Helper()
+	p, err := program.Start(program.Spec{
+		Path: b.Path(t),
+		Args: args,
+		Env:  []string{"KUBECONFIG=" + kubeconfig, "NAMESPACE=", "GORACE=halt_on_error=1 exitcode=66"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// t.Context() has ended by now.
+		if err := p.Stop(context.Background(), 10*time.Second); err != nil {
+			t.Error(err)
+		}
+		if lines, _ := p.Lines(); t.Failed() {
+			for _, line := range lines {
+				t.Logf("%s: %s", filepath.Base(b.Package), line)
+			}
+		}
+		if code, err := p.Wait(context.Background()); err != nil || code == 66 {
+			t.Errorf("the program ended with status %d: %v", code, err)
+		}
+	})
+	return p
+}
+
+// Expect waits until a program has written a line that contains all texts.
+func Expect(t testing.TB, p *program.Program, texts ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	line, err := p.Await(ctx, texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+// ExpectEnd waits until a program has ended and returns its status.
+func ExpectEnd(t testing.TB, p *program.Program) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	code, err := p.Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// Kubeconfig writes a kubeconfig for a cluster with a namespace as the context's
+// and, if there is a token, with that instead of the configuration's credentials.
+func Kubeconfig(t testing.TB, c *rest.Config, namespace, token string) string {
+	t.Helper()
+	user := &api.AuthInfo{
+		Token:                 c.BearerToken,
+		ClientCertificate:     c.CertFile,
+		ClientCertificateData: c.CertData,
+		ClientKey:             c.KeyFile,
+		ClientKeyData:         c.KeyData,
+	}
+	if token != "" {
+		user = &api.AuthInfo{Token: token}
+	}
+	config := api.Config{
+		CurrentContext: "test",
+		Contexts:       map[string]*api.Context{"test": {Cluster: "test", AuthInfo: "test", Namespace: namespace}},
+		AuthInfos:      map[string]*api.AuthInfo{"test": user},
+		Clusters: map[string]*api.Cluster{"test": {
+			Server:                   c.Host,
+			InsecureSkipTLSVerify:    c.Insecure,
+			CertificateAuthority:     c.CAFile,
+			CertificateAuthorityData: c.CAData,
+		}},
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(config, path); err != nil {
+		t.Fatalf("write kubeconfig: %v", err)
+	}
+	return path
+}
+
+// Client returns a client that leaves nothing running after the test.
+func Client(t testing.TB, c *rest.Config) *kube.Client {
+	t.Helper()
+	client, err := kube.Config{Rest: c, FieldManager: "optest"}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}

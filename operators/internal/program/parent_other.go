@@ -1,0 +1,7 @@
+//go:build !linux
+
+package program
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}
