@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -82,6 +83,7 @@ func replaceOrCompare(file, tidied string, write bool) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	want = keepOwn(have, want)
 	if string(have) == string(want) {
 		return nil
 	}
@@ -92,4 +94,23 @@ func replaceOrCompare(file, tidied string, write bool) error {
 		fmt.Println(line)
 	}
 	return fmt.Errorf("%s: %w", file, errUntidy)
+}
+
+// keepOwn adds to want the checksums that have holds of the repository's own
+// modules. There are some once a version is published, and tidy, which has
+// directories in place of these modules, leaves them out.
+func keepOwn(have, want []byte) []byte {
+	lines := slices.Collect(strings.Lines(string(want)))
+	added := false
+	for line := range strings.Lines(string(have)) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && strings.HasPrefix(fields[2], "h1:") && ours(fields[0]) {
+			lines, added = append(lines, line), true
+		}
+	}
+	if !added {
+		return want
+	}
+	slices.Sort(lines)
+	return []byte(strings.Join(lines, ""))
 }
