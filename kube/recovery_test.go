@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -30,6 +31,13 @@ func silent(r *http.Request, contentType string, start []byte) *http.Response {
 		writer.CloseWithError(r.Context().Err())
 	}()
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r}
+}
+
+// piped is an answer whose body the test writes. It ends with the request.
+func piped(r *http.Request, contentType string) (*http.Response, *io.PipeWriter) {
+	reader, writer := io.Pipe()
+	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r}, writer
 }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }

@@ -243,10 +243,12 @@ func TestTooLargeResourceVersionIsNotListedAgain(t *testing.T) {
 
 func TestEventsOfUnknownTypesAndNoise(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
-		pipe, out := io.Pipe()
+		var out *io.PipeWriter
 		s.intercept = func(n int, r *http.Request) (*http.Response, error) {
 			if n == 2 {
-				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {s.contentType(r)}}, Body: pipe}, nil
+				resp, writer := piped(r, s.contentType(r))
+				out = writer
+				return resp, nil
 			}
 			return nil, nil
 		}
