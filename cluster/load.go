@@ -13,7 +13,7 @@ import (
 // made of a Go program.
 func load(ctx context.Context, t target, args []string) error {
 	name := ""
-	flags, err := t.parse("load", "ARCHIVE.tar | PACKAGE --image NAME", args, func(flags *flag.FlagSet) {
+	flags, err := t.parse("load", "ARCHIVE.tar  or  --image NAME PACKAGE", args, func(flags *flag.FlagSet) {
 		flags.StringVar(&name, "image", "", "build an image of this name from the Go main package")
 	})
 	if err != nil {

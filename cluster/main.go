@@ -55,6 +55,7 @@ usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
   status     say what runs; status 1 when the cluster does not
   kubectl …  run kubectl against it
   logs       show the components' logs
+  image      make a container image of a Go main package
   load       load an image into the real node: an archive or a Go main package
   build      build Kubernetes now, so that up need not
   start, stop, kill, restart, pause, resume COMPONENT
@@ -117,6 +118,7 @@ func commands() map[string]func(context.Context, target, []string) error {
 		"kubectl":   kubectl,
 		"logs":      logs,
 		"load":      load,
+		"image":     makeImage,
 		"build":     buildOnly,
 		"compact":   compact,
 	}

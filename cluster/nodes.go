@@ -19,7 +19,7 @@ func nodesFor(s state.Settings) []supervisor.Node {
 		nodes = append(nodes, simulated(s.Nodes))
 	}
 	if s.RealNode {
-		nodes = append(nodes, &realnode.Node{})
+		nodes = append(nodes, &realnode.Node{Builder: builder()})
 	}
 	return nodes
 }

@@ -160,7 +160,12 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 			return supervisor.Config{}, err
 		}
 	}
-	config.Binary, err = builder().Kubernetes(ctx)
+	if config.Binary, err = builder().Kubernetes(ctx); err != nil {
+		return config, err
+	}
+	if f.settings.RealNode {
+		err = realnode.BuildImages(ctx, builder())
+	}
 	return config, err
 }
 

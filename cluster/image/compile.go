@@ -18,7 +18,7 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	env := append(os.Environ(),
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.GOARCH,
-		"GOFLAGS=", // the caller's flags (-race, -cover, -mod) are about the caller
+		"GOFLAGS=-trimpath", // the caller's flags are about the caller; empty would mean its defaults
 	)
 	if strings.Contains(o.Package, "@") {
 		// Only install takes versions, and it refuses to put programs for

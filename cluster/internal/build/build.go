@@ -70,7 +70,7 @@ func (b Builder) kubernetes(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := src.key(goVersion)
+	key, err := src.key(goVersion, target, "internal/lifeline")
 	if err != nil {
 		return "", err
 	}
@@ -191,13 +191,13 @@ func (s source) goVersion(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// key names what the binary would be made from.
-func (s source) key(goVersion string) (string, error) {
+// key names what would be made from the sources in these directories.
+func (s source) key(goVersion string, dirs ...string) (string, error) {
 	if s.version != "" {
 		return s.version + "-" + goVersion, nil
 	}
 	files := []string{filepath.Join(s.dir, "go.mod"), filepath.Join(s.dir, "go.sum")}
-	for _, dir := range []string{target, "internal/lifeline"} {
+	for _, dir := range dirs {
 		sources, err := filepath.Glob(filepath.Join(s.dir, dir, "*.go"))
 		if err != nil {
 			return "", fmt.Errorf("list sources: %w", err)

@@ -10,11 +10,9 @@ import (
 	"net/netip"
 	"path/filepath"
 
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 )
-
-// pauseImage is every pod's.
-const pauseImage = "pintle.local/pause:latest"
 
 // nodeObject is what we look at of a Node.
 type nodeObject struct {
@@ -64,8 +62,8 @@ func (r *run) usePodRange(ctx context.Context) error {
 	return pki.WriteFile(filepath.Join(r.dir, "cni", "10-pintle.conflist"), config, 0o644)
 }
 
-func (r *run) applyDNS(ctx context.Context, image string) error {
-	all, err := dnsManifests(image, r.env.Plane.DNSService(), nameservers())
+func (r *run) applyDNS(ctx context.Context) error {
+	all, err := dnsManifests(build.ImageName(coredns), r.env.Plane.DNSService(), nameservers())
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,12 +98,11 @@ func delegate(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read controllers: %w", err)
 	}
-	var enable []string
 	for _, controller := range strings.Fields(string(has)) {
-		enable = append(enable, "+"+controller)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(strings.Join(enable, " ")), 0); err != nil {
-		return fmt.Errorf("delegate controllers: %w", err)
+		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
+		if err != nil && slices.Contains(controllers, controller) {
+			return fmt.Errorf("delegate controller %s: %w", controller, err)
+		}
 	}
 	return nil
 }

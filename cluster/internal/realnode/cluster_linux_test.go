@@ -41,13 +41,18 @@ type testCluster struct {
 	ended   chan error
 }
 
-func kubernetes(t *testing.T) string {
+func builder(t *testing.T) build.Builder {
 	t.Helper()
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := build.Builder{GoMod: mod, Output: t.Output()}.Kubernetes(t.Context())
+	return build.Builder{GoMod: mod, Output: t.Output()}
+}
+
+func kubernetes(t *testing.T) string {
+	t.Helper()
+	program, err := builder(t).Kubernetes(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +63,7 @@ func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &testCluster{t: t, dir: dir, program: kubernetes(t), stop: cancel, ended: make(chan error, 1)}
+	node.Builder = builder(t)
 	ready := make(chan struct{})
 	d, err := state.At(dir)
 	if err != nil {

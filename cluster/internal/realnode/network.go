@@ -1,15 +1,9 @@
 package realnode
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
-	"os"
-	"path/filepath"
-
-	"github.com/pintle-go/pintle/cluster/internal/pki"
 )
 
 // A Network is the addresses of one node's cluster. Clusters of one machine have
@@ -46,70 +40,43 @@ func newNetwork(number int) *Network {
 	}
 }
 
-func (n *Network) overlaps(used []netip.Prefix) (netip.Prefix, bool) {
-	for _, u := range used {
-		if u.Overlaps(n.Services) || u.Overlaps(n.Pods) || u.Overlaps(n.Link) {
-			return u, true
-		}
-	}
-	return netip.Prefix{}, false
-}
-
-// Reserve chooses the network of the cluster in dir, the same as the last time
-// if there was one, and holds it until Release or the end of the process. No
-// other cluster and no route of this machine may use it.
-func Reserve(dir string) (*Network, error) {
+// Reserve chooses the network of the cluster in dir and holds it until Release
+// or the end of the process. No other cluster and no route of this machine may
+// use it. If services is set the network is the one with those: objects have
+// addresses of it.
+func Reserve(dir string, services netip.Prefix) (*Network, error) {
 	used, err := networksInUse(dir)
 	if err != nil {
 		return nil, fmt.Errorf("choose network: %w", err)
 	}
-	record := filepath.Join(nodeDir(dir), "network.json")
-	number, err := readNumber(record)
-	if err == nil {
-		n := newNetwork(number)
-		if u, ok := n.overlaps(used); ok {
-			return nil, fmt.Errorf("take the cluster's network again: %v, which this machine now has a route to, overlaps with %v, %v or %v: remove that route or the cluster", u, n.Services, n.Pods, n.Link)
-		}
-		if n.release, err = claimName(fmt.Sprintf("pintle-network-%d", number)); err != nil {
-			return nil, fmt.Errorf("take the cluster's network again: another cluster uses %v: end that one first (%w)", n.Services, err)
-		}
-		return n, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read network: %w", err)
-	}
+	err = errors.New("there is none")
 	for number := range networks {
 		n := newNetwork(number)
-		if _, ok := n.overlaps(used); ok {
+		if services.IsValid() && n.Services != services {
 			continue
 		}
-		if n.release, err = claimName(fmt.Sprintf("pintle-network-%d", number)); err != nil {
-			continue
+		if err = n.claim(used); err == nil {
+			return n, nil
 		}
-		data, err := json.Marshal(number)
-		if err == nil {
-			err = pki.WriteFile(record, data, 0o600)
-		}
-		if err != nil {
-			n.Release()
-			return nil, fmt.Errorf("record network: %w", err)
-		}
-		return n, nil
 	}
-	return nil, fmt.Errorf("choose network: other clusters and routes of this machine use all of %d", networks)
+	if services.IsValid() {
+		return nil, fmt.Errorf("take the network with the cluster's Services (%v): %w", services, err)
+	}
+	return nil, fmt.Errorf("choose network: none of %d is free; the last: %w", networks, err)
 }
 
-func readNumber(record string) (int, error) {
-	data, err := os.ReadFile(record)
+func (n *Network) claim(used []netip.Prefix) error {
+	for _, mine := range []netip.Prefix{n.Services, n.Pods, n.Link} {
+		for _, u := range used {
+			if u.Overlaps(mine) {
+				return fmt.Errorf("%v overlaps with %v, which this machine has a route to", mine, u)
+			}
+		}
+	}
+	release, err := claimName(fmt.Sprintf("pintle-network-%d", n.number))
 	if err != nil {
-		return 0, err
+		return fmt.Errorf("another cluster uses %v: end that one first", n.Services)
 	}
-	var number int
-	if err := json.Unmarshal(data, &number); err != nil {
-		return 0, fmt.Errorf("parse %s: %w", record, err)
-	}
-	if number < 0 || number >= networks {
-		return 0, fmt.Errorf("parse %s: there is no network %d", record, number)
-	}
-	return number, nil
+	n.release = release
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
@@ -35,6 +36,7 @@ const (
 // A run is one life of the node.
 type run struct {
 	env     supervisor.Environment
+	builder build.Builder
 	runtime string
 	network *Network
 	id      string
@@ -65,7 +67,7 @@ func markFile(dir string) string { return filepath.Join(nodeDir(dir), "mark.json
 func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()) (err error) {
 	defer n.network.Release()
 	r := &run{
-		env: env, runtime: n.Runtime, network: n.network, log: env.Log,
+		env: env, builder: n.Builder, runtime: n.Runtime, network: n.network, log: env.Log,
 		state:     string(env.Plane.Dir),
 		dir:       nodeDir(string(env.Plane.Dir)),
 		processes: map[string]*process.Process{},
@@ -101,20 +103,24 @@ func (r *run) start(ctx context.Context) error {
 	var building sync.WaitGroup
 	defer building.Wait()
 	defer cancel()
+	var archives []string
 	var built error
-	names := map[string]string{}
-	building.Go(func() { built = r.buildImages(ctx, names) })
+	building.Go(func() { archives, built = r.buildImages(ctx) })
 
 	steps := []func(context.Context) error{
 		r.makeHome,
 		r.connect,
 		r.startContainerd,
-		func(context.Context) error { building.Wait(); return built },
-		r.loadImages,
+		func(ctx context.Context) error {
+			if building.Wait(); built != nil {
+				return built
+			}
+			return r.loadImages(ctx, archives)
+		},
 		r.startKubelet,
 		r.startProxy,
 		r.usePodRange,
-		func(ctx context.Context) error { return r.applyDNS(ctx, names["coredns"]) },
+		r.applyDNS,
 		r.awaitReady,
 	}
 	for _, step := range steps {
@@ -165,16 +171,15 @@ func (r *run) connect(context.Context) error {
 	return err
 }
 
-func (r *run) buildImages(ctx context.Context, names map[string]string) error {
-	for _, name := range []string{"pause", "coredns"} {
-		r.log.Debug("build image", "name", name)
-		full, err := buildImage(ctx, name, filepath.Join(r.dir, name+".tar"))
+func (r *run) buildImages(ctx context.Context) (archives []string, err error) {
+	for _, pkg := range []string{pause, coredns} {
+		archive, err := r.builder.Image(ctx, pkg)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		names[name] = full
+		archives = append(archives, archive)
 	}
-	return nil
+	return archives, nil
 }
 
 func (r *run) startContainerd(ctx context.Context) error {
@@ -196,7 +201,7 @@ func (r *run) startContainerd(ctx context.Context) error {
 		return err
 	}
 	config := filepath.Join(r.dir, "containerd.toml")
-	if err := pki.WriteFile(config, []byte(containerdConfig(r.runtime, plugins, pauseImage, snapshotter)), 0o600); err != nil {
+	if err := pki.WriteFile(config, []byte(containerdConfig(r.runtime, plugins, build.ImageName(pause), snapshotter)), 0o600); err != nil {
 		return err
 	}
 	// containerd is not ours: it knows no lifeline.
@@ -217,9 +222,9 @@ func (r *run) startContainerd(ctx context.Context) error {
 	})
 }
 
-func (r *run) loadImages(ctx context.Context) error {
-	for _, name := range []string{"pause", "coredns"} {
-		if err := Load(ctx, r.state, filepath.Join(r.dir, name+".tar")); err != nil {
+func (r *run) loadImages(ctx context.Context, archives []string) error {
+	for _, archive := range archives {
+		if err := Load(ctx, r.state, archive); err != nil {
 			return err
 		}
 	}

@@ -34,9 +34,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/pintle-go/pintle/cluster/image"
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
 
@@ -44,8 +46,11 @@ import (
 const Name = "real"
 
 // A Node is this machine as a node of one cluster; a supervisor prepares and
-// runs it. The zero value is ready to use.
+// runs it.
 type Node struct {
+	// Builder makes the images that all pods need.
+	Builder build.Builder
+
 	// Runtime is the program that runs containers: runc or crun, whichever
 	// there is, when empty.
 	Runtime string
@@ -63,12 +68,32 @@ func (n *Node) Prepare(_ context.Context, plane *controlplane.Plane) error {
 	if err := Clean(dir); err != nil {
 		return err
 	}
-	network, err := Reserve(dir)
+	if n.network != nil {
+		n.network.Release() // the control plane did not start, and is tried again
+	}
+	network, err := Reserve(dir, plane.Services)
 	if err != nil {
 		return err
 	}
 	n.network = network
 	plane.Advertise, plane.Services, plane.Pods = network.Host, network.Services, network.Pods
+	return nil
+}
+
+// The packages of which the node's own images are made: every pod's first
+// process, and DNS.
+const (
+	pause   = "internal/realnode/pause"
+	coredns = "internal/realnode/coredns"
+)
+
+// BuildImages makes the node's own images now, so that a start need not.
+func BuildImages(ctx context.Context, b build.Builder) error {
+	for _, pkg := range []string{pause, coredns} {
+		if _, err := b.Image(ctx, pkg); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -99,4 +124,9 @@ func nodeDir(dir string) string { return filepath.Join(dir, "node") }
 func clusterID(dir string) string {
 	hash := sha256.Sum256([]byte(dir))
 	return fmt.Sprintf("%x", hash[:5])
+}
+
+func tempDir() (string, func(), error) {
+	dir, err := os.MkdirTemp("", "pintle-")
+	return dir, func() { os.RemoveAll(dir) }, err
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/pintle-go/pintle/cluster/image"
+)
+
+// makeImage builds the image of a Go program and writes it to a file.
+func makeImage(ctx context.Context, t target, args []string) error {
+	o := image.Options{}
+	limit := 0.0
+	flags, err := t.parse("image", "--image NAME -o ARCHIVE.tar PACKAGE", args, func(flags *flag.FlagSet) {
+		flags.StringVar(&o.Name, "image", "", "the image's name")
+		flags.StringVar(&o.Output, "o", "", "file to write: an OCI layout that docker load reads as well")
+		flags.StringVar(&o.GOARCH, "arch", "", "processor to build for, as GOARCH names it (default this machine's)")
+		flags.Float64Var(&limit, "max-size", 0, "fail if the image has more compressed MB (of 1,000,000 bytes)")
+	})
+	if err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
+		return errors.New("name one Go main package")
+	}
+	o.Package = flags.Arg(0)
+	o.MaxSize = int64(limit * 1e6)
+	result, err := image.Build(ctx, o)
+	if result.Name != "" {
+		fmt.Printf("image %s: %.2f MB compressed, program %.2f MB, in %s\n", result.Name, float64(result.Size)/1e6, float64(result.Binary)/1e6, o.Output)
+	}
+	return err
+}
