@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -15,12 +16,19 @@ func kubectl(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(dir.Kubeconfig()); errors.Is(err, os.ErrNotExist) {
+	record, err := dir.Record()
+	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no cluster in %s: start it with up (another is chosen by --name or --dir before the word kubectl)", dir)
 	}
-	binary, err := builder().Kubernetes(ctx)
 	if err != nil {
 		return err
+	}
+	// The cluster's own is of its version, and need not be built.
+	binary := record.Binary
+	if _, err := os.Stat(binary); err != nil {
+		if binary, err = builder().Kubernetes(ctx); err != nil {
+			return err
+		}
 	}
 	var env []string
 	for _, variable := range os.Environ() {

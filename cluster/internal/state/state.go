@@ -140,6 +140,7 @@ func (d Dir) Remove() error {
 type Record struct {
 	Settings Settings `json:"settings"`
 	Socket   string   `json:"socket"`
+	Binary   string   `json:"binary"` // of Kubernetes
 
 	// Owner is the process that the cluster belongs to, if any.
 	Owner process.Identity `json:"owner,omitzero"`

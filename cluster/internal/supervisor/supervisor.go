@@ -174,7 +174,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
 	err = s.Dir.SetRecord(state.Record{
-		Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), APIServerPort: ports.APIServer,
+		Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), Binary: s.Binary, APIServerPort: ports.APIServer,
 		Services: s.plane.Services, Pods: s.plane.Pods,
 	})
 	if err != nil {
