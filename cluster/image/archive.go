@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	_ "crypto/sha256" // go-digest has no algorithm of its own
 	"encoding/json"
 	"fmt"
 	"io"
