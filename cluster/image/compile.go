@@ -15,6 +15,14 @@ import (
 
 // compile builds a main package into dir and returns the program's file.
 func compile(ctx context.Context, o Options, dir string) (string, error) {
+	// The go command knows a directory's packages only when it runs in their
+	// module.
+	pkg, where := o.Package, o.Dir
+	if filepath.IsAbs(pkg) {
+		pkg, where = ".", pkg
+	} else if pkg == "." || strings.HasPrefix(pkg, "./") || strings.HasPrefix(pkg, "../") {
+		pkg, where = ".", filepath.Join(o.Dir, pkg)
+	}
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	env := append(os.Environ(),
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.GOARCH,
@@ -32,10 +40,10 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 	// Without a build id and paths of this machine the bytes depend on the
 	// sources and the Go version alone.
 	flags := strings.TrimSpace("-s -w -buildid= " + o.LDFlags)
-	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags="+flags, o.Package)
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags="+flags, pkg)
 
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = o.Dir, append(env, o.Env...)
+	cmd.Dir, cmd.Env = where, append(env, o.Env...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {

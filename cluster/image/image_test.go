@@ -143,6 +143,33 @@ func TestBuildFromBinary(t *testing.T) {
 	}
 }
 
+// A directory of another module is built as that module says.
+func TestBuildElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":       "module example.com/else\n\ngo 1.26\n",
+		"tool/main.go": "package main\n\nfunc main() {}\n",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range []Options{
+		{Package: filepath.Join(dir, "tool")},
+		{Package: "./tool", Dir: dir},
+		{Package: "example.com/else/tool", Dir: dir},
+	} {
+		o.Name, o.Output = "tool", filepath.Join(dir, "tool.tar")
+		if _, err := Build(t.Context(), o); err != nil {
+			t.Errorf("%s in %q: %v", o.Package, o.Dir, err)
+		}
+	}
+}
+
 func TestBuildSize(t *testing.T) {
 	o := Options{Package: "./testdata/hello", Name: "hello", Output: filepath.Join(t.TempDir(), "hello.tar"), MaxSize: 10_000}
 	result, err := Build(t.Context(), o)
@@ -166,7 +193,7 @@ func TestBuildErrors(t *testing.T) {
 		{"bad name", Options{Package: ".", Name: "A B", Output: out}, `parse name "A B"`},
 		{"bad file", Options{Package: ".", Name: "a", Output: out, Files: map[string]string{"x/../y": "z"}}, "absolute path"},
 		{"not main", Options{Package: ".", Name: "a", Output: out}, "no main packages to build"},
-		{"not there", Options{Package: "./testdata/none", Name: "a", Output: out}, "directory not found"},
+		{"not there", Options{Package: "./testdata/none", Name: "a", Output: out}, "no such file or directory"},
 		{"no binary", Options{Binary: "/nonexistent", Name: "a", Output: out}, "no such file or directory"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/build"
+	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 )
 
@@ -91,6 +94,27 @@ func (r *run) awaitReady(ctx context.Context) error {
 			}
 		}
 		return fmt.Errorf("%s: %w", message, errNotYet)
+	})
+}
+
+// awaitDNS asks, as pods do, until DNS answers. A node of an earlier run can still
+// pass for Ready; an answer comes from a pod that runs now.
+func (r *run) awaitDNS(ctx context.Context) error {
+	if !r.env.Plane.Settings.Controllers {
+		return nil // there is nobody to make the pod
+	}
+	server := netip.AddrPortFrom(r.env.Plane.DNSService(), 53).String()
+	resolver := net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, server)
+		},
+	}
+	return r.await(ctx, "cluster DNS to answer", func() error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err := resolver.LookupHost(ctx, "kubernetes.default.svc."+controlplane.Domain+".")
+		return err
 	})
 }
 

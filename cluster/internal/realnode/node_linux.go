@@ -60,8 +60,8 @@ type mark struct {
 
 func markFile(dir string) string { return filepath.Join(nodeDir(dir), "mark.json") }
 
-// Run runs the node until ctx ends, and calls ready when it is Ready and takes
-// pods. Stopping takes a few seconds: containers get SIGTERM and some time, then
+// Run runs the node until ctx ends, and calls ready when it is Ready and cluster
+// DNS answers. Stopping takes a few seconds: containers get SIGTERM and some time, then
 // everything is killed; it returns when no process, mount, interface or rule is
 // left.
 func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()) (err error) {
@@ -122,6 +122,7 @@ func (r *run) start(ctx context.Context) error {
 		r.usePodRange,
 		r.applyDNS,
 		r.awaitReady,
+		r.awaitDNS,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
