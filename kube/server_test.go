@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,6 +161,14 @@ func (s *apiServer) forget() {
 	defer s.mu.Unlock()
 	s.rv++
 	s.oldest = s.rv
+}
+
+// loseHistory ends a hold such that the watches can only list again.
+func (s *apiServer) loseHistory() {
+	s.forget()
+	s.cutWatches()
+	synctest.Wait()
+	s.release()
 }
 
 // hold keeps watches from telling of anything later than now; release ends it.
