@@ -69,12 +69,20 @@ func build(ctx context.Context) (string, error) {
 // findSource returns the directory of the cluster module when this package was
 // built from a checkout, or else the version of both.
 func findSource(ctx context.Context) (checkout, version string, err error) {
-	// Only a checkout has the other modules below this one.
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", rootModule).Output()
+	// A test binary does not record what it was built from, but a test runs in
+	// the directory of its package, where the go command knows. The version is
+	// empty for a checkout.
+	const format = "{{.Dir}}\n{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}"
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", format, rootModule).Output()
 	if err == nil {
-		dir := filepath.Join(strings.TrimSpace(string(out)), "cluster")
+		lines := strings.Split(string(out), "\n")
+		// Only a checkout has the other modules below this one.
+		dir := filepath.Join(strings.TrimSpace(lines[0]), "cluster")
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir, "", nil
+		}
+		if len(lines) > 1 && lines[1] != "" {
+			return "", strings.TrimSpace(lines[1]), nil
 		}
 	} else if errors.Is(err, exec.ErrNotFound) {
 		return "", "", fmt.Errorf("find the go command: %w", err)
