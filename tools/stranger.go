@@ -25,9 +25,9 @@ const (
 // used as somebody who found them does: by version, through a module proxy,
 // with no workspace and an empty module cache.
 //
-// The module cache is its own because the packed version never changes while
-// its content does; it fills from the usual one, read as a proxy, and so
-// without the network. The build cache is shared, and because everything is
+// The module cache, and the launcher's, are its own because the packed version
+// never changes while its content does; the former fills from the usual one,
+// read as a proxy, and so without the network. The build cache is shared, and because everything is
 // built with -trimpath, what was compiled for the workspace is used again.
 type stranger struct {
 	repo   *Repo
@@ -88,7 +88,7 @@ func newStranger(ctx context.Context, repo *Repo) (*stranger, error) {
 	if err := pack(ctx, repo, proxy); err != nil {
 		return nil, err
 	}
-	out, err := repo.output(ctx, repo.Dir, "go", "env", "GOPROXY", "GOMODCACHE")
+	out, err := repo.output(ctx, repo.Dir, "go", "env", "GOPROXY", "GOMODCACHE", "GOCACHE")
 	if err != nil {
 		return nil, fmt.Errorf("read Go's settings: %w", err)
 	}
@@ -101,6 +101,9 @@ func newStranger(ctx context.Context, repo *Repo) (*stranger, error) {
 			"GOPROXY=file://"+proxy+",file://"+filepath.Join(usual[1], "cache", "download")+","+usual[0],
 			"GONOSUMDB="+prefix+","+prefix+"/*", // not published, so in no checksum database
 			"GOMODCACHE="+filepath.Join(dir, "mod"),
+			"GOCACHE="+usual[2],
+			"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), // for what the launcher builds
+			"PINTLE_HOME="+filepath.Join(dir, "home"),
 			"GOFLAGS=-trimpath",
 			"CGO_ENABLED=0",
 			"GOBIN="+filepath.Join(dir, "bin"),
