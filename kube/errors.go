@@ -78,12 +78,15 @@ func statusError(resp *http.Response, r *request) error {
 			}
 			status.Details.RetryAfterSeconds = int32(s)
 		}
-		return hint(&apierrors.StatusError{ErrStatus: *status})
+		if !namesNothing(status) || !servesNot(resp, r) {
+			return hint(&apierrors.StatusError{ErrStatus: *status})
+		}
 	}
-	// The server answers a path it does not serve with plain text, and a
-	// missing object with a Status.
+	// A missing object is answered with a Status that names it, a path that is
+	// not served with plain text or, in a group that is, with a Status that
+	// names nothing.
 	switch {
-	case resp.StatusCode != http.StatusNotFound || r.resource.Plural == "":
+	case !servesNot(resp, r):
 	case r.subresource != "":
 		return fmt.Errorf("%w: the server has no %s/%s in %s", ErrNotServed, r.resource.Plural, r.subresource, r.resource.GroupVersion())
 	default:
@@ -92,6 +95,17 @@ func statusError(resp *http.Response, r *request) error {
 	serr := apierrors.NewGenericServerResponse(resp.StatusCode, r.verb, r.resource.GroupResource(), r.name,
 		strings.TrimSpace(string(body)), retryAfterSeconds(resp), true)
 	return hint(serr)
+}
+
+// namesNothing reports the Status of a path that is not served. Others may lack
+// details too, so it is known by its message.
+func namesNothing(s *metav1.Status) bool {
+	return (s.Details == nil || s.Details.Name == "" && s.Details.Kind == "") && strings.HasPrefix(s.Message, "the server could not find the requested resource")
+}
+
+// servesNot reports a 404 for the path of a resource.
+func servesNot(resp *http.Response, r *request) bool {
+	return resp.StatusCode == http.StatusNotFound && r.resource.Plural != ""
 }
 
 func notServed(gvk GVK, plural string) error {

@@ -1,0 +1,104 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestUntil(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	ready := func(cm *corev1.ConfigMap) bool { return cm.Data["ready"] == "yes" }
+
+	// It does not exist, then the condition does not hold, then it does.
+	done := make(chan error, 1)
+	var seen *corev1.ConfigMap
+	go func() {
+		var err error
+		seen, err = maps.Until(soon(t), "m", ready)
+		done <- err
+	}()
+	got(maps.Create(soon(t), configMap("other", "ready", "yes")))(t)
+	got(maps.Create(soon(t), configMap("m")))(t)
+	select {
+	case err := <-done:
+		t.Fatalf("ended early: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"data":{"ready":"yes"}}`)))(t)
+	must(t, <-done)
+	if seen.Name != "m" || !ready(seen) {
+		t.Errorf("returned %+v", seen)
+	}
+	// It holds already.
+	got(maps.Until(soon(t), "m", ready))(t)
+
+	for name, c := range map[string]struct {
+		object string
+		want   string
+	}{
+		"missing":        {"none", "it does not exist"},
+		"does not hold":  {"m", "the condition does not hold"},
+		"gone meanwhile": {"other", "the condition does not hold"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			defer cancel()
+			_, err := maps.Until(ctx, c.object, func(*corev1.ConfigMap) bool { return false })
+			want := "wait for ConfigMap " + s.namespace + "/" + c.object + ": context deadline exceeded: " + c.want
+			if !errors.Is(err, context.DeadlineExceeded) || err.Error() != want {
+				t.Errorf("got error\n%v\nwant\n%s", err, want)
+			}
+		})
+	}
+}
+
+func TestUntilGone(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	must(t, maps.UntilGone(soon(t), "never"))
+
+	held := configMap("m")
+	held.Finalizers = []string{"example.com/hold"}
+	got(maps.Create(soon(t), held))(t)
+	must(t, maps.Delete(soon(t), "m"))
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	err := maps.UntilGone(ctx, "m")
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `finalizers ["example.com/hold"] hold it`) {
+		t.Errorf("got error %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- maps.UntilGone(soon(t), "m") }()
+	time.Sleep(200 * time.Millisecond)
+	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))(t)
+	must(t, <-done)
+
+	// Another object of the same name is not the one that was waited for.
+	got(maps.Create(soon(t), configMap("n")))(t)
+	go func() { done <- maps.UntilGone(soon(t), "n") }()
+	time.Sleep(200 * time.Millisecond)
+	must(t, maps.Delete(soon(t), "n"))
+	got(maps.Create(soon(t), configMap("n")))(t)
+	must(t, <-done)
+}
+
+func TestUntilCluster(t *testing.T) {
+	s := start(t)
+	namespaces := kube.For[corev1.Namespace](s.Client)
+	ns := got(namespaces.Until(soon(t), s.namespace, func(n *corev1.Namespace) bool { return n.Status.Phase == corev1.NamespaceActive }))(t)
+	if ns.Name != s.namespace {
+		t.Errorf("returned %+v", ns)
+	}
+	_, err := kube.For[corev1.ConfigMap](s.Client).Until(soon(t), "x", nil)
+	if !errors.Is(err, kube.ErrScope) {
+		t.Errorf("got error %v", err)
+	}
+}
