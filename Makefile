@@ -38,7 +38,9 @@ test: ## test all modules, with the race detector if there is a C compiler
 	echo "test: root, cluster and operators"; \
 	$(tools) test $$race $$light; \
 	echo "test: packages that link Kubernetes, without the race detector, which would compile all of it again"; \
-	$(tools) test $$heavy; \
+	$(tools) test -heavy $$heavy; \
+	echo "test: other people's kinds, in a module of its own"; \
+	$(tools) test -dir operators/thirdparty ./...; \
 	echo "test: the tools"; \
 	$(tools) test -dir tools ./...
 
@@ -49,8 +51,9 @@ bench: ## measure stores and operators beside their peers, as a table
 lint: ## check style, golden files, leak checks and what the documentation shows
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
 	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
-	@cd tools && GOWORK=off $(lint) go run $(golangci-lint) run --config ../.golangci.yml ./...
-	@cd bench && GOWORK=off $(lint) go run $(golangci-lint) run --config ../.golangci.yml ./...
+	@for dir in tools bench operators/thirdparty; do \
+		( cd $$dir && GOWORK=off $(lint) go run $(golangci-lint) run --config $(CURDIR)/.golangci.yml ./... ); \
+	done
 	@echo "lint: exported API and dependencies, compared with api/"
 	@$(tools) api
 	@$(tools) deps

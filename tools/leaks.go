@@ -23,9 +23,12 @@ const exempt = "//leaks:exempt"
 func checkLeaks(_ context.Context, repo *Repo, _ []string) error {
 	var found []error
 	checked := 0
-	// The tools count as well; bench does not: what it measures is other people's.
-	tools := Module{Path: prefix + "/tools", Dir: filepath.Join(repo.Dir, "tools"), Sub: "tools"}
-	for _, m := range append(slices.Clone(repo.Modules), tools) {
+	modules := slices.Clone(repo.Modules)
+	// Not in the workspace, but ours; bench measures what is other people's.
+	for _, sub := range []string{"tools", "operators/thirdparty"} {
+		modules = append(modules, Module{Path: prefix + "/" + sub, Dir: filepath.Join(repo.Dir, sub), Sub: sub})
+	}
+	for _, m := range modules {
 		err := m.packageDirs(func(dir string) error {
 			p, err := readGoroutines(dir)
 			if err != nil {

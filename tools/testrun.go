@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
+	heavy := flags.Bool("heavy", false, "compile as the local cluster is compiled")
 	dir := flags.String("dir", ".", "where to run go test, relative to the repository")
 	timeout := flags.Duration("timeout", 20*time.Minute, "the longest that one package may take")
 	if err := flags.Parse(args); err != nil {
@@ -32,20 +34,21 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	if len(packages) == 0 {
 		return errors.New("run tests: no packages are named")
 	}
-	env := repo.Env()
+	env := os.Environ()
 	build := []string{"build"}
 	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
-	if *race {
-		// The race detector is C, so this cannot share what was compiled
-		// without it, and there is nothing to gain by the usual flags.
-		env = append(os.Environ(), "CGO_ENABLED=1")
+	switch {
+	case *heavy:
+		env = repo.Env()
+	case *race: // which is written in C
+		env = append(env, "CGO_ENABLED=1")
 		build = append(build, "-race")
 		test = append(test, "-race")
 	}
-	if *dir != "." {
+	if *dir != "." { // a module outside the workspace
 		env = append(env, "GOWORK=off")
 	}
-	t := tester{dir: repo.Dir + "/" + *dir, env: env}
+	t := tester{dir: filepath.Join(repo.Dir, *dir), env: env}
 	if err := t.compile(ctx, build, packages); err != nil {
 		return err
 	}
