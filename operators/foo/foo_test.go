@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators"
+	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/foo"}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		binary.Remove()
+		os.Exit(code)
+	}))
+}
+
+// TestServing has foo follow what happens to the Foos of its namespace.
+func TestServing(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	namespace, other := cluster.Namespace(t), cluster.Namespace(t)
+	client := optest.Client(t, cluster.Config())
+	installDefinition(t, client)
+	samples := read(t, "foo/sample.yaml")
+	apply(t, client, namespace, samples...)
+	apply(t, client, other, samples[:1]...)
+	foos := kube.For[Foo](client).In(namespace)
+
+	p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
+	url := address(t, p)
+	optest.Expect(t, p, "store is filled", "objects=2", "sinceStart=")
+	const (
+		good = `{"namespace":"NS","name":"good","spec":{"name":"good","info":"a helpful foo"}}`
+		bad  = `{"namespace":"NS","name":"bad","spec":{"name":"bad","info":"a foo that nobody asked for"}}`
+	)
+	expectBody(t, url+"/foos", 200, "["+in(namespace, bad)+","+in(namespace, good)+"]")
+	expectBody(t, url+"/foos/good", 200, in(namespace, good))
+	expectBody(t, url+"/healthz", 200, "ok")
+	expectBody(t, url+"/readyz", 200, "ok")
+
+	changed, err := foos.Get(t.Context(), "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed.Spec.Info = "even better"
+	if _, err := foos.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	expectBody(t, url+"/foos/good", 200, strings.Replace(in(namespace, good), "a helpful foo", "even better", 1))
+	if err := foos.Delete(t.Context(), "good"); err != nil {
+		t.Fatal(err)
+	}
+	expectBody(t, url+"/foos/good", 404, `{"error":"there is no Foo good in namespace `+namespace+`"}`)
+
+	_, _, text := ask(t, "GET", url+"/metrics", nil)
+	host := strings.TrimPrefix(cluster.Config().Host, "https://")
+	for _, want := range []string{
+		`rest_client_requests_total{code="200",host="` + host + `",method="GET"} 2`, // a list and a watch, no discovery
+		`rest_client_request_duration_seconds_count{host="` + host + `",verb="GET"} 2`,
+		`pintle_store_synced{store="foos"} 1`,
+		`pintle_store_objects{store="foos"} 1`,
+		`pintle_store_bytes{store="foos"} `,
+		`pintle_store_last_event_age_seconds{store="foos"} `,
+		`process_resident_memory_bytes `,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("no metric begins with %s", want)
+		}
+	}
+
+	all := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0", "-namespace=*")
+	url = address(t, all)
+	optest.Expect(t, all, "store is filled")
+	expectBody(t, url+"/foos/"+other+"/good", 200, in(other, good))
+	expectBody(t, url+"/foos/"+namespace+"/bad", 200, in(namespace, bad))
+	expectBody(t, url+"/foos/bad", 404, `{"error":"Foos of all namespaces are served: ask for /foos/{namespace}/bad"}`)
+}
+
+// TestTroubles takes away what foo needs and gives it back.
+func TestTroubles(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{Private: true, ServerOnly: true})
+	client := optest.Client(t, cluster.Config())
+	p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
+	url := address(t, p)
+	optest.Expect(t, p, "store has trouble", "has no foos in clux.dev/v1", "install its CustomResourceDefinition")
+	expectBody(t, url+"/healthz", 200, "ok")
+	expectBody(t, url+"/readyz", 503, "the store has not been filled yet")
+	expectBody(t, url+"/foos", 503, `{"error":"the store has not been filled yet"}`)
+
+	installDefinition(t, client)
+	optest.Expect(t, p, "store recovered", "has no foos")
+	expectBody(t, url+"/readyz", 200, "ok")
+	expectBody(t, url+"/foos", 200, "[]")
+
+	if err := cluster.APIServer().Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	optest.Expect(t, p, "store has trouble", "EOF")
+	expectBody(t, url+"/foos", 200, "[]") // what it has, it serves
+	late := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
+	optest.Expect(t, late, "store has trouble", "cannot reach the API server at 127.0.0.1:", "is it running?")
+	expectBody(t, address(t, late)+"/readyz", 503, "the store has not been filled yet")
+	if err := cluster.APIServer().Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, client, "default", read(t, "foo/sample.yaml")[0])
+	for _, p := range []*program.Program{p, late} {
+		expectBody(t, address(t, p)+"/foos/good", 200, `{"namespace":"default","name":"good","spec":{"name":"good","info":"a helpful foo"}}`)
+	}
+}
+
+// TestStopping ends foo while it answers a request.
+func TestStopping(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	namespace := cluster.Namespace(t)
+	client := optest.Client(t, cluster.Config())
+	installDefinition(t, client)
+	apply(t, client, namespace, read(t, "foo/sample.yaml")...)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
+			url := address(t, p)
+			expectBody(t, url+"/readyz", 200, "ok")
+
+			// A request whose headers have begun to come in, and end only when
+			// foo is stopping.
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "GET /foos/good HTTP/1.1\r\nHost: foo\r\n")
+			time.Sleep(100 * time.Millisecond)
+			if err := p.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			optest.Expect(t, p, "stopping")
+			fmt.Fprint(conn, "\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("the request that was under way: %v %v", resp, err)
+			} else {
+				resp.Body.Close()
+			}
+			if code := optest.ExpectEnd(t, p); code != 0 {
+				t.Errorf("status %d", code)
+			}
+		})
+	}
+}
+
+// TestBadInput shows what foo says when it cannot begin or is not let in.
+func TestBadInput(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	namespace := cluster.Namespace(t)
+	config := optest.Kubeconfig(t, cluster.Config(), namespace, "")
+	client := optest.Client(t, cluster.Config())
+	installDefinition(t, client)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	broken := t.TempDir() + "/broken"
+	if err := os.WriteFile(broken, []byte("{clusters"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		kubeconfig string
+		args       []string
+		code       int // -1: it goes on
+		want       []string
+	}{
+		"no kubeconfig":   {broken + "-not", nil, 1, []string{"foo ends", "load kubeconfig: ", "does not exist", "set KUBECONFIG or start a cluster"}},
+		"broken":          {broken, nil, 1, []string{"foo ends", "load kubeconfig: ", broken}},
+		"port taken":      {config, []string{"-addr=" + taken.Addr().String()}, 1, []string{"foo ends", "open " + taken.Addr().String(), "address already in use"}},
+		"bad address":     {config, []string{"-addr=nowhere"}, 1, []string{"foo ends", "open nowhere for HTTP", "missing port"}},
+		"bad namespace":   {config, []string{"-namespace=A b"}, 2, []string{`"A b" cannot be the name of a namespace`}},
+		"unknown flag":    {config, []string{"-nonsense"}, 2, []string{"flag provided but not defined: -nonsense"}},
+		"argument":        {config, []string{"nonsense"}, 2, []string{`foo takes no argument "nonsense"`}},
+		"not let in":      {optest.Kubeconfig(t, cluster.Config(), namespace, "wrong"), nil, -1, []string{"store has trouble", "does not accept the credentials"}},
+		"nothing allowed": {optest.Kubeconfig(t, cluster.Config(), namespace, nobody(t, client, namespace)), nil, -1, []string{"store has trouble", "not allowed (a Role or ClusterRole must grant it)", `cannot list resource`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := binary.Run(t, test.kubeconfig, append([]string{"-addr=127.0.0.1:0"}, test.args...)...)
+			t.Log(optest.Expect(t, p, test.want...))
+			if test.code < 0 {
+				expectBody(t, address(t, p)+"/readyz", 503, "the store has not been filled yet")
+			} else if code := optest.ExpectEnd(t, p); code != test.code {
+				t.Errorf("status %d, want %d", code, test.code)
+			}
+		})
+	}
+}
+
+func installDefinition(t *testing.T, client *kube.Client) {
+	t.Helper()
+	apply(t, client, "", read(t, "foo/deploy/crd.yaml")...)
+}
+
+func read(t *testing.T, names ...string) []install.Manifest {
+	t.Helper()
+	list, err := install.Read(operators.Files, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func apply(t *testing.T, client *kube.Client, namespace string, list ...install.Manifest) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := install.Apply(ctx, client, namespace, list...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var serving = regexp.MustCompile(`msg=serving address=(\S+)`)
+
+// address returns the URL of a foo.
+func address(t *testing.T, p *program.Program) string {
+	t.Helper()
+	return "http://" + serving.FindStringSubmatch(optest.Expect(t, p, "msg=serving"))[1]
+}
+
+func in(namespace, answer string) string { return strings.ReplaceAll(answer, "NS", namespace) }
+
+// expectBody asks until the answer is right.
+func expectBody(t *testing.T, url string, code int, body string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		gotCode, _, got := ask(t, "GET", url, nil)
+		got = string(bytes.TrimSuffix([]byte(got), []byte("\n")))
+		if gotCode == code && got == body {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("GET %s: %d %s\nwant %d %s", url, gotCode, got, code, body)
+		}
+	}
+}
+
+// withToken is how somebody connects who has no more than a token.
+func withToken(c *rest.Config, token string) *rest.Config {
+	anonymous := rest.AnonymousClientConfig(c)
+	anonymous.BearerToken = token
+	return anonymous
+}

@@ -1,0 +1,81 @@
+// Command image builds foo's container image without a container engine and
+// prints its size, which may not reach 7 MB compressed.
+//
+//	go run ./operators/foo/image [-o bin/foo.tar] [-name NAME]
+//
+// Run it in a checkout. ctr, docker and podman load the archive that it writes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+
+	"github.com/pintle-go/pintle/cluster/image"
+	"github.com/pintle-go/pintle/operators"
+)
+
+const (
+	mega = 1_000_000
+	// The archive is under both of these.
+	maxImage  = 7*mega - 1
+	maxBinary = 20*mega - 1
+)
+
+func main() {
+	output := flag.String("o", filepath.Join("bin", "foo.tar"), "archive to write")
+	name := flag.String("name", "", "what pods call the image (default: as in foo/deploy/deployment.yaml)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *output, *name); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, output, name string) error {
+	if name == "" {
+		var err error
+		if name, err = deployed(); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	result, err := image.Build(ctx, image.Options{
+		Package: "github.com/pintle-go/pintle/operators/foo",
+		Name:    name,
+		Output:  output,
+		MaxSize: maxImage,
+	})
+	if result.Size > 0 {
+		fmt.Printf("%s: %.2f MB compressed (of 7), its program %.2f MB (of 20)\n%s in %s\n",
+			result.Name, float64(result.Size)/mega, float64(result.Binary)/mega, result.Digest, output)
+	}
+	if err == nil && result.Binary > maxBinary {
+		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
+	}
+	return err
+}
+
+// deployed returns the name that the Deployment gives the image.
+func deployed() (string, error) {
+	yaml, err := operators.Files.ReadFile("foo/deploy/deployment.yaml")
+	if err != nil {
+		return "", fmt.Errorf("read deployment: %w", err)
+	}
+	for line := range strings.SplitSeq(string(yaml), "\n") {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "image: "); ok {
+			return name, nil
+		}
+	}
+	return "", errors.New("the deployment names no image")
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+)
+
+// TestRights runs foo with a token of the service account that is shipped, and
+// nothing else, under the role that is shipped, and under that role without one
+// of its verbs at a time.
+func TestRights(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	client := optest.Client(t, cluster.Config())
+	installDefinition(t, client)
+
+	for name, test := range map[string]struct {
+		without string
+		says    []string // in the log
+		filled  bool     // the store is filled at first
+		follows bool     // and sees what changes after that
+	}{
+		"all":           {"", nil, true, true},
+		"without list":  {"list", []string{"store has trouble", "cannot list resource"}, true, true},
+		"without watch": {"watch", []string{"store has trouble", "cannot watch resource"}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := cluster.Namespace(t)
+			rights, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml"), "default", namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(t, client, namespace, without(t, rights, test.without)...)
+			samples := read(t, "foo/sample.yaml")
+			apply(t, client, namespace, samples[0])
+
+			account := kube.For[corev1.ServiceAccount](client).In(namespace)
+			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, token(t, account, "foo")), "-addr=127.0.0.1:0")
+			url := address(t, p)
+			if test.filled {
+				expectBody(t, url+"/readyz", 200, "ok")
+			}
+			if len(test.says) > 0 {
+				t.Log(optest.Expect(t, p, test.says...))
+			}
+			apply(t, client, namespace, samples[1])
+			want := in(namespace, `{"namespace":"NS","name":"bad","spec":{"name":"bad","info":"a foo that nobody asked for"}}`)
+			if test.follows {
+				expectBody(t, url+"/foos/bad", 200, want)
+				return
+			}
+			time.Sleep(time.Second)
+			if code, _, _ := ask(t, "GET", url+"/foos/bad", nil); code != 404 {
+				t.Errorf("without the right to watch it has seen a change: status %d: is the right needed?", code)
+			}
+		})
+	}
+}
+
+// TestRightsAreNoMore asks the server what else the role would allow.
+func TestRightsAreNoMore(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	client := optest.Client(t, cluster.Config())
+	installDefinition(t, client)
+	namespace := cluster.Namespace(t)
+	rights, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml"), "default", namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, client, namespace, rights...)
+	apply(t, client, namespace, read(t, "foo/sample.yaml")...)
+	account := kube.For[corev1.ServiceAccount](client).In(namespace)
+	foo := optest.Client(t, withToken(cluster.Config(), token(t, account, "foo")))
+
+	foos := kube.For[Foo](foo, fooKind)
+	if _, err := foos.In(namespace).Get(t.Context(), "good"); !apierrors.IsForbidden(err) {
+		t.Errorf("get: %v", err)
+	}
+	if err := foos.In(namespace).Delete(t.Context(), "good"); !apierrors.IsForbidden(err) {
+		t.Errorf("delete: %v", err)
+	}
+	for _, err := range foos.In("default").List(t.Context()) {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("list in another namespace: %v", err)
+		}
+	}
+}
+
+// TestDeployment has the server admit the pod that is shipped where nothing but
+// restricted pods may run.
+func TestDeployment(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	client := optest.Client(t, cluster.Config())
+	namespace := cluster.Namespace(t)
+	namespaces := kube.For[corev1.Namespace](client)
+	labels := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if _, err := namespaces.Patch(t.Context(), namespace, "application/merge-patch+json", labels); err != nil {
+		t.Fatal(err)
+	}
+	all, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml"), "default", namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, client, namespace, all...)
+	d, err := kube.For[appsv1.Deployment](client).In(namespace).Get(t.Context(), "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := kube.For[corev1.Pod](client).In(namespace)
+	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	pod.Name = "as-shipped"
+	admitted, err := pods.With(kube.WriteOptions{DryRun: true, FieldValidation: "Strict"}).Create(t.Context(), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sleep := admitted.Spec.Containers[0].Lifecycle.PreStop.Sleep; sleep == nil {
+		t.Error("the server does not know the preStop sleep")
+	} else if rest := *admitted.Spec.TerminationGracePeriodSeconds - sleep.Seconds; time.Duration(rest)*time.Second <= drainTime {
+		t.Errorf("foo has %d s to end and takes up to %s", rest, drainTime)
+	}
+	pod.Spec.Containers[0].SecurityContext = nil
+	if _, err := pods.With(kube.WriteOptions{DryRun: true}).Create(t.Context(), pod); !apierrors.IsForbidden(err) {
+		t.Errorf("a pod that is not restricted: %v", err)
+	}
+}
+
+// without returns manifests with a verb taken out of the role: taken out later,
+// the server might go by the old role for a moment.
+func without(t *testing.T, list []install.Manifest, verb string) []install.Manifest {
+	t.Helper()
+	if verb == "" {
+		return list
+	}
+	list = slices.Clone(list)
+	for i, m := range list {
+		if m.GVK.Kind != "Role" {
+			continue
+		}
+		before, after, found := bytes.Cut(m.YAML, []byte("      - "+verb+"\n"))
+		if !found {
+			t.Fatalf("the role does not grant %s", verb)
+		}
+		list[i].YAML = slices.Concat(before, after)
+	}
+	return list
+}
+
+// nobody makes a service account that has no rights, and returns its token.
+func nobody(t *testing.T, client *kube.Client, namespace string) string {
+	t.Helper()
+	accounts := kube.For[corev1.ServiceAccount](client).In(namespace)
+	account := new(corev1.ServiceAccount)
+	account.Name = "nobody"
+	if _, err := accounts.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	return token(t, accounts, account.Name)
+}
+
+func token(t *testing.T, accounts kube.Resource[corev1.ServiceAccount], name string) string {
+	t.Helper()
+	request, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), name, new(authenticationv1.TokenRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
