@@ -252,11 +252,20 @@ func (c *codec) encode(o object) (body []byte, contentType string, err error) {
 // objectMeta returns the metadata that o embeds, or nil if it has accessors of
 // its own.
 func objectMeta(o object) *metav1.ObjectMeta {
-	a, ok := o.(metav1.ObjectMetaAccessor)
-	if !ok {
+	if a, ok := o.(metav1.ObjectMetaAccessor); ok {
+		om, _ := a.GetObjectMeta().(*metav1.ObjectMeta)
+		return om
+	}
+	// Some types have a GetObjectMeta of their own, such as cert-manager's issuers.
+	v := reflect.ValueOf(o).Elem()
+	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	om, _ := a.GetObjectMeta().(*metav1.ObjectMeta)
+	field := v.FieldByName("ObjectMeta")
+	if !field.CanAddr() {
+		return nil
+	}
+	om, _ := field.Addr().Interface().(*metav1.ObjectMeta)
 	return om
 }
 
