@@ -16,7 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const cgroupRoot = "/sys/fs/cgroup"
+const (
+	cgroupRoot   = "/sys/fs/cgroup"
+	cgroupPrefix = "pintle-"
+)
 
 // Kubernetes needs these; cgroup v2 has no controller for the second.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
@@ -26,7 +29,7 @@ var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
 // directory in each hierarchy, in version 2 a single one.
 type cgroup struct{ name string }
 
-func nodeCgroup(id string) cgroup { return cgroup{name: "pintle-" + id} }
+func nodeCgroup(id string) cgroup { return cgroup{name: cgroupPrefix + id} }
 
 func unified() bool {
 	var s unix.Statfs_t

@@ -125,7 +125,7 @@ func checkCgroups() error {
 			}
 		}
 	}
-	trial := filepath.Join(tracker(), fmt.Sprintf("pintle-check-%d", os.Getpid()))
+	trial := filepath.Join(tracker(), fmt.Sprintf("check-pintle-%d", os.Getpid()))
 	if err := os.Mkdir(trial, 0o755); err != nil {
 		return fmt.Errorf("control groups cannot be made here (%w)", err)
 	}

@@ -3,14 +3,11 @@ package realnode
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // Load puts the images of an archive (OCI layout or docker archive) into the
@@ -36,11 +33,13 @@ func load(ctx context.Context, dir, archive string) error {
 		return err
 	}
 	defer remove()
+	c, err := net.Dial("unix", socket) // ctr would try for ten seconds
+	if err != nil {
+		return errNoNode
+	}
+	c.Close()
 	cmd := exec.CommandContext(ctx, ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", "--digests=false", archive)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		if _, dialed := net.Dial("unix", socket); errors.Is(dialed, unix.ENOENT) || errors.Is(dialed, unix.ECONNREFUSED) {
-			return errNoNode
-		}
 		return fmt.Errorf("run ctr: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil

@@ -74,41 +74,20 @@ func tunableFile(dir, path string) string {
 	return filepath.Join(dir, "tunables", filepath.Base(path))
 }
 
-// makeDirs makes the directories that enter needs, and returns those it made
-// outside dir, the outermost first.
-func makeDirs(dir string) (made []string, err error) {
-	for path, name := range shadows {
-		more, err := mkdirAll(path)
-		made = append(made, more...)
-		if err != nil {
-			return made, err
-		}
+// makeDirs makes the directories and files that enter puts into place.
+func makeDirs(dir string) error {
+	for _, name := range shadows {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-			return made, err
+			return err
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "tunables"), 0o755); err != nil {
-		return made, err
+		return err
 	}
 	for path, value := range tunables {
 		if err := os.WriteFile(tunableFile(dir, path), []byte(value+"\n"), 0o644); err != nil {
-			return made, err
+			return err
 		}
 	}
-	return made, nil
-}
-
-// mkdirAll is os.MkdirAll that says what it made.
-func mkdirAll(path string) (made []string, err error) {
-	if _, err := os.Stat(path); err == nil {
-		return nil, nil
-	}
-	made, err = mkdirAll(filepath.Dir(path))
-	if err != nil {
-		return made, err
-	}
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return made, err
-	}
-	return append(made, path), nil
+	return nil
 }

@@ -14,14 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	linkPrefix = "pn-"
-	forwarding = "/proc/sys/net/ipv4/ip_forward"
-
-	// forwardingMark says that a node switched the host's forwarding on: the
-	// last node to end, which may be another, switches it off.
-	forwardingMark = "/run/pintle-forwarding"
-)
+const linkPrefix = "pn-"
 
 // linkName is the host's end of the link to the node.
 func linkName(id string) string { return linkPrefix + id }
@@ -156,50 +149,13 @@ func openWorld(id string, n *Network) error {
 	}
 }
 `, id, linkName(id), n.Link.Masked(), n.Pods)
-	if err := nft(rules); err != nil {
-		return err
-	}
-	state, err := os.ReadFile(forwarding)
-	if err != nil {
-		return fmt.Errorf("read forwarding: %w", err)
-	}
-	if strings.TrimSpace(string(state)) == "1" {
-		return nil
-	}
-	if err := os.WriteFile(forwardingMark, nil, 0o600); err != nil {
-		return fmt.Errorf("switch forwarding on: %w", err)
-	}
-	if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
-		return fmt.Errorf("switch forwarding on: %w", err)
-	}
-	return nil
+	return nft(rules)
 }
 
-// closeWorld undoes openWorld. Forwarding stays on while another node lives.
+// closeWorld undoes openWorld. Adding a table that is there changes nothing: the
+// deletion always finds one.
 func closeWorld(id string) error {
-	// Adding a table that is there changes nothing: the deletion always finds one.
-	if err := nft(fmt.Sprintf("add table ip pintle-%s\ndelete table ip pintle-%[1]s\n", id)); err != nil {
-		return err
-	}
-	if _, err := os.Stat(forwardingMark); err != nil {
-		return nil // it was on before
-	}
-	links, err := netlink.LinkList()
-	if err != nil {
-		return fmt.Errorf("list links: %w", err)
-	}
-	for _, l := range links {
-		if name := l.Attrs().Name; strings.HasPrefix(name, linkPrefix) && name != linkName(id) {
-			return nil
-		}
-	}
-	if err := os.WriteFile(forwarding, []byte("0"), 0); err != nil {
-		return fmt.Errorf("switch forwarding off: %w", err)
-	}
-	if err := os.Remove(forwardingMark); err != nil {
-		return fmt.Errorf("switch forwarding off: %w", err)
-	}
-	return nil
+	return nft(fmt.Sprintf("add table ip pintle-%s\ndelete table ip pintle-%[1]s\n", id))
 }
 
 func nft(rules string) error {

@@ -2,7 +2,6 @@ package realnode
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,14 +50,6 @@ type run struct {
 	forwarder *forwarder
 	failed    chan error // a process that ended by itself
 }
-
-// A mark records what a run changed outside its directory and its namespaces,
-// for whoever has to clean up after it.
-type mark struct {
-	Made []string // directories it made, the outermost first
-}
-
-func markFile(dir string) string { return filepath.Join(nodeDir(dir), "mark.json") }
 
 // Run runs the node until ctx ends, and calls ready when it is Ready and cluster
 // DNS answers. Stopping takes a few seconds: containers get SIGTERM and some time, then
@@ -135,16 +126,19 @@ func (r *run) start(ctx context.Context) error {
 
 // makeHome makes directories, the control group and the namespaces.
 func (r *run) makeHome(context.Context) error {
-	made, err := makeDirs(r.dir)
-	if marked := writeMark(r.state, mark{Made: made}); err == nil {
-		err = marked
-	}
-	if err != nil {
+	if err := makeDirs(r.dir); err != nil {
 		return fmt.Errorf("make the node's directories: %w", err)
+	}
+	if err := pki.WriteFile(markFile(r.state), nil, 0o600); err != nil {
+		return err
 	}
 	if err := r.cgroup.make(); err != nil {
 		return err
 	}
+	if err := changeHost(); err != nil {
+		return fmt.Errorf("prepare this machine: %w", err)
+	}
+	var err error
 	if r.group, err = process.NewGroup(r.state); err != nil {
 		return err
 	}
@@ -337,20 +331,6 @@ func (r *run) await(ctx context.Context, what string, try func() error) error {
 func systemPath() []string {
 	return []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"}
 }
-
-func readMark(dir string) (mark, error) {
-	data, err := os.ReadFile(markFile(dir))
-	if err != nil {
-		return mark{}, err
-	}
-	var m mark
-	if err := json.Unmarshal(data, &m); err != nil {
-		return mark{}, fmt.Errorf("parse %s: %w", markFile(dir), err)
-	}
-	return m, nil
-}
-
-func writeMark(dir string, m mark) error { return writeJSON(markFile(dir), m) }
 
 // errNotYet is what await retries on.
 var errNotYet = errors.New("not yet")

@@ -14,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const webImage = "pintle.test/web:v1"
 
@@ -117,6 +121,12 @@ func TestRealNode(t *testing.T) {
 	t.Run("pods reach the API server, and trust it", func(t *testing.T) {
 		if got := exec("get", "https://kubernetes.default.svc/readyz"); got != "ok" {
 			t.Errorf("readyz is %q", got)
+		}
+	})
+	t.Run("pods reach what the host reaches", func(t *testing.T) {
+		url, host := outside(t)
+		if got := exec("get", url); got != host.String() {
+			t.Errorf("they have the address %s, want the host's, %v", got, host)
 		}
 	})
 	t.Run("logs", func(t *testing.T) {
@@ -225,10 +235,14 @@ func TestTwoRealNodes(t *testing.T) {
 	if len(services) != 2 {
 		t.Errorf("the clusters' Services share an address: %v", services)
 	}
-	for _, c := range clusters {
-		c.end()
-		nothingLeft(t, c.dir, before)
-	}
+	clusters["runc"].end()
+	nothingLeft(t, clusters["runc"].dir, before)
+	other := clusters["crun"]
+	other.kubectl("create", "configmap", "later")
+	other.kubectl("scale", "deployment", "web", "--replicas=3")
+	other.awaitAvailable("web")
+	other.end()
+	nothingLeft(t, other.dir, before)
 }
 
 // The supervisor of a cluster is killed, and what it leaves is cleaned up.
@@ -239,7 +253,7 @@ func TestClean(t *testing.T) {
 	kubernetes(t)
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCleanHelper$", "-test.v")
-	cmd.Env = append(os.Environ(), "PINTLE_TEST_DIR="+dir)
+	cmd.Env = append(os.Environ(), helperVariable+"=cluster", dirVariable+"="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -287,11 +301,12 @@ func TestClean(t *testing.T) {
 
 const helperReady = "helper is ready"
 
+// TestCleanHelper runs a cluster until TestClean kills it.
 func TestCleanHelper(t *testing.T) {
-	dir := os.Getenv("PINTLE_TEST_DIR")
-	if dir == "" {
-		t.Skip("it is TestClean's")
+	if os.Getenv(helperVariable) != "cluster" {
+		return
 	}
+	dir := os.Getenv(dirVariable)
 	c := startCluster(t, dir, &Node{})
 	loadWeb(t, c)
 	defer c.explain()

@@ -23,6 +23,7 @@
 //	network.go          which addresses a cluster has
 //	network_linux.go    the link between host and node
 //	namespace_linux.go  what the node sees of the file system
+//	host_linux.go       what it changes of the host, and undoes
 //	cgroup_linux.go     finding and ending its processes
 //	config_linux.go     what containerd, kubelet and kube-proxy are told
 //	dns.go, coredns/    cluster DNS

@@ -2,15 +2,10 @@ package realnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // stop ends the node, however far it got.
@@ -42,25 +37,24 @@ func (r *run) stop(ctx context.Context) error {
 	return Clean(r.state)
 }
 
+// markFile is there from before a node changes anything until all is undone.
+func markFile(dir string) string { return filepath.Join(nodeDir(dir), "started") }
+
 // Clean ends and removes whatever a node of the cluster in dir left, after a
 // crash too: processes, control groups, interface, rules and files that the next
 // one must not see. Nothing being left is fine. A node that runs must not be
 // cleaned away under its supervisor.
 func Clean(dir string) error {
-	m, err := readMark(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if _, err := os.Stat(markFile(dir)); err != nil {
+		return nil // there was no node, or it was cleaned up after
 	}
-	if err == nil {
-		err = clean(dir, m)
-	}
-	if err != nil {
+	if err := clean(dir); err != nil {
 		return fmt.Errorf("clean up after the real node: %w", err)
 	}
 	return nil
 }
 
-func clean(dir string, m mark) error {
+func clean(dir string) error {
 	id := clusterID(dir)
 	if err := nodeCgroup(id).kill(); err != nil {
 		return err
@@ -79,11 +73,8 @@ func clean(dir string, m mark) error {
 			return err
 		}
 	}
-	for _, path := range slices.Backward(m.Made) {
-		// Somebody else may use it by now.
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
-			return err
-		}
+	if err := restoreHost(); err != nil {
+		return err
 	}
 	return os.Remove(markFile(dir))
 }
