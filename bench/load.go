@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,10 +49,38 @@ func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if err := inParallel(ctx, out, "Pods", n, func(i int) error { return loadPod(ctx, c, i) }); err != nil {
-		return err
+	for _, kind := range []struct {
+		name   string
+		list   client.ObjectList
+		create func(i int) error
+	}{
+		{"Pods", &corev1.PodList{}, func(i int) error { return loadPod(ctx, c, i) }},
+		{"custom resources", &fixture.WidgetList{}, func(i int) error { return loadWidget(ctx, c, i) }},
+	} {
+		there, err := count(ctx, c, kind.list)
+		if err != nil {
+			return err
+		}
+		if there == n {
+			continue
+		}
+		if err := inParallel(ctx, out, kind.name, n, kind.create); err != nil {
+			return err
+		}
 	}
-	return inParallel(ctx, out, "custom resources", n, func(i int) error { return loadWidget(ctx, c, i) })
+	return nil
+}
+
+// count asks the server how many objects of a kind there are.
+func count(ctx context.Context, c client.Client, l client.ObjectList) (int, error) {
+	if err := c.List(ctx, l, client.Limit(1)); err != nil {
+		return 0, fmt.Errorf("count objects: %w", err)
+	}
+	n := meta.LenList(l)
+	if more := l.GetRemainingItemCount(); more != nil {
+		n += int(*more)
+	}
+	return n, nil
 }
 
 func loadPod(ctx context.Context, c client.Client, i int) error {
