@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -164,12 +163,12 @@ func (s *stores) unsure(kind Kind, key Key) {
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.answered(key, o, whole)
+	t.answered(key, o, !whole || t.handle.selector.fits(o))
 }
 
-// answered notes a state of an object that the server has answered with. Only a
-// whole object has its labels.
-func (t *table) answered(key Key, o metav1.Object, whole bool) {
+// answered notes a state of an object that the server has answered with, and
+// whether the table's selector fits it.
+func (t *table) answered(key Key, o metav1.Object, fits bool) {
 	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
 	was, pending := t.own.pending[key]
 	if _, gone := t.own.gone[w.uid]; gone || pending && olderThan(w.rv, was.rv) {
@@ -180,7 +179,7 @@ func (t *table) answered(key Key, o metav1.Object, whole bool) {
 		t.own.drop(key)
 		return
 	}
-	if sel := t.handle.selector.labels; whole && sel != nil && !sel.Matches(labels.Set(o.GetLabels())) {
+	if !fits {
 		if w.hidden = true; e == nil && !pending && !numeric(w.rv) {
 			return // it may never be seen that the write was
 		}
@@ -403,8 +402,9 @@ func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unsee
 }
 
 // found notes what the server answered for an object whose write was pending:
-// nil if there is none in the handle. Before is its entry when it was asked.
-func (t *table) found(key Key, before *entry, o metav1.Object) {
+// nil if there is none, and whether the table's selector fits it. Before is its
+// entry when the server was asked.
+func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.entries[key]
@@ -421,5 +421,5 @@ func (t *table) found(key Key, before *entry, o metav1.Object) {
 	if w := t.own.pending[key]; w.unknown || w.deleting {
 		t.own.drop(key)
 	}
-	t.answered(key, o, true)
+	t.answered(key, o, fits)
 }

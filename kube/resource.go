@@ -3,6 +3,7 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"reflect"
 	"slices"
@@ -87,6 +88,7 @@ func newHandle(c *Client, t reflect.Type, declared []Kind, view bool) handle {
 	switch {
 	case c == nil:
 		h.err = errors.New("the client is nil: was the error of Connect looked at?")
+		h.client = &Client{logger: slog.Default()} // for what is asked before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
 		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOf", ErrKind, t, h.kind.whole)
@@ -227,6 +229,12 @@ func (s selector) set(q url.Values) {
 	if s.field != "" {
 		q.Set("fieldSelector", s.field)
 	}
+}
+
+// fits reports whether the labels of an object match. Of its fields it knows
+// nothing.
+func (s selector) fits(o metav1.Object) bool {
+	return s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels()))
 }
 
 // inScope is an error for a namespace on a kind that has none.

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -229,9 +231,6 @@ func (s *apiServer) paths() []string {
 }
 
 func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.WroteHeaders != nil {
-		trace.WroteHeaders()
-	}
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -241,11 +240,24 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	intercept := s.intercept
 	s.mu.Unlock()
 	if intercept != nil {
-		if resp, err := intercept(n, r); resp != nil || err != nil {
+		resp, err := intercept(n, r)
+		if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+			return nil, err // nothing was sent
+		}
+		sent(r)
+		if resp != nil || err != nil {
 			return resp, err
 		}
 	}
+	sent(r)
 	return s.serve(r)
+}
+
+// sent tells the client, as a transport does, that the server may have seen r.
+func sent(r *http.Request) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.WroteHeaders != nil {
+		trace.WroteHeaders()
+	}
 }
 
 func (s *apiServer) serve(r *http.Request) (*http.Response, error) {
@@ -444,7 +456,9 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 	o, ok := s.objects[key]
 	s.mu.Unlock()
 	if r.Method != http.MethodPost && !ok {
-		return status(http.StatusNotFound, metav1.StatusReasonNotFound, key.String()+" not found"), nil
+		st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 404, Reason: metav1.StatusReasonNotFound,
+			Message: key.String() + " not found", Details: &metav1.StatusDetails{Name: key.Name, Kind: "configmaps"}}
+		return jsonAnswer(404, &st), nil
 	}
 	switch r.Method {
 	case http.MethodGet:

@@ -166,44 +166,47 @@ func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*
 // of this process. It returns nil if there is none in the handle.
 func (s *Store[T]) live(ctx context.Context, key Key) (*T, error) {
 	before := s.table.entry(key)
-	o, err := s.ask(ctx, key)
+	o, fits, err := s.ask(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if o == nil {
-		s.table.found(key, before, nil)
+		s.table.found(key, before, nil, false)
 		return nil, nil
 	}
 	acc := asObject(o)
-	s.table.found(key, before, acc)
+	s.table.found(key, before, acc, fits)
+	if !fits {
+		return nil, nil
+	}
 	if !s.reader.codec.managed {
 		acc.SetManagedFields(nil)
-	}
-	if sel := s.reader.selector.labels; sel != nil && !sel.Matches(labels.Set(acc.GetLabels())) {
-		return nil, nil
 	}
 	return o, nil
 }
 
-// ask gets an object from the server. Only the server can tell whether one
-// matches a field selector.
-func (s *Store[T]) ask(ctx context.Context, key Key) (*T, error) {
+// ask gets an object from the server, nil if there is none, and tells whether
+// the handle's selectors fit it.
+func (s *Store[T]) ask(ctx context.Context, key Key) (o *T, fits bool, err error) {
 	r := s.reader
 	if key.Namespace != "" {
 		r.namespaces = []string{key.Namespace}
 	}
-	if r.selector.field == "" {
-		o, err := r.Get(ctx, key.Name)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
+	if r.selector.field != "" {
+		// Only the server can tell, and only of a list.
+		r.selector.field += ",metadata.name=" + key.Name
+		for o, err := range r.List(ctx) {
+			return o, true, err
 		}
-		return o, err
 	}
-	r.selector.field += ",metadata.name=" + key.Name
-	for o, err := range r.List(ctx) {
-		return o, err
+	o, err = r.Get(ctx, key.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
 	}
-	return nil, nil
+	if err != nil {
+		return nil, false, err
+	}
+	return o, r.selector.field == "" && r.selector.fits(asObject(o)), nil
 }
 
 func (s *Store[T]) decode(e *entry, key Key) (*T, error) {

@@ -1,0 +1,480 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ownCase is a store whose watch is held up, in virtual time.
+type ownCase struct {
+	*testing.T
+	s     *apiServer
+	cms   Resource[corev1.ConfigMap]
+	store *Store[corev1.ConfigMap]
+	start time.Time
+}
+
+func ownWritesTest(t *testing.T, narrowTo func(Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap], test func(c *ownCase)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		s.put(key("a"), "one")
+		c := &ownCase{T: t, s: s, cms: For[corev1.ConfigMap](s.client(t)).In("default")}
+		c.store, _ = startStore(t, narrowTo(c.cms.ReadOnly()))
+		if err := c.store.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.hold()
+		c.start = time.Now()
+		test(c)
+	})
+}
+
+func asIs(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r }
+
+// took fails if reading has waited for longer, or not as long, as it should.
+func (c *ownCase) took(want time.Duration) {
+	c.Helper()
+	if d := time.Since(c.start); d != want {
+		c.Errorf("it took %s, want %s", d, want)
+	}
+	c.start = time.Now()
+}
+
+func (c *ownCase) wantNote(name, want string) {
+	c.Helper()
+	o, err := c.store.Get(c.Context(), key(name))
+	switch {
+	case apierrors.IsNotFound(err):
+		if want != "" {
+			c.Errorf("%s is not found, want %q", name, want)
+		}
+	case err != nil:
+		c.Error(err)
+	case o.Data["note"] != want:
+		c.Errorf("%s is %q, want %q", name, o.Data["note"], want)
+	}
+}
+
+func (c *ownCase) write(name, note string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
+	c.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"note": note}}
+	for _, f := range change {
+		f(o)
+	}
+	_, exists := c.s.objects[key(name)]
+	var err error
+	if exists {
+		o, err = c.cms.Update(c.Context(), o)
+	} else {
+		o, err = c.cms.Create(c.Context(), o)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return o
+}
+
+func (c *ownCase) remove(name string) {
+	c.Helper()
+	if err := c.cms.Delete(c.Context(), name); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.wantNote("a", "one")
+		c.took(0)
+		c.write("a", "two")
+		c.write("b", "new")
+		c.wantNote("a", "two")
+		c.took(ownWriteWait)
+		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b new")
+		c.took(ownWriteWait)
+		go func() {
+			time.Sleep(ownWriteWait / 2)
+			c.s.release()
+		}()
+		c.wantNote("b", "new")
+		c.took(ownWriteWait / 2)
+		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b new")
+		c.took(0)
+		if n := len(c.store.table.own.pending); n > 0 {
+			c.Errorf("%d writes are pending still", n)
+		}
+	})
+}
+
+func TestOwnDeletionsNeedNoWait(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.remove("a")
+		c.wantNote("a", "")
+		wantLines(c.T, "all", content(c.T, c.store))
+		c.write("b", "new")
+		c.remove("b")
+		c.wantNote("b", "")
+		c.took(0)
+		c.write("a", "again") // under another uid
+		c.wantNote("a", "again")
+		c.took(ownWriteWait)
+		// The watch tells of all of it, step by step, and no step shows.
+		c.s.mu.Lock()
+		last := c.s.rv
+		c.s.mu.Unlock()
+		for {
+			synctest.Wait()
+			c.wantNote("b", "")
+			c.wantNote("a", "again")
+			c.s.mu.Lock()
+			done := c.s.held >= last
+			c.s.held++
+			close(c.s.changed)
+			c.s.changed = make(chan struct{})
+			c.s.mu.Unlock()
+			if done {
+				break
+			}
+		}
+		synctest.Wait()
+		own := &c.store.table.own
+		if len(own.pending) > 0 || len(own.gone) > 0 || len(own.lanes["default"].order) > 0 {
+			c.Errorf("left over: %+v", own)
+		}
+	})
+}
+
+func TestRemovingTheLastFinalizerIsADeletion(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		now := metav1.Now()
+		c.s.release()
+		c.s.put(key("held"), "one", func(o *modelObject) {
+			o.extra = metav1.ObjectMeta{DeletionTimestamp: &now, Finalizers: []string{"example.com/f"}}
+		})
+		synctest.Wait()
+		c.s.hold()
+		c.wantNote("held", "one")
+		c.write("held", "one", func(o *corev1.ConfigMap) { o.Finalizers = nil })
+		c.wantNote("held", "")
+		c.took(0)
+	})
+}
+
+func TestLostAnswers(t *testing.T) {
+	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet {
+						return nil, nil
+					}
+					if executed {
+						if _, err := c.s.serve(r); err != nil {
+							return nil, err
+						}
+					}
+					return nil, io.ErrUnexpectedEOF
+				})
+				_, err := c.cms.Update(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"note": "two"}})
+				if !errors.Is(err, errLost) {
+					c.Fatalf("update: %v", err)
+				}
+				want := "one"
+				if executed {
+					want = "two"
+				}
+				c.wantNote("a", want)
+				c.took(0)
+				if err := c.cms.Delete(c.Context(), "a"); !errors.Is(err, errLost) {
+					c.Fatalf("delete: %v", err)
+				}
+				if executed {
+					want = ""
+				}
+				c.wantNote("a", want)
+				wantLen := 1
+				if executed {
+					wantLen = 0
+				}
+				if got := content(c.T, c.store); len(got) != wantLen {
+					c.Errorf("all: %q", got)
+				}
+				c.took(0)
+			})
+		})
+	}
+}
+
+// A store with a selector may never see the write.
+func TestOwnWritesThatASelectorHides(t *testing.T) {
+	web := func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "web"} }
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app=web") }, func(c *ownCase) {
+		c.write("a", "unlabeled still")
+		wantLines(c.T, "all", content(c.T, c.store))
+		c.wantNote("a", "")
+		c.took(0)
+		c.write("a", "in", web)
+		c.wantNote("a", "in")
+		c.took(ownWriteWait)
+		c.write("a", "out")
+		c.wantNote("a", "")
+		wantLines(c.T, "all", content(c.T, c.store))
+		c.took(0)
+		c.s.release()
+		synctest.Wait()
+		c.wantNote("a", "")
+		c.s.put(key("a"), "by another", func(o *modelObject) { o.labels = map[string]string{"app": "web"} })
+		synctest.Wait()
+		c.wantNote("a", "by another")
+		c.took(0)
+		time.Sleep(2 * time.Minute) // a bookmark comes
+		if own := &c.store.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
+			c.Errorf("left over: %+v", own)
+		}
+	})
+}
+
+// Only the server can tell whether an object matches a field selector.
+func TestOwnWritesThatAFieldSelectorHides(t *testing.T) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.note=one") }, func(c *ownCase) {
+		c.write("b", "other")
+		wantLines(c.T, "all", content(c.T, c.store), "default/a one")
+		c.took(ownWriteWait)
+		c.write("a", "two")
+		c.wantNote("a", "")
+		c.took(ownWriteWait)
+		c.write("a", "one")
+		c.wantNote("a", "one")
+		c.took(ownWriteWait)
+		c.s.release()
+		synctest.Wait()
+		wantLines(c.T, "all", content(c.T, c.store), "default/a one")
+		c.took(0)
+	})
+}
+
+func TestAnswersThatOvertakeOneAnother(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		first := c.write("a", "two")
+		c.write("a", "three")
+		c.cms.client.stores.wrote(c.cms.kind, first) // told late
+		c.wantNote("a", "three")
+		c.took(ownWriteWait)
+		c.remove("a")
+		c.cms.client.stores.wrote(c.cms.kind, first)
+		c.wantNote("a", "")
+		c.took(0)
+		c.s.release()
+		synctest.Wait()
+		late := c.write("b", "one")
+		synctest.Wait()
+		c.cms.client.stores.wrote(c.cms.kind, late)
+		if n := len(c.store.table.own.pending); n > 0 {
+			c.Error("a write that was seen is waited for")
+		}
+	})
+}
+
+// A read waits for what was written before it began, not for what comes after.
+func TestReadsDoNotWaitForLaterWrites(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.write("b", "one")
+		done := make(chan []string)
+		go func() { done <- content(c.T, c.store) }()
+		synctest.Wait()
+		c.s.release() // b is seen
+		synctest.Wait()
+		select {
+		case got := <-done:
+			wantLines(c.T, "all", got, "default/a one", "default/b one")
+		default:
+			c.Error("the reader waits still")
+		}
+		c.took(0)
+	})
+}
+
+func TestVersionsThatAreNoNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// An aggregated server with versions of its own.
+		object := func(name, uid, rv, note string) *corev1.ConfigMap {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u", ResourceVersion: rv}, Data: map[string]string{"note": note + uid}}
+		}
+		encode := func(o *corev1.ConfigMap) []byte {
+			msg, err := o.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return msg
+		}
+		s := newAPIServer()
+		var out *io.PipeWriter
+		live := object("a", "", "v-a", "one")
+		s.intercept = func(n int, r *http.Request) (*http.Response, error) {
+			switch {
+			case isWatch(r):
+				resp, writer := piped(r, typeProtobuf)
+				out = writer
+				return resp, nil
+			case n == 1:
+				return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: "v-1"}, encode(live))), nil
+			}
+			return answer(200, typeProtobuf, inEnvelope("ConfigMap", encode(live))), nil
+		}
+		c := s.client(t)
+		cms := For[corev1.ConfigMap](c).In("default")
+		store, _ := startStore(t, cms.ReadOnly())
+		wantLines(t, "at first", content(t, store), "default/a one")
+		live = object("a", "", "v-b", "two")
+		if _, err := cms.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		wantLines(t, "asked", content(t, store), "default/a two")
+		if time.Since(start) != ownWriteWait {
+			t.Errorf("after %s", time.Since(start))
+		}
+		if _, err := out.Write(protobufEvent(eventModified, inEnvelope("ConfigMap", encode(live)))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		start = time.Now()
+		wantLines(t, "seen", content(t, store), "default/a two")
+		if time.Since(start) != 0 || len(store.table.own.pending) > 0 {
+			t.Errorf("after %s, %v", time.Since(start), store.table.own.pending)
+		}
+		// Written by us and by another after us, and the watch merged it.
+		live = object("a", "", "v-c", "three")
+		if _, err := cms.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+		live = object("a", "", "v-d", "four")
+		_, _ = out.Write(protobufEvent(eventModified, inEnvelope("ConfigMap", encode(live))))
+		synctest.Wait()
+		wantLines(t, "merged", content(t, store), "default/a four")
+		if n := len(store.table.own.pending); n > 0 {
+			t.Errorf("%d writes are pending", n)
+		}
+	})
+}
+
+// Ten thousand writes while the watch is away cost no more than they must when
+// it comes back.
+func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		const n = 10000
+		for i := range n {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u", ResourceVersion: fmt.Sprint(1000 + i)}}
+			c.cms.client.stores.wrote(c.cms.kind, o)
+		}
+		own := &c.store.table.own
+		if len(own.pending) != n {
+			c.Fatalf("%d are pending", len(own.pending))
+		}
+		own.progress("default", fmt.Sprint(1000+n/2-1))
+		if len(own.pending) != n/2 || len(own.lanes["default"].order) != n/2 {
+			c.Errorf("%d are pending after half", len(own.pending))
+		}
+		own.listed("default", fmt.Sprint(1000+n), own.seq, time.Now())
+		if len(own.pending) != 0 || len(own.lanes["default"].order) != 0 {
+			c.Errorf("%d are pending after all", len(own.pending))
+		}
+	})
+}
+
+func TestDeleteAllAndReads(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		held := c.write("held", "one", func(o *corev1.ConfigMap) { o.Finalizers = []string{"example.com/f"} })
+		c.s.release()
+		synctest.Wait()
+		c.s.hold()
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodDelete {
+				return nil, nil
+			}
+			get := r.Clone(r.Context())
+			get.Method = http.MethodGet
+			resp, err := c.s.list(get, "default") // as they were
+			c.s.remove(key("a"))
+			now := metav1.Now()
+			c.s.put(key("held"), "one", func(o *modelObject) { o.extra.DeletionTimestamp = &now })
+			return resp, err
+		})
+		if err := c.cms.DeleteAll(c.Context()); err != nil {
+			c.Fatal(err)
+		}
+		go func() {
+			time.Sleep(ownWriteWait / 2)
+			c.s.release()
+		}()
+		wantLines(c.T, "all", content(c.T, c.store), "default/held one")
+		c.took(ownWriteWait / 2)
+		o, err := c.store.Get(c.Context(), key("held"))
+		if err != nil || o.DeletionTimestamp == nil || o.UID != held.UID {
+			c.Errorf("held: %v, %v", o, err)
+		}
+		if n := len(c.store.table.own.pending); n > 0 {
+			c.Errorf("%d are pending", n)
+		}
+	})
+}
+
+func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		for _, code := range []int{400, 403, 404, 409, 422, 429} {
+			c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					return nil, nil
+				}
+				return status(code, metav1.StatusReasonUnknown, "no"), nil
+			})
+			if code != 429 { // which is repeated
+				if err := c.cms.Delete(c.Context(), "a"); err == nil {
+					c.Error("deleted")
+				}
+			}
+		}
+		c.s.setIntercept(nil)
+		if _, err := c.cms.With(WriteOptions{DryRun: true}).Update(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
+			c.Error(err)
+		}
+		if n := len(c.store.table.own.pending) + len(c.store.table.own.gone); n > 0 {
+			c.Errorf("%d writes are waited for", n)
+		}
+	})
+}
+
+func TestOwnWritesOfASecondStore(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		views, _ := startStore(c.T, noteViews(c.cms.client))
+		if err := views.Sync(c.Context()); err != nil {
+			c.Fatal(err)
+		}
+		c.write("a", "two")
+		o, err := views.Get(c.Context(), key("a"))
+		if err != nil || o.Data["note"] != "two" {
+			c.Errorf("a view's store: %v, %v", o, err)
+		}
+		var all []string
+		for o, err := range views.All(c.Context()) {
+			if err != nil {
+				c.Error(err)
+			}
+			all = append(all, o.Data["note"])
+		}
+		if !slices.Equal(all, []string{"two"}) {
+			c.Errorf("all: %q", all)
+		}
+	})
+}
