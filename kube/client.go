@@ -19,6 +19,7 @@ import (
 type Client struct {
 	http         *http.Client
 	config       *rest.Config
+	renews       bool // the credentials may be others after a 401
 	base         *url.URL
 	namespace    string
 	fieldManager string
@@ -41,6 +42,9 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
+	if cfg.ExecProvider != nil {
+		hc = &http.Client{Transport: impatient{hc.Transport}}
+	}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("configure client: server URL %q: %w", cfg.Host, err)
@@ -48,6 +52,7 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	client := &Client{
 		http:         hc,
 		config:       cfg,
+		renews:       renews(cfg),
 		base:         base,
 		namespace:    namespace,
 		fieldManager: cmp.Or(c.FieldManager, programName()),

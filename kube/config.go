@@ -97,9 +97,9 @@ func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 	}
 	looked := strings.Join(files, ", ")
 	if len(missing) == len(files) {
-		return fmt.Errorf("%s does not exist, and this is not a pod: set KUBECONFIG or start a cluster: %w", looked, err)
+		return fmt.Errorf("%s does not exist, and this is not a pod: set KUBECONFIG or start a cluster", looked)
 	}
-	return fmt.Errorf("%s names no cluster (is current-context set?): %w", looked, err)
+	return fmt.Errorf("%s names no cluster: is current-context set, and is what it names defined?", looked)
 }
 
 func programName() string {

@@ -64,10 +64,11 @@ var errLost = errors.New("the answer was lost")
 //
 // Repeated are: any request that the server answers with 429, 500 or 503 and a
 // Retry-After header (it has not executed it); a read whose answer was lost or
-// was 502, 503 or 504. Nothing else is: a write whose answer was lost may have
+// was 502, 503 or 504; once, any request that was answered 401, if credentials
+// are renewed. Nothing else is: a write whose answer was lost may have
 // been executed, and its repetition's answer, such as 409, would be wrong.
 func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
-	lost := 0
+	lost, renewed := 0, false
 	for try := 1; ; try++ {
 		resp, sent, err := c.send(ctx, r)
 		if err != nil {
@@ -87,6 +88,11 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		}
 		if resp.StatusCode < 400 {
 			return resp, nil
+		}
+		if resp.StatusCode == http.StatusUnauthorized && c.renews && !renewed {
+			renewed = true
+			resp.Body.Close()
+			continue
 		}
 		wait, asked := retryAfter(resp)
 		serr := statusError(resp, r)

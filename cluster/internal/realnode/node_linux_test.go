@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -399,8 +400,9 @@ func try(url string) (string, error) {
 		return "", err
 	}
 	// Each request is a connection of its own: it is those that a Service
-	// shares out.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	// shares out. A transport goes on dialing when nobody waits any more.
+	dialer := net.Dialer{Timeout: time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", err

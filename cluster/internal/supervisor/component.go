@@ -241,7 +241,7 @@ func (c *component) awaitReady(ctx context.Context, first bool) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w", c.Spec.Name, errors.Join(context.Cause(ctx), last))
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(40 * time.Millisecond):
 		}
 	}
 }
