@@ -19,7 +19,6 @@ import (
 type Client struct {
 	http         *http.Client
 	config       *rest.Config
-	renews       bool // the credentials may be others after a 401
 	base         *url.URL
 	namespace    string
 	fieldManager string
@@ -52,7 +51,6 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	client := &Client{
 		http:         hc,
 		config:       cfg,
-		renews:       renews(cfg),
 		base:         base,
 		namespace:    namespace,
 		fieldManager: cmp.Or(c.FieldManager, programName()),

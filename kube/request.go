@@ -39,6 +39,8 @@ type request struct {
 	accept      string
 	contentType string
 	body        []byte
+	// authorization is sent instead of the credentials that were configured.
+	authorization string
 	// once: the caller has a retry policy of its own.
 	once bool
 }
@@ -89,10 +91,11 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		if resp.StatusCode < 400 {
 			return resp, nil
 		}
-		if resp.StatusCode == http.StatusUnauthorized && c.renews && !renewed {
-			renewed = true
-			resp.Body.Close()
-			continue
+		if resp.StatusCode == http.StatusUnauthorized && !renewed {
+			if renewed = true; c.renew(r) {
+				resp.Body.Close()
+				continue
+			}
 		}
 		wait, asked := retryAfter(resp)
 		serr := statusError(resp, r)
@@ -147,6 +150,9 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	}
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)
+	}
+	if r.authorization != "" {
+		req.Header.Set("Authorization", r.authorization)
 	}
 	start := time.Now()
 	resp, err = c.http.Do(req)
