@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/state"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // A cluster is one in a directory of the test's own. Whatever the test does to
@@ -55,18 +56,18 @@ func newCluster(t *testing.T) cluster {
 	return c
 }
 
-func (c cluster) command(ctx context.Context, args ...string) *exec.Cmd {
+func (c cluster) command(args ...string) *exec.Cmd {
 	program, err := os.Executable()
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"--dir", string(c.dir)}, args...)...)
+	cmd := exec.Command(program, append([]string{"--dir", string(c.dir)}, args...)...)
 	cmd.Env = append(os.Environ(), roleVariable+"=command")
 	return cmd
 }
 
 func (c cluster) try(args ...string) (string, error) {
-	out, err := c.command(context.Background(), args...).CombinedOutput()
+	out, err := c.command(args...).CombinedOutput()
 	return string(out), err
 }
 
@@ -74,7 +75,7 @@ func (c cluster) try(args ...string) (string, error) {
 func (c cluster) output(args ...string) string {
 	c.t.Helper()
 	var said bytes.Buffer
-	cmd := c.command(context.Background(), args...)
+	cmd := c.command(args...)
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
@@ -158,9 +159,9 @@ func (c cluster) expectNoProcess() {
 	}
 }
 
-func (c cluster) eventually(what string, true func() bool) {
+func (c cluster) eventually(what string, happened func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("did not happen: %s", what)
 		}
@@ -291,7 +292,7 @@ func (c cluster) testSecurity(t *testing.T) {
 	uid := c.output("kubectl", "get", "namespace", "default", "--output=jsonpath={.metadata.uid}")
 	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"owned","namespace":"default","ownerReferences":[
 		{"apiVersion":"v1","kind":"Namespace","name":"default","uid":%q,"blockOwnerDeletion":true}]}}`, uid)
-	cmd := c.command(t.Context(), "kubectl", "create", "--as=writer", "-f", "-")
+	cmd := c.command("kubectl", "create", "--as=writer", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "blockOwnerDeletion") {
 		t.Errorf("create with blockOwnerDeletion: %v\n%s", err, out)
@@ -369,8 +370,7 @@ func TestOwner(t *testing.T) {
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer owner.Wait()
-	defer owner.Process.Kill()
+	defer func() { _, _ = owner.Process.Kill(), owner.Wait() }() // the test is over
 	c.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", owner.Process.Pid))
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -387,8 +387,7 @@ func TestPrune(t *testing.T) {
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer owner.Wait()
-	defer owner.Process.Kill()
+	defer func() { _, _ = owner.Process.Kill(), owner.Wait() }() // the test is over
 	old.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", owner.Process.Pid))
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -404,7 +403,7 @@ func TestPrune(t *testing.T) {
 
 func TestForeground(t *testing.T) {
 	c := newCluster(t)
-	cmd := c.command(t.Context(), "up", "--foreground", "--controllers=false", "--ephemeral")
+	cmd := c.command("up", "--foreground", "--controllers=false", "--ephemeral")
 	var output bytes.Buffer
 	cmd.Stderr = &output
 	if err := cmd.Start(); err != nil {

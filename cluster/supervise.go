@@ -37,7 +37,7 @@ func supervise(ctx context.Context, _ target, args []string) error {
 	}
 	tell := func(r report) {
 		// When up is gone, nobody wants to know.
-		json.NewEncoder(pipe).Encode(r)
+		_ = json.NewEncoder(pipe).Encode(r)
 		pipe.Close()
 	}
 	err := supervisor.Run(ctx, supervisor.Config{

@@ -258,7 +258,7 @@ func launch(ctx context.Context, dir state.Dir, config supervisor.Config) (super
 }
 
 func awaitReport(ctx context.Context, cmd *exec.Cmd, pipe io.Reader, log string) (supervisor.Status, error) {
-	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	var r report
 	line, err := bufio.NewReader(pipe).ReadBytes('\n')
@@ -269,12 +269,15 @@ func awaitReport(ctx context.Context, cmd *exec.Cmd, pipe io.Reader, log string)
 		return *r.Status, cmd.Process.Release()
 	}
 	waited := cmd.Wait()
+	if waited == nil {
+		waited = errors.New("exit status 0")
+	}
 	switch {
 	case ctx.Err() != nil:
 		return supervisor.Status{}, errors.New("interrupted: the cluster was ended again")
 	case r.Error != "":
 		return supervisor.Status{}, errors.New(r.Error)
 	}
-	return supervisor.Status{}, fmt.Errorf("the supervisor has ended (%v); the end of %s:\n    %s",
+	return supervisor.Status{}, fmt.Errorf("the supervisor has ended (%w); the end of %s:\n    %s",
 		waited, log, strings.Join(process.Tail(log, 8), "\n    "))
 }

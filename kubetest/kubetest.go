@@ -97,13 +97,7 @@ type Cluster struct {
 // fails the test when it cannot. The test need not stop it.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
-	ctx := context.Background()
-	if deadline, ok := t.Context().Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
-	}
-	cluster, err := Open(ctx, options)
+	cluster, err := Open(t.Context(), options)
 	if err != nil {
 		t.Fatalf("kubetest: %v", err)
 	}

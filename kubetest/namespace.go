@@ -26,7 +26,7 @@ import (
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	name := namespaceName(t.Name())
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.createNamespace(ctx, name, t.Name()); err != nil {
 		t.Fatalf("kubetest: create namespace %s: %v", name, err)

@@ -106,7 +106,7 @@ func (b Builder) build(ctx context.Context, src source, path string) error {
 	if err != nil {
 		return fmt.Errorf("make build directory: %w", err)
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }() // a later build's removeUnused finds what stays
 
 	cmd := src.build(ctx, temp, "-s -w "+stamp(version))
 	show := newProgress(b.Output, "building Kubernetes "+version)
@@ -278,14 +278,14 @@ func used(path string) bool {
 }
 
 func removeUnused(cache string) {
-	binaries, err := filepath.Glob(filepath.Join(cache, "*", "kubernetes"))
+	binaries, err := filepath.Glob(filepath.Join(cache, "*", "*"))
 	if err != nil {
 		return
 	}
 	for _, binary := range binaries {
 		info, err := os.Stat(binary)
 		if err == nil && time.Since(info.ModTime()) > keepUnused {
-			os.RemoveAll(filepath.Dir(binary))
+			_ = os.RemoveAll(filepath.Dir(binary)) // it only takes room
 		}
 	}
 }

@@ -7,7 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestVersion(t *testing.T) {
 	goMod, err := os.ReadFile("../../go.mod")
@@ -40,7 +44,7 @@ func TestKeyFollowsSources(t *testing.T) {
 	}
 	key := func(goVersion string) string {
 		t.Helper()
-		key, err := source{dir: dir}.key(goVersion)
+		key, err := source{dir: dir}.key(goVersion, target)
 		if err != nil {
 			t.Fatal(err)
 		}

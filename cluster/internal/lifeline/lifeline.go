@@ -28,12 +28,14 @@ func Watch() {
 	if err != nil {
 		return
 	}
-	os.Unsetenv(Variable)
+	if err := os.Unsetenv(Variable); err != nil {
+		return
+	}
 	syscall.CloseOnExec(fd)
 	pipe := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
-		pipe.Read(make([]byte, 1)) // nothing is ever written: it returns when the pipe is closed
-		syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		_, _ = pipe.Read(make([]byte, 1)) // nothing is ever written: it returns when the pipe is closed
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(Grace)
 		os.Exit(1)
 	}()

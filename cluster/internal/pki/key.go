@@ -65,8 +65,7 @@ func WriteFile(file string, data []byte, mode fs.FileMode) error {
 		err = os.Rename(temp.Name(), file)
 	}
 	if err != nil {
-		os.Remove(temp.Name())
-		return fmt.Errorf("write %s: %w", file, err)
+		return fmt.Errorf("write %s: %w", file, errors.Join(err, os.Remove(temp.Name())))
 	}
 	return nil
 }

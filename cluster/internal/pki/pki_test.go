@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,9 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves on a loopback port with a certificate of authority a, asks for
 // clients of authority a, and answers with the client's name and groups.
@@ -39,10 +44,16 @@ func serve(t *testing.T, a *Authority) string {
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		subject := r.TLS.PeerCertificates[0].Subject
-		io.WriteString(w, subject.CommonName+" "+strings.Join(subject.Organization, ","))
+		fmt.Fprint(w, subject.CommonName, " ", strings.Join(subject.Organization, ","))
 	})}
-	go server.Serve(listener)
-	t.Cleanup(func() { server.Close() })
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
 	return "https://" + listener.Addr().String()
 }
 
@@ -81,7 +92,7 @@ func TestKubeconfigAuthenticates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.CloseIdleConnections()
+		defer utilnet.CloseIdleConnectionsFor(c.Transport)
 		response, err := c.Get(server)
 		if err != nil {
 			return "", err

@@ -130,7 +130,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	}
 	go p.wait(cmd, recordFile(g.dir, spec.Name))
 	if err != nil {
-		p.Kill()
+		err = errors.Join(err, p.Kill())
 		<-p.done
 		return nil, fmt.Errorf("record %s: %w", spec.Name, err)
 	}

@@ -64,7 +64,7 @@ func (id Identity) Signal(sig syscall.Signal) error {
 	if err != nil {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)
 	}
-	defer p.Release()
+	defer func() { _ = p.Release() }() // of a handle that nobody waits on
 	if !id.Alive() {
 		return ErrGone
 	}

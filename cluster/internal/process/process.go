@@ -80,7 +80,7 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 
 func (p *Process) wait(cmd *exec.Cmd, record string) {
 	p.err = cmd.Wait()
-	os.Remove(record) // when it cannot be removed, Sweep will find nobody under it
+	_ = os.Remove(record) // when it cannot be removed, Sweep will find nobody under it
 	close(p.done)
 }
 

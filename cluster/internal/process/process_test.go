@@ -73,11 +73,17 @@ func playSupervisor(dir string) {
 			time.Sleep(time.Millisecond)
 		}
 		if role == "paused" {
-			p.Pause()
+			err = p.Pause()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
 		ids = append(ids, p.id)
 	}
-	json.NewEncoder(os.Stdout).Encode(ids)
+	if err := json.NewEncoder(os.Stdout).Encode(ids); err != nil {
+		os.Exit(1)
+	}
 	time.Sleep(time.Hour)
 }
 
@@ -105,14 +111,19 @@ func startReady(t *testing.T, group *Group, name, role string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Kill(); <-p.Done() })
+	t.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+		<-p.Done()
+	})
 	eventually(t, name+" says that it is ready", func() bool { return len(Tail(LogFile(group.dir, name), 1)) > 0 })
 	return p
 }
 
-func eventually(t *testing.T, what string, true func() bool) {
+func eventually(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !true(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not happen: %s", what)
 		}
@@ -191,7 +202,7 @@ func TestChildrenEndWithTheSupervisor(t *testing.T) {
 	if err := supervisor.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	supervisor.Wait()
+	_ = supervisor.Wait() // it was killed
 	for i, id := range ids {
 		if i == 2 && runtime.GOOS != "linux" {
 			continue // nothing ends foreign programs there but Sweep
@@ -205,7 +216,7 @@ func TestSweep(t *testing.T) {
 	// A supervisor that is stopped cannot be one that has crashed, but its
 	// children do not know the difference, and live.
 	supervisor, ids := startSupervisor(t, dir)
-	defer func() { supervisor.Process.Kill(); supervisor.Wait() }()
+	defer func() { _, _ = supervisor.Process.Kill(), supervisor.Wait() }() // the test is over
 	if err := supervisor.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +332,7 @@ func startSupervisor(t *testing.T, dir string) (*exec.Cmd, []Identity) {
 		err = json.Unmarshal(line, &ids)
 	}
 	if err != nil || len(ids) != 3 {
-		cmd.Process.Kill()
+		t.Error(cmd.Process.Kill())
 		t.Fatalf("supervisor: %v %v", ids, err)
 	}
 	for _, id := range ids {

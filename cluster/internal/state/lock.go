@@ -103,9 +103,14 @@ func try(file string) (*Lock, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
-	if there, err := os.Stat(file); err != nil || !os.SameFile(opened, there) {
+	there, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, there) {
 		f.Close()
 		return nil, nil
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
 	return &Lock{file: f}, nil
 }

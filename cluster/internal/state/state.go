@@ -119,7 +119,9 @@ func (d Dir) Remove() error {
 	if len(mounts) > 0 {
 		return fmt.Errorf("remove state directory: %s is still mounted", mounts[0])
 	}
-	os.Remove(d.Socket())
+	if err := os.Remove(d.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove control socket: %w", err)
+	}
 	// It goes under another name first: whoever looks meanwhile sees all of it
 	// or nothing, and makes no new file in what is being removed.
 	doomed, err := os.MkdirTemp(filepath.Dir(string(d)), ".removed-*")
@@ -127,8 +129,7 @@ func (d Dir) Remove() error {
 		return fmt.Errorf("remove state directory: %w", err)
 	}
 	if err := os.Rename(string(d), filepath.Join(doomed, "cluster")); err != nil {
-		os.Remove(doomed)
-		return fmt.Errorf("remove state directory: %w", err)
+		return fmt.Errorf("remove state directory: %w", errors.Join(err, os.Remove(doomed)))
 	}
 	if err := os.RemoveAll(doomed); err != nil {
 		return fmt.Errorf("remove state directory: %w", err)

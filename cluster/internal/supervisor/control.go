@@ -73,7 +73,7 @@ func (s *supervisor) listen() (*serving, error) {
 	v := &serving{server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}, done: make(chan struct{})}
 	go func() {
 		defer close(v.done)
-		v.server.Serve(listener)
+		_ = v.server.Serve(listener) // it ends when it is closed
 	}()
 	return v, nil
 }
@@ -82,7 +82,7 @@ func (v *serving) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if v.server.Shutdown(ctx) != nil {
-		v.server.Close()
+		_ = v.server.Close() // of connections that do not end by themselves
 	}
 	<-v.done
 }
@@ -91,7 +91,7 @@ func (s *supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(s.status())
+		_ = json.NewEncoder(w).Encode(s.status()) // who asked may be gone
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		s.Log.Info("told to stop")
