@@ -1,0 +1,218 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// version is what a checker knows of an object.
+type version struct {
+	uid types.UID
+	rv  string
+}
+
+// checker verifies the promise of a watch, event by event: an object is never
+// seen older than before, a new uid is a Deleted and an Added, and the events
+// add up to what the server had at every sync mark.
+type checker struct {
+	t    *testing.T
+	name string
+
+	mu       sync.Mutex
+	state    map[Key]version
+	last     map[Key]string // the latest version seen under a name
+	events   int
+	marks    int
+	troubles int
+	rv       string // of the mark that is being told
+	// marked are states at marks, to be compared with the server's.
+	marked []mark
+	faults int
+}
+
+type mark struct {
+	rv    string
+	state map[Key]version
+}
+
+func newChecker(t *testing.T, name string) *checker {
+	return &checker{t: t, name: name, state: make(map[Key]version), last: make(map[Key]string)}
+}
+
+func (c *checker) fault(format string, args ...any) {
+	if c.faults++; c.faults <= 5 {
+		c.t.Errorf("%s: event %d: %s", c.name, c.events, fmt.Sprintf(format, args...))
+	}
+}
+
+// take checks an event. Note is empty if the type has none.
+func (c *checker) take(kind EventType, o object, note string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if !errors.As(err, new(*Trouble)) {
+			c.fault("error: %v", err)
+		}
+		c.troubles++
+		return
+	}
+	c.events++
+	if kind == Synced {
+		c.marks++
+		if c.rv != "" {
+			c.marked = append(c.marked, mark{c.rv, maps.Clone(c.state)})
+		}
+		return
+	}
+	key := KeyOf(o)
+	was, known := c.state[key]
+	is := version{o.GetUID(), o.GetResourceVersion()}
+	if name, _, _ := strings.Cut(note, "|"); note != "" && name != key.Name {
+		c.fault("%s holds what was written to %s", key, name)
+	}
+	switch kind {
+	case Added:
+		if known {
+			c.fault("%s is added twice: %v, %v", key, was, is)
+		}
+	case Modified:
+		if !known || was.uid != is.uid {
+			c.fault("%s is modified without being there: %v, %v", key, was, is)
+		}
+	case Deleted:
+		if !known || was.uid != is.uid {
+			c.fault("%s is deleted without being there: %v, %v", key, was, is)
+		}
+		delete(c.state, key)
+		if is.rv != "" && olderThan(is.rv, c.last[key]) {
+			c.fault("%s goes back from %s to %s in its deletion", key, c.last[key], is.rv)
+		}
+		return
+	default:
+		c.fault("event of type %q", kind)
+	}
+	if was, ok := c.last[key]; ok && !olderThan(was, is.rv) {
+		c.fault("%s goes back from %s to %s", key, was, is.rv)
+	}
+	c.state[key], c.last[key] = is, is.rv
+}
+
+func (c *checker) takeMarks() []mark {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	marked := c.marked
+	c.marked = nil
+	return marked
+}
+
+func (c *checker) now() map[Key]version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.state)
+}
+
+// markSink tells the checker which resource version a sync mark is of.
+type markSink struct {
+	sink
+	c *checker
+}
+
+func (m markSink) synced(rv string) error {
+	m.c.mu.Lock()
+	m.c.rv = rv
+	m.c.mu.Unlock()
+	return m.sink.synced(rv)
+}
+
+// checkWatch runs a watch of one namespace, or all, through a checker.
+func checkWatch[T any](ctx context.Context, r Reader[T], how listing, c *checker, note func(*T) string) {
+	s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev Event[T], err error) bool {
+		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
+		return true
+	}}
+	ref := r.reflector(r.namespace(), markSink{s, c})
+	ref.how = how
+	_ = ref.run(ctx)
+}
+
+// checkLoop runs a public loop over events through a checker.
+func checkLoop[T any](events func(func(Event[T], error) bool), c *checker, note func(*T) string) {
+	for ev, err := range events {
+		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
+	}
+}
+
+// serverAt lists, by metadata alone, what the server has, or had at a resource
+// version. It tries again until ctx ends; of a version that is compacted it
+// returns nil.
+func serverAt(ctx context.Context, h handle, namespace, rv string) (map[Key]version, error) {
+	req, err := h.request(ctx, "list", "GET", namespace)
+	if err != nil {
+		return nil, err
+	}
+	req.query = make(map[string][]string)
+	h.selector.set(req.query)
+	if rv != "" {
+		req.query.Set("resourceVersion", rv)
+		req.query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+	}
+	req.accept = (&codec{metadata: true}).accept(acceptList)
+	for {
+		state, err := listVersions(ctx, h.client, req)
+		switch {
+		case err == nil:
+			return state, nil
+		case isExpired(err):
+			return nil, nil
+		}
+		if serr := sleep(ctx, 200*time.Millisecond); serr != nil {
+			return nil, fmt.Errorf("%w: %w", serr, err)
+		}
+	}
+}
+
+func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version, error) {
+	resp, err := c.do(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	state := make(map[Key]version)
+	rec := recorder{codec: &codec{metadata: true}}
+	proto := isProtobuf(resp.Header.Get("Content-Type"))
+	read := readListJSON
+	if proto {
+		read = readListProtobuf
+	}
+	_, err = read(resp.Body, func(item []byte) error {
+		r, err := rec.record(proto, item)
+		state[r.key] = version{r.uid, r.rv}
+		return err
+	})
+	return state, err
+}
+
+// differ describes how two states differ, or returns "".
+func differ(got, want map[Key]version) string {
+	var b strings.Builder
+	for key, w := range want {
+		if g, ok := got[key]; !ok || g != w {
+			fmt.Fprintf(&b, " %s: got %v, want %v;", key, g, w)
+		}
+	}
+	for key, g := range got {
+		if _, ok := want[key]; !ok {
+			fmt.Fprintf(&b, " %s: got %v, want none;", key, g)
+		}
+	}
+	return b.String()
+}

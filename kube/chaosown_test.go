@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// testLogger keeps the troubles of stores, which are many here, out of the way.
+func testLogger(testing.TB) *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// owner writes objects that nobody else writes, through the proxy, and reads
+// each back from a store at once.
+type owner struct {
+	c                   *chaos
+	cms                 Resource[corev1.ConfigMap]
+	writes, reads, lost int
+}
+
+func newOwner(c *chaos) *owner {
+	return &owner{c: c, cms: For[corev1.ConfigMap](c.shaken).In("chaos-own")}
+}
+
+func (w *owner) run(ctx context.Context) {
+	store := w.cms.Store(ctx)
+	defer func() { <-store.Done() }()
+	// What is there: nil if there is nothing, missing if it is not known.
+	have := make(map[string]*corev1.ConfigMap)
+	for n := 0; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("own%d", n%7)
+		// A write that is stuck is given up: its answer is lost.
+		writing, cancel := context.WithTimeout(ctx, 3*time.Second)
+		is, err := w.write(writing, have, name, n)
+		cancel()
+		w.writes++
+		if err != nil {
+			// It may be executed yet, or never.
+			delete(have, name)
+			w.lost++
+			_ = sleep(ctx, 50*time.Millisecond)
+			continue
+		}
+		have[name] = is
+		for name, is := range have {
+			w.read(ctx, store, name, is)
+		}
+	}
+}
+
+// write writes on top of what is there and of nothing else, so that a write
+// whose answer was lost cannot be executed after the next one.
+func (w *owner) write(ctx context.Context, have map[string]*corev1.ConfigMap, name string, n int) (*corev1.ConfigMap, error) {
+	was, known := have[name]
+	if !known {
+		var err error
+		if was, err = w.cms.Get(ctx, name); apierrors.IsNotFound(err) {
+			was = nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case was == nil:
+		return w.cms.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, n)}})
+	case n%5 == 4:
+		return nil, w.cms.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
+	}
+	change := was.DeepCopy()
+	change.Data["note"] = fmt.Sprintf("%s|%d", name, n)
+	return w.cms.Update(ctx, change)
+}
+
+func (w *owner) read(ctx context.Context, store *Store[corev1.ConfigMap], name string, is *corev1.ConfigMap) {
+	want := ""
+	if is != nil {
+		want = is.Data["note"]
+	}
+	reading, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	o, err := store.Get(reading, Key{"chaos-own", name})
+	switch {
+	case apierrors.IsNotFound(err):
+		if want != "" {
+			w.c.Errorf("own write %q is not found", want)
+		}
+	case err != nil:
+		return // the server had to be asked and was not there
+	case o.Data["note"] != want:
+		w.c.Errorf("own write: %q is read as %q", want, o.Data["note"])
+	}
+	w.reads++
+}
