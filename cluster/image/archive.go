@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	_ "crypto/sha256" // go-digest has no algorithm of its own
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
-	"github.com/opencontainers/image-spec/specs-go/v1"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 const (
@@ -215,8 +216,7 @@ func writeTar(output string, files []file) (err error) {
 	defer func() {
 		if err != nil {
 			temp.Close()
-			os.Remove(temp.Name())
-			err = fmt.Errorf("write archive %s: %w", output, err)
+			err = errors.Join(fmt.Errorf("write archive %s: %w", output, err), os.Remove(temp.Name()))
 		}
 	}()
 	w := tar.NewWriter(temp)

@@ -62,11 +62,15 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 
 // checkStatic refuses what cannot run in an image that holds nothing else.
 func checkStatic(binary string) error {
-	f, err := elf.Open(binary)
+	file, err := os.Open(binary)
 	if err != nil {
 		return fmt.Errorf("read program: %w", err)
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return fmt.Errorf("read program: %w", err)
+	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return errors.New("the program is linked dynamically, and there are no libraries in the image")

@@ -80,7 +80,7 @@ func (e *SizeError) Error() string {
 
 // Build builds an image. An archive in Output that holds the same image already
 // is left alone. What the go command says is part of the error.
-func Build(ctx context.Context, o Options) (Result, error) {
+func Build(ctx context.Context, o Options) (result Result, err error) {
 	if err := o.check(); err != nil {
 		return Result{}, fmt.Errorf("build image: %w", err)
 	}
@@ -96,7 +96,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 		if err != nil {
 			return Result{}, fmt.Errorf("build image %s: %w", name, err)
 		}
-		defer os.RemoveAll(temp)
+		defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 		if binary, err = compile(ctx, o, temp); err != nil {
 			return Result{}, fmt.Errorf("build image %s: %w", name, err)
 		}
@@ -105,7 +105,7 @@ func Build(ctx context.Context, o Options) (Result, error) {
 	if err := checkStatic(binary); err != nil {
 		return Result{}, fmt.Errorf("build image %s: %w", name, err)
 	}
-	result, err := pack(o, name, binary, base)
+	result, err = pack(o, name, binary, base)
 	if err != nil {
 		return Result{}, fmt.Errorf("build image %s: %w", name, err)
 	}

@@ -2,7 +2,9 @@ package build
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -49,8 +51,11 @@ func (b Builder) image(ctx context.Context, pkg string) (string, error) {
 	}
 	if old, err := filepath.Glob(filepath.Join(cache, name+"*.tar")); err == nil {
 		for _, file := range old {
-			if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > keepUnused {
-				os.Remove(file)
+			if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) < keepUnused {
+				continue
+			}
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", err
 			}
 		}
 	}

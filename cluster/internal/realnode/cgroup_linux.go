@@ -164,8 +164,11 @@ func (c cgroup) terminate(ctx context.Context) error {
 				continue
 			}
 			alive = true
-			if !asked {
-				unix.Kill(pid, unix.SIGTERM)
+			if asked {
+				continue
+			}
+			if err := unix.Kill(pid, unix.SIGTERM); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("ask process %d to end: %w", pid, err)
 			}
 		}
 		if !alive {
@@ -206,7 +209,9 @@ func (c cgroup) kill() error {
 			return fmt.Errorf("processes %v of the node do not end", pids)
 		}
 		for _, pid := range pids {
-			unix.Kill(pid, unix.SIGKILL)
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("kill process %d: %w", pid, err)
+			}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

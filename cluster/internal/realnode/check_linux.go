@@ -135,8 +135,8 @@ func checkCgroups() error {
 // checkKernel tries, on a thread that ends with it, what a node asks of the
 // kernel: namespaces, links between them, nftables.
 func checkKernel() error {
-	nft, err := lookPath("nft")
-	if err != nil {
+	nft, missing := lookPath("nft")
+	if missing != nil {
 		return nil // has been said
 	}
 	result := make(chan error)

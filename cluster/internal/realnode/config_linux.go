@@ -171,25 +171,27 @@ func nameservers() []netip.Addr {
 }
 
 // snapshotterFor returns overlayfs unless dir is on a file system that cannot
-// be a layer of it (another overlay). It runs on the node's thread.
-func snapshotterFor(dir string) string {
-	trial, err := os.MkdirTemp(dir, "overlay-")
-	if err != nil {
-		return "native"
-	}
-	defer os.RemoveAll(trial)
+// be a layer of it (another overlay). It runs on the node's thread: what it
+// mounts is nobody else's to see.
+func snapshotterFor(dir string) (string, error) {
+	trial := filepath.Join(dir, "overlay-trial")
 	at := func(name string) string { return filepath.Join(trial, name) }
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
-		if err := os.Mkdir(at(name), 0o755); err != nil {
-			return "native"
+		if err := os.MkdirAll(at(name), 0o755); err != nil {
+			return "", fmt.Errorf("try overlayfs: %w", err)
 		}
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", at("lower"), at("upper"), at("work"))
-	if unix.Mount("overlay", at("merged"), "overlay", 0, options) != nil {
-		return "native"
+	name := "overlayfs"
+	if err := unix.Mount("overlay", at("merged"), "overlay", 0, options); err != nil {
+		name = "native"
+	} else if err := unix.Unmount(at("merged"), unix.MNT_DETACH); err != nil {
+		return "", fmt.Errorf("try overlayfs: %w", err)
 	}
-	unix.Unmount(at("merged"), unix.MNT_DETACH)
-	return "overlayfs"
+	if err := os.RemoveAll(trial); err != nil {
+		return "", fmt.Errorf("try overlayfs: %w", err)
+	}
+	return name, nil
 }
 
 func nodeIdentity(node netip.Addr) (client, serving pki.Identity) {

@@ -71,8 +71,14 @@ func (f *forwarder) pass(in net.Conn) {
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
 		wg.Go(func() {
-			io.Copy(way[0], way[1])
-			way[0].(*net.TCPConn).CloseWrite()
+			_, err := io.Copy(way[0], way[1])
+			if to, ok := way[0].(*net.TCPConn); ok && err == nil {
+				err = to.CloseWrite() // the other way goes on
+			}
+			if err != nil {
+				way[0].Close()
+				way[1].Close()
+			}
 		})
 	}
 	wg.Wait()

@@ -3,7 +3,9 @@ package realnode
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -28,14 +30,13 @@ func load(ctx context.Context, dir, archive string) error {
 	if err != nil {
 		return err
 	}
-	socket, remove, err := shortPath(filepath.Join(nodeDir(dir), "run", "containerd.sock"))
+	socket, err := containerdSocketOf(dir)
 	if err != nil {
 		return err
 	}
-	defer remove()
 	c, err := net.Dial("unix", socket) // ctr would try for ten seconds
 	if err != nil {
-		return errNoNode
+		return fmt.Errorf("%w (%w)", errNoNode, err)
 	}
 	c.Close()
 	cmd := exec.CommandContext(ctx, ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", "--digests=false", archive)
@@ -45,19 +46,21 @@ func load(ctx context.Context, dir, archive string) error {
 	return nil
 }
 
-// shortPath returns a path that fits into a socket's address.
-func shortPath(path string) (short string, remove func(), err error) {
+// containerdSocketOf returns the path by which the host reaches the containerd
+// of the cluster in dir. A socket's path may have about a hundred bytes only:
+// that of a long directory leads through a link in the temporary directory.
+func containerdSocketOf(dir string) (string, error) {
+	path := filepath.Join(nodeDir(dir), "run", "containerd.sock")
 	if len(path) < 100 {
-		return path, func() {}, nil
+		return path, nil
 	}
-	dir, remove, err := tempDir()
-	if err != nil {
-		return "", nil, err
+	link := filepath.Join(os.TempDir(), "pintle-"+clusterID(dir))
+	target, err := os.Readlink(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		target, err = filepath.Dir(path), os.Symlink(filepath.Dir(path), link)
 	}
-	link := filepath.Join(dir, "d")
-	if err := os.Symlink(filepath.Dir(path), link); err != nil {
-		remove()
-		return "", nil, err
+	if err == nil && target != filepath.Dir(path) {
+		err = fmt.Errorf("%s leads to %s", link, target)
 	}
-	return filepath.Join(link, filepath.Base(path)), remove, nil
+	return filepath.Join(link, filepath.Base(path)), err
 }

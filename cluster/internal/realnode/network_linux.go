@@ -48,7 +48,7 @@ func networksInUse(dir string) ([]netip.Prefix, error) {
 // network namespace, whose routes these are) has, until release is called or
 // the process ends.
 func claimName(name string) (release func(), err error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
+	l, err := net.Listen("unix", "@"+name)
 	if err != nil {
 		return nil, err
 	}

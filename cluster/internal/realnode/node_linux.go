@@ -192,7 +192,11 @@ func (r *run) startContainerd(ctx context.Context) error {
 		return err
 	}
 	var snapshotter string
-	if err := r.group.Do(func() error { snapshotter = snapshotterFor(filepath.Join(r.dir, "containerd")); return nil }); err != nil {
+	err = r.group.Do(func() (err error) {
+		snapshotter, err = snapshotterFor(filepath.Join(r.dir, "containerd"))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	config := filepath.Join(r.dir, "containerd.toml")
@@ -203,11 +207,10 @@ func (r *run) startContainerd(ctx context.Context) error {
 	if err := r.launch(process.Spec{Name: containerd, Path: path, Args: []string{"--config", config}, Env: systemPath(), Foreign: true}); err != nil {
 		return err
 	}
-	socket, remove, err := shortPath(filepath.Join(r.dir, "run", "containerd.sock"))
+	socket, err := containerdSocketOf(r.state)
 	if err != nil {
 		return err
 	}
-	defer remove()
 	return r.await(ctx, "containerd to answer", func() error {
 		c, err := net.Dial("unix", socket)
 		if err == nil {

@@ -2,6 +2,7 @@ package realnode
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -266,8 +267,7 @@ func TestClean(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), helperReady) {
 		t.Log(lines.Text())
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	kill(t, cmd)
 
 	pids, err := nodeCgroup(clusterID(dir)).pids()
 	if err != nil {
@@ -338,7 +338,7 @@ func (c *testCluster) awaitReady(pod string) {
 	eventually(c.t, 2*time.Minute, "pod "+pod+" is ready", func() error {
 		out, err := c.try("get", "pod", pod, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 		if err != nil || out != "True" {
-			return fmt.Errorf("%v: %s", err, out)
+			return fmt.Errorf("it is %s: %w", out, cmp.Or(err, errNotYet))
 		}
 		return nil
 	})
@@ -368,10 +368,7 @@ func portForward(t *testing.T, c *testCluster, pod string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	}()
+	defer kill(t, cmd)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -380,6 +377,16 @@ func portForward(t *testing.T, c *testCluster, pod string) {
 	address, _, _ := strings.Cut(rest, " ")
 	if got := fetch(t, "http://"+address+"/"); got != pod {
 		t.Errorf("%s answered %q, want %q", address, got, pod)
+	}
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it had ended before it was killed")
 	}
 }
 

@@ -1,6 +1,7 @@
 package realnode
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -82,7 +83,11 @@ func outside(t *testing.T) (url string, host netip.Addr) {
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, netip.MustParseAddrPort(r.RemoteAddr).Addr())
 	})}
-	go server.Serve(m.listener)
+	go func() {
+		if err := server.Serve(m.listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	}()
 	t.Cleanup(func() { server.Close() })
 	return "http://" + there.String() + "/", host
 }

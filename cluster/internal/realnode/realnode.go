@@ -100,16 +100,16 @@ func BuildImages(ctx context.Context, b build.Builder) error {
 
 // LoadMain builds an image (of a main package, say) and loads it into the node
 // of the cluster in dir. Without an Output its archive is kept nowhere.
-func LoadMain(ctx context.Context, dir string, o image.Options) (image.Result, error) {
+func LoadMain(ctx context.Context, dir string, o image.Options) (result image.Result, err error) {
 	if o.Output == "" {
-		temp, remove, err := tempDir()
+		temp, err := os.MkdirTemp("", "pintle-load-")
 		if err != nil {
 			return image.Result{}, fmt.Errorf("load image: %w", err)
 		}
-		defer remove()
+		defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 		o.Output = filepath.Join(temp, "image.tar")
 	}
-	result, err := image.Build(ctx, o)
+	result, err = image.Build(ctx, o)
 	if err != nil {
 		return result, err
 	}
@@ -125,9 +125,4 @@ func nodeDir(dir string) string { return filepath.Join(dir, "node") }
 func clusterID(dir string) string {
 	hash := sha256.Sum256([]byte(dir))
 	return fmt.Sprintf("%x", hash[:5])
-}
-
-func tempDir() (string, func(), error) {
-	dir, err := os.MkdirTemp("", "pintle-")
-	return dir, func() { os.RemoveAll(dir) }, err
 }

@@ -2,7 +2,9 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -45,10 +47,14 @@ func markFile(dir string) string { return filepath.Join(nodeDir(dir), "started")
 // one must not see. Nothing being left is fine. A node that runs must not be
 // cleaned away under its supervisor.
 func Clean(dir string) error {
-	if _, err := os.Stat(markFile(dir)); err != nil {
+	_, err := os.Stat(markFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there was no node, or it was cleaned up after
 	}
-	if err := clean(dir); err != nil {
+	if err == nil {
+		err = clean(dir)
+	}
+	if err != nil {
 		return fmt.Errorf("clean up after the real node: %w", err)
 	}
 	return nil
@@ -66,6 +72,10 @@ func clean(dir string) error {
 		return err
 	}
 	if err := closeWorld(id); err != nil {
+		return err
+	}
+	link := filepath.Join(os.TempDir(), "pintle-"+id)
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, name := range leftovers {
