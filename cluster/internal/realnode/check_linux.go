@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -108,15 +109,8 @@ func cniDir() (string, error) {
 
 func checkCgroups() error {
 	if unified() {
-		data, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.controllers"))
-		if err != nil {
+		if err := checkUnified(); err != nil {
 			return err
-		}
-		have := " " + strings.TrimSpace(string(data)) + " "
-		for _, c := range controllers {
-			if c != "cpuacct" && !strings.Contains(have, " "+c+" ") {
-				return fmt.Errorf("no controller %s in %s", c, cgroupRoot)
-			}
 		}
 	} else {
 		for _, c := range controllers {
@@ -130,6 +124,40 @@ func checkCgroups() error {
 		return fmt.Errorf("control groups cannot be made here (%w)", err)
 	}
 	return os.Remove(trial)
+}
+
+// checkUnified sees whether groups of ours would have the controllers. In a
+// container that was not made for it they would not: the outermost group that
+// it sees has processes, and one with processes hands no controllers on.
+func checkUnified() error {
+	read := func(name string) ([]string, error) {
+		data, err := os.ReadFile(filepath.Join(cgroupRoot, name))
+		return strings.Fields(string(data)), err
+	}
+	have, err := read("cgroup.controllers")
+	if err != nil {
+		return err
+	}
+	handedOn, err := read("cgroup.subtree_control")
+	if err != nil {
+		return err
+	}
+	processes, err := read("cgroup.procs")
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(cgroupRoot, "cgroup.type")) // the machine's own root has none
+	stuck := err == nil && len(processes) > 0
+	for _, c := range controllers {
+		switch {
+		case c == "cpuacct": // part of cpu
+		case !slices.Contains(have, c):
+			return fmt.Errorf("no controller %s in %s", c, cgroupRoot)
+		case stuck && !slices.Contains(handedOn, c):
+			return fmt.Errorf("this container's control groups cannot have the controller %s", c)
+		}
+	}
+	return nil
 }
 
 // checkKernel tries, on a thread that ends with it, what a node asks of the
