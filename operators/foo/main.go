@@ -158,6 +158,6 @@ func serve(ctx context.Context, log *slog.Logger, listener net.Listener, h http.
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errors.Join(fmt.Errorf("requests were cut off that took longer than %s", drainTime), srv.Close())
 	}
-	<-failed
+	_ = <-failed // that the server was closed
 	return err
 }

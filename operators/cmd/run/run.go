@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -23,6 +25,8 @@ const (
 	stopLimit = 25 * time.Second
 	// fieldManager owns the samples and the definitions.
 	fieldManager = "pintle-run"
+	// dirPrefix is followed by the process id.
+	dirPrefix = "pintle-run-"
 )
 
 type settings struct {
@@ -33,7 +37,8 @@ type settings struct {
 
 // run does all of it, and undoes it before it returns.
 func run(ctx context.Context, s settings) (err error) {
-	dir, err := os.MkdirTemp("", "pintle-run-")
+	removeLeft()
+	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
@@ -80,6 +85,21 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("book has ended by itself")
 	case <-ops.foo.Done():
 		return errors.New("foo has ended by itself")
+	}
+}
+
+// removeLeft removes the directories of earlier runs that were killed.
+func removeLeft() {
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return // the pattern is bad, if TMPDIR is strange enough
+	}
+	for _, dir := range left {
+		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		pid, err := strconv.Atoi(name)
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(dir) // what is not ours to remove stays
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func start(t *testing.T, cluster *kubetest.Cluster, namespace string, env ...str
 	p, err := program.Start(program.Spec{
 		Path: binary.Path(t),
 		Env: append([]string{
-			"CLUSTER=current", "ONCE=", "NAMESPACE=",
+			"CLUSTER=current", "ONCE=", "NAMESPACE=", "TMPDIR=" + t.TempDir(),
 			"KUBECONFIG=" + optest.Kubeconfig(t, cluster.Config(), namespace, ""),
 		}, env...),
 	})

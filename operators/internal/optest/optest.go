@@ -33,6 +33,7 @@ type Binary struct {
 func (b *Binary) Path(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
+		//nolint:usetesting // it outlives the test that needs it first
 		if b.dir, b.err = os.MkdirTemp("", "pintle-operator-"); b.err != nil {
 			return
 		}
@@ -50,7 +51,7 @@ func (b *Binary) Path(t testing.TB) string {
 // Remove removes what was built. It is for the end of TestMain.
 func (b *Binary) Remove() {
 	if b.dir != "" {
-		os.RemoveAll(b.dir)
+		_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
 	}
 }
 
