@@ -29,7 +29,7 @@ func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		resp, err := i.next.RoundTrip(req)
+		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // whoever takes the answer closes it
 		answers <- answer{resp, err}
 	}()
 	select {

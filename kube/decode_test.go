@@ -184,7 +184,7 @@ func TestManagedFieldsAreKeptOnlyIfAskedFor(t *testing.T) {
 		}
 		w, _ := startStore(t, widgets(c).WithManagedFields())
 		o, err := w.Get(t.Context(), key("a"))
-		if err != nil || len(o.ManagedFields) != 1 || string(o.ManagedFields[0].FieldsV1.Raw) != `{"f:data":{}}` {
+		if err != nil || len(o.ManagedFields) != 1 || o.ManagedFields[0].FieldsV1.GetRawString() != `{"f:data":{}}` {
 			t.Errorf("of JSON: %+v, %v", o.ManagedFields, err)
 		}
 		time.Sleep(time.Second)

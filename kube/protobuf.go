@@ -149,7 +149,7 @@ func readListProtobuf(r io.Reader, each func(item []byte) error) (meta metav1.Li
 	m := messageReader{r: br, left: -1}
 	for {
 		num, size, err := m.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return meta, nil
 		}
 		if err != nil {
@@ -164,7 +164,7 @@ func readListProtobuf(r io.Reader, each func(item []byte) error) (meta metav1.Li
 		list := messageReader{r: br, left: size}
 		for {
 			num, size, err := list.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err == nil {
@@ -199,7 +199,7 @@ func (m *messageReader) next() (num int, size int64, err error) {
 		return 0, 0, io.EOF
 	}
 	tag, err := m.uvarint()
-	if err == io.EOF && m.left > 0 {
+	if errors.Is(err, io.EOF) && m.left > 0 {
 		return 0, 0, io.ErrUnexpectedEOF
 	}
 	if err != nil {

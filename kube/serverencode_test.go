@@ -29,7 +29,7 @@ func (o modelObject) object(r *http.Request) message {
 		om.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Owner", Name: "o", UID: o.owner}}
 	}
 	if o.key.Name != "" {
-		om.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: "Update", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{}}`)}}}
+		om.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: "Update", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`)}}
 	}
 	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
 		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: om}

@@ -21,7 +21,7 @@ func ownedBy(t *testing.T, o metav1.Object, manager, subresource string) any {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == subresource {
 			var fields any
-			must(t, json.Unmarshal(m.FieldsV1.Raw, &fields))
+			must(t, json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields))
 			return fields
 		}
 	}

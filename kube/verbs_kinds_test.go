@@ -81,7 +81,7 @@ func TestUnstructured(t *testing.T) {
 		t.Errorf("pages are %d, %v", pages, err)
 	}
 	must(t, unstructured.SetNestedField(made.Object, "Emma", "spec", "title"))
-	made = got(anything.Update(soon(t), made))(t)
+	got(anything.Update(soon(t), made))(t)
 	intent := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "x", "labels": map[string]any{"a": "b"}},
 		"spec":     map[string]any{"replicas": int64(0)},

@@ -288,7 +288,7 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 	o := new(T)
 	if err := v.codec.decode(contentType, body, asObject(o)); err != nil {
 		v.client.stores.lost(req.resource, key, errLost)
-		return nil // the deletion itself went well
+		return nil //nolint:nilerr // the deletion itself went well
 	}
 	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
 		// Services and some other kinds are answered as they last were.

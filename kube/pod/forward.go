@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/pintle-go/pintle/kube"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	httpstreamspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/apimachinery/pkg/util/httpstream"                     //nolint:staticcheck // client-go v0.36 asks for these types
+	httpstreamspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy" //nolint:staticcheck // the same
 	constants "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
@@ -60,7 +60,7 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	}
 	switch {
 	case ctx.Err() != nil || err == nil:
-		return nil
+		return nil //nolint:nilerr // the end of ctx is how it is meant to end
 	case d.err != nil: // client-go keeps its text alone
 		err = d.err
 	case trouble.Len() > 0:
@@ -72,7 +72,7 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 // dialer is client-go's tunnel of SPDY in a websocket, with plain SPDY to fall
 // back on, but for a context.
 type dialer struct {
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // client-go's Dial has none, and one dialer serves one call
 	at  *kube.Location
 	err error
 }
