@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,8 @@ func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 }
 
 // List yields the objects of the handle, read from the server page by page as
-// the loop goes on. With several namespaces one is listed after the other.
+// the loop goes on: it holds one page, of 500 objects. With several namespaces
+// one is listed after the other.
 //
 // The objects of a namespace are of one moment, unless the loop takes so long
 // (minutes) that the server's history of it ends: what comes after is then of
@@ -91,25 +93,26 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 	}
 }
 
-// listPage yields the objects of one page and returns the token of the next.
+// listPage yields the objects of one page and returns the token of the next. It
+// reads the page first: the server cuts off who takes longer than a minute, and
+// a loop may.
 func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, error) bool) (next string, ok bool) {
-	resp, err := r.client.do(ctx, req)
+	body, contentType, err := r.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
 		// The server offers to go on from the last key, at a later moment.
 		req.query.Set("continue", status.Continue)
-		resp, err = r.client.do(ctx, req)
+		body, contentType, err = r.client.roundTrip(ctx, req)
 	}
 	if err != nil {
 		yield(nil, err)
 		return "", false
 	}
-	defer resp.Body.Close()
-	read, proto := readListJSON, isProtobuf(resp.Header.Get("Content-Type"))
+	read, proto := readListJSON, isProtobuf(contentType)
 	if proto {
 		read = readListProtobuf
 	}
 	left := false
-	meta, err := read(resp.Body, func(item []byte) error {
+	meta, err := read(bytes.NewReader(body), func(item []byte) error {
 		o := new(T)
 		err := r.codec.decodeItem(proto, item, asObject(o))
 		if err != nil {
