@@ -66,7 +66,11 @@ func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 	if err != nil || !running {
 		return err
 	}
-	if err := supervisor.NewClient(dir).Stop(ctx); err != nil {
+	err = supervisor.NewClient(dir).Stop(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return killSupervisor(say, dir)
+	}
+	if err != nil {
 		// It may be so young that it does not listen yet, or already ending.
 		say("%v", err)
 	}
@@ -75,10 +79,24 @@ func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 		if err != nil || !running {
 			return err
 		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return fmt.Errorf("the cluster does not end; see %s", process.LogFile(string(dir), "supervisor"))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Now().After(deadline) {
+			return killSupervisor(say, dir)
 		}
 	}
+}
+
+// killSupervisor ends a supervisor that is stuck.
+func killSupervisor(say sayer, dir state.Dir) error {
+	record, err := dir.Record()
+	if err != nil {
+		return err
+	}
+	say("the supervisor (process %d) does not end the cluster: ending it", record.Supervisor.PID)
+	_, err = process.End(record.Supervisor, 20*time.Second)
+	return err
 }
 
 // cleanUp ends what a supervisor that crashed left behind, and removes what is

@@ -401,6 +401,26 @@ func TestPrune(t *testing.T) {
 	next.run("down")
 }
 
+func TestStuckSupervisor(t *testing.T) {
+	c := newCluster(t)
+	c.run("up", "--controllers=false", "--ephemeral")
+	id, err := process.Identify(c.status().PID)
+	if err == nil {
+		err = id.Signal(syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run("down")
+	if id.Alive() {
+		t.Error("the supervisor lives after down")
+	}
+	c.expectNoProcess()
+	if c.dir.Exists() {
+		t.Error("the directory of an ephemeral cluster is left")
+	}
+}
+
 func TestForeground(t *testing.T) {
 	c := newCluster(t)
 	cmd := c.command("up", "--foreground", "--controllers=false", "--ephemeral")

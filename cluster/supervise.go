@@ -36,14 +36,16 @@ func supervise(ctx context.Context, _ target, args []string) error {
 		return fmt.Errorf("read the supervisor's order: %w", err)
 	}
 	tell := func(r report) {
-		// When up is gone, nobody wants to know.
-		_ = json.NewEncoder(pipe).Encode(r)
-		pipe.Close()
+		_ = json.NewEncoder(pipe).Encode(r) // when up is gone, nobody wants to know
 	}
 	err := supervisor.Run(ctx, supervisor.Config{
 		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodesFor(o.Settings),
-		Ready: func(s supervisor.Status) { tell(report{Status: &s}) },
-		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Progress: func(text string) { tell(report{Progress: text}) },
+		Ready: func(s supervisor.Status) {
+			tell(report{Status: &s})
+			pipe.Close()
+		},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		tell(report{Error: err.Error()})

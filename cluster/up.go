@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,10 +117,11 @@ func up(ctx context.Context, t target, args []string) error {
 	}
 	say("starting cluster %q in %s", t.name, dir)
 	ready := func(s supervisor.Status) {
-		say("ready: API server after %s, everything after %s", s.ReadyAfter, time.Since(began).Round(10*time.Millisecond))
+		say("ready after %s", time.Since(began).Round(10*time.Millisecond))
 		sayHow(say, t, s)
 	}
 	if f.foreground {
+		config.Progress = func(text string) { say("%s", text) }
 		config.Ready = func(s supervisor.Status) {
 			lock.Release()
 			ready(s)
@@ -129,7 +129,7 @@ func up(ctx context.Context, t target, args []string) error {
 		}
 		return supervisor.Run(ctx, config)
 	}
-	s, err := launch(ctx, dir, config)
+	s, err := launch(ctx, say, dir, config)
 	if err != nil {
 		return err
 	}
@@ -211,16 +211,17 @@ func sayHow(say sayer, t target, s supervisor.Status) {
 	}
 }
 
-// A report is what the supervisor tells the up that started it: its status when
-// the cluster is ready, or why it is not.
+// Reports are what the supervisor tells the up that started it: what it has
+// achieved, and at last its status when the cluster is ready, or why it is not.
 type report struct {
-	Status *supervisor.Status `json:"status,omitempty"`
-	Error  string             `json:"error,omitempty"`
+	Progress string             `json:"progress,omitempty"`
+	Status   *supervisor.Status `json:"status,omitempty"`
+	Error    string             `json:"error,omitempty"`
 }
 
 // launch starts a supervisor, and returns when it says that the cluster is
 // ready. When ctx ends before, the supervisor is told to end, and waited for.
-func launch(ctx context.Context, dir state.Dir, config supervisor.Config) (supervisor.Status, error) {
+func launch(ctx context.Context, say sayer, dir state.Dir, config supervisor.Config) (supervisor.Status, error) {
 	data, err := json.Marshal(order{Dir: dir, Settings: config.Settings, Binary: config.Binary, Owner: config.Owner})
 	if err != nil {
 		return supervisor.Status{}, fmt.Errorf("encode the supervisor's order: %w", err)
@@ -254,18 +255,23 @@ func launch(ctx context.Context, dir state.Dir, config supervisor.Config) (super
 	if err != nil {
 		return supervisor.Status{}, fmt.Errorf("start the supervisor: %w", err)
 	}
-	return awaitReport(ctx, cmd, read, log.Name())
+	return awaitReport(ctx, say, cmd, read, log.Name())
 }
 
-func awaitReport(ctx context.Context, cmd *exec.Cmd, pipe io.Reader, log string) (supervisor.Status, error) {
+func awaitReport(ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, log string) (supervisor.Status, error) {
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 	var r report
-	line, err := bufio.NewReader(pipe).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &r)
+	for reports := json.NewDecoder(pipe); r.Status == nil && r.Error == ""; {
+		r = report{}
+		if reports.Decode(&r) != nil {
+			break // the supervisor has ended
+		}
+		if r.Progress != "" {
+			say("%s", r.Progress)
+		}
 	}
-	if err == nil && r.Status != nil && stop() {
+	if r.Status != nil && stop() {
 		return *r.Status, cmd.Process.Release()
 	}
 	waited := cmd.Wait()

@@ -143,6 +143,9 @@ type Record struct {
 	Socket   string   `json:"socket"`
 	Binary   string   `json:"binary"` // of Kubernetes
 
+	// Supervisor is the process that runs the cluster, or did.
+	Supervisor process.Identity `json:"supervisor,omitzero"`
+
 	// Owner is the process that the cluster belongs to, if any.
 	Owner process.Identity `json:"owner,omitzero"`
 

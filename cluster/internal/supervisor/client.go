@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/state"
 )
@@ -26,9 +27,14 @@ func NewClient(dir state.Dir) *Client {
 	}}}
 }
 
+// A supervisor that does not answer for so long is stuck.
+const answerLimit = 10 * time.Second
+
 // Status returns the cluster's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var status Status
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	data, err := c.send(ctx, http.MethodGet, "/status")
 	if err == nil {
 		err = json.Unmarshal(data, &status)
@@ -42,6 +48,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 // Stop tells the cluster to stop. It does not wait: the supervisor's lock is
 // free when it has.
 func (c *Client) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
 	if _, err := c.send(ctx, http.MethodPost, "/stop"); err != nil {
 		return fmt.Errorf("tell the cluster to stop: %w", err)
 	}

@@ -43,9 +43,11 @@ type Config struct {
 	// Nodes are run when the control plane is ready.
 	Nodes []Node
 
-	// Ready is called once when the cluster is ready.
-	Ready func(Status)
-	Log   *slog.Logger
+	// Progress, if set, is told what was achieved and what is waited for on
+	// the way to Ready, which is called once when the cluster is ready.
+	Progress func(string)
+	Ready    func(Status)
+	Log      *slog.Logger
 }
 
 // A Node is, or simulates, the machines that pods run on.
@@ -131,6 +133,17 @@ const (
 	Stopping = "stopping"
 )
 
+// A control plane has this long to become ready. It needs a few seconds.
+const startLimit = 5 * time.Minute
+
+var errSlow = fmt.Errorf("it is not ready after %s", startLimit)
+
+func (s *supervisor) progress(format string, args ...any) {
+	if s.Progress != nil {
+		s.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
 // errStopped is the cause of an orderly end.
 var errStopped = errors.New("the cluster was told to stop")
 
@@ -170,12 +183,16 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if s.probe, err = newProber(s.plane); err != nil {
 		return err
 	}
+	self, err := process.Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
 	err = s.Dir.SetRecord(state.Record{
 		Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), Binary: s.Binary, APIServerPort: ports.APIServer,
-		Services: s.plane.Services, Pods: s.plane.Pods,
+		Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self,
 	})
 	if err != nil {
 		return err
@@ -234,6 +251,8 @@ func (s *supervisor) run(ctx context.Context) error {
 // startAll starts the components in order, each when the one before is ready,
 // but for the last two, which need not wait for each other.
 func (s *supervisor) startAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
+	defer cancel()
 	for i, c := range s.components {
 		if err := c.do(ctx, start); err != nil {
 			return err
@@ -248,6 +267,7 @@ func (s *supervisor) startAll(ctx context.Context) error {
 			s.readyAfter = time.Since(s.started)
 			s.mu.Unlock()
 			s.Log.Info("the API server is ready", "after", s.readyAfter.Round(time.Millisecond), "server", s.plane.Server())
+			s.progress("API server ready after %s", s.readyAfter.Round(time.Millisecond))
 		}
 	}
 	for _, c := range s.components[2:] {
@@ -284,6 +304,7 @@ func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGr
 	if err != nil {
 		return err
 	}
+	s.progress("waiting for nodes")
 	env := Environment{Plane: s.plane, Processes: s.group, Admin: admin, Log: s.Log}
 	for _, node := range s.Nodes {
 		ready := make(chan struct{})
