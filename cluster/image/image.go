@@ -92,8 +92,8 @@ func Build(ctx context.Context, o Options) (result Result, err error) {
 
 	binary, base := o.Binary, filepath.Base(o.Binary)
 	if o.Package != "" {
-		temp, err := os.MkdirTemp("", "pintle-image-")
-		if err != nil {
+		var temp string
+		if temp, err = os.MkdirTemp("", "pintle-image-"); err != nil {
 			return Result{}, fmt.Errorf("build image %s: %w", name, err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()

@@ -163,9 +163,9 @@ func checkUnified() error {
 // checkKernel tries, on a thread that ends with it, what a node asks of the
 // kernel: namespaces, links between them, nftables.
 func checkKernel() error {
-	nft, missing := lookPath("nft")
-	if missing != nil {
-		return nil // has been said
+	nft, _ := lookPath("nft")
+	if nft == "" {
+		return nil // it has been said
 	}
 	result := make(chan error)
 	go func() {

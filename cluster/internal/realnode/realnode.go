@@ -102,8 +102,8 @@ func BuildImages(ctx context.Context, b build.Builder) error {
 // of the cluster in dir. Without an Output its archive is kept nowhere.
 func LoadMain(ctx context.Context, dir string, o image.Options) (result image.Result, err error) {
 	if o.Output == "" {
-		temp, err := os.MkdirTemp("", "pintle-load-")
-		if err != nil {
+		var temp string
+		if temp, err = os.MkdirTemp("", "pintle-load-"); err != nil {
 			return image.Result{}, fmt.Errorf("load image: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
