@@ -1,0 +1,182 @@
+package kube
+
+import (
+	"encoding/json"
+	"math/rand"
+	"reflect"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/randfill"
+)
+
+// podView names fields of a Pod at several depths.
+type podView struct {
+	Object
+	Spec struct {
+		NodeName      string               `json:"nodeName,omitempty"`
+		RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
+		HostNetwork   bool                 `json:"hostNetwork,omitempty"`
+		Priority      *int32               `json:"priority,omitempty"`
+		NodeSelector  map[string]string    `json:"nodeSelector,omitempty"`
+		Containers    []struct {
+			Name      string                      `json:"name"`
+			Image     string                      `json:"image,omitempty"`
+			Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+			Ports     []corev1.ContainerPort      `json:"ports,omitempty"`
+		} `json:"containers"`
+		Volumes []struct {
+			Name      string                        `json:"name"`
+			ConfigMap *corev1.ConfigMapVolumeSource `json:"configMap,omitempty"`
+		} `json:"volumes,omitempty"`
+		EphemeralContainers []struct {
+			Name   string `json:"name"`
+			Target string `json:"targetContainerName,omitempty"`
+		} `json:"ephemeralContainers,omitempty"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string                `json:"phase,omitempty"`
+		StartTime  *metav1.Time          `json:"startTime,omitempty"`
+		Conditions []corev1.PodCondition `json:"conditions,omitempty"`
+	} `json:"status"`
+}
+
+// jsonPodView is the same, read as JSON.
+type jsonPodView podView
+
+func (*jsonPodView) GVK() GVK { return GVK{Version: "v1", Kind: "Pod"} }
+
+func mustCodec[T any](t testing.TB, proto bool) *codec {
+	t.Helper()
+	typ := reflect.TypeFor[T]()
+	kind, builtin := builtinKind(typ)
+	if !builtin {
+		kind = KindOf[corev1.Pod]()
+	}
+	if !proto {
+		kind.whole = nil
+	}
+	c, err := newCodec(typ, kind, !builtin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proto && c.whole == nil {
+		t.Fatalf("%s is not read as protobuf", typ)
+	}
+	return c
+}
+
+// filler makes objects as a server would send them.
+func filler(seed int64) *randfill.Filler {
+	return randfill.NewWithSeed(seed).NilChance(0.4).NumElements(1, 3).MaxDepth(12).Funcs(
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
+		},
+		func(i *intstr.IntOrString, c randfill.Continue) {
+			if *i = intstr.FromInt32(c.Int31n(100)); c.Bool() {
+				*i = intstr.FromString("port")
+			}
+		},
+		func(ts *metav1.Time, c randfill.Continue) { *ts = metav1.NewTime(time.Unix(c.Int63n(1<<31), 0)) },
+		func(ts *metav1.MicroTime, c randfill.Continue) {
+			*ts = metav1.NewMicroTime(time.Unix(c.Int63n(1<<31), 5000))
+		},
+		func(tm *metav1.TypeMeta, _ randfill.Continue) { *tm = metav1.TypeMeta{} },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:spec":{"f:a":{}}}`) },
+	)
+}
+
+const fuzzedPods = 300
+
+// What a store keeps of a Pod, read back, is the Pod without managedFields.
+func TestRecordsDecodeToWhatWasSent(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	fill := filler(seed)
+	for _, managed := range []bool{false, true} {
+		c := mustCodec[corev1.Pod](t, true)
+		c.managed = managed
+		rec := recorder{codec: c}
+		for range fuzzedPods {
+			var pod corev1.Pod
+			fill.Fill(&pod)
+			for _, proto := range []bool{true, false} {
+				raw := marshal(t, &pod)
+				want := new(corev1.Pod)
+				if !proto {
+					raw = marshalJSON(t, &pod)
+					if err := json.Unmarshal(raw, want); err != nil {
+						t.Fatal(err)
+					}
+				} else if err := want.Unmarshal(raw); err != nil {
+					t.Fatal(err)
+				}
+				if !managed {
+					want.ManagedFields = nil
+				}
+				want.Kind, want.APIVersion = "Pod", "v1"
+				r, err := rec.record(proto, raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.key != KeyOf(&pod) || r.uid != pod.UID || r.rv != pod.ResourceVersion || r.proto != proto {
+					t.Fatalf("record of %v: %+v", KeyOf(&pod), r)
+				}
+				e := newEntry(r)
+				got := new(corev1.Pod)
+				if err := e.decode(c, got); err != nil {
+					t.Fatal(err)
+				}
+				if !equality.Semantic.DeepEqual(got, want) {
+					t.Fatalf("protobuf %t: got\n%s\nwant\n%s", proto, marshalJSON(t, got), marshalJSON(t, want))
+				}
+				if !equality.Semantic.DeepEqual(map[string]string(e.labels()), pod.Labels) {
+					t.Fatalf("labels %v, want %v", e.labels(), pod.Labels)
+				}
+			}
+		}
+	}
+}
+
+// A view reads the same, however the server sends the Pod, and as encoding/json
+// would have it.
+func TestViewsReadTheSameFromProtobufAndJSON(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	fill := filler(seed)
+	byProto, byJSON := mustCodec[podView](t, true), mustCodec[podView](t, false)
+	recProto, recJSON := recorder{codec: byProto}, recorder{codec: byJSON}
+	for range fuzzedPods {
+		var pod corev1.Pod
+		fill.Fill(&pod)
+		read := func(rec *recorder, proto bool, raw []byte) *podView {
+			r, err := rec.record(proto, raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := new(podView)
+			if err := newEntry(r).decode(rec.codec, v); err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		encoded := marshalJSON(t, &pod)
+		fromProto, fromJSON := read(&recProto, true, marshal(t, &pod)), read(&recJSON, false, encoded)
+		want := new(podView)
+		if err := json.Unmarshal(encoded, want); err != nil {
+			t.Fatal(err)
+		}
+		want.ManagedFields, want.Kind, want.APIVersion = nil, "Pod", "v1"
+		if !equality.Semantic.DeepEqual(fromJSON, want) {
+			t.Fatalf("by JSON: got\n%s\nwant\n%s", marshalJSON(t, fromJSON), marshalJSON(t, want))
+		}
+		if !equality.Semantic.DeepEqual(fromProto, want) {
+			t.Fatalf("by protobuf: got\n%s\nwant\n%s", marshalJSON(t, fromProto), marshalJSON(t, want))
+		}
+	}
+}
