@@ -197,6 +197,7 @@ func TestLifecycle(t *testing.T) {
 	c.expectNoProcess()
 	c.fail("not running", "status")
 	c.run("down")
+	c.fail("--ephemeral would remove them", "up", "--ephemeral")
 	c.run("up")
 	c.run("kubectl", "get", "configmap", "kept")
 	if second := c.status(); second.Server != first.Server {
@@ -352,6 +353,14 @@ func TestComponentEndsByItself(t *testing.T) {
 	}
 	if out := c.run("logs", "supervisor"); !strings.Contains(out, "it will be started again") {
 		t.Errorf("the supervisor says nothing of it:\n%s", out)
+	}
+
+	// An ephemeral cluster that crashed does not live on in the next.
+	c.run("kubectl", "create", "namespace", "old")
+	c.crash()
+	c.run("up", "--controllers=false", "--ephemeral")
+	if out := c.run("kubectl", "get", "namespaces"); strings.Contains(out, "old") {
+		t.Errorf("an ephemeral cluster has objects of an earlier one:\n%s", out)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -102,7 +103,7 @@ func up(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
+	defer func() { lock.Release() }()
 
 	began := time.Now()
 	running, err := dir.Supervised()
@@ -112,7 +113,7 @@ func up(ctx context.Context, t target, args []string) error {
 	if running {
 		return sayRunning(ctx, say, dir, f, flags)
 	}
-	if err := sweep(say, dir); err != nil {
+	if lock, err = freshen(ctx, say, dir, lock, f.settings.Ephemeral); err != nil {
 		return err
 	}
 	say("starting cluster %q in %s", t.name, dir)
@@ -172,6 +173,30 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 // claim makes the state directory ours to work on.
 func claim(ctx context.Context, say sayer, dir state.Dir) (*state.Lock, error) {
 	return dir.Work(ctx, func() { say("another up or down is at work on this cluster: waiting for it") })
+}
+
+// freshen clears away what an earlier run of the cluster left but should not
+// have. It returns the lock, which may be another then.
+func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ephemeral bool) (*state.Lock, error) {
+	if err := sweep(say, dir); err != nil {
+		return lock, err
+	}
+	record, err := dir.Record()
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a new cluster
+		return lock, nil
+	case err != nil:
+		return lock, err
+	case record.Settings.Ephemeral: // it did not come to its end
+		if err := dir.Remove(); err != nil {
+			return lock, err
+		}
+		lock.Release()
+		return claim(ctx, say, dir)
+	case ephemeral:
+		return lock, fmt.Errorf("the objects in %s are kept, --ephemeral would remove them in the end: use another cluster, or down --delete", dir)
+	}
+	return lock, nil
 }
 
 // sayRunning is up on a running cluster: fine, unless another was asked for.

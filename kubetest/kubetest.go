@@ -137,7 +137,8 @@ func (c *Cluster) Close() error {
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig returns the path of a kubeconfig file for programs that a test
-// starts. It is empty for a cluster that is not local.
+// starts. It is empty for a cluster that is not local: they find that one in
+// the environment as the test does.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
 // sharing remembers the shared clusters of this process.

@@ -100,4 +100,22 @@ func TestPrivate(t *testing.T) {
 	if status, body := get(t, cluster.Config(), "/api/v1/namespaces/"+name); status != http.StatusOK {
 		t.Errorf("namespace after all that: %d %s", status, body)
 	}
+	t.Run("current", func(t *testing.T) { testCurrent(t, cluster) })
+}
+
+// testCurrent takes a running cluster for one that somebody else started.
+func testCurrent(t *testing.T, running *kubetest.Cluster) {
+	t.Setenv(kubetest.ClusterVariable, "current")
+	t.Setenv("KUBECONFIG", running.Kubeconfig())
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	if got, want := cluster.Config().Host, running.Config().Host; got != want {
+		t.Errorf("the current cluster is at %s, got one at %s", want, got)
+	}
+	name := cluster.Namespace(t)
+	if status, body := get(t, running.Config(), "/api/v1/namespaces/"+name); status != http.StatusOK || !strings.Contains(body, "pintle.dev/kubetest") {
+		t.Errorf("namespace in the current cluster: %d %s", status, body)
+	}
+	if _, err := kubetest.Open(t.Context(), kubetest.Options{APIServerArgs: []string{"--v=4"}}); err == nil {
+		t.Error("flags were given to a cluster that runs")
+	}
 }

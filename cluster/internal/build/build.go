@@ -278,14 +278,16 @@ func used(path string) bool {
 }
 
 func removeUnused(cache string) {
-	binaries, err := filepath.Glob(filepath.Join(cache, "*", "*"))
-	if err != nil {
-		return
-	}
-	for _, binary := range binaries {
-		info, err := os.Stat(binary)
-		if err == nil && time.Since(info.ModTime()) > keepUnused {
-			_ = os.RemoveAll(filepath.Dir(binary)) // it only takes room
+	for _, pattern := range []string{"*/kubernetes", "image-*", "building-*"} {
+		files, err := filepath.Glob(filepath.Join(cache, pattern))
+		if err != nil {
+			return
+		}
+		for _, file := range files {
+			info, err := os.Stat(file)
+			if err == nil && time.Since(info.ModTime()) > keepUnused {
+				_ = os.RemoveAll(file) // it only takes room
+			}
 		}
 	}
 }

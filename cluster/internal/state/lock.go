@@ -18,8 +18,12 @@ const (
 // A Lock is held until it is released or the process ends.
 type Lock struct{ file *os.File }
 
-// Release gives the lock up.
-func (l *Lock) Release() { l.file.Close() }
+// Release gives the lock up; the second time it does nothing.
+func (l *Lock) Release() {
+	if l != nil {
+		l.file.Close()
+	}
+}
 
 // Work claims the directory and takes the lock of those who change a cluster:
 // up and down. While
