@@ -1,0 +1,191 @@
+package pod_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kube/pod"
+	"github.com/pintle-go/pintle/kubetest"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What needs a kubelet is tested on a real node, in the cluster module.
+
+type server struct {
+	pods     kube.Resource[corev1.Pod]
+	budgets  kube.Resource[policyv1.PodDisruptionBudget]
+	requests atomic.Int32
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	s := new(server)
+	client, err := kube.Config{Rest: cluster.Config(), Observe: func(kube.RequestInfo) { s.requests.Add(1) }}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	namespace := cluster.Namespace(t)
+	s.pods = kube.For[corev1.Pod](client).In(namespace)
+	s.budgets = kube.For[policyv1.PodDisruptionBudget](client).In(namespace)
+	return s
+}
+
+func (s *server) create(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	no := false
+	p, err := s.pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+		Spec:       corev1.PodSpec{AutomountServiceAccountToken: &no, Containers: []corev1.Container{{Name: "c", Image: "i"}, {Name: "d", Image: "i"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestEvict(t *testing.T) {
+	s := start(t)
+	ctx := t.Context()
+	s.create(t, "free")
+	if err := pod.Evict(ctx, s.pods, "free"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pods.Get(ctx, "free"); !apierrors.IsNotFound(err) {
+		t.Errorf("after its eviction: %v", err)
+	}
+	if err := pod.Evict(ctx, s.pods, "free"); !apierrors.IsNotFound(err) {
+		t.Errorf("evicted twice: %v", err)
+	}
+
+	// A budget without a controller allows nothing. Pending pods may always go.
+	p := s.create(t, "held")
+	p.Status.Phase = corev1.PodRunning
+	if _, err := s.pods.UpdateStatus(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.budgets.Create(ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "held"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before, begun := s.requests.Load(), time.Now()
+	err := pod.Evict(ctx, s.pods, "held")
+	if !errors.Is(err, pod.ErrDisruptionBudget) || !apierrors.IsTooManyRequests(err) {
+		t.Errorf("got error %v", err)
+	}
+	if n := s.requests.Load() - before; n != 1 || time.Since(begun) > 10*time.Second {
+		t.Errorf("a budget's answer was asked for %d times, in %s", n, time.Since(begun))
+	}
+	if _, err := s.pods.Get(ctx, "held"); err != nil {
+		t.Error(err)
+	}
+	// Of a view, without effect, and with a condition.
+	view := kube.ViewOf[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
+	s.create(t, "dry")
+	if err := pod.Evict(ctx, view.With(kube.WriteOptions{DryRun: true}), "dry"); err != nil {
+		t.Error(err)
+	}
+	other := p.UID
+	if err := pod.Evict(ctx, view, "dry", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}}); !apierrors.IsConflict(err) {
+		t.Errorf("another uid: %v", err)
+	}
+	if _, err := s.pods.Get(ctx, "dry"); err != nil {
+		t.Error(err)
+	}
+}
+
+func clientOf(t *testing.T, s *server) *kube.Client {
+	t.Helper()
+	at, err := kube.Locate(t.Context(), s.pods, "find", "x", "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.Config{Rest: at.Config}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+// TestSentences asks for what cannot be had of a pod that no node has, or that
+// is not there.
+func TestSentences(t *testing.T) {
+	s := start(t)
+	ns := s.create(t, "p").Namespace
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run := pod.ExecOptions{Container: "c", Command: []string{"true"}, Stdout: new(bytes.Buffer)}
+	for name, c := range map[string]struct {
+		err  error
+		is   func(error) bool
+		want string
+	}{
+		"logs of which container": {logs(ctx, s, "p", nil), apierrors.IsBadRequest,
+			"get Pod/log NS/p: a container name must be specified for pod p, choose one of: [c d]"},
+		"logs of no pod":    {logs(ctx, s, "q", nil), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
+		"exec":              {pod.Exec(ctx, s.pods, "p", run), apierrors.IsBadRequest, "exec Pod/exec NS/p: pod p does not have a host assigned"},
+		"exec in no pod":    {pod.Exec(ctx, s.pods, "q", run), apierrors.IsNotFound, `exec Pod/exec NS/q: pods "q" not found`},
+		"no command":        {pod.Exec(ctx, s.pods, "p", pod.ExecOptions{}), nil, "exec Pod p: no command is given"},
+		"attach to no pod":  {pod.Attach(ctx, s.pods, "q", pod.AttachOptions{Stdout: new(bytes.Buffer)}), apierrors.IsNotFound, `attach Pod/attach NS/q: pods "q" not found`},
+		"forward":           {pod.PortForward(ctx, s.pods, "p", 80, pod.PortForwardOptions{}), apierrors.IsBadRequest, "forward port of Pod/portforward NS/p: pod p does not have a host assigned"},
+		"forward of no pod": {pod.PortForward(ctx, s.pods, "q", 80, pod.PortForwardOptions{}), apierrors.IsNotFound, `forward port of Pod/portforward NS/q: pods "q" not found`},
+		"no port":           {pod.PortForward(ctx, s.pods, "p", 0, pod.PortForwardOptions{}), nil, "forward port of Pod/portforward NS/p: from 0 to 0: ports are between 1 and 65535"},
+		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", run), func(err error) bool { return errors.Is(err, kube.ErrScope) },
+			"exec Pod p: wrong scope: Pod is namespaced: say which with In"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.err == nil || strings.ReplaceAll(c.err.Error(), ns, "NS") != c.want {
+				t.Errorf("got error\n%v\nwant\n%s", c.err, c.want)
+			}
+			if c.is != nil && !c.is(c.err) {
+				t.Errorf("not told by its type: %#v", errors.Unwrap(c.err))
+			}
+		})
+	}
+}
+
+func logs(ctx context.Context, s *server, name string, options *corev1.PodLogOptions) error {
+	r, err := pod.Logs(ctx, s.pods, name, options)
+	if err == nil {
+		r.Close()
+	}
+	return err
+}
+
+// TestUnreachable connects to nobody.
+func TestUnreachable(t *testing.T) {
+	client, err := kube.Config{Rest: &rest.Config{Host: "https://127.0.0.1:1"}}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := kube.For[corev1.Pod](client).In("a")
+	for _, err := range []error{
+		pod.Exec(t.Context(), pods, "p", pod.ExecOptions{Command: []string{"true"}}),
+		pod.PortForward(t.Context(), pods, "p", 80, pod.PortForwardOptions{}),
+	} {
+		if !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), "at 127.0.0.1:1 (is it running?") {
+			t.Errorf("got error %v", err)
+		}
+	}
+}
