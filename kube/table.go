@@ -192,6 +192,12 @@ func (t *table) set(key Key, e *entry) {
 	} else {
 		delete(t.entries, key)
 	}
+	t.tell(key, old, e)
+}
+
+// tell tells indexes and watchers that an entry has come, changed or gone. It
+// is called with mu held, when it has.
+func (t *table) tell(key Key, old, e *entry) {
 	for _, x := range t.indexes {
 		x.update(key, e)
 	}
@@ -256,8 +262,17 @@ func (s *tableSink) synced(rv string) error {
 			s.set(key, nil)
 		}
 	}
-	for key, e := range s.staging {
-		s.set(key, e)
+	if len(s.entries) == 0 && s.staging != nil {
+		// Nothing to compare with, and so no need for a second map of all.
+		s.entries = s.staging
+		for key, e := range s.entries {
+			s.size += int64(len(e.data))
+			s.tell(key, nil, e)
+		}
+	} else {
+		for key, e := range s.staging {
+			s.set(key, e)
+		}
 	}
 	s.staging = nil
 	s.lastEvent = time.Now()
