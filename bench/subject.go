@@ -81,15 +81,12 @@ func (s subject) run(ctx context.Context, dir string, o options) (measure.Result
 }
 
 func planFor(objects int) measure.Plan {
-	plan := measure.Plan{
+	return measure.Plan{
+		Objects:   objects,
 		Apps:      fixture.FullApps(objects),
 		Namespace: fixture.Namespace(3),
 		SmallApps: fixture.FullAppsIn(3, objects),
 	}
-	for i := range objects {
-		plan.Keys = append(plan.Keys, [2]string{fixture.Namespace(i), fixture.Name(i)})
-	}
-	return plan
 }
 
 // build builds the measured programs into dir, as their users would: two

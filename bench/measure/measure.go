@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pintle-go/pintle/bench/fixture"
 )
 
 // A Store is one thing to measure.
@@ -40,10 +42,10 @@ type Lookup func(ctx context.Context, app string) (int, error)
 
 // A Plan says what to read from a Store.
 type Plan struct {
-	Keys      [][2]string // namespace and name of objects to read
-	Apps      []string    // applications to look up
-	Namespace string      // the namespace of the small store
-	SmallApps []string    // applications in it
+	Objects   int      // how many there are, so that all can be read
+	Apps      []string // applications to look up
+	Namespace string   // the namespace of the small store
+	SmallApps []string // applications in it
 	// HeapProfile and CPUProfile name files to write, if set; the CPU profile
 	// covers the sync alone.
 	HeapProfile, CPUProfile string
@@ -97,9 +99,13 @@ func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
 	if r.Objects, err = s.Len(ctx); err != nil {
 		return r, fmt.Errorf("count objects: %w", err)
 	}
-	if s.Get != nil && len(plan.Keys) > 0 {
+	if s.Get != nil && plan.Objects > 0 {
+		keys := make([][2]string, plan.Objects)
+		for i := range keys {
+			keys[i] = [2]string{fixture.Namespace(i), fixture.Name(i)}
+		}
 		took, err := medians(20_000, func() error {
-			key := plan.Keys[rand.IntN(len(plan.Keys))]
+			key := keys[rand.IntN(len(keys))]
 			return s.Get(ctx, key[0], key[1])
 		})
 		if err != nil {
