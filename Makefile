@@ -73,7 +73,7 @@ api: ## rewrite the golden files in api/ after a change that is meant
 
 image: ## build foo's image and check its size
 	@go run ./operators/foo/image
-	@$(tools) image -under 7 bin/foo.tar
+	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
 
 tidy: ## mend each module's go.mod and go.sum, which go mod tidy cannot before a release
 	@$(tools) tidy -write
