@@ -82,7 +82,8 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 	}
 	_, err := p.send(ctx, p.admin, http.MethodPost, p.plane.Server()+path, binding)
 	var status *statusError
-	if err != nil && !(errors.As(err, &status) && status.code == http.StatusConflict) {
+	exists := errors.As(err, &status) && status.code == http.StatusConflict
+	if err != nil && !exists {
 		return fmt.Errorf("let the API server use kubelets: %w", err)
 	}
 	if !controllers {
