@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -84,12 +85,13 @@ func openRepo(dir string) (*Repo, error) {
 // with -trimpath, as the local cluster is built, so that both share one build
 // cache and a check does not compile Kubernetes a second time.
 func (r *Repo) Env(more ...string) []string {
-	env := append(os.Environ(),
-		"GOWORK="+filepath.Join(r.Dir, "go.work"),
-		"GOFLAGS=-trimpath",
-		"CGO_ENABLED=0",
-	)
-	return append(env, more...)
+	return append(append(userEnv(), "GOFLAGS=-trimpath", "CGO_ENABLED=0"), more...)
+}
+
+// userEnv is the environment of somebody at work in the repository. The tools
+// themselves run outside the workspace, which must not pass on.
+func userEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") })
 }
 
 // goldenEnv is Env for one system, so that the golden files are the same

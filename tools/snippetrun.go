@@ -21,7 +21,7 @@ func runSnippets(ctx context.Context, repo *Repo, runs []snippet, static bool) (
 	}
 	defer func() { failed = errors.Join(failed, os.RemoveAll(dir)) }()
 	// A reader has no settings but Go's own.
-	env := append(os.Environ(), "GOWORK="+filepath.Join(repo.Dir, "go.work"), "GOFLAGS=")
+	env := append(userEnv(), "GOFLAGS=")
 	r := runner{dir: repo.Dir, env: env, timeout: 15 * time.Minute}
 	programs := make([]string, len(runs))
 	for i, s := range runs {

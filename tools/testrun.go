@@ -34,7 +34,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	if len(packages) == 0 {
 		return errors.New("run tests: no packages are named")
 	}
-	env := os.Environ()
+	env := userEnv()
 	build := []string{"build"}
 	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
 	switch {
