@@ -56,7 +56,8 @@ func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with
 // Exec runs a command in a container and returns when it has ended, or when ctx
 // has, which cuts the connection and may leave the command running. If it ended
 // with another status than 0 the error is an [ExitError]. Nothing is written
-// to Stdout and Stderr after Exec has returned.
+// to Stdout and Stderr after Exec has returned; where its context ended it, a
+// goroutine of client-go's that pings the connection lasts up to five seconds.
 func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOptions) error {
 	if len(o.Command) == 0 {
 		return &kube.Error{Verb: "exec", Kind: "Pod", Name: name, Err: errors.New("no command is given")}
@@ -94,6 +95,9 @@ func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o E
 		return at.Wrap(err)
 	}
 	at.URL.RawQuery = values.Encode()
+	// The goroutine that waits for sizes ends with the call.
+	streaming, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// The transports' goroutines may write for a moment after ctx has ended.
 	var gate gate
 	defer gate.close()
@@ -105,11 +109,11 @@ func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o E
 		streams.Stderr = gate.writer(o.Stderr)
 	}
 	if o.Resize != nil {
-		streams.TerminalSizeQueue = sizes{ctx.Done(), o.Resize}
+		streams.TerminalSizeQueue = sizes{streaming.Done(), o.Resize}
 	}
 	err = fallback(
-		func() error { return stream(ctx, at.Config, webSocket, at.URL, streams) },
-		func() error { return stream(ctx, at.Config, spdyStream, at.URL, streams) },
+		func() error { return stream(streaming, at.Config, webSocket, at.URL, streams) },
+		func() error { return stream(streaming, at.Config, spdyStream, at.URL, streams) },
 	)
 	var exit utilexec.ExitError
 	switch {
