@@ -81,7 +81,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	fmt.Fprintln(out, "Building the programs to measure")
 	if err := build(ctx, dir); err != nil {

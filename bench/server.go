@@ -143,16 +143,21 @@ func setup(o options, s served) string {
 	if procs == "" {
 		procs = fmt.Sprint(runtime.GOMAXPROCS(0))
 	}
-	return fmt.Sprintf(`One API server (%s, on this machine, %d processors), %d Pods of %.1f KB and %d custom resources of %.1f KB as JSON.
+	busy := ""
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		busy, _, _ = strings.Cut(string(load), " ")
+		busy = ", load average " + busy
+	}
+	return fmt.Sprintf(`One API server (%s, on this machine, %d processors%s), %d Pods of %.1f KB and %d custom resources of %.1f KB as JSON.
 The server alone, its answer thrown away: all Pods as protobuf with gzip %s (%s unpacked), all custom resources as JSON with gzip %s (%s unpacked).
 Peer: controller-runtime %s, client-go %s, in a program of its own: config.GetConfig and cache.New with no options but the scheme; that is protobuf for
-Pods, JSON for custom resources, streaming lists (WatchListClient, on by default), watch bookmarks, a deep copy on each read, no client-side rate limit, no
-request-side change to compression. "streaming list off": the same with KUBE_FEATURE_WatchListClient=false. "managedFields stripped": the same with
+Pods, JSON for custom resources, streaming lists (WatchListClient, on by default), watch bookmarks, a deep copy on each read, no client-side rate limit;
+compression as net/http asks for it. "streaming list off": the same with KUBE_FEATURE_WatchListClient=false. "managedFields stripped": the same with
 DefaultTransform: TransformStripManagedFields (ours drops them by default).
-Ours: kube.Connect and Store with no options, in a program of its own. Both: Go %s, GOMAXPROCS %s, GOGC default, CGO_ENABLED=0, one process per run.
+Ours: kube.Connect and Store with no options, in a program of its own; package kube chooses how to list. Both: Go %s, GOMAXPROCS %s, GOGC default, CGO_ENABLED=0, one process per run.
 Medians of %d runs, peer and ours in turn. Time to sync: from connecting (discovery included) to holding everything; live heap: HeapAlloc one second later, after
 two collections; peak RSS: VmHWM at that moment; CPU: user and system time of the sync; p50: of 20,000 reads of random keys, 1,000 look-ups. MB = 1,000,000 bytes.
-`, s.version, runtime.NumCPU(), o.objects, float64(s.pod)/1e3, o.objects, float64(s.widget)/1e3,
+`, s.version, runtime.NumCPU(), busy, o.objects, float64(s.pod)/1e3, o.objects, float64(s.widget)/1e3,
 		duration(s.podList), size(uint64(s.podListSize)), duration(s.widgetList), size(uint64(s.widgetListSize)),
 		moduleVersion("sigs.k8s.io/controller-runtime"), moduleVersion("k8s.io/client-go"),
 		strings.TrimPrefix(runtime.Version(), "go"), procs, o.runs)
