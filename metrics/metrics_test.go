@@ -63,8 +63,8 @@ func TestRequestsOfAClient(t *testing.T) {
 	client.CloseIdleConnections()
 	host := strings.TrimPrefix(srv.URL, "http://")
 	expect(t, scrape(t, m.Handler()),
-		`rest_client_requests_total{code="404",host="`+host+`",method="GET"} 1`,
-		`rest_client_request_duration_seconds_count{host="`+host+`",verb="GET"} 1`,
+		`rest_client_requests_total{code="404",host="`+host+`",method="GET"} `,
+		`rest_client_request_duration_seconds_count{host="`+host+`",verb="GET"} `,
 	)
 }
 
