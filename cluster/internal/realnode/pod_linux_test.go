@@ -120,6 +120,18 @@ func TestPods(t *testing.T) {
 		}
 	})
 	t.Run("port-forward", func(t *testing.T) { forwardTool(t, ctx, pods) })
+	t.Run("by SPDY", func(t *testing.T) {
+		config := client.RestConfig()
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noWebSockets{next} })
+		old, err := kube.Config{Rest: config}.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer old.CloseIdleConnections()
+		pods := kube.For[corev1.Pod](old).In("default")
+		execTool(t, ctx, pods)
+		forwardTool(t, ctx, pods)
+	})
 	t.Run("evict", func(t *testing.T) {
 		following, err := pod.Logs(ctx, pods, "tool", &corev1.PodLogOptions{Follow: true})
 		if err != nil {
@@ -142,6 +154,18 @@ func TestPods(t *testing.T) {
 	// client-go's pings of a connection that was cut end with the next one.
 	eventually(t, 10*time.Second, "no goroutine is left", func() error { return goleak.Find() })
 }
+
+// noWebSockets fails as websockets do through a proxy that cannot pass them.
+type noWebSockets struct{ next http.RoundTripper }
+
+func (n noWebSockets) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet && (strings.HasSuffix(req.URL.Path, "/exec") || strings.HasSuffix(req.URL.Path, "/portforward")) {
+		return nil, errors.New("proxy: unknown scheme: https")
+	}
+	return n.next.RoundTrip(req)
+}
+
+func (n noWebSockets) WrappedRoundTripper() http.RoundTripper { return n.next }
 
 func toolPod() *corev1.Pod {
 	return &corev1.Pod{
