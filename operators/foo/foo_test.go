@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -129,38 +130,53 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestStopping ends foo while it answers a request.
+// TestStopping ends foo while somebody reads a large answer slowly.
 func TestStopping(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
 	installDefinition(t, client)
-	apply(t, client, namespace, read(t, "foo/sample.yaml")...)
+	// More than the buffers between a server and a client hold.
+	const size, n = 1 << 20, 12
+	for i := range n {
+		large := &Foo{Spec: FooSpec{Name: "large", Info: strings.Repeat("x", size)}}
+		large.Name = fmt.Sprintf("large-%d", i)
+		if _, err := kube.For[Foo](client).In(namespace).Create(t.Context(), large); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
 			url := address(t, p)
 			expectBody(t, url+"/readyz", 200, "ok")
 
-			// A request whose headers have begun to come in, and end only when
-			// foo is stopping.
 			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			fmt.Fprint(conn, "GET /foos/good HTTP/1.1\r\nHost: foo\r\n")
-			time.Sleep(100 * time.Millisecond)
+			fmt.Fprint(conn, "GET /foos HTTP/1.1\r\nHost: foo\r\n\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 			optest.Expect(t, p, "stopping")
-			fmt.Fprint(conn, "\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("the request that was under way: %v %v", resp, err)
-			} else {
-				resp.Body.Close()
+			time.Sleep(300 * time.Millisecond)
+			if code, _, body := ask(t, "GET", url+"/healthz", nil); code != 0 {
+				t.Errorf("a request after the end began: %d %s", code, body)
+			}
+			select {
+			case <-p.Done():
+				t.Fatal("it has ended before the request that was under way")
+			default:
+			}
+			if got, err := io.Copy(io.Discard, resp.Body); err != nil || got < n*size {
+				t.Errorf("the request that was under way: %d bytes, %v", got, err)
 			}
 			if code := optest.ExpectEnd(t, p); code != 0 {
 				t.Errorf("status %d", code)

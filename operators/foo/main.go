@@ -31,6 +31,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -116,17 +117,19 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 	// The store outlives ctx: requests that are under way then still read it.
 	storing, stopStore := context.WithCancel(context.WithoutCancel(ctx))
 	store := foos.Store(storing)
+	var filling sync.WaitGroup
 	defer func() {
 		stopStore()
+		filling.Wait()
 		<-store.Done()
 		client.CloseIdleConnections()
 	}()
 	m.AddStore("foos", store)
-	go func() {
+	filling.Go(func() {
 		if err := store.Sync(storing); err == nil {
 			log.Info("store is filled", "objects", store.Stats().Objects, "sinceStart", time.Since(started))
 		}
-	}()
+	})
 
 	log.Info("serving", "address", listener.Addr().String(), "namespace", namespace)
 	return serve(ctx, log, listener, newServer(store, namespace, m.Handler()))
@@ -158,6 +161,8 @@ func serve(ctx context.Context, log *slog.Logger, listener net.Listener, h http.
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errors.Join(fmt.Errorf("requests were cut off that took longer than %s", drainTime), srv.Close())
 	}
-	_ = <-failed // that the server was closed
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve HTTP: %w", served))
+	}
 	return err
 }
