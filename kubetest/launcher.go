@@ -113,6 +113,10 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) er
 			env = append(env, variable)
 		}
 	}
+	slow := time.AfterFunc(3*time.Second, func() {
+		fmt.Fprintln(os.Stderr, "kubetest: building the cluster command: the first time, that takes a minute or two")
+	})
+	defer slow.Stop()
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = dir, append(env, "GOFLAGS=-buildvcs=false")
