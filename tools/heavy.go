@@ -10,12 +10,15 @@ import (
 	"strings"
 )
 
-// listHeavy prints the packages of the workspace that link Kubernetes itself,
-// or the others. The heavy ones are tested without the race detector: with it
-// all of Kubernetes would have to be compiled a second time.
+// heavyModules are what a package need only link to be heavy.
+var heavyModules = []string{"k8s.io/kubernetes/", "github.com/coredns/coredns/"}
+
+// listHeavy prints the packages of the workspace that link Kubernetes itself or
+// CoreDNS, or the others. The heavy ones are tested without the race detector:
+// with it all of that would have to be compiled a second time.
 func listHeavy(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("heavy", flag.ContinueOnError)
-	not := flags.Bool("not", false, "print the packages that do not link Kubernetes")
+	not := flags.Bool("not", false, "print the packages that are not heavy")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -38,7 +41,7 @@ func listHeavy(ctx context.Context, repo *Repo, args []string) error {
 }
 
 // readHeavy reads what go list -test -json prints: the packages in its order,
-// and which of them link Kubernetes, they or their tests.
+// and which of them are heavy, they or their tests.
 func readHeavy(r io.Reader) (paths []string, heavy map[string]bool, err error) {
 	heavy = map[string]bool{}
 	for d := json.NewDecoder(r); ; {
@@ -60,8 +63,10 @@ func readHeavy(r io.Reader) (paths []string, heavy map[string]bool, err error) {
 			paths = append(paths, path)
 		}
 		for _, dep := range p.Deps {
-			if strings.HasPrefix(dep, "k8s.io/kubernetes/") {
-				heavy[path] = true
+			for _, m := range heavyModules {
+				if strings.HasPrefix(dep, m) {
+					heavy[path] = true
+				}
 			}
 		}
 	}
