@@ -37,7 +37,7 @@ test: ## test all modules, with the race detector if there is a C compiler
 	light=$$($(tools) heavy -not); heavy=$$($(tools) heavy); \
 	echo "test: root, cluster and operators"; \
 	$(tools) test $$race $$light; \
-	echo "test: packages that link Kubernetes, without the race detector, which would compile all of it again"; \
+	echo "test: packages that link Kubernetes or CoreDNS, without the race detector, which would compile all of it again"; \
 	$(tools) test -heavy $$heavy; \
 	echo "test: other people's kinds, in a module of its own"; \
 	$(tools) test -dir operators/thirdparty ./...; \
