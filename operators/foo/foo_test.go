@@ -175,9 +175,11 @@ func TestStopping(t *testing.T) {
 				t.Fatal("it has ended before the request that was under way")
 			default:
 			}
+			began := time.Now()
 			if got, err := io.Copy(io.Discard, resp.Body); err != nil || got < n*size {
 				t.Errorf("the request that was under way: %d bytes, %v", got, err)
 			}
+			t.Logf("the rest was read in %s", time.Since(began))
 			if code := optest.ExpectEnd(t, p); code != 0 {
 				t.Errorf("status %d", code)
 			}
