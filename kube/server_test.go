@@ -93,12 +93,14 @@ type noteView struct {
 func (s *apiServer) client(t testing.TB) *Client {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
-	c, err := Config{Rest: &rest.Config{Host: "http://server", Transport: s}, Logger: log}.Connect()
+	c, err := Config{Rest: restTo(s), Logger: log}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
+
+func restTo(s *apiServer) *rest.Config { return &rest.Config{Host: "http://server", Transport: s} }
 
 type testWriter struct{ testing.TB }
 
