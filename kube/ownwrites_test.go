@@ -345,6 +345,7 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		if time.Since(start) != ownWriteWait {
 			t.Errorf("after %s", time.Since(start))
 		}
+		synctest.Wait()
 		if _, err := out.Write(protobufEvent(eventModified, inEnvelope("ConfigMap", encode(live)))); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kubetest"
@@ -162,6 +163,7 @@ func apply(t *testing.T, config *rest.Config, a applied, part Part, query string
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 	path := "/apis/" + a.group
 	if a.group == "v1" {
 		path = "/api/v1"
