@@ -26,8 +26,8 @@ const maxConflicts = 20
 // subresource.
 func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
 	for try := 1; ; try++ {
-		o, err := v.modify(ctx, name, change)
-		if !apierrors.IsConflict(err) || try == maxConflicts {
+		o, conflict, err := v.modify(ctx, name, change)
+		if !conflict || try == maxConflicts {
 			return o, err
 		}
 		if serr := sleep(ctx, jitter(time.Duration(try)*5*time.Millisecond)); serr != nil {
@@ -36,42 +36,44 @@ func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error)
 	}
 }
 
-func (v View[T]) modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
+// modify tries once. conflict reports that somebody else was quicker.
+func (v View[T]) modify(ctx context.Context, name string, change func(*T) error) (o *T, conflict bool, err error) {
 	get, err := v.one(ctx, "modify", http.MethodGet, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	get.accept = typeJSON // what T does not name must be seen to be left alone
 	raw, _, err := v.client.roundTrip(ctx, get)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	before, after := new(T), new(T)
 	for _, o := range []*T{before, after} {
 		if err := v.codec.decode(typeJSON, raw, asObject(o)); err != nil {
-			return nil, get.wrap(err)
+			return nil, false, get.wrap(err)
 		}
 	}
 	uid, rv := asObject(before).GetUID(), asObject(before).GetResourceVersion()
 	if err := change(after); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	patch, err := v.difference(raw, before, after)
 	if err != nil {
-		return nil, get.wrap(err)
+		return nil, false, get.wrap(err)
 	}
 	if patch == nil {
-		return before, nil
+		return before, false, nil
 	}
 	if patch, err = threeway.Precondition(patch, string(uid), rv); err != nil {
-		return nil, get.wrap(err)
+		return nil, false, get.wrap(err)
 	}
 	req, err := v.one(ctx, "modify", http.MethodPatch, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	req.query, req.contentType, req.body = v.writeQuery(), typeMergePatch, patch
-	return v.writes(ctx, req, Key{req.namespace, name})
+	o, err = v.writes(ctx, req, Key{req.namespace, name})
+	return o, apierrors.IsConflict(err), err
 }
 
 // difference returns the merge patch that makes of raw, which before was

@@ -353,9 +353,9 @@ func (r *reflector) watch(ctx context.Context, rv string) (next string, err erro
 		}
 		switch {
 		case err == nil:
-		case err == io.EOF && s.initial:
+		case errors.Is(err, io.EOF) && s.initial:
 			return s.rv, io.ErrUnexpectedEOF
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return s.rv, nil // the server ends watches when their time is over
 		default:
 			return s.rv, guard.explain(ctx, err)
@@ -425,6 +425,9 @@ func (s *stream) take(raw []byte) error {
 		return asSinkError(s.sink.drop(rec))
 	case s.initial:
 		return asSinkError(s.sink.item(rec))
+	}
+	if olderThan(rec.rv, s.rv) {
+		return nil // a server that replays what was seen: the object may be gone since
 	}
 	if err := s.sink.event(ev.kind, rec); err != nil {
 		return asSinkError(err)
