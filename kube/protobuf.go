@@ -263,7 +263,7 @@ func (m *messageReader) read(buf *bytes.Buffer, size int64) error {
 }
 
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

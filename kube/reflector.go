@@ -353,9 +353,9 @@ func (r *reflector) watch(ctx context.Context, rv string) (next string, err erro
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, io.EOF) && s.initial:
+		case err == io.EOF && s.initial: //nolint:errorlint // the stream's own end, not one inside an object
 			return s.rv, io.ErrUnexpectedEOF
-		case errors.Is(err, io.EOF):
+		case err == io.EOF: //nolint:errorlint // the same
 			return s.rv, nil // the server ends watches when their time is over
 		default:
 			return s.rv, guard.explain(ctx, err)

@@ -46,11 +46,6 @@ type podView struct {
 	} `json:"status"`
 }
 
-// jsonPodView is the same, read as JSON.
-type jsonPodView podView
-
-func (*jsonPodView) GVK() GVK { return GVK{Version: "v1", Kind: "Pod"} }
-
 func mustCodec[T any](t testing.TB, proto bool) *codec {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
@@ -87,7 +82,7 @@ func filler(seed int64) *randfill.Filler {
 			*ts = metav1.NewMicroTime(time.Unix(c.Int63n(1<<31), 5000))
 		},
 		func(tm *metav1.TypeMeta, _ randfill.Continue) { *tm = metav1.TypeMeta{} },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:spec":{"f:a":{}}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:spec":{"f:a":{}}}`) },
 	)
 }
 
