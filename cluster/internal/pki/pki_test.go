@@ -52,7 +52,7 @@ func serve(t *testing.T, a *Authority) string {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		_ = <-served // that it was closed
+		<-served // that it was closed
 	})
 	return "https://" + listener.Addr().String()
 }

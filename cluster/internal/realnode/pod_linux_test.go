@@ -114,7 +114,7 @@ func TestPods(t *testing.T) {
 			}
 		}
 		stop()
-		go io.Copy(io.Discard, r)
+		go func() { _, _ = io.Copy(io.Discard, r) }() // until w closes
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("ended by its context: %v", err)
 		}
