@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -52,7 +53,9 @@ func serve(t *testing.T, a *Authority) string {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-served // that it was closed
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	return "https://" + listener.Addr().String()
 }
