@@ -47,7 +47,7 @@ func tidy(ctx context.Context, repo *Repo, m Module, write bool) (failed error) 
 	defer func() { failed = errors.Join(failed, os.RemoveAll(dir)) }()
 	for _, name := range []string{"go.mod", "go.sum"} {
 		data, err := os.ReadFile(filepath.Join(m.Dir, name))
-		if err != nil && !(name == "go.sum" && errors.Is(err, os.ErrNotExist)) {
+		if err != nil && (name != "go.sum" || !errors.Is(err, os.ErrNotExist)) {
 			return err
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
