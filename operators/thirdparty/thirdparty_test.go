@@ -130,7 +130,7 @@ type object[T any] interface {
 
 // use does all that a client can do with a kind, while a watch and a store
 // follow it.
-func use[T any, P object[T]](t *testing.T, all kube.Resource[T], make func(name string) *T, change func(*T), spec func(*T) any) {
+func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name string) *T, change func(*T), spec func(*T) any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -155,9 +155,9 @@ func use[T any, P object[T]](t *testing.T, all kube.Resource[T], make func(name 
 		}
 	}
 
-	created, err := all.Create(ctx, make("created"))
+	created, err := all.Create(ctx, build("created"))
 	check("create", err)
-	same("create", created, make("created"))
+	same("create", created, build("created"))
 	expect(ctx, t, events, "ADDED created")
 
 	got, err := all.Get(ctx, "created")
@@ -169,20 +169,20 @@ func use[T any, P object[T]](t *testing.T, all kube.Resource[T], make func(name 
 	same("update", updated, got)
 	expect(ctx, t, events, "MODIFIED created")
 
-	applied, err := all.Apply(ctx, make("applied"))
+	applied, err := all.Apply(ctx, build("applied"))
 	check("apply", err)
-	same("apply", applied, make("applied"))
+	same("apply", applied, build("applied"))
 	expect(ctx, t, events, "ADDED applied")
 	// The first change to an object writes down its default status, if the
 	// definition has one.
-	applied, err = all.Apply(ctx, make("applied"))
+	applied, err = all.Apply(ctx, build("applied"))
 	check("apply again", err)
-	again, err := all.Apply(ctx, make("applied"))
+	again, err := all.Apply(ctx, build("applied"))
 	check("apply once more", err)
 	if was, is := P(applied).GetResourceVersion(), P(again).GetResourceVersion(); was != is {
 		t.Errorf("applying the same again has changed the object: %s, %s", was, is)
 	}
-	changed := make("applied")
+	changed := build("applied")
 	change(changed)
 	applied, err = all.Apply(ctx, changed)
 	check("apply a change", err)
