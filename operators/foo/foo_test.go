@@ -109,7 +109,7 @@ func TestTroubles(t *testing.T) {
 	expectBody(t, url+"/foos", 503, `{"error":"the store has not been filled yet"}`)
 
 	installDefinition(t, client)
-	optest.Expect(t, p, "store recovered", "has no foos")
+	optest.Expect(t, p, "store recovered", "list Foo in default")
 	expectBody(t, url+"/readyz", 200, "ok")
 	expectBody(t, url+"/foos", 200, "[]")
 
