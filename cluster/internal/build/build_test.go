@@ -115,7 +115,7 @@ func TestBuildFails(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=vendor") // must not matter
 	var output bytes.Buffer
 	b := Builder{GoMod: []byte("require k8s.io/kubernetes v1.36.3"), Output: &output}
-	err := b.build(t.Context(), source{dir: dir}, filepath.Join(cache, "key", "kubernetes"))
+	err := b.build(t.Context(), place{source: source{dir: dir}, cache: cache, path: filepath.Join(cache, "key", "kubernetes")})
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("build: %v", err)
 	}

@@ -2,13 +2,8 @@ package build
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
-	"time"
 
 	"github.com/pintle-go/pintle/cluster/image"
 )
@@ -28,45 +23,18 @@ func (b Builder) Image(ctx context.Context, pkg string) (archive string, err err
 }
 
 func (b Builder) image(ctx context.Context, pkg string) (string, error) {
-	src, err := findSource()
-	if err != nil {
-		return "", err
+	p, err := find(ctx, "image-"+path.Base(pkg)+"-*.tar", pkg, "image")
+	if err != nil || p.used() {
+		return p.path, err
 	}
-	goVersion, err := src.goVersion(ctx)
-	if err != nil {
-		return "", err
-	}
-	key, err := src.key(goVersion, pkg, "image")
-	if err != nil {
-		return "", err
-	}
-	cache, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	name := "image-" + path.Base(pkg) + "-"
-	archive := filepath.Join(cache, name+key+".tar")
-	if used(archive) {
-		return archive, nil
-	}
-	if old, err := filepath.Glob(filepath.Join(cache, name+"*.tar")); err == nil {
-		for _, file := range old {
-			if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) < keepUnused {
-				continue
-			}
-			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", err
-			}
-		}
-	}
-
+	removeUnused(p.cache)
 	fmt.Fprintf(b.Output, "building the image of %s: the first build can take a minute, later ones seconds\n", path.Base(pkg))
 	// A workspace of the caller's need not have our module.
-	o := image.Options{Package: module + "/" + pkg, Name: ImageName(pkg), Output: archive, Dir: src.dir, Env: []string{"GOWORK="}}
-	if src.dir == "" {
-		o.Package += "@" + src.version
+	o := image.Options{Package: module + "/" + pkg, Name: ImageName(pkg), Output: p.path, Dir: p.source.dir, Env: []string{"GOWORK="}}
+	if p.source.dir == "" {
+		o.Package += "@" + p.source.version
 		o.Env = []string{"GOWORK=off"}
 	}
 	_, err = image.Build(ctx, o)
-	return archive, err
+	return p.path, err
 }

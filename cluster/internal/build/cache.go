@@ -1,0 +1,86 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pintle-go/pintle/cluster/internal/state"
+)
+
+// What was not used for this long is removed.
+const keepUnused = 30 * 24 * time.Hour
+
+// A place is where something is kept that is made of this module's sources.
+type place struct {
+	source source
+	cache  string // the cache directory
+	path   string // the file in it
+}
+
+// find returns the place of what is made of the sources in these directories.
+// In its name, relative to the cache directory, a * stands for the sources' key.
+func find(ctx context.Context, name string, dirs ...string) (place, error) {
+	src, err := findSource()
+	if err != nil {
+		return place{}, err
+	}
+	goVersion, err := src.goVersion(ctx)
+	if err != nil {
+		return place{}, err
+	}
+	key, err := src.key(goVersion, dirs...)
+	if err != nil {
+		return place{}, err
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return place{}, err
+	}
+	return place{source: src, cache: cache, path: filepath.Join(cache, strings.Replace(name, "*", key, 1))}, nil
+}
+
+func cacheDir() (string, error) {
+	var dir string
+	if os.Getenv(state.HomeVariable) == "" {
+		if cache, err := os.UserCacheDir(); err == nil {
+			dir = filepath.Join(cache, "pintle", "bin")
+		}
+	}
+	if dir == "" {
+		home, err := state.Home()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(home, "bin")
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make cache directory: %w", err)
+	}
+	return dir, nil
+}
+
+// used reports whether the file is there, and marks it as used.
+func (p place) used() bool {
+	now := time.Now()
+	return os.Chtimes(p.path, now, now) == nil
+}
+
+// removeUnused removes what nobody has used for long.
+func removeUnused(cache string) {
+	for _, pattern := range []string{"*/kubernetes", "image-*", "building-*"} {
+		files, err := filepath.Glob(filepath.Join(cache, pattern))
+		if err != nil {
+			return
+		}
+		for _, file := range files {
+			info, err := os.Stat(file)
+			if err == nil && time.Since(info.ModTime()) > keepUnused {
+				_ = os.RemoveAll(file) // it only takes room
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// A source is where this module's packages come from: a checkout or a version.
+type source struct {
+	dir     string // the module's directory in a checkout
+	version string // else the module's version
+}
+
+func (s source) String() string {
+	if s.dir != "" {
+		return s.dir
+	}
+	return module + "@" + s.version
+}
+
+func findSource() (source, error) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return source{}, errors.New("this program was built without module information")
+	}
+	// Only what came through the module proxy has a checksum; a version is
+	// stamped on builds of a checkout too.
+	if info.Main.Path == module && info.Main.Sum != "" {
+		return source{version: info.Main.Version}, nil
+	}
+	_, file, _, _ := runtime.Caller(0) // …/cluster/internal/build/source.go
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
+		return source{}, fmt.Errorf("the sources this program was built from are not there any more (build it again, without -trimpath): %w", err)
+	}
+	return source{dir: dir}, nil
+}
+
+// goVersion asks the Go command that will build which version it is: in a
+// module that wants a newer one it is the newer one.
+func (s source) goVersion(ctx context.Context) (string, error) {
+	out, err := s.command(ctx, "env", "GOVERSION").Output()
+	if err != nil {
+		return "", fmt.Errorf("run the go command (is Go installed and in PATH?): %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// key names what would be made from the sources in these directories.
+func (s source) key(goVersion string, dirs ...string) (string, error) {
+	if s.version != "" {
+		return s.version + "-" + goVersion, nil
+	}
+	files := []string{filepath.Join(s.dir, "go.mod"), filepath.Join(s.dir, "go.sum")}
+	for _, dir := range dirs {
+		sources, err := filepath.Glob(filepath.Join(s.dir, dir, "*.go"))
+		if err != nil {
+			return "", fmt.Errorf("list sources: %w", err)
+		}
+		files = append(files, sources...)
+	}
+	hash := sha256.New()
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("hash sources: %w", err)
+		}
+		fmt.Fprintf(hash, "%s %d\n%s", filepath.Base(file), len(data), data)
+	}
+	return fmt.Sprintf("devel-%x-%s", hash.Sum(nil)[:8], goVersion), nil
+}
+
+// build returns the command that puts the binary, named kubernetes, into out.
+func (s source) build(ctx context.Context, out, ldflags string) *exec.Cmd {
+	if s.dir != "" {
+		return s.command(ctx, "build", "-v", "-ldflags", ldflags, "-o", filepath.Join(out, "kubernetes"), "./"+target)
+	}
+	cmd := s.command(ctx, "install", "-v", "-ldflags", ldflags, module+"/"+target+"@"+s.version)
+	cmd.Env = append(cmd.Env, "GOBIN="+out)
+	return cmd
+}
+
+// command returns a run of the Go command that the caller's surroundings do not
+// disturb: go test sets flags for its children, a user's workspace need not
+// have our module.
+func (s source) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = s.dir
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		switch name {
+		case "GOWORK", "GOFLAGS", "GOOS", "GOARCH", "GOBIN", "CGO_ENABLED", "PWD":
+		default:
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	if s.dir == "" {
+		cmd.Env = append(cmd.Env, "GOWORK=off")
+	}
+	// An empty GOFLAGS would let the user's default through. Without cgo the
+	// binary is smaller by a quarter and needs no C compiler.
+	cmd.Env = append(cmd.Env, "GOFLAGS=-trimpath", "CGO_ENABLED=0")
+	return cmd
+}
