@@ -34,11 +34,9 @@ test: ## test all modules, with the race detector if there is a C compiler
 	else \
 		echo "test: the race detector is OFF: it needs a C compiler, and there is no $$(go env CC)"; \
 	fi; \
-	light=$$($(tools) heavy -not); heavy=$$($(tools) heavy); \
+	light=$$($(tools) light); \
 	echo "test: root, cluster and operators"; \
 	$(tools) test $$race $$light; \
-	echo "test: packages that link Kubernetes or CoreDNS, without the race detector, which would compile all of it again"; \
-	$(tools) test -heavy $$heavy; \
 	echo "test: other people's kinds, in a module of its own"; \
 	$(tools) test -dir operators/thirdparty ./...; \
 	echo "test: the tools"; \

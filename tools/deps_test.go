@@ -35,24 +35,3 @@ func TestClosure(t *testing.T) {
 		t.Errorf("without it: %v", err)
 	}
 }
-
-func TestHeavy(t *testing.T) {
-	paths, heavy, err := readHeavy(strings.NewReader(`
-{"ImportPath": "m/cmd", "Deps": ["k8s.io/kubernetes/cmd/kubelet/app"]}
-{"ImportPath": "m/light", "Deps": ["fmt"]}
-{"ImportPath": "m/light.test", "Deps": ["fmt", "m/light"]}
-{"ImportPath": "m/tested", "Deps": ["fmt"]}
-{"ImportPath": "m/tested [m/tested.test]", "ForTest": "m/tested", "Deps": ["fmt", "k8s.io/kubernetes/pkg/apis"]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"m/cmd", "m/light", "m/tested"}
-	slices.Sort(paths)
-	if !slices.Equal(slices.Compact(paths), want) {
-		t.Errorf("got packages %q, want %q", paths, want)
-	}
-	if !heavy["m/cmd"] || !heavy["m/tested"] || heavy["m/light"] {
-		t.Errorf("got heavy %v, want m/cmd and m/tested", heavy)
-	}
-}

@@ -31,7 +31,7 @@ func checks() []check {
 		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
 		{"tidy", "check that each go.mod stands for itself (-write mends it)", checkTidy},
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
-		{"heavy", "print the packages of the workspace that link Kubernetes or CoreDNS, or with -not the others", listHeavy},
+		{"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests", listLight},
 		{"test", "run go test and show its progress", runTests},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},

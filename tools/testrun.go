@@ -24,7 +24,6 @@ import (
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
-	heavy := flags.Bool("heavy", false, "compile as the local cluster is compiled")
 	dir := flags.String("dir", ".", "where to run go test, relative to the repository")
 	timeout := flags.Duration("timeout", 20*time.Minute, "the longest that one package may take")
 	if err := flags.Parse(args); err != nil {
@@ -37,10 +36,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	env := userEnv()
 	build := []string{"build"}
 	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
-	switch {
-	case *heavy:
-		env = repo.Env()
-	case *race: // which is written in C
+	if *race { // it is written in C
 		env = append(env, "CGO_ENABLED=1")
 		build = append(build, "-race")
 		test = append(test, "-race")
