@@ -189,11 +189,7 @@ func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version
 	state := make(map[Key]version)
 	rec := recorder{codec: &codec{metadata: true}}
 	proto := isProtobuf(resp.Header.Get("Content-Type"))
-	read := readListJSON
-	if proto {
-		read = readListProtobuf
-	}
-	_, err = read(resp.Body, func(item []byte) error {
+	_, err = readList(proto, resp.Body, nil, func(item []byte) error {
 		r, err := rec.record(proto, item)
 		state[r.key] = version{r.uid, r.rv}
 		return err

@@ -82,7 +82,7 @@ func FuzzListProtobuf(f *testing.F) {
 	f.Add([]byte("k8s\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x3f"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read := func(r interface{ Read([]byte) (int, error) }) (items [][]byte, meta metav1.ListMeta, err error) {
-			meta, err = readListProtobuf(r, func(item []byte) error {
+			meta, err = readListProtobuf(r, nil, func(item []byte) error {
 				items = append(items, bytes.Clone(item))
 				return nil
 			})
@@ -114,7 +114,7 @@ func FuzzListJSON(f *testing.F) {
 	f.Add([]byte(`{"items":[1,"a",{}],"items":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		n := 0
-		meta, err := readListJSON(bytes.NewReader(body), func(item []byte) error {
+		meta, err := readListJSON(bytes.NewReader(body), nil, func(item []byte) error {
 			if n++; !json.Valid(item) && jsontext.Value(item).IsValid(decodeOptions) == false {
 				t.Fatalf("item %q is no JSON", item)
 			}

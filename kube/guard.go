@@ -15,6 +15,7 @@ type guard struct {
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
 	body   io.Reader
+	err    error // of reading the body, but for its end
 }
 
 // newGuard starts with the wait for the answer's headers.
@@ -39,14 +40,24 @@ func (g *guard) reader(body io.Reader) io.Reader {
 func (g *guard) Read(p []byte) (int, error) {
 	g.timer.Reset(g.after)
 	defer g.timer.Stop()
-	return g.body.Read(p)
+	n, err := g.body.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // a reader's end is not wrapped
+		g.err = err
+	}
+	return n, err
 }
 
-// explain puts errSilent in place of the cancellation that it caused.
+// explain puts errSilent in place of the cancellation that it caused, and what
+// broke the connection in place of what a decoder made of it.
 func (g *guard) explain(ctx context.Context, err error) error {
 	var stop *sinkError
-	if err != nil && !errors.As(err, &stop) && errors.Is(context.Cause(ctx), errSilent) {
+	switch {
+	case err == nil, errors.As(err, &stop):
+		return err
+	case errors.Is(context.Cause(ctx), errSilent):
 		return fmt.Errorf("%w for %s", errSilent, g.after)
+	case g.err != nil && errors.Is(err, g.err):
+		return fmt.Errorf("%w: %w", errBroken, g.err)
 	}
 	return err
 }

@@ -30,9 +30,18 @@ const (
 	eventError    = "ERROR"
 )
 
-// readListJSON reads a list item by item, so that its whole is never held. The
-// bytes given to each are valid until it returns.
-func readListJSON(r io.Reader, each func(item []byte) error) (meta metav1.ListMeta, err error) {
+// readList reads a list, in protobuf or JSON, item by item, so that its whole is
+// never held. The bytes given to each are valid until it returns. Head, which may
+// be nil, gets the list's metadata, which servers send before the items. An error
+// of either ends the reading.
+func readList(proto bool, r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (metav1.ListMeta, error) {
+	if proto {
+		return readListProtobuf(r, head, each)
+	}
+	return readListJSON(r, head, each)
+}
+
+func readListJSON(r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (meta metav1.ListMeta, err error) {
 	d := jsontext.NewDecoder(r, decodeOptions)
 	if err := expect(d, '{'); err != nil {
 		return meta, fmt.Errorf("read list: %w", err)
@@ -46,6 +55,11 @@ func readListJSON(r io.Reader, each func(item []byte) error) (meta metav1.ListMe
 		case "metadata":
 			if err := json.UnmarshalDecode(d, &meta); err != nil {
 				return meta, fmt.Errorf("read list: %w", err)
+			}
+			if head != nil {
+				if err := head(meta); err != nil {
+					return meta, err
+				}
 			}
 		case "items":
 			if err := readItems(d, each); err != nil {

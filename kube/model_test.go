@@ -33,8 +33,6 @@ type model struct {
 
 	mu    sync.Mutex
 	fault modelFault // of the next request
-	// partial are resource versions of which a list was told in part.
-	partial map[string]bool
 }
 
 type modelFault func(*http.Request) (*http.Response, error)
@@ -67,6 +65,7 @@ func TestPromiseUnderRandomHistories(t *testing.T) {
 				"expire":  func(*rapid.T) { m.s.forget(); m.s.cutWatches() },
 				"break":   m.breakNext,
 				"stale":   m.stale,
+				"repeat":  func(rt *rapid.T) { m.s.repeat(int64(rapid.IntRange(1, 8).Draw(rt, "versions"))) },
 				"wait":    func(rt *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second) },
 				"":        func(*rapid.T) { synctest.Wait() },
 			})
@@ -79,7 +78,7 @@ func TestPromiseUnderRandomHistories(t *testing.T) {
 type bubbled struct{ *testing.T }
 
 func startModel(rt *rapid.T, t *testing.T) *model {
-	m := &model{T: rt, t: t, s: newAPIServer(), partial: make(map[string]bool)}
+	m := &model{T: rt, t: t, s: newAPIServer()}
 	m.s.jsonOnly = rapid.Bool().Draw(rt, "json only")
 	m.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
 		if f := m.setFault(nil); f != nil {
@@ -197,22 +196,17 @@ func (h *halfBody) Read(p []byte) (int, error) {
 func (m *model) stale(rt *rapid.T) {
 	back := int64(rapid.IntRange(1, 8).Draw(rt, "versions back"))
 	m.setFault(func(r *http.Request) (*http.Response, error) {
-		if isWatch(r) || r.URL.Query().Get("labelSelector") != "" {
+		if isWatch(r) {
 			return nil, nil
 		}
 		m.s.mu.Lock()
 		rv := max(m.s.rv-back, 100)
 		m.s.mu.Unlock()
 		var items []modelObject
-		now := m.s.at(1 << 60)
-		for k, o := range m.s.at(rv) {
-			// What is gone by now a watch would show for a moment.
-			if now[k].uid == o.uid {
+		matches := matcher(r, "")
+		for _, o := range m.s.at(rv) {
+			if matches(&o) {
 				items = append(items, o)
-			} else {
-				m.mu.Lock()
-				m.partial[strconv.FormatInt(rv, 10)] = true
-				m.mu.Unlock()
 			}
 		}
 		return m.s.encodeList(r, rv, "", items), nil
@@ -234,9 +228,6 @@ func (m *model) finish() {
 			rv, err := strconv.ParseInt(mk.rv, 10, 64)
 			if err != nil {
 				m.Fatal(err)
-			}
-			if m.partial[mk.rv] {
-				continue
 			}
 			m.compare(ck, "at the mark of "+mk.rv, mk.state, rv)
 		}

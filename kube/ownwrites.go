@@ -291,6 +291,7 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) {
 		}
 	}
 	w.forget()
+	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
 	w.progress(namespace, rv)
 }
 

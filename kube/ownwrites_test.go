@@ -479,3 +479,37 @@ func TestOwnWritesOfASecondStore(t *testing.T) {
 		}
 	})
 }
+
+func TestManyUnseenWritesAreAskedForAtOnce(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		want := []string{"a one"}
+		for i := range 2 * askedEach {
+			name := fmt.Sprintf("o%02d", i)
+			c.write(name, "own")
+			want = append(want, name+" own")
+		}
+		c.s.remove(key("o00")) // by somebody else
+		want = slices.Delete(want, 1, 2)
+		before := len(c.s.paths())
+		for range 2 {
+			var got []string
+			for o, err := range c.store.All(c.Context()) {
+				if err != nil {
+					c.Fatal(err)
+				}
+				got = append(got, o.Name+" "+o.Data["note"])
+			}
+			slices.Sort(got)
+			wantLines(c.T, "objects", got, want...)
+		}
+		asked := c.s.paths()[before:]
+		for _, path := range asked {
+			if path != "page" {
+				c.Errorf("asked for %q", asked)
+			}
+		}
+		if len(asked) == 0 || len(asked) > 2 {
+			c.Errorf("asked for %q", asked)
+		}
+	})
+}

@@ -134,9 +134,7 @@ func encodeEnvelope(gvk GVK, msg []byte) ([]byte, error) {
 	return out, nil
 }
 
-// readListProtobuf reads a list item by item, so that its whole is never held.
-// The bytes given to each are valid until it returns.
-func readListProtobuf(r io.Reader, each func(item []byte) error) (meta metav1.ListMeta, err error) {
+func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (meta metav1.ListMeta, err error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	magic := make([]byte, len(protobufMagic))
 	if _, err := io.ReadFull(br, magic); err != nil {
@@ -175,7 +173,9 @@ func readListProtobuf(r io.Reader, each func(item []byte) error) (meta metav1.Li
 			}
 			switch num {
 			case fieldMetadata:
-				err = meta.Unmarshal(buf.Bytes())
+				if err = meta.Unmarshal(buf.Bytes()); err == nil && head != nil {
+					err = head(meta)
+				}
 			case fieldItems:
 				err = each(buf.Bytes())
 			}

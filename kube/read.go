@@ -107,12 +107,8 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 		yield(nil, err)
 		return "", false
 	}
-	read, proto := readListJSON, isProtobuf(contentType)
-	if proto {
-		read = readListProtobuf
-	}
-	left := false
-	meta, err := read(bytes.NewReader(body), func(item []byte) error {
+	proto, left := isProtobuf(contentType), false
+	meta, err := readList(proto, bytes.NewReader(body), nil, func(item []byte) error {
 		o := new(T)
 		err := r.codec.decodeItem(proto, item, asObject(o))
 		if err != nil {

@@ -314,9 +314,15 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			}
 			return nil, nil
 		}
-		watch(nil)
+		f := watch(nil)
+		time.Sleep(10 * time.Second)
+		if r := f.reports(); len(r) > 0 {
+			t.Fatalf("reports of a server that says when to ask again: %v", r)
+		}
 		time.Sleep(3 * time.Minute)
-		synctest.Wait()
+		if r := f.reports(); len(r) != 2 || !apierrors.IsServiceUnavailable(r[0]) || !r[1].Over {
+			t.Fatalf("reports: %v", r)
+		}
 		if len(at) < 4 {
 			t.Fatalf("%d requests", len(at))
 		}
@@ -339,11 +345,15 @@ func TestCredentialsThatExpireForAWhile(t *testing.T) {
 		s.cutWatches()
 		time.Sleep(2 * time.Minute)
 		s.put(key("b"), "one")
-		if r := f.reports(); len(r) != 1 || !strings.Contains(r[0].Error(), "unexpected EOF") {
+		r := f.reports()
+		if len(r) != 2 || !strings.Contains(r[0].Error(), ": the connection broke: unexpected EOF; trying again") {
 			t.Fatalf("reports: %v", r)
 		}
+		if !apierrors.IsUnauthorized(r[1]) || !strings.Contains(r[1].Error(), "credentials") {
+			t.Fatalf("the cause became another: %v", r[1])
+		}
 		time.Sleep(4 * time.Minute)
-		if r := f.reports(); len(r) != 1 || !apierrors.IsUnauthorized(r[0]) || !strings.Contains(r[0].Error(), "credentials") {
+		if r := f.reports(); len(r) != 1 || !apierrors.IsUnauthorized(r[0]) {
 			t.Fatalf("reports: %v", r)
 		}
 		s.setIntercept(nil)

@@ -44,7 +44,8 @@ type reflector struct {
 type sink interface {
 	// begin: a listing starts. It may be cut short and begin again.
 	begin()
-	// item is an object of the listing.
+	// item is an object of the listing. It is what the server has, also where it
+	// is older than what was seen before, as after a restore of its storage.
 	item(record) error
 	// drop: an object of the listing under way was deleted meanwhile.
 	drop(record) error
@@ -85,6 +86,7 @@ const (
 
 var (
 	errSilent = errors.New("the connection went silent")
+	errBroken = errors.New("the connection broke")
 	// errNoStream: the server takes a request for a streaming list as one for a
 	// plain watch, which never marks the end of the initial events.
 	errNoStream = errors.New("the server does not stream lists")
@@ -236,15 +238,27 @@ func (r *reflector) list(ctx context.Context) (rv string, err error) {
 	return rv, nil
 }
 
+// fresh returns an error for a listing that is older than what was seen before.
+// After some tries the next one is taken as it is.
+func (r *reflector) fresh(rv string) error {
+	if !olderThan(rv, r.latest) {
+		return nil
+	}
+	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
+	if r.stale++; r.stale == staleTries {
+		r.latest = ""
+	}
+	return err
+}
+
 // complete ends a listing of a resource version.
 func (r *reflector) complete(rv string) error {
-	switch {
-	case rv == "":
+	if rv == "" {
 		// No list at all, perhaps: nothing may be taken for gone.
 		return errNoRV
-	case olderThan(rv, r.latest) && r.stale < staleTries:
-		r.stale++
-		return fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
+	}
+	if err := r.fresh(rv); err != nil {
+		return err
 	}
 	r.stale, r.denied = 0, nil
 	if err := r.healthy(); err != nil {
@@ -262,11 +276,11 @@ func (r *reflector) page(ctx context.Context, req *request) (metav1.ListMeta, er
 		return metav1.ListMeta{}, err
 	}
 	defer resp.Body.Close()
-	read, proto := readListJSON, isProtobuf(resp.Header.Get("Content-Type"))
-	if proto {
-		read = readListProtobuf
-	}
-	meta, err := read(guard.reader(resp.Body), func(item []byte) error {
+	proto := isProtobuf(resp.Header.Get("Content-Type"))
+	// A stale list is refused before its objects are shown: one that was deleted
+	// since would come back.
+	head := func(meta metav1.ListMeta) error { return r.fresh(meta.ResourceVersion) }
+	meta, err := readList(proto, guard.reader(resp.Body), head, func(item []byte) error {
 		rec, err := r.recorder.record(proto, item)
 		if err == nil && rec.key.Name == "" {
 			err = fmt.Errorf("read %s: it has no name", r.kind.Kind)

@@ -40,6 +40,10 @@ type apiServer struct {
 	oldest  int64
 	changed chan struct{} // closed, and made anew, at every change
 	cut     chan struct{} // closed, and made anew, to cut all watches
+	// repeats counts the times that watches were made to tell again what they
+	// told, from so many versions back on.
+	repeats int
+	back    int64
 	// held keeps watches from telling of anything later than a version.
 	held int64
 	// noStream: sendInitialEvents is ignored.
@@ -186,6 +190,16 @@ func (s *apiServer) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = 1 << 60
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// repeat has all watches tell again what they told of the latest versions.
+func (s *apiServer) repeat(versions int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.repeats++
+	s.back = versions
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -343,7 +357,7 @@ func (s *apiServer) watch(r *http.Request, namespace string) (*http.Response, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := r.URL.Query()
-	w := &modelWatch{server: s, request: r, matches: matcher(r, namespace), cut: s.cut}
+	w := &modelWatch{server: s, request: r, matches: matcher(r, namespace), cut: s.cut, repeats: s.repeats}
 	w.pos, _ = strconv.ParseInt(q.Get("resourceVersion"), 10, 64)
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
 	w.timeout = time.Duration(seconds) * time.Second
@@ -376,6 +390,7 @@ type modelWatch struct {
 	initial []modelObject
 	stream  bool
 	pos     int64
+	repeats int
 	timeout time.Duration
 	cut     chan struct{}
 	out     *io.PipeWriter
@@ -398,6 +413,10 @@ func (w *modelWatch) run() {
 	for {
 		s.mu.Lock()
 		changed := s.changed
+		if w.repeats != s.repeats {
+			w.repeats = s.repeats
+			w.pos -= s.back
+		}
 		var due []modelChange
 		for _, c := range s.history {
 			if c.rv > w.pos && c.rv <= s.held {

@@ -150,9 +150,8 @@ func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*
 				return
 			}
 		}
-		for _, key := range unseen {
-			o, err := s.live(ctx, key)
-			if err == nil && (o == nil || !matches(o)) {
+		for o, err := range s.liveAll(ctx, unseen) {
+			if err == nil && !matches(o) {
 				continue
 			}
 			if !yield(o, err) {
@@ -160,6 +159,56 @@ func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*
 			}
 		}
 	}
+}
+
+// askedEach is how many objects are read from the server one by one, at most.
+const askedEach = 16
+
+// liveAll reads objects from the server, because the store has not seen writes
+// of this process.
+func (s *Store[T]) liveAll(ctx context.Context, keys []Key) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		// What a list with a selector lacks may still be there.
+		if len(keys) <= askedEach || s.reader.selector.label != "" || s.reader.selector.field != "" {
+			for _, key := range keys {
+				if o, err := s.live(ctx, key); (o != nil || err != nil) && !yield(o, err) {
+					return
+				}
+			}
+			return
+		}
+		before := s.table.entriesOf(keys)
+		for o, err := range s.reader.List(ctx) {
+			key := Key{}
+			if err == nil {
+				key = KeyOf(asObject(o))
+			}
+			e, asked := before[key]
+			switch {
+			case err != nil:
+				yield(o, err)
+				return
+			case !asked:
+				continue
+			}
+			delete(before, key)
+			s.table.found(key, e, asObject(o), true)
+			if !yield(s.trim(o), nil) {
+				return
+			}
+		}
+		for key, e := range before {
+			s.table.found(key, e, nil, false)
+		}
+	}
+}
+
+// trim drops from an object what the store's have not.
+func (s *Store[T]) trim(o *T) *T {
+	if !s.reader.codec.managed {
+		asObject(o).SetManagedFields(nil)
+	}
+	return o
 }
 
 // live reads an object from the server, because the store has not seen a write
@@ -174,15 +223,11 @@ func (s *Store[T]) live(ctx context.Context, key Key) (*T, error) {
 		s.table.found(key, before, nil, false)
 		return nil, nil
 	}
-	acc := asObject(o)
-	s.table.found(key, before, acc, fits)
+	s.table.found(key, before, asObject(o), fits)
 	if !fits {
 		return nil, nil
 	}
-	if !s.reader.codec.managed {
-		acc.SetManagedFields(nil)
-	}
-	return o, nil
+	return s.trim(o), nil
 }
 
 // ask gets an object from the server, nil if there is none, and tells whether

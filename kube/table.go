@@ -145,6 +145,16 @@ func (t *table) entry(key Key) *entry {
 	return t.entries[key]
 }
 
+func (t *table) entriesOf(keys []Key) map[Key]*entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	entries := make(map[Key]*entry, len(keys))
+	for _, key := range keys {
+		entries[key] = t.entries[key]
+	}
+	return entries
+}
+
 func (t *table) all() []keyed {
 	list := make([]keyed, 0, len(t.entries))
 	for key, e := range t.entries {
@@ -234,7 +244,7 @@ func (s *tableSink) item(rec record) error {
 		old = s.entries[rec.key]
 		s.mu.RUnlock()
 	}
-	s.staging[rec.key] = s.merge(old, rec)
+	s.staging[rec.key] = s.merge(old, rec, true)
 	return nil
 }
 
@@ -245,10 +255,10 @@ func (s *tableSink) drop(rec record) error {
 	return nil
 }
 
-// merge returns the entry for a record: the old one where it says the same or
-// more.
-func (s *tableSink) merge(old *entry, rec record) *entry {
-	if old != nil && change(true, old.uid(), old.rv(), &rec) == "" {
+// merge returns the entry for a record: the old one where it says the same or,
+// if the record was not listed, more.
+func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
+	if old != nil && change(true, listed, old.uid(), old.rv(), &rec) == "" {
 		return old
 	}
 	return newEntry(rec)
@@ -295,7 +305,7 @@ func (s *tableSink) event(kind string, rec record) error {
 	old := s.entries[rec.key]
 	switch {
 	case kind != eventDeleted:
-		s.set(rec.key, s.merge(old, rec))
+		s.set(rec.key, s.merge(old, rec, false))
 	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
 		// The last state is what watchers get to see of the object.
 		last := newEntry(rec)

@@ -1,14 +1,20 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Trouble is what a watch or a store reports while it goes on by itself: when
-// the trouble starts, every five minutes while it lasts, and when it is over.
-// Troubles that come and go quickly are reported less often.
+// the trouble starts, when its cause becomes another, every five minutes while it
+// lasts, and when it is over. Troubles that come and go quickly are reported less
+// often, and a server that says when to ask again only after five seconds.
 type Trouble struct {
 	// Err is the latest failure.
 	Err   error
@@ -41,6 +47,9 @@ const (
 	// flapsReported is how many troubles in a row, of which none begins five
 	// minutes after the end of the one before, are each reported.
 	flapsReported = 3
+	// patience is how long a server may say when to ask again until that is a
+	// trouble. It does so for a moment when a kind has just been installed.
+	patience = 5 * time.Second
 )
 
 // troubles keeps what a reflector has to report and how long it waits.
@@ -49,6 +58,7 @@ type troubles struct {
 	reported time.Time // the last report
 	flaps    int       // troubles in a row
 	told     bool      // now was reported
+	causes   []string  // those of now that were reported
 	ended    time.Time // the end of the last trouble
 	tries    int       // failures that the delay grows with
 	wellFrom time.Time
@@ -63,19 +73,38 @@ func (t *troubles) failed(err error) error {
 	t.tries++
 	recent := time.Since(t.reported) < troubleAgainAfter
 	if t.now == nil {
-		t.now, t.told = &Trouble{Since: time.Now()}, false
+		t.now, t.told, t.causes = &Trouble{Since: time.Now()}, false, nil
 		if t.flaps++; time.Since(t.ended) >= troubleAgainAfter {
 			t.flaps = 1
 		}
 	}
 	t.now.Err = err
 	t.now.Tries++
-	if recent && (t.now.Tries > 1 || t.flaps > flapsReported) {
+	cause := causeOf(err)
+	_, postponed := apierrors.SuggestsClientDelay(err)
+	switch {
+	case postponed && !t.told && time.Since(t.now.Since) < patience:
+		return nil
+	case !recent:
+	case t.flaps > flapsReported, slices.Contains(t.causes, cause):
 		return nil
 	}
-	t.reported, t.told = time.Now(), true
+	t.reported, t.told, t.causes = time.Now(), true, append(t.causes, cause)
 	report := *t.now
 	return &report
+}
+
+// causeOf tells troubles apart that need different things done about them.
+func causeOf(err error) string {
+	for _, cause := range []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale} {
+		if errors.Is(err, cause) {
+			return cause.Error()
+		}
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return strconv.Itoa(int(status.Status().Code))
+	}
+	return ""
 }
 
 // over notes that it works and returns a report if it had not.

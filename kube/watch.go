@@ -36,11 +36,12 @@ type Event[T any] struct {
 // and starts no goroutine (for several namespaces: one each, which have ended
 // when the loop is left).
 //
-// Guarantees: an object is never seen older than before; a new object under an
-// old name, with another uid, is a Deleted and an Added; objects that vanished
-// while the watch was cut off are Deleted before the next Synced; events add up to
-// one state of the server at every Synced. Changes may be merged: not every
-// intermediate state of an object is seen.
+// Guarantees: an object is never seen older than before, unless the server's
+// storage was restored from a backup; a new object under an old name, with
+// another uid, is a Deleted and an Added; objects that vanished while the watch
+// was cut off are Deleted before the next Synced; events add up to one state of
+// the server at every Synced. Changes may be merged: not every intermediate state
+// of an object is seen.
 //
 // Errors: a [Trouble] reports what went wrong while it goes on by itself, with
 // a zero Event; an object that does not decode is yielded with its error and
@@ -154,7 +155,7 @@ type seen struct {
 
 func (s *eventSink[T]) begin() { s.round++ }
 
-func (s *eventSink[T]) item(rec record) error { return s.show(rec) }
+func (s *eventSink[T]) item(rec record) error { return s.show(rec, true) }
 
 func (s *eventSink[T]) drop(rec record) error { return s.event(eventDeleted, rec) }
 
@@ -171,7 +172,7 @@ func (s *eventSink[T]) synced(string) error {
 
 func (s *eventSink[T]) event(kind string, rec record) error {
 	if kind != eventDeleted {
-		return s.show(rec)
+		return s.show(rec, false)
 	}
 	was, ok := s.known[rec.key]
 	if !ok || was.uid != rec.uid || olderThan(rec.rv, was.rv) {
@@ -188,9 +189,9 @@ func (s *eventSink[T]) trouble(err error) error {
 }
 
 // show shows an object that exists.
-func (s *eventSink[T]) show(rec record) error {
+func (s *eventSink[T]) show(rec record, listed bool) error {
 	was, known := s.known[rec.key]
-	kind := change(known, was.uid, was.rv, &rec)
+	kind := change(known, listed, was.uid, was.rv, &rec)
 	if known && kind == Added {
 		if err := s.gone(rec.key, was); err != nil {
 			return err
@@ -206,13 +207,14 @@ func (s *eventSink[T]) show(rec record) error {
 }
 
 // change says what a record means to one who has, or has not, seen an object
-// of the same name before: Added, Modified or, if it is not later, nothing.
-// Added of a known object means that the old one is gone.
-func change(known bool, uid types.UID, rv string, rec *record) EventType {
+// of the same name before: Added, Modified or, if it is not later, nothing. One
+// that was listed counts also if it is older. Added of a known object means that
+// the old one is gone.
+func change(known, listed bool, uid types.UID, rv string, rec *record) EventType {
 	switch {
 	case !known:
 		return Added
-	case olderThan(rec.rv, rv):
+	case !listed && olderThan(rec.rv, rv):
 		return ""
 	case uid != rec.uid:
 		return Added

@@ -331,10 +331,11 @@ func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions)
 // with, as they were before it: some may be held by finalizers or by their
 // grace period.
 func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
+	proto := isProtobuf(contentType)
 	each := func(item []byte) error {
 		var o metav1.PartialObjectMetadata
 		var err error
-		if isProtobuf(contentType) {
+		if proto {
 			err = o.Unmarshal(item)
 		} else {
 			err = json.Unmarshal(item, &o, decodeOptions)
@@ -344,13 +345,9 @@ func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
 		}
 		return err
 	}
-	read := readListJSON
-	if isProtobuf(contentType) {
-		read = readListProtobuf
-	}
 	// Some servers answer with a Status, which names nothing: then the stores
 	// learn of it by their watches.
-	_, _ = read(bytes.NewReader(body), each)
+	_, _ = readList(proto, bytes.NewReader(body), nil, each)
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.

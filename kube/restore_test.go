@@ -1,0 +1,141 @@
+package kube
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// restore turns the server's state back to what it was at a resource version, as
+// a restore of etcd from a backup does. Bumped, the versions of what comes after
+// are later than all before, as etcdutl's --bump-revision has it; otherwise they
+// are given out a second time.
+func (s *apiServer) restore(rv int64, bumped bool) {
+	state := s.at(rv)
+	s.mu.Lock()
+	s.objects = state
+	s.history = slices.DeleteFunc(s.history, func(c modelChange) bool { return c.rv > rv })
+	if bumped {
+		s.rv += 1000
+	} else {
+		s.rv = rv
+	}
+	s.oldest = s.rv
+	s.mu.Unlock()
+}
+
+func TestRestoredStorageIsTakenAsItIs(t *testing.T) {
+	for _, bumped := range []bool{true, false} {
+		name := "with the old versions"
+		if bumped {
+			name = "with bumped versions"
+		}
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+				s.put(key("a"), "one")
+				s.put(key("b"), "one")
+				gone := s.put(key("gone"), "one")
+				f := watch(nil)
+				f.taken()
+				s.put(key("a"), "two")
+				s.remove(key("gone"))
+				s.put(key("late"), "one")
+				f.taken()
+
+				s.restore(gone.rv, bumped)
+				if !bumped {
+					// The watch, which the server would keep waiting, is refused.
+					s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+						if isWatch(r) && r.URL.Query().Get("resourceVersion") > "103" {
+							return status(410, metav1.StatusReasonExpired, "too old"), nil
+						}
+						return nil, nil
+					})
+				}
+				s.cutWatches()
+				time.Sleep(5 * time.Minute)
+				lines := names(f.taken())
+				slices.Sort(lines)
+				wantLines(t, "events", lines, "ADDED default/gone", "DELETED default/late", "MODIFIED default/a", "SYNCED")
+
+				s.put(key("a"), "three")
+				wantLines(t, "a change", names(f.taken()), "MODIFIED default/a")
+			})
+		})
+	}
+}
+
+func TestStoreFollowsRestoredStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		c := s.client(t)
+		store := For[corev1.ConfigMap](c).Store(t.Context())
+		cms := For[corev1.ConfigMap](c).In("default")
+		put := func(note string) {
+			t.Helper()
+			if _, err := cms.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"note": note}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := func(note string) {
+			t.Helper()
+			if o, err := store.Get(t.Context(), key("a")); err != nil || o.Data["note"] != note {
+				t.Fatalf("got %v, %v, want %q", o, err, note)
+			}
+		}
+		first := s.put(key("a"), "first")
+		want("first")
+		put("second")
+		want("second")
+		s.hold() // the write is not seen by the watch, and lost with the storage
+		put("lost")
+		s.restore(first.rv, true)
+		s.loseHistory()
+		time.Sleep(time.Minute)
+		want("first")
+	})
+}
+
+// A list that is older than what was seen, as a cache in between may answer, is
+// not shown at all.
+func TestStaleListIsNotShown(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+		f := watch(nil)
+		s.put(key("a"), "one")
+		old := s.put(key("gone"), "one")
+		f.taken()
+		s.remove(key("gone"))
+		s.put(key("a"), "two")
+		f.taken()
+		lists := 0
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if isWatch(r) {
+				return nil, nil
+			}
+			if lists++; lists > 3 {
+				return nil, nil
+			}
+			var items []modelObject
+			for _, o := range s.at(old.rv) {
+				items = append(items, o)
+			}
+			return s.encodeList(r, old.rv, "", items), nil
+		})
+		s.forget()
+		s.cutWatches()
+		time.Sleep(time.Minute)
+		wantLines(t, "events", f.taken(), "SYNCED")
+		if lists != 4 {
+			t.Fatalf("%d lists", lists)
+		}
+		if r := f.reports(); !slices.ContainsFunc(r, func(r *Trouble) bool { return errors.Is(r, errStale) }) {
+			t.Fatalf("reports: %v", r)
+		}
+	})
+}
