@@ -146,6 +146,7 @@ func TestRealNode(t *testing.T) {
 			t.Errorf("a program that fails: %v\n%s", err, out)
 		}
 	})
+	t.Run("the node's certificate is good for this node alone", func(t *testing.T) { nodeIsHeldBack(t, c) })
 	t.Run("port-forward", func(t *testing.T) { portForward(t, c, pods[1]) })
 	t.Run("scale", func(t *testing.T) {
 		c.kubectl("scale", "deployment", "web", "--replicas=5")
