@@ -145,6 +145,9 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	if err != nil {
 		return nil, false, err
 	}
+	if err := pass(req); err != nil {
+		return nil, false, err
+	}
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
 	}
@@ -186,6 +189,8 @@ func (c *Client) warn(resp *http.Response, r *request) {
 
 // roundTrip sends r and returns the whole body of its answer.
 func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, contentType string, err error) {
+	ctx, release := gated(ctx, r.method)
+	defer release()
 	for lost := 1; ; lost++ {
 		resp, err := c.do(ctx, r)
 		if err != nil {
