@@ -64,6 +64,9 @@ func KindOf[T any, P objectPointer[T]](declared ...Kind) Kind {
 	return kind
 }
 
+// Err returns why [KindOf] could not find the kind, or nil.
+func (k Kind) Err() error { return k.err }
+
 // ErrKind is wrapped by errors of handles whose type does not name its kind.
 var ErrKind = errors.New("unknown kind")
 

@@ -1,0 +1,506 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// application puts what the tag of a field says into the field's schema.
+type application struct {
+	b        *builder
+	at       place
+	tag      string
+	member   member
+	schema   *Schema
+	parent   *Schema
+	optional bool
+
+	column    *Column
+	rules     map[*Schema]int // the rules that the tag has made
+	immutable []*Schema
+}
+
+func (a *application) fail(err error) {
+	a.b.errs = append(a.b.errs, a.at.error(tagKey, a.tag, err))
+}
+
+func (a *application) apply(directives []directive) {
+	if len(directives) == 0 {
+		return
+	}
+	a.rules = map[*Schema]int{}
+	before := len(a.b.errs)
+	touched := []*Schema{a.schema}
+	// Defaults and enums are values: what they must satisfy comes first.
+	for _, values := range []bool{false, true} {
+		for _, d := range directives {
+			if (d.key == "default" || d.key == "enum") != values {
+				continue
+			}
+			s, err := d.follow(a.schema)
+			if err == nil {
+				err = a.one(d, s)
+			}
+			if err != nil {
+				a.fail(fmt.Errorf("%s: %w", d, err))
+				continue
+			}
+			if !slices.Contains(touched, s) {
+				touched = append(touched, s)
+			}
+		}
+	}
+	if len(a.b.errs) > before {
+		return
+	}
+	for _, s := range touched {
+		if err := s.consistent(); err != nil {
+			a.fail(err)
+		}
+	}
+	a.finish()
+}
+
+// follow returns what in a field's schema a directive is about.
+func (d directive) follow(s *Schema) (*Schema, error) {
+	for _, step := range d.path {
+		next := s.Items
+		if step == inValues {
+			next = s.values()
+		}
+		if next == nil {
+			return nil, fmt.Errorf("%s has no %s", s.typeText(), step)
+		}
+		s = next
+	}
+	return s, nil
+}
+
+// typeText names the type of what a schema describes.
+func (s *Schema) typeText() string {
+	switch {
+	case s.IntOrString:
+		return "int-or-string"
+	case s.Type == "":
+		return "a value of any type"
+	case s.Type == "object" && s.AdditionalProperties != nil:
+		return "map"
+	}
+	return s.Type
+}
+
+// onlyFor returns an error if a schema is of none of the types.
+func (s *Schema) onlyFor(types ...string) error {
+	if slices.Contains(types, s.typeText()) || s.typeText() == "map" && slices.Contains(types, "object") {
+		return nil
+	}
+	return fmt.Errorf("it is for %s, this is %s", strings.Join(types, ", "), s.typeText())
+}
+
+// one puts one directive into the schema that it is about.
+func (a *application) one(d directive, s *Schema) error {
+	nested := len(d.path) > 0
+	switch d.key {
+	case "min", "max", "exclusiveMin", "exclusiveMax", "multipleOf":
+		return s.setNumber(d)
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
+		return s.setCount(d)
+	case "pattern":
+		if _, err := regexp.Compile(d.value); err != nil {
+			return err
+		}
+		s.Pattern = d.value
+		return s.onlyFor("string")
+	case "format":
+		return s.setFormat(d.value)
+	case "enum":
+		return s.setEnum(d.value)
+	case "default":
+		if nested {
+			return errors.New("elements have no default")
+		}
+		value, err := s.literal(d.value)
+		s.Default = value
+		return err
+	case "nullable":
+		s.Nullable = true
+	case "required", "optional":
+		if nested {
+			return errors.New("it is for fields, not for elements")
+		}
+		a.optional = d.key == "optional"
+	case "type": // was seen to when the schema was made
+	case "preserveUnknownFields":
+		s.PreserveUnknownFields = true
+		return s.onlyFor("object")
+	case "embeddedResource":
+		s.EmbeddedResource, s.PreserveUnknownFields = true, true
+		return s.onlyFor("object")
+	case "listType", "listMapKey", "mapType":
+		return s.setListOrMap(d)
+	case "immutable":
+		a.immutable = append(a.immutable, s)
+		return a.rule(s, Rule{Rule: "self == oldSelf", Message: a.member.name + " is immutable"})
+	case "description":
+		s.Description = d.value
+	case "deprecated":
+		s.Description = deprecatedText(s.Description, d.value)
+	case "rule":
+		return a.rule(s, Rule{Rule: d.value})
+	case "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf":
+		return a.ruleDetail(d, s)
+	case "column", "columnPath", "columnType", "columnFormat", "priority":
+		if nested {
+			return errors.New("it is for fields, not for elements")
+		}
+		return a.setColumn(d)
+	case "selectable":
+		if nested || a.at.repeated {
+			return errors.New("what is in a list or map cannot be selected")
+		}
+		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
+		return s.onlyFor("string", "integer", "boolean")
+	}
+	return nil
+}
+
+func deprecatedText(description, instead string) string {
+	text := "Deprecated"
+	if instead != "" {
+		text += ": " + instead
+	}
+	if description == "" {
+		return text
+	}
+	return description + "\n\n" + text
+}
+
+func (s *Schema) setNumber(d directive) error {
+	n, err := strconv.ParseFloat(d.value, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return errors.New("it is no number")
+	}
+	if s.Type == "integer" && n != math.Trunc(n) {
+		return errors.New("an integer's must be an integer")
+	}
+	switch d.key {
+	case "min", "exclusiveMin":
+		s.Minimum, s.ExclusiveMinimum = &n, d.key == "exclusiveMin"
+	case "max", "exclusiveMax":
+		s.Maximum, s.ExclusiveMaximum = &n, d.key == "exclusiveMax"
+	default:
+		if n <= 0 {
+			return errors.New("it must be above 0")
+		}
+		s.MultipleOf = &n
+	}
+	return s.onlyFor("integer", "number")
+}
+
+func (s *Schema) setCount(d directive) error {
+	n, err := strconv.ParseInt(d.value, 10, 64)
+	if err != nil || n < 0 {
+		return errors.New("it is no number of 0 or more")
+	}
+	switch d.key {
+	case "minLength":
+		s.MinLength = &n
+		return s.onlyFor("string")
+	case "maxLength":
+		s.MaxLength = &n
+		return s.onlyFor("string")
+	case "minItems":
+		s.MinItems = &n
+		return s.onlyFor("array")
+	case "maxItems":
+		s.MaxItems = &n
+		return s.onlyFor("array")
+	case "minProperties":
+		s.MinProperties = &n
+	default:
+		s.MaxProperties = &n
+	}
+	return s.onlyFor("object")
+}
+
+// formats are those that servers check. Others they ignore.
+var formats = map[string][]string{
+	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
+		"isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration", "date-time",
+		"k8s-short-name", "k8s-long-name"},
+	"integer": {"int32", "int64"},
+	"number":  {"float", "double"},
+}
+
+func (s *Schema) setFormat(format string) error {
+	known, ok := formats[s.Type]
+	switch {
+	case !ok || s.IntOrString:
+		return s.onlyFor("string", "integer", "number")
+	case !slices.Contains(known, format):
+		return fmt.Errorf("servers do not know this format%s", didYouMean(format, known))
+	}
+	s.Format = format
+	return nil
+}
+
+// literal turns the text of a value into JSON of the schema's type. Of lists,
+// maps and structs it is JSON already.
+func (s *Schema) literal(text string) (json.RawMessage, error) {
+	var value any
+	var err error
+	switch s.typeText() {
+	case "string":
+		value = text
+	case "integer":
+		value, err = strconv.ParseInt(text, 10, 64)
+	case "boolean":
+		if value = text == "true"; text != "true" && text != "false" {
+			err = errors.New("it is neither true nor false")
+		}
+	case "int-or-string":
+		if n, nerr := strconv.ParseInt(text, 10, 64); nerr == nil {
+			value = n
+		} else {
+			value = text
+		}
+	default:
+		var b bytes.Buffer
+		if err := json.Compact(&b, []byte(text)); err != nil {
+			return nil, fmt.Errorf("%q is no JSON: %w", text, err)
+		}
+		if s.Type == "number" {
+			if _, err := strconv.ParseFloat(b.String(), 64); err != nil {
+				return nil, fmt.Errorf("%q is no number", text)
+			}
+		}
+		return b.Bytes(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q is no %s", text, s.Type)
+	}
+	return json.Marshal(value)
+}
+
+// setEnum reads values with bars between them, or a JSON array.
+func (s *Schema) setEnum(text string) error {
+	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
+		return err
+	}
+	var values []json.RawMessage
+	if strings.HasPrefix(text, "[") {
+		if err := json.Unmarshal([]byte(text), &values); err != nil {
+			return fmt.Errorf("%q is no JSON array: %w", text, err)
+		}
+	} else {
+		for part := range strings.SplitSeq(text, "|") {
+			value, err := s.literal(strings.TrimSpace(part))
+			if err != nil {
+				return err
+			}
+			values = append(values, value)
+		}
+	}
+	for i, v := range values {
+		if slices.ContainsFunc(values[:i], func(o json.RawMessage) bool { return sameJSON(o, v) }) {
+			return fmt.Errorf("%s is given twice", v)
+		}
+	}
+	s.Enum = values
+	return nil
+}
+
+func (s *Schema) setListOrMap(d directive) error {
+	switch d.key {
+	case "mapType":
+		if d.value != "atomic" && d.value != "granular" {
+			return errors.New("want atomic or granular")
+		}
+		s.MapType = d.value
+		return s.onlyFor("object")
+	case "listMapKey":
+		s.ListMapKeys = strings.Split(d.value, "|")
+		if s.ListType == "" {
+			s.ListType = "map"
+		}
+		return s.onlyFor("array")
+	}
+	if !slices.Contains([]string{"atomic", "set", "map"}, d.value) {
+		return errors.New("want atomic, set or map")
+	}
+	if s.ListType = d.value; s.ListType != "map" {
+		s.ListMapKeys = nil
+	}
+	return s.onlyFor("array")
+}
+
+// rule adds a rule to a schema.
+func (a *application) rule(s *Schema, r Rule) error {
+	if s.Type == "" && !s.IntOrString {
+		return errors.New("a value of any type can have no rule")
+	}
+	s.Rules = append(s.Rules, r)
+	a.rules[s]++
+	if usesOldSelf(r.Rule) {
+		a.b.transitions[s] = a.at.error(tagKey, a.tag, nil)
+	}
+	return nil
+}
+
+// ruleDetail adds what belongs to the last rule of a tag.
+func (a *application) ruleDetail(d directive, s *Schema) error {
+	if a.rules[s] == 0 {
+		return errors.New("it belongs behind a rule")
+	}
+	r := &s.Rules[len(s.Rules)-1]
+	switch d.key {
+	case "message":
+		if strings.ContainsAny(d.value, "\n\r") {
+			return errors.New("it must be one line")
+		}
+		r.Message = d.value
+	case "messageExpression":
+		r.MessageExpression = d.value
+	case "reason":
+		reasons := []string{"FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"}
+		if !slices.Contains(reasons, d.value) {
+			return fmt.Errorf("want one of %s", strings.Join(reasons, ", "))
+		}
+		r.Reason = d.value
+	case "fieldPath":
+		r.FieldPath = d.value
+	case "optionalOldSelf":
+		yes := true
+		r.OptionalOldSelf = &yes
+	}
+	return nil
+}
+
+func (a *application) setColumn(d directive) error {
+	if a.at.repeated {
+		return errors.New("a field in a list or map has no column: which of them?")
+	}
+	if a.column == nil {
+		a.column = &Column{JSONPath: a.at.path}
+	}
+	switch d.key {
+	case "column":
+		if a.column.Name = d.value; d.value == "" {
+			a.column.Name = a.member.Name
+		}
+	case "columnPath":
+		if !strings.HasPrefix(d.value, ".") && !strings.HasPrefix(d.value, "[") {
+			return errors.New("want what follows the field's own path, as in .name or [0]")
+		}
+		a.column.JSONPath += d.value
+	case "columnType":
+		if !slices.Contains(columnTypes, d.value) {
+			return fmt.Errorf("want one of %s", strings.Join(columnTypes, ", "))
+		}
+		a.column.Type = d.value
+	case "columnFormat":
+		a.column.Format = d.value
+	case "priority":
+		n, err := strconv.ParseInt(d.value, 10, 32)
+		if err != nil {
+			return errors.New("it is no integer")
+		}
+		a.column.Priority = int32(n)
+	}
+	return nil
+}
+
+// finish does what needs the whole tag.
+func (a *application) finish() {
+	if a.column != nil {
+		if err := a.finishColumn(); err != nil {
+			a.fail(fmt.Errorf("column: %w", err))
+		}
+	}
+	for _, s := range a.immutable {
+		// A field that is not there has no rule to check.
+		if s == a.schema && a.optional && s.Default == nil {
+			name := celName(a.member.name)
+			r := Rule{
+				Rule:    fmt.Sprintf("has(self.%s) == has(oldSelf.%s)", name, name),
+				Message: a.member.name + " is immutable: it can be neither added nor removed",
+			}
+			if name == a.member.name {
+				r.FieldPath = "." + name
+			}
+			a.parent.Rules = append(a.parent.Rules, r)
+			a.b.transitions[a.parent] = a.at.error(tagKey, a.tag, nil)
+		}
+	}
+}
+
+func (a *application) finishColumn() error {
+	c := a.column
+	if c.Name == "" {
+		return errors.New("column is missing")
+	}
+	found := a.schema
+	if rest := strings.TrimPrefix(c.JSONPath, a.at.path); rest != "" {
+		var err error
+		if found, err = a.schema.find(rest); err != nil {
+			return err
+		}
+	}
+	if c.Type == "" {
+		var err error
+		if c.Type, err = found.columnType(); err != nil {
+			return err
+		}
+	}
+	a.b.columns = append(a.b.columns, *c)
+	return nil
+}
+
+// columnType returns the type of the column that shows a value.
+func (s *Schema) columnType() (string, error) {
+	switch {
+	case s.IntOrString:
+		return "string", nil
+	case s.Type == "string" && (s.Format == "date-time" || s.Format == "date"):
+		return "date", nil
+	case s.Type == "string", s.Type == "integer", s.Type == "number", s.Type == "boolean":
+		return s.Type, nil
+	}
+	return "", fmt.Errorf("%s does not fit into a column: add columnPath, or columnType=string", s.typeText())
+}
+
+// whole puts what the tag of a blank field says into the schema of its struct.
+func (b *builder) whole(s *Schema, m member, at place, root bool) {
+	tag := m.Tag.Get(tagKey)
+	directives, err := parseTag(tag)
+	if err != nil {
+		b.errs = append(b.errs, at.error(tagKey, tag, err))
+		return
+	}
+	a := application{b: b, at: at, tag: tag, member: m, schema: s, rules: map[*Schema]int{}}
+	allowed := []string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf",
+		"minProperties", "maxProperties", "mapType", "preserveUnknownFields", "description", "deprecated"}
+	for _, d := range directives {
+		err := errors.New("it says nothing of a struct as a whole")
+		switch {
+		case len(d.path) > 0 || !slices.Contains(allowed, d.key):
+		case d.key == "deprecated" && root:
+			b.deprecated, err = &d.value, nil
+		default:
+			err = a.one(d, s)
+		}
+		if err != nil {
+			a.fail(fmt.Errorf("%s: %w", d, err))
+		}
+	}
+	if err := s.consistent(); err != nil {
+		a.fail(err)
+	}
+}

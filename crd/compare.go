@@ -1,0 +1,334 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// comparer compares the schema that objects are stored under with another.
+type comparer struct {
+	stored, as string
+	breaks     []Break
+}
+
+func (c *comparer) add(path, format string, args ...any) {
+	c.breaks = append(c.breaks, Break{Version: c.stored, As: c.as, Path: path, Why: fmt.Sprintf(format, args...)})
+}
+
+// compare adds the reasons why a value that fits was may not fit is. It is sure
+// where it finds none. ruled says that rules in CEL look at the value from
+// around.
+func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
+	if is.unrestricted() {
+		return
+	}
+	if was.Nullable && !is.Nullable && is.typed() {
+		c.add(path, "null is not allowed any more")
+	}
+	c.rules(was, is, path)
+	ruled = ruled || slices.ContainsFunc(is.Rules, Rule.stands)
+	if len(was.Enum) > 0 {
+		c.enumerated(was, is, path)
+		return
+	}
+	if lost := missing(was.types(), is.types()); len(lost) > 0 {
+		if !was.typed() {
+			c.add(path, "any value was allowed, now it must be %s", is.typeText())
+		} else {
+			c.add(path, "the type changes from %s to %s", was.typeText(), is.typeText())
+		}
+		return
+	}
+	if len(is.Enum) > 0 {
+		c.add(path, "only %s are allowed now", enumText(is.Enum))
+	}
+	has := func(t string) bool { return slices.Contains(was.types(), t) }
+	if has("integer") {
+		c.numbers(was, is, path)
+	}
+	if has("string") {
+		c.strings(was, is, path)
+	}
+	if has("array") {
+		c.lists(was, is, path, ruled)
+	}
+	if has("object") {
+		c.objects(was, is, path, ruled)
+	}
+	c.junctors(was, is, path)
+}
+
+// typed reports that not any value is allowed.
+func (s *Schema) typed() bool { return s.Type != "" || s.IntOrString }
+
+// unrestricted reports that any value fits, and is kept whole.
+func (s *Schema) unrestricted() bool {
+	bare := *s
+	bare.Title, bare.Description, bare.Default, bare.Nullable = "", "", nil, false
+	return bare.same(anyValue())
+}
+
+// types are the types of JSON that a schema allows.
+func (s *Schema) types() []string {
+	switch {
+	case s.IntOrString:
+		return []string{"integer", "string"}
+	case s.Type == "number":
+		return []string{"integer", "number"}
+	case s.Type == "":
+		return []string{"array", "boolean", "integer", "number", "object", "string"}
+	}
+	return []string{s.Type}
+}
+
+// missing returns what of a list is not in another.
+func missing(list, from []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(from, s) })
+}
+
+// enumerated compares where the values are known one by one.
+func (c *comparer) enumerated(was, is *Schema, path string) {
+	var lost []string
+	for _, raw := range was.Enum {
+		if v, err := decodeJSON(raw); err != nil || len(is.violations(v, "")) > 0 {
+			lost = append(lost, string(raw))
+		}
+	}
+	if len(lost) > 0 {
+		c.add(path, "%s is not allowed any more", strings.Join(lost, ", "))
+	}
+}
+
+func (c *comparer) numbers(was, is *Schema, path string) {
+	if low, old := is.lowest(), was.lowest(); is.Minimum != nil && (low > old || low == old && is.opens(is.ExclusiveMinimum) && (was.Minimum == nil || !was.ExclusiveMinimum)) {
+		c.add(path, "the minimum rises from %s to %s", limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
+	}
+	if high, old := is.highest(), was.highest(); is.Maximum != nil && (high < old || high == old && is.opens(is.ExclusiveMaximum) && (was.Maximum == nil || !was.ExclusiveMaximum)) {
+		c.add(path, "the maximum falls from %s to %s", limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
+	}
+	if is.MultipleOf != nil && (was.MultipleOf == nil || math.Mod(*was.MultipleOf, *is.MultipleOf) != 0) {
+		c.add(path, "it must be a multiple of %v now", *is.MultipleOf)
+	}
+	if is.Format == "int32" && was.Format != "int32" && is.Type == "integer" || is.Format == "float" && was.Format != "float" && is.Type == "number" {
+		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
+	}
+}
+
+// opens reports whether an exclusive bound counts as such: that of an integer
+// is the next integer.
+func (s *Schema) opens(exclusive bool) bool { return exclusive && s.Type != "integer" }
+
+// lowest is the lower bound, for integers the lowest that there is.
+func (s *Schema) lowest() float64 {
+	switch {
+	case s.Minimum == nil:
+		return math.Inf(-1)
+	case s.Type == "integer" && s.ExclusiveMinimum:
+		return math.Floor(*s.Minimum) + 1
+	case s.Type == "integer":
+		return math.Ceil(*s.Minimum)
+	}
+	return *s.Minimum
+}
+
+func (s *Schema) highest() float64 {
+	switch {
+	case s.Maximum == nil:
+		return math.Inf(1)
+	case s.Type == "integer" && s.ExclusiveMaximum:
+		return math.Ceil(*s.Maximum) - 1
+	case s.Type == "integer":
+		return math.Floor(*s.Maximum)
+	}
+	return *s.Maximum
+}
+
+func limitText(limit *float64, exclusive bool) string {
+	switch {
+	case limit == nil:
+		return "none"
+	case exclusive:
+		return fmt.Sprintf("%v (exclusive)", *limit)
+	}
+	return fmt.Sprint(*limit)
+}
+
+func countText(n *int64) string {
+	if n == nil {
+		return "none"
+	}
+	return fmt.Sprint(*n)
+}
+
+// counts compares the bounds of a length or a number of entries.
+func (c *comparer) counts(path, what string, wasMin, isMin, wasMax, isMax *int64) {
+	if isMin != nil && *isMin > 0 && (wasMin == nil || *wasMin < *isMin) {
+		c.add(path, "min%s rises from %s to %d", what, countText(wasMin), *isMin)
+	}
+	if isMax != nil && (wasMax == nil || *wasMax > *isMax) {
+		c.add(path, "max%s falls from %s to %d", what, countText(wasMax), *isMax)
+	}
+}
+
+func (c *comparer) strings(was, is *Schema, path string) {
+	c.counts(path, "Length", was.MinLength, is.MinLength, was.MaxLength, is.MaxLength)
+	if is.Pattern != "" && is.Pattern != was.Pattern {
+		c.add(path, "the pattern changes from %q to %q", was.Pattern, is.Pattern)
+	}
+	plain := func(format string) bool {
+		return !slices.Contains(formats["string"], format) && format != "datetime" || format == "password"
+	}
+	if is.Format != was.Format && !plain(is.Format) {
+		c.add(path, "the format changes from %q to %q", was.Format, is.Format)
+	}
+}
+
+func (c *comparer) lists(was, is *Schema, path string, ruled bool) {
+	c.counts(path, "Items", was.MinItems, is.MinItems, was.MaxItems, is.MaxItems)
+	switch {
+	case is.ListType == "set" && was.ListType != "set":
+		c.add(path, "the items must be unique now")
+	case is.ListType == "map" && (was.ListType != "map" || len(missing(was.ListMapKeys, is.ListMapKeys)) > 0):
+		c.add(path, "the items must be unique by %s now", strings.Join(is.ListMapKeys, " and "))
+	}
+	if is.Items != nil {
+		c.compare(orAny(was.Items), is.Items, path+"[]", ruled)
+	}
+}
+
+func orAny(s *Schema) *Schema {
+	if s == nil {
+		return anyValue()
+	}
+	return s
+}
+
+func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
+	c.counts(path, "Properties", was.MinProperties, is.MinProperties, was.MaxProperties, is.MaxProperties)
+	if is.EmbeddedResource && !was.EmbeddedResource {
+		c.add(path, "it must be a whole resource now, with apiVersion, kind and metadata")
+	}
+	for _, name := range is.Required {
+		c.required(was, is, path, name)
+	}
+	// What was let in under names without a schema of their own; nil: nothing.
+	wasOther, isOther := was.others(), is.others()
+	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
+		target := is.Properties[name]
+		if target == nil {
+			target = isOther
+		}
+		if target == nil {
+			c.add(path+jsonPathStep(name), "the field is removed, and what is stored in it would be dropped")
+			continue
+		}
+		c.compare(was.Properties[name], target, path+jsonPathStep(name), ruled)
+	}
+	if wasOther != nil {
+		for _, name := range slices.Sorted(maps.Keys(is.Properties)) {
+			if was.Properties[name] == nil {
+				c.compare(wasOther, is.Properties[name], path+jsonPathStep(name), ruled)
+			}
+		}
+		switch {
+		case isOther != nil:
+			c.compare(wasOther, isOther, path+"[*]", ruled)
+		case was.PreserveUnknownFields || !was.typed():
+			c.add(path, "fields that the schema does not name were kept, and would be dropped")
+		default:
+			c.add(path, "it was a map, and its entries would be dropped")
+		}
+	}
+	c.defaults(was, is, path, ruled)
+}
+
+// others is the schema of what has no schema by its name, or nil if such is
+// dropped.
+func (s *Schema) others() *Schema {
+	switch {
+	case s.values() != nil:
+		return s.values()
+	case s.PreserveUnknownFields, s.AdditionalProperties != nil && s.AdditionalProperties.Allows:
+		return anyValue()
+	}
+	return nil
+}
+
+// required compares a field that must be there.
+func (c *comparer) required(was, is *Schema, path, name string) {
+	if path == "" && (name == "metadata" || name == "kind" || name == "apiVersion") {
+		return
+	}
+	if p := is.Properties[name]; p != nil && p.Default != nil {
+		return
+	}
+	switch p := was.Properties[name]; {
+	case !slices.Contains(was.Required, name):
+		c.add(path+jsonPathStep(name), "the field is required now and has no default")
+	case p != nil && p.Default != nil:
+		c.add(path+jsonPathStep(name), "the field is required and has lost its default")
+	}
+}
+
+// defaults compares what is filled in for fields that are missing.
+func (c *comparer) defaults(was, is *Schema, path string, ruled bool) {
+	for _, name := range slices.Sorted(maps.Keys(is.Properties)) {
+		p, old := is.Properties[name], was.Properties[name]
+		if p.Default == nil || old != nil && old.Default != nil && sameJSON(p.Default, old.Default) {
+			continue
+		}
+		switch {
+		case is.MaxProperties != nil && (old == nil || old.Default == nil):
+			c.add(path+jsonPathStep(name), "its new default counts towards maxProperties")
+		case ruled && old != nil:
+			c.add(path+jsonPathStep(name), "the default changes, and rules may look at it")
+		}
+	}
+}
+
+// stands reports whether a rule says something of an object by itself.
+func (r Rule) stands() bool {
+	return !usesOldSelf(r.Rule) || r.OptionalOldSelf != nil && *r.OptionalOldSelf
+}
+
+func (c *comparer) rules(was, is *Schema, path string) {
+	for _, r := range is.Rules {
+		known := slices.ContainsFunc(was.Rules, func(o Rule) bool { return o.Rule == r.Rule && o.stands() })
+		if r.stands() && !known {
+			c.add(path, "the rule %s is new", r.Rule)
+		}
+	}
+}
+
+// junctors compares conditions that are made of others.
+func (c *comparer) junctors(was, is *Schema, path string) {
+	for _, part := range is.AllOf {
+		if !slices.ContainsFunc(was.AllOf, part.same) {
+			c.add(path, "allOf has a new condition")
+		}
+	}
+	changed := func(was, is []*Schema) bool {
+		return len(is) > 0 && !slices.EqualFunc(was, is, (*Schema).same)
+	}
+	if changed(was.AnyOf, is.AnyOf) && !(is.IntOrString && slices.EqualFunc(is.AnyOf, intOrString().AnyOf, (*Schema).same)) {
+		c.add(path, "anyOf changes")
+	}
+	if changed(was.OneOf, is.OneOf) {
+		c.add(path, "oneOf changes")
+	}
+	if is.Not != nil && (was.Not == nil || !was.Not.same(is.Not)) {
+		c.add(path, "not changes")
+	}
+}
+
+// same reports whether two schemas say the same in the same words.
+func (s *Schema) same(o *Schema) bool {
+	a, erra := json.Marshal(s)
+	b, errb := json.Marshal(o)
+	return erra == nil && errb == nil && bytes.Equal(a, b)
+}

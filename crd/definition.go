@@ -1,0 +1,277 @@
+package crd
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/pintle-go/pintle/kube"
+	"sigs.k8s.io/yaml"
+)
+
+// Definition is a CustomResourceDefinition of apiextensions.k8s.io/v1. [Of]
+// makes one; its fields may be changed before it is installed. It has all that
+// structural schemas may have; what it does not name, such as webhook
+// conversion's client settings of later Kubernetes versions, [Install] leaves
+// as it is.
+type Definition struct {
+	kube.Object
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status,omitzero"`
+}
+
+// GVK names the kind.
+func (Definition) GVK() kube.GVK {
+	return kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+}
+
+// kind spares the request that asks the server for plural and scope.
+var kind = kube.Kind{Plural: "customresourcedefinitions", Scope: kube.ClusterScoped}
+
+// Spec is what is wanted.
+type Spec struct {
+	Group      string      `json:"group"`
+	Names      Names       `json:"names"`
+	Scope      kube.Scope  `json:"scope"`
+	Versions   []Version   `json:"versions"`
+	Conversion *Conversion `json:"conversion,omitempty"`
+}
+
+// Names are how a resource is called.
+type Names struct {
+	Plural     string   `json:"plural"`
+	Singular   string   `json:"singular,omitempty"`
+	ShortNames []string `json:"shortNames,omitempty"`
+	Kind       string   `json:"kind"`
+	ListKind   string   `json:"listKind,omitempty"`
+	Categories []string `json:"categories,omitempty"`
+}
+
+// Version is one version of a resource. Exactly one is stored.
+type Version struct {
+	Name               string            `json:"name"`
+	Served             bool              `json:"served"`
+	Storage            bool              `json:"storage"`
+	Deprecated         bool              `json:"deprecated,omitempty"`
+	DeprecationWarning string            `json:"deprecationWarning,omitempty"`
+	Schema             Validation        `json:"schema,omitzero"`
+	Subresources       *Subresources     `json:"subresources,omitempty"`
+	Columns            []Column          `json:"additionalPrinterColumns,omitempty"`
+	SelectableFields   []SelectableField `json:"selectableFields,omitempty"`
+}
+
+// Validation holds the schema of a version.
+type Validation struct {
+	OpenAPIV3Schema *Schema `json:"openAPIV3Schema,omitempty"`
+}
+
+// Subresources are the parts of an object that are written apart.
+type Subresources struct {
+	Status *StatusSubresource `json:"status,omitempty"`
+	Scale  *Scale             `json:"scale,omitempty"`
+}
+
+// StatusSubresource says that status is written apart from the rest.
+type StatusSubresource struct{}
+
+// Scale says where the scale subresource finds what it shows and sets. The
+// paths have the form .spec.replicas.
+type Scale struct {
+	SpecReplicasPath   string `json:"specReplicasPath"`
+	StatusReplicasPath string `json:"statusReplicasPath"`
+	// LabelSelectorPath is that of a string in status with the selector of
+	// the pods, which a HorizontalPodAutoscaler needs.
+	LabelSelectorPath string `json:"labelSelectorPath,omitempty"`
+}
+
+// Column is a column of kubectl get.
+type Column struct {
+	Name        string `json:"name"`
+	Type        string `json:"type"` // integer, number, string, boolean or date
+	Format      string `json:"format,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Priority above 0 shows the column only with -o wide.
+	Priority int32  `json:"priority,omitempty"`
+	JSONPath string `json:"jsonPath"`
+}
+
+// SelectableField is a field that field selectors may name.
+type SelectableField struct {
+	JSONPath string `json:"jsonPath"`
+}
+
+// Conversion says how objects are converted between versions.
+type Conversion struct {
+	// Strategy is None, which changes apiVersion alone, or Webhook.
+	Strategy string             `json:"strategy"`
+	Webhook  *WebhookConversion `json:"webhook,omitempty"`
+}
+
+// WebhookConversion is what the Webhook strategy calls.
+type WebhookConversion struct {
+	ClientConfig             *WebhookClientConfig `json:"clientConfig,omitempty"`
+	ConversionReviewVersions []string             `json:"conversionReviewVersions"`
+}
+
+// WebhookClientConfig says where a webhook is: at a URL or a Service.
+type WebhookClientConfig struct {
+	URL      *string           `json:"url,omitempty"`
+	Service  *ServiceReference `json:"service,omitempty"`
+	CABundle []byte            `json:"caBundle,omitempty"`
+}
+
+// ServiceReference names a Service.
+type ServiceReference struct {
+	Namespace string  `json:"namespace"`
+	Name      string  `json:"name"`
+	Path      *string `json:"path,omitempty"`
+	Port      *int32  `json:"port,omitempty"`
+}
+
+// Status is what the server has made of it.
+type Status struct {
+	Conditions     []Condition `json:"conditions,omitempty"`
+	AcceptedNames  Names       `json:"acceptedNames,omitzero"`
+	StoredVersions []string    `json:"storedVersions,omitempty"`
+}
+
+// Condition is one of Established, NamesAccepted, NonStructuralSchema,
+// Terminating and others.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+func (s Status) condition(name string) Condition {
+	for _, c := range s.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return Condition{Type: name, Status: "Unknown"}
+}
+
+// Version returns the version of a name, or nil. It is d's own: changes to it
+// change d.
+func (d *Definition) Version(name string) *Version {
+	for i := range d.Spec.Versions {
+		if d.Spec.Versions[i].Name == name {
+			return &d.Spec.Versions[i]
+		}
+	}
+	return nil
+}
+
+// JSON returns the definition as kubectl apply takes it, always in the same
+// order.
+func (d *Definition) JSON() ([]byte, error) {
+	// What the server says of it is no part of what is wanted.
+	wanted := struct {
+		kube.Object
+		Spec Spec `json:"spec"`
+	}{d.Object, d.Spec}
+	wanted.SetGroupVersionKind(d.GVK())
+	data, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("encode CustomResourceDefinition %s: %w", d.Name, err)
+	}
+	return data, nil
+}
+
+// YAML returns the definition as kubectl apply takes it, always in the same
+// order, without a line of dashes.
+func (d *Definition) YAML() ([]byte, error) {
+	data, err := d.JSON()
+	if err != nil {
+		return nil, err
+	}
+	if data, err = yaml.JSONToYAML(data); err != nil {
+		return nil, fmt.Errorf("write CustomResourceDefinition %s as YAML: %w", d.Name, err)
+	}
+	return data, nil
+}
+
+// Schema is a structural OpenAPI v3 schema as apiextensions.k8s.io/v1 has it.
+type Schema struct {
+	Title            string            `json:"title,omitempty"`
+	Description      string            `json:"description,omitempty"`
+	Type             string            `json:"type,omitempty"`
+	Format           string            `json:"format,omitempty"`
+	Nullable         bool              `json:"nullable,omitempty"`
+	Default          json.RawMessage   `json:"default,omitempty"`
+	Enum             []json.RawMessage `json:"enum,omitempty"`
+	Minimum          *float64          `json:"minimum,omitempty"`
+	ExclusiveMinimum bool              `json:"exclusiveMinimum,omitempty"`
+	Maximum          *float64          `json:"maximum,omitempty"`
+	ExclusiveMaximum bool              `json:"exclusiveMaximum,omitempty"`
+	MultipleOf       *float64          `json:"multipleOf,omitempty"`
+	MinLength        *int64            `json:"minLength,omitempty"`
+	MaxLength        *int64            `json:"maxLength,omitempty"`
+	Pattern          string            `json:"pattern,omitempty"`
+	MinItems         *int64            `json:"minItems,omitempty"`
+	MaxItems         *int64            `json:"maxItems,omitempty"`
+	MinProperties    *int64            `json:"minProperties,omitempty"`
+	MaxProperties    *int64            `json:"maxProperties,omitempty"`
+	Required         []string          `json:"required,omitempty"`
+
+	Items                *Schema            `json:"items,omitempty"`
+	Properties           map[string]*Schema `json:"properties,omitempty"`
+	AdditionalProperties *SchemaOrBool      `json:"additionalProperties,omitempty"`
+
+	AllOf []*Schema `json:"allOf,omitempty"`
+	OneOf []*Schema `json:"oneOf,omitempty"`
+	AnyOf []*Schema `json:"anyOf,omitempty"`
+	Not   *Schema   `json:"not,omitempty"`
+
+	PreserveUnknownFields bool     `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
+	EmbeddedResource      bool     `json:"x-kubernetes-embedded-resource,omitempty"`
+	IntOrString           bool     `json:"x-kubernetes-int-or-string,omitempty"`
+	ListType              string   `json:"x-kubernetes-list-type,omitempty"`
+	ListMapKeys           []string `json:"x-kubernetes-list-map-keys,omitempty"`
+	MapType               string   `json:"x-kubernetes-map-type,omitempty"`
+	Rules                 []Rule   `json:"x-kubernetes-validations,omitempty"`
+}
+
+// Rule is a rule in CEL.
+type Rule struct {
+	Rule              string `json:"rule"`
+	Message           string `json:"message,omitempty"`
+	MessageExpression string `json:"messageExpression,omitempty"`
+	Reason            string `json:"reason,omitempty"`
+	FieldPath         string `json:"fieldPath,omitempty"`
+	OptionalOldSelf   *bool  `json:"optionalOldSelf,omitempty"`
+}
+
+// SchemaOrBool is the schema of a map's values, or, without one, whether there
+// may be any.
+type SchemaOrBool struct {
+	Allows bool
+	Schema *Schema
+}
+
+// MarshalJSON encodes the schema or, without one, the truth value.
+func (s SchemaOrBool) MarshalJSON() ([]byte, error) {
+	if s.Schema != nil {
+		return json.Marshal(s.Schema)
+	}
+	return json.Marshal(s.Allows)
+}
+
+// UnmarshalJSON decodes what MarshalJSON encodes.
+func (s *SchemaOrBool) UnmarshalJSON(data []byte) error {
+	if string(data) == "true" || string(data) == "false" {
+		*s = SchemaOrBool{Allows: string(data) == "true"}
+		return nil
+	}
+	*s = SchemaOrBool{Allows: true, Schema: new(Schema)}
+	return json.Unmarshal(data, s.Schema)
+}
+
+// values returns the schema of a map's values, or nil.
+func (s *Schema) values() *Schema {
+	if s.AdditionalProperties == nil {
+		return nil
+	}
+	return s.AdditionalProperties.Schema
+}

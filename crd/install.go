@@ -1,0 +1,177 @@
+package crd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Installer installs definitions. The zero value is what [Install] uses.
+type Installer struct {
+	// FieldManager owns what is applied. Default: the client's.
+	FieldManager string
+	// Force applies a definition also if objects that are stored may not fit
+	// it.
+	Force bool
+}
+
+// Install applies definitions and returns when the server serves their kinds.
+// It waits as long as ctx lets it.
+//
+// A definition that objects in the cluster may not fit is not applied: the
+// error wraps an [IncompatibleError] that names each reason. Names that
+// another definition has already are an error too ([ErrNames]).
+//
+// It needs the verbs get, list, watch, create and patch on
+// customresourcedefinitions. Where several API servers run, another one than
+// that which answered may take a moment longer.
+func Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	return Installer{}.Install(ctx, client, defs...)
+}
+
+// ErrNames is wrapped when another definition has a name of this one.
+var ErrNames = errors.New("names are taken")
+
+// Install is [Install] in the way that i says.
+func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	definitions := kube.ViewOf[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
+	// All are applied before the first is waited for.
+	before := make([]*Definition, len(defs))
+	for n, d := range defs {
+		var err error
+		if before[n], err = i.apply(ctx, definitions, d); err != nil {
+			return fmt.Errorf("install %s: %w", d.Name, err)
+		}
+	}
+	for n, d := range defs {
+		if err := established(ctx, definitions, d, before[n]); err != nil {
+			return fmt.Errorf("install %s: %w", d.Name, err)
+		}
+		if err := served(ctx, client, d); err != nil {
+			return fmt.Errorf("install %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// apply applies a definition unless it breaks what is there, which it returns.
+func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (before *Definition, err error) {
+	before, err = definitions.Get(ctx, d.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		before = nil
+	case err != nil:
+		return nil, err
+	case before.DeletionTimestamp != nil:
+		// It takes its objects with it; what is applied now would go too.
+		if err := definitions.UntilGone(ctx, d.Name); err != nil {
+			return nil, err
+		}
+		before = nil
+	default:
+		if breaks := Compare(before, d); len(breaks) > 0 && !i.Force {
+			return nil, &IncompatibleError{Name: d.Name, Breaks: breaks}
+		}
+	}
+	wanted := *d
+	wanted.Status = Status{}
+	_, err = definitions.Apply(ctx, &wanted)
+	return before, err
+}
+
+// patience is how long a refusal of other names than those wanted is taken for
+// one that the server has not looked at again.
+const patience = 5 * time.Second
+
+// established waits until the server has accepted the names of a definition and
+// says that it serves it.
+func established(ctx context.Context, definitions kube.View[Definition], d, before *Definition) error {
+	var stale Condition
+	if before != nil && !sameNames(before.Spec.Names, d.Spec.Names) {
+		stale = before.Status.condition("NamesAccepted")
+	}
+	if stale.Status == "False" {
+		short, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := accepted(short, definitions, d, stale); err == nil || short.Err() == nil {
+			return err
+		}
+	}
+	return accepted(ctx, definitions, d, Condition{})
+}
+
+// accepted waits for an answer about names other than the stale one.
+func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale Condition) error {
+	var seen, refused Condition
+	_, err := definitions.Until(ctx, d.Name, func(now *Definition) bool {
+		// The server leaves the condition as it is when names that it refused
+		// are given up: the names themselves decide.
+		seen, refused = now.Status.condition("Established"), Condition{}
+		if sameNames(now.Spec.Names, now.Status.AcceptedNames) {
+			return seen.Status == "True"
+		}
+		if c := now.Status.condition("NamesAccepted"); c.Status == "False" && c != stale {
+			refused = c
+		}
+		return refused.Status != ""
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("wait until it is established (%s %s): %w", seen.Reason, seen.Message, err)
+	case refused.Status != "":
+		return fmt.Errorf("%w: %s (%s)", ErrNames, refused.Message, refused.Reason)
+	}
+	return nil
+}
+
+func sameNames(a, b Names) bool {
+	return a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
+		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
+}
+
+// served waits out the moment in which a kind is said to be served and is not
+// yet: discovery does not list it, its path is not found, or its storage is
+// being made.
+func served(ctx context.Context, client *kube.Client, d *Definition) error {
+	for _, v := range d.Spec.Versions {
+		if !v.Served {
+			continue
+		}
+		gvk := kube.GVK{Group: d.Spec.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
+		if err := answers(ctx, kube.ViewOf[metav1.PartialObjectMetadata](client, kube.Kind{GVK: gvk})); err != nil {
+			return fmt.Errorf("wait until %s is served: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata]) error {
+	// No object has this name; none is sent.
+	objects = objects.Fielded("metadata.name=-")
+	for {
+		var err error
+		for _, err = range objects.List(ctx) {
+			break
+		}
+		switch {
+		case err == nil:
+			return nil
+		case apierrors.IsForbidden(err):
+			// Discovery lists it. Whether it can be read is another matter.
+			return nil
+		case !errors.Is(err, kube.ErrNotServed) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

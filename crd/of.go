@@ -1,0 +1,273 @@
+package crd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pintle-go/pintle/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Options say of a kind what its Go type does not. The zero value is right for
+// most.
+type Options struct {
+	// Kind is the declaration that is given to kube.For as well, if there is
+	// one. Its Plural is the resource's name, by default the plural of the
+	// kind in English (echoes, gateways, policies); its Scope is namespaced by
+	// default.
+	Kind kube.Kind
+	// Singular is by default the kind in lower case.
+	Singular string
+	// ListKind is by default the kind with List behind it.
+	ListKind string
+	// ShortNames are for people at kubectl.
+	ShortNames []string
+	// Categories are groups of resources that kubectl lists together, such as
+	// "all".
+	Categories []string
+
+	// Scale has the scale subresource. An empty path is .spec.replicas or
+	// .status.replicas.
+	Scale *Scale
+	// NoStatusSubresource leaves status an ordinary field. By default a type
+	// with a field status has the subresource.
+	NoStatusSubresource bool
+	// Columns come behind those of the tags. A column Age is the last wherever
+	// there are columns, unless there is one of that name.
+	Columns []Column
+
+	// Source is Go source of the type's package, whose comments become
+	// descriptions:
+	//
+	//	//go:embed types.go
+	//	var source embed.FS
+	Source fs.FS
+	// Describe returns what else is known of a Go type: its description under
+	// "", those of its fields under their names in JSON. See [SwaggerDoc].
+	Describe func(reflect.Type) map[string]string
+
+	// NotServed keeps a version that is not served any more: objects may be
+	// stored in it.
+	NotServed bool
+	// Deprecated is what clients of this version are told.
+	Deprecated string
+}
+
+// objectPointer makes a struct without TypeMeta and ObjectMeta a compile error.
+type objectPointer[T any] interface {
+	*T
+	metav1.Object
+	GetObjectKind() schema.ObjectKind
+}
+
+// Of returns the definition of T's kind with the version that T describes. At
+// most one set of options is given. An error names every field that is wrong:
+// it wraps a [FieldError] for each.
+func Of[T any, P objectPointer[T]](options ...Options) (*Definition, error) {
+	var o Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	t := reflect.TypeFor[T]()
+	d, err := of(t, kube.KindOf[T, P](o.Kind), o)
+	if len(options) > 1 {
+		err = fmt.Errorf("%d sets of options are given, one is enough", len(options))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("define the kind of %s: %w", t, err)
+	}
+	return d, nil
+}
+
+func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
+	if err := kind.Err(); err != nil {
+		return nil, err
+	}
+	names, err := namesOf(kind, o)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(t, kind, o)
+	if err != nil {
+		return nil, err
+	}
+	d := &Definition{Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope, Versions: []Version{version}}}
+	if d.Spec.Scope == "" {
+		d.Spec.Scope = kube.Namespaced
+	}
+	d.SetGroupVersionKind(d.GVK())
+	d.Name = names.Plural + "." + kind.Group
+	return d, nil
+}
+
+// namesOf returns the names of a kind, which it checks.
+func namesOf(kind kube.Kind, o Options) (Names, error) {
+	lower := strings.ToLower(kind.Kind)
+	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind, ListKind: o.ListKind, Categories: o.Categories}
+	if n.Plural == "" {
+		n.Plural = plural(kind.Kind)
+	}
+	if n.Singular == "" {
+		n.Singular = lower
+	}
+	if n.ListKind == "" {
+		n.ListKind = kind.Kind + "List"
+	}
+	var errs []error
+	check := func(what, name string, problems []string) {
+		for _, p := range problems {
+			errs = append(errs, fmt.Errorf("%s %q: %s", what, name, p))
+		}
+	}
+	if !strings.Contains(kind.Group, ".") {
+		errs = append(errs, fmt.Errorf("group %q: it must be a domain of yours, with a dot, as in example.com", kind.Group))
+	}
+	check("group", kind.Group, validation.IsDNS1123Subdomain(kind.Group))
+	check("version", kind.Version, validation.IsDNS1035Label(kind.Version))
+	check("kind", kind.Kind, validation.IsDNS1035Label(lower))
+	check("list kind", n.ListKind, validation.IsDNS1035Label(strings.ToLower(n.ListKind)))
+	check("plural", n.Plural, validation.IsDNS1035Label(n.Plural))
+	check("singular", n.Singular, validation.IsDNS1035Label(n.Singular))
+	for _, s := range n.ShortNames {
+		check("short name", s, validation.IsDNS1035Label(s))
+	}
+	for _, s := range n.Categories {
+		check("category", s, validation.IsDNS1035Label(s))
+	}
+	if n.ListKind == n.Kind {
+		errs = append(errs, fmt.Errorf("list kind %q: it must differ from the kind", n.ListKind))
+	}
+	return n, errors.Join(errs...)
+}
+
+// versionOf returns the version that a type describes.
+func versionOf(t reflect.Type, kind kube.Kind, o Options) (Version, error) {
+	docs, err := readComments(o.Source)
+	if err != nil {
+		return Version{}, err
+	}
+	b := builder{docs: docs, describe: o.Describe}
+	root := b.root(t)
+	v := Version{
+		Name: kind.Version, Served: !o.NotServed, Storage: true,
+		Deprecated: b.deprecated != nil || o.Deprecated != "", DeprecationWarning: o.Deprecated,
+		Schema:           Validation{root},
+		SelectableFields: b.selectable,
+		Columns:          append(b.columns, o.Columns...),
+	}
+	if b.deprecated != nil && v.DeprecationWarning == "" {
+		v.DeprecationWarning = *b.deprecated
+	}
+	if len(b.errs) > 0 {
+		return v, errors.Join(b.errs...)
+	}
+	var sub Subresources
+	if _, has := root.Properties["status"]; has && !o.NoStatusSubresource {
+		sub.Status = &StatusSubresource{}
+	}
+	if o.Scale != nil {
+		if sub.Scale, err = scaleOf(*o.Scale, root); err != nil {
+			return v, fmt.Errorf("scale: %w", err)
+		}
+	}
+	if sub != (Subresources{}) {
+		v.Subresources = &sub
+	}
+	return v, checkColumns(&v)
+}
+
+// scaleOf fills in the usual paths and looks whether they lead to what they
+// must.
+func scaleOf(s Scale, root *Schema) (*Scale, error) {
+	if s.SpecReplicasPath == "" {
+		s.SpecReplicasPath = ".spec.replicas"
+	}
+	if s.StatusReplicasPath == "" {
+		s.StatusReplicasPath = ".status.replicas"
+	}
+	check := func(path, within, want string) error {
+		if path == "" {
+			return nil
+		}
+		if !strings.HasPrefix(path, within) {
+			return fmt.Errorf("%s is not below %s", path, strings.TrimSuffix(within, "."))
+		}
+		found, err := root.find(path)
+		if err == nil && found.Type != want {
+			err = fmt.Errorf("%s is of type %s: want %s", path, found.typeText(), want)
+		}
+		return err
+	}
+	return &s, errors.Join(
+		check(s.SpecReplicasPath, ".spec.", "integer"),
+		check(s.StatusReplicasPath, ".status.", "integer"),
+		check(s.LabelSelectorPath, ".status.", "string"),
+	)
+}
+
+var columnTypes = []string{"integer", "number", "string", "boolean", "date"}
+
+// checkColumns looks at the columns of tags and options, and adds Age.
+func checkColumns(v *Version) error {
+	var errs []error
+	names := map[string]bool{}
+	for _, c := range v.Columns {
+		fail := func(err error) { errs = append(errs, fmt.Errorf("column %s: %w", c.Name, err)) }
+		if c.Name == "" {
+			errs = append(errs, fmt.Errorf("the column for %s has no name", c.JSONPath))
+		} else if names[c.Name] {
+			fail(errors.New("there are two of this name"))
+		}
+		names[c.Name] = true
+		if !slices.Contains(columnTypes, c.Type) {
+			fail(fmt.Errorf("type %q is not one of %s", c.Type, strings.Join(columnTypes, ", ")))
+		}
+		if _, err := v.Schema.OpenAPIV3Schema.find(c.JSONPath); err != nil {
+			fail(err)
+		}
+	}
+	if len(v.SelectableFields) > maxSelectable {
+		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d", len(v.SelectableFields), maxSelectable))
+	}
+	if len(v.Columns) > 0 && !names["Age"] {
+		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})
+	}
+	return errors.Join(errs...)
+}
+
+// maxSelectable is how many selectable fields a version may have.
+const maxSelectable = 8
+
+// Join returns a definition with the versions of several: objects are stored in
+// the version of the first, whose names, scope and conversion it has.
+//
+//	v1, err := crd.Of[v1.Echo]()
+//	v1beta1, err := crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"})
+//	def, err := crd.Join(v1, v1beta1)
+//
+// Without a conversion webhook the server changes apiVersion alone: what one
+// version names and another does not is lost when the object is written
+// through the latter.
+func Join(stored *Definition, others ...*Definition) (*Definition, error) {
+	joined := *stored
+	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
+	for _, o := range others {
+		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
+			return nil, fmt.Errorf("join versions: %s in %s is another kind than %s in %s", o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
+		}
+		for _, v := range o.Spec.Versions {
+			if joined.Version(v.Name) != nil {
+				return nil, fmt.Errorf("join versions: there are two %s of %s", v.Name, stored.Name)
+			}
+			v.Storage = false
+			joined.Spec.Versions = append(joined.Spec.Versions, v)
+		}
+	}
+	return &joined, nil
+}

@@ -1,0 +1,176 @@
+package crd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// directive is one part of a crd tag: key=value, or key alone.
+type directive struct {
+	// path leads into the field: items for a list's, values for a map's.
+	path  []string
+	key   string
+	value string
+	// given tells an empty value from none.
+	given bool
+}
+
+func (d directive) String() string {
+	s := strings.Join(append(slices.Clone(d.path), d.key), ".")
+	if !d.given {
+		return s
+	}
+	return s + "=" + quote(d.value)
+}
+
+// quote writes a value as it must be written in a tag.
+func quote(value string) string {
+	if strings.TrimSpace(value) == value && !strings.Contains(value, ",") && !strings.HasPrefix(value, "'") {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", "''") + "'"
+}
+
+// use is how often a key may stand in a tag, and whether it has a value.
+type use uint8
+
+const (
+	bare       use = 1 << iota // without a value
+	valued                     // with a value
+	repeatable                 // more than once
+)
+
+// keys are the keys of crd tags.
+var keys = map[string]use{
+	"min": valued, "max": valued, "exclusiveMin": valued, "exclusiveMax": valued, "multipleOf": valued,
+	"minLength": valued, "maxLength": valued, "pattern": valued, "format": valued,
+	"minItems": valued, "maxItems": valued, "minProperties": valued, "maxProperties": valued,
+	"enum": valued, "default": valued, "nullable": bare, "required": bare, "optional": bare,
+	"type": valued, "preserveUnknownFields": bare, "embeddedResource": bare,
+	"listType": valued, "listMapKey": valued, "mapType": valued,
+	"immutable": bare, "description": valued, "deprecated": bare | valued,
+	"rule": valued | repeatable, "message": valued | repeatable, "messageExpression": valued | repeatable,
+	"reason": valued | repeatable, "fieldPath": valued | repeatable, "optionalOldSelf": bare | repeatable,
+	"column": bare | valued, "columnPath": valued, "columnType": valued, "columnFormat": valued, "priority": valued,
+	"selectable": bare,
+}
+
+// keyNames returns the keys in order.
+func keyNames() []string {
+	names := make([]string, 0, len(keys))
+	for k := range keys {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}
+
+const (
+	inItems  = "items"
+	inValues = "values"
+)
+
+// parseTag parses a crd tag:
+//
+//	tag       = directive { "," directive }
+//	directive = { ( "items" | "values" ) "." } key [ "=" value ]
+//	value     = what has no comma | "'" anything, with ” for a quote "'"
+func parseTag(tag string) ([]directive, error) {
+	var list []directive
+	seen := map[string]bool{}
+	for rest, more := tag, true; more; {
+		var d directive
+		var err error
+		if d, rest, more, err = parseDirective(rest); err != nil {
+			return nil, err
+		}
+		if err := d.check(list); err != nil {
+			return nil, err
+		}
+		name := strings.Join(append(slices.Clone(d.path), d.key), ".")
+		if seen[name] && keys[d.key]&repeatable == 0 {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		seen[name] = true
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// parseDirective cuts the first directive off a tag, and says whether another
+// one follows.
+func parseDirective(tag string) (d directive, rest string, more bool, err error) {
+	end := strings.IndexAny(tag, ",=")
+	if end < 0 {
+		end = len(tag)
+	}
+	name := strings.TrimSpace(tag[:end])
+	if name == "" {
+		return d, "", false, errors.New("a key is missing: it is written key=value,key=value")
+	}
+	path := strings.Split(name, ".")
+	d.path, d.key = path[:len(path)-1], path[len(path)-1]
+	rest = tag[end:]
+	if value, ok := strings.CutPrefix(rest, "="); ok {
+		d.given = true
+		if d.value, rest, err = parseValue(value); err != nil {
+			return d, "", false, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	rest, more = strings.CutPrefix(rest, ",")
+	return d, rest, more, nil
+}
+
+// parseValue cuts a value off a tag. What is left is empty or begins with a
+// comma.
+func parseValue(s string) (value, rest string, err error) {
+	quoted, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "'")
+	if !ok {
+		value, _, _ = strings.Cut(s, ",")
+		return strings.TrimSpace(value), s[len(value):], nil
+	}
+	var b strings.Builder
+	for {
+		before, after, closed := strings.Cut(quoted, "'")
+		if !closed {
+			return "", "", errors.New("the closing ' is missing")
+		}
+		b.WriteString(before)
+		if quoted, ok = strings.CutPrefix(after, "'"); ok {
+			b.WriteByte('\'')
+			continue
+		}
+		rest = strings.TrimLeft(after, " ")
+		if rest != "" && rest[0] != ',' {
+			return "", "", fmt.Errorf("a comma is missing before %q (a ' inside quotes is written '')", rest)
+		}
+		return b.String(), rest, nil
+	}
+}
+
+// check looks at a directive by itself, and at those before it.
+func (d directive) check(before []directive) error {
+	for _, p := range d.path {
+		if p != inItems && p != inValues {
+			return fmt.Errorf("%s: %q is neither %s nor %s", d, p, inItems, inValues)
+		}
+	}
+	use, known := keys[d.key]
+	switch {
+	case !known:
+		hint := didYouMean(d.key, keyNames())
+		if hint == "" && len(before) > 0 && before[len(before)-1].given {
+			hint = fmt.Sprintf(" (a value with a comma is quoted: %s='…')", before[len(before)-1].key)
+		}
+		return fmt.Errorf("unknown key %q%s", d.key, hint)
+	case d.given && use&valued == 0:
+		return fmt.Errorf("%s has no value, but %q is given", d.key, d.value)
+	case !d.given && use&bare == 0:
+		return fmt.Errorf("%s needs a value: %s=…", d.key, d.key)
+	case d.given && d.value == "" && d.key != "default":
+		return fmt.Errorf("the value of %s is empty", d.key)
+	}
+	return nil
+}

@@ -1,0 +1,387 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// decodeJSON decodes a value; its numbers stay as they are written.
+func decodeJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	err := d.Decode(&v)
+	return v, err
+}
+
+// sameJSON reports whether two texts are the same value.
+func sameJSON(a, b []byte) bool {
+	va, erra := decodeJSON(a)
+	vb, errb := decodeJSON(b)
+	return erra == nil && errb == nil && equalValues(va, vb)
+}
+
+func equalValues(a, b any) bool {
+	na, oka := a.(json.Number)
+	nb, okb := b.(json.Number)
+	if oka && okb {
+		return rational(na).Cmp(rational(nb)) == 0
+	}
+	switch a := a.(type) {
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equalValues)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for k, v := range a {
+			if w, ok := b[k]; !ok || !equalValues(v, w) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// rational returns a number as it is written, without rounding.
+func rational(n json.Number) *big.Rat {
+	// An exponent can be as large as the memory: such a number is not exact.
+	if i := strings.IndexAny(n.String(), "eE"); i >= 0 && len(n.String())-i > 5 {
+		f, _ := n.Float64()
+		if r := new(big.Rat).SetFloat64(f); r != nil {
+			return r
+		}
+		return new(big.Rat)
+	}
+	if r, ok := new(big.Rat).SetString(n.String()); ok {
+		return r
+	}
+	return new(big.Rat)
+}
+
+// violations returns what is wrong with a value under a schema, as the server
+// sees it. Rules in CEL, and some formats, are the server's alone to check.
+func (s *Schema) violations(v any, path string) []string {
+	var found []string
+	add := func(format string, args ...any) {
+		if path != "" {
+			format = path + ": " + format
+		}
+		found = append(found, fmt.Sprintf(format, args...))
+	}
+	if v == nil {
+		if !s.Nullable && (s.Type != "" || s.IntOrString) {
+			add("it must not be null")
+		}
+		return found
+	}
+	if !s.accepts(v) {
+		add("it must be %s, not %s", s.typeText(), typeOf(v))
+		return found
+	}
+	if len(s.Enum) > 0 && !s.inEnum(v) {
+		add("it must be one of %s", enumText(s.Enum))
+	}
+	switch v := v.(type) {
+	case json.Number:
+		for _, f := range s.numberViolations(v) {
+			add("%s", f)
+		}
+	case string:
+		for _, f := range s.stringViolations(v) {
+			add("%s", f)
+		}
+	case []any:
+		found = append(found, s.listViolations(v, path)...)
+	case map[string]any:
+		found = append(found, s.objectViolations(v, path)...)
+	}
+	for _, part := range s.AllOf {
+		found = append(found, part.violations(v, path)...)
+	}
+	fit := func(part *Schema) bool { return len(part.violations(v, "")) == 0 }
+	if len(s.AnyOf) > 0 && !slices.ContainsFunc(s.AnyOf, fit) {
+		add("it satisfies nothing of anyOf")
+	}
+	if len(s.OneOf) > 0 {
+		n := 0
+		for _, part := range s.OneOf {
+			if fit(part) {
+				n++
+			}
+		}
+		if n != 1 {
+			add("it satisfies %d of oneOf, not one", n)
+		}
+	}
+	if s.Not != nil && fit(s.Not) {
+		add("it is what it must not be")
+	}
+	return found
+}
+
+func typeOf(v any) string {
+	switch v := v.(type) {
+	case json.Number:
+		if isInteger(v) {
+			return "integer"
+		}
+		return "number"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+func isInteger(n json.Number) bool { return rational(n).IsInt() }
+
+// accepts reports whether a value, which is not null, is of the schema's type.
+func (s *Schema) accepts(v any) bool {
+	t := typeOf(v)
+	switch {
+	case s.IntOrString:
+		return t == "integer" || t == "string"
+	case s.Type == "", s.Type == t:
+		return true
+	}
+	return s.Type == "number" && t == "integer"
+}
+
+func (s *Schema) inEnum(v any) bool {
+	return slices.ContainsFunc(s.Enum, func(raw json.RawMessage) bool {
+		e, err := decodeJSON(raw)
+		return err == nil && equalValues(e, v)
+	})
+}
+
+func enumText(enum []json.RawMessage) string {
+	texts := make([]string, len(enum))
+	for i, e := range enum {
+		texts[i] = string(e)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (s *Schema) numberViolations(n json.Number) (found []string) {
+	r := rational(n)
+	compare := func(limit *float64) int { return r.Cmp(new(big.Rat).SetFloat64(*limit)) }
+	if s.Minimum != nil && (compare(s.Minimum) < 0 || s.ExclusiveMinimum && compare(s.Minimum) == 0) {
+		found = append(found, fmt.Sprintf("%s is below the minimum %v", n, *s.Minimum))
+	}
+	if s.Maximum != nil && (compare(s.Maximum) > 0 || s.ExclusiveMaximum && compare(s.Maximum) == 0) {
+		found = append(found, fmt.Sprintf("%s is above the maximum %v", n, *s.Maximum))
+	}
+	if s.MultipleOf != nil && !new(big.Rat).Quo(r, new(big.Rat).SetFloat64(*s.MultipleOf)).IsInt() {
+		found = append(found, fmt.Sprintf("%s is no multiple of %v", n, *s.MultipleOf))
+	}
+	if s.Format == "int32" && s.Type == "integer" {
+		if lo, hi := float64(math.MinInt32), float64(math.MaxInt32); compare(&lo) < 0 || compare(&hi) > 0 {
+			found = append(found, fmt.Sprintf("%s does not fit into 32 bits", n))
+		}
+	}
+	return found
+}
+
+func (s *Schema) stringViolations(v string) (found []string) {
+	length := int64(utf8.RuneCountInString(v))
+	if s.MinLength != nil && length < *s.MinLength {
+		found = append(found, fmt.Sprintf("it must have at least %d characters", *s.MinLength))
+	}
+	if s.MaxLength != nil && length > *s.MaxLength {
+		found = append(found, fmt.Sprintf("it must have at most %d characters", *s.MaxLength))
+	}
+	if s.Pattern != "" {
+		if re, err := regexp.Compile(s.Pattern); err != nil || !re.MatchString(v) {
+			found = append(found, fmt.Sprintf("%q does not match %s", v, s.Pattern))
+		}
+	}
+	if err := checkFormat(s.Format, v); err != nil {
+		found = append(found, fmt.Sprintf("%q is no %s: %v", v, s.Format, err))
+	}
+	return found
+}
+
+// checkFormat checks the commonest formats of text.
+func checkFormat(format, v string) (err error) {
+	switch format {
+	case "date-time", "datetime":
+		_, err = time.Parse(time.RFC3339, v)
+	case "date":
+		_, err = time.Parse(time.DateOnly, v)
+	case "duration":
+		_, err = time.ParseDuration(strings.ReplaceAll(v, " ", ""))
+	case "byte":
+		_, err = base64.StdEncoding.DecodeString(v)
+	case "uri":
+		_, err = url.ParseRequestURI(v)
+	case "cidr":
+		_, err = netip.ParsePrefix(v)
+	case "ipv4", "ipv6":
+		var a netip.Addr
+		if a, err = netip.ParseAddr(v); err == nil && a.Is4() != (format == "ipv4") {
+			err = fmt.Errorf("it is of the other family")
+		}
+	}
+	return err
+}
+
+func (s *Schema) listViolations(v []any, path string) (found []string) {
+	at := func(format string, args ...any) {
+		found = append(found, strings.TrimPrefix(path+": ", ": ")+fmt.Sprintf(format, args...))
+	}
+	if s.MinItems != nil && int64(len(v)) < *s.MinItems {
+		at("it must have at least %d items", *s.MinItems)
+	}
+	if s.MaxItems != nil && int64(len(v)) > *s.MaxItems {
+		at("it must have at most %d items", *s.MaxItems)
+	}
+	for i, item := range v {
+		if s.Items != nil {
+			found = append(found, s.Items.violations(item, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+		for _, other := range v[:i] {
+			if s.ListType == "set" && equalValues(item, other) || s.ListType == "map" && s.sameKeys(item, other) {
+				at("item %d is there twice", i)
+			}
+		}
+	}
+	return found
+}
+
+// sameKeys reports whether two elements of a list that is a map are the same.
+func (s *Schema) sameKeys(a, b any) bool {
+	ma, oka := a.(map[string]any)
+	mb, okb := b.(map[string]any)
+	if !oka || !okb {
+		return false
+	}
+	return !slices.ContainsFunc(s.ListMapKeys, func(k string) bool { return !equalValues(ma[k], mb[k]) })
+}
+
+func (s *Schema) objectViolations(v map[string]any, path string) (found []string) {
+	at := func(format string, args ...any) {
+		found = append(found, strings.TrimPrefix(path+": ", ": ")+fmt.Sprintf(format, args...))
+	}
+	if s.MinProperties != nil && int64(len(v)) < *s.MinProperties {
+		at("it must have at least %d entries", *s.MinProperties)
+	}
+	if s.MaxProperties != nil && int64(len(v)) > *s.MaxProperties {
+		at("it must have at most %d entries", *s.MaxProperties)
+	}
+	for _, name := range s.Required {
+		if _, ok := v[name]; !ok {
+			at("%s is required", name)
+		}
+	}
+	for name, value := range v {
+		if p := s.Properties[name]; p != nil {
+			found = append(found, p.violations(value, path+"."+name)...)
+		} else if p := s.values(); p != nil {
+			found = append(found, p.violations(value, path+"."+name)...)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// unknown returns the paths in a value that the server would drop.
+func (s *Schema) unknown(v any, path string) (found []string) {
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if s.Items != nil {
+				found = append(found, s.Items.unknown(item, fmt.Sprintf("%s[%d]", path, i))...)
+			}
+		}
+	case map[string]any:
+		for name, value := range v {
+			switch {
+			case s.Properties[name] != nil:
+				found = append(found, s.Properties[name].unknown(value, path+"."+name)...)
+			case s.values() != nil:
+				found = append(found, s.values().unknown(value, path+"."+name)...)
+			case !s.PreserveUnknownFields && (s.AdditionalProperties == nil || !s.AdditionalProperties.Allows):
+				found = append(found, path+"."+name)
+			}
+		}
+		slices.Sort(found)
+	}
+	return found
+}
+
+// consistent returns what a schema says against itself, apart from what is in
+// it.
+func (s *Schema) consistent() error {
+	switch {
+	case s.Minimum != nil && s.Maximum != nil && *s.Minimum > *s.Maximum:
+		return fmt.Errorf("the minimum %v is above the maximum %v", *s.Minimum, *s.Maximum)
+	case above(s.MinLength, s.MaxLength):
+		return fmt.Errorf("minLength %d is above maxLength %d", *s.MinLength, *s.MaxLength)
+	case above(s.MinItems, s.MaxItems):
+		return fmt.Errorf("minItems %d is above maxItems %d", *s.MinItems, *s.MaxItems)
+	case above(s.MinProperties, s.MaxProperties):
+		return fmt.Errorf("minProperties %d is above maxProperties %d", *s.MinProperties, *s.MaxProperties)
+	}
+	if s.ListType == "map" {
+		if err := s.mapKeys(s.ListMapKeys); err != nil {
+			return err
+		}
+	}
+	if s.ListType == "set" {
+		switch i := s.Items; {
+		case i.Nullable:
+			return fmt.Errorf("the elements of a set cannot be null")
+		case i.Type == "object" && i.MapType != "atomic":
+			return fmt.Errorf("the structs in a set must be atomic: add items.mapType=atomic, or make it a map with listMapKey")
+		}
+	}
+	whole := *s
+	whole.Enum = nil
+	for _, raw := range s.Enum {
+		if err := whole.fits(raw); err != nil {
+			return fmt.Errorf("enum: %w", err)
+		}
+	}
+	if s.Default != nil {
+		if err := s.fits(s.Default); err != nil {
+			return fmt.Errorf("default: %w", err)
+		}
+	}
+	return nil
+}
+
+func above(low, high *int64) bool { return low != nil && high != nil && *low > *high }
+
+// fits returns what is wrong with a value that the schema itself names.
+func (s *Schema) fits(raw json.RawMessage) error {
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return err
+	}
+	if found := s.violations(v, ""); len(found) > 0 {
+		return fmt.Errorf("%s: %s", raw, strings.Join(found, "; "))
+	}
+	if found := s.unknown(v, ""); len(found) > 0 {
+		return fmt.Errorf("%s: there is no field %s", raw, strings.Join(found, ", "))
+	}
+	return nil
+}
