@@ -1,14 +1,8 @@
 package kube
 
 import (
-	"context"
-	"errors"
-	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -101,64 +95,6 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 	return e != nil && reached(e.rv(), w.rv) || reached(rv, w.rv)
 }
 
-// reached reports that resource version a is b or later, where they compare.
-func reached(a, b string) bool {
-	if a == b {
-		return a != ""
-	}
-	x, err := strconv.ParseUint(a, 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && x >= y
-}
-
-// wrote tells the tables of a write that was answered with o.
-func (s *stores) wrote(kind Kind, o object) {
-	key := KeyOf(o)
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (o.GetDeletionGracePeriodSeconds() == nil || *o.GetDeletionGracePeriodSeconds() == 0) {
-		// The removal of the last finalizer is answered with the object as it
-		// was before, although it is gone.
-		s.deleted(kind, key, o.GetUID())
-		return
-	}
-	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
-}
-
-// wrotePart tells the tables of a write that was answered with an object of
-// another kind, such as a Scale, that has the identity and the version of the
-// object written but not its labels.
-func (s *stores) wrotePart(kind Kind, o object) {
-	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, false) })
-}
-
-// deleted tells the tables that an object is gone.
-func (s *stores) deleted(kind Kind, key Key, uid types.UID) {
-	s.each(kind, key.Namespace, func(t *table) { t.deleted(key, uid) })
-}
-
-// lost tells the tables of a write that failed, if it may have been executed
-// all the same.
-func (s *stores) lost(kind Kind, key Key, err error) {
-	var status apierrors.APIStatus
-	refused := errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
-	if refused || key.Name == "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNotServed) {
-		return
-	}
-	s.unsure(kind, key)
-}
-
-// unsure tells the tables that only the server knows what became of an object.
-func (s *stores) unsure(kind Kind, key Key) {
-	s.each(kind, key.Namespace, func(t *table) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.own.expect(key, ownWrite{unknown: true})
-	})
-}
-
 // wrote makes reads of an object wait until the write is seen.
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	t.mu.Lock()
@@ -187,9 +123,6 @@ func (t *table) answered(key Key, o metav1.Object, fits bool) {
 	t.own.expect(key, w)
 }
 
-// numeric reports that a resource version compares with others.
-func numeric(rv string) bool { return reached(rv, "0") }
-
 func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.seq++
 	write.seq, write.since = w.seq, w.seq
@@ -216,18 +149,6 @@ func (t *table) deleted(key Key, uid types.UID) {
 	if uid != "" {
 		t.own.gone[uid] = time.Now()
 	}
-}
-
-// deleting makes reads wait until an object is gone or going.
-func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
-	s.each(kind, key.Namespace, func(t *table) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		w := ownWrite{uid: uid, deleting: true}
-		if e := t.entries[key]; !w.seenBy(e, "") {
-			t.own.expect(key, w)
-		}
-	})
 }
 
 func (w *ownWrites) drop(key Key) {
@@ -302,125 +223,4 @@ func (w *ownWrites) hides(e *entry) bool {
 	}
 	_, gone := w.gone[e.uid()]
 	return gone
-}
-
-// get returns an object's entry, or live if the server must be asked for what
-// is called key then.
-func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live bool, err error) {
-	e, key, w, waiting := t.peek(asked)
-	if !waiting {
-		return e, key, false, nil
-	}
-	if !w.unknown {
-		if err := t.await(ctx, func() bool { _, p := t.own.pending[key]; return !p }); err != nil {
-			return nil, key, false, err
-		}
-		if e, key, _, waiting = t.peek(asked); !waiting {
-			return e, key, false, nil
-		}
-	}
-	return nil, key, true, nil
-}
-
-// peek returns what there is of an object, under the key that it has: that of a
-// cluster-scoped one has no namespace, whatever is asked for.
-func (t *table) peek(key Key) (e *entry, at Key, w ownWrite, waiting bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	e = t.entries[key]
-	if w, waiting = t.own.pending[key]; e == nil && !waiting {
-		c := Key{Name: key.Name}
-		if w, waiting = t.own.pending[c]; waiting || t.entries[c] != nil {
-			key, e = c, t.entries[c]
-		}
-	}
-	if w.hidden || t.own.hides(e) {
-		e = nil
-	}
-	return e, key, w, waiting && !w.hidden
-}
-
-// settle waits, as long as a read does, until the writes that were made before
-// are seen, and returns their number.
-func (t *table) settle(ctx context.Context) (made uint64, err error) {
-	t.mu.RLock()
-	made = t.own.seq
-	t.mu.RUnlock()
-	return made, t.await(ctx, func() bool {
-		for _, w := range t.own.pending {
-			if !w.unknown && !w.hidden && w.since <= made {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// await waits until ok, called with mu read-held, is true, or ownWriteWait has
-// passed.
-func (t *table) await(ctx context.Context, ok func() bool) error {
-	var timeout *time.Timer
-	for {
-		t.mu.RLock()
-		done, settled := ok(), t.own.settled
-		t.mu.RUnlock()
-		if done {
-			return nil
-		}
-		if timeout == nil {
-			timeout = time.NewTimer(ownWriteWait)
-			defer timeout.Stop()
-		}
-		select {
-		case <-settled:
-		case <-timeout.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// snapshot returns what pick finds, without the objects of the first so many
-// writes that are not seen yet, whose keys it returns apart.
-func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unseen []Key) {
-	t.mu.Lock() // owner indexes are built at their first use
-	defer t.mu.Unlock()
-	found = pick()
-	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
-		return found, nil
-	}
-	found = slices.DeleteFunc(found, func(k keyed) bool {
-		w, waiting := t.own.pending[k.key]
-		return t.own.hides(k.entry) || waiting && (w.hidden || w.since <= made)
-	})
-	for key, w := range t.own.pending {
-		if !w.hidden && w.since <= made {
-			unseen = append(unseen, key)
-		}
-	}
-	return found, unseen
-}
-
-// found notes what the server answered for an object whose write was pending:
-// nil if there is none, and whether the table's selector fits it. Before is its
-// entry when the server was asked.
-func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.entries[key]
-	switch {
-	case o == nil && e != before && e != nil:
-		return // the answer is of before what the watch has told since
-	case o == nil:
-		t.own.drop(key)
-		if e != nil {
-			t.own.gone[e.uid()] = time.Now()
-		}
-		return
-	}
-	if w := t.own.pending[key]; w.unknown || w.deleting {
-		t.own.drop(key)
-	}
-	t.answered(key, o, fits)
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,18 +150,6 @@ func (rec *record) identify() (err error) {
 		}
 	}
 	return nil
-}
-
-// olderThan reports that resource version a is of before b. It is false where
-// the two do not compare: most servers' are integers that grow, but that is
-// promised only since 1.35, by KEP-5504.
-func olderThan(a, b string) bool {
-	x, err := strconv.ParseUint(a, 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && x < y
 }
 
 // bookmark reads a bookmark's resource version and annotations.

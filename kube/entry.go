@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// entry is a kept object: its record's bytes in one piece, never changed.
+// Overhead counts, as there is one for every object in a cluster: uid and
+// resource version are read from the metadata when they are needed.
+type entry struct {
+	data  []byte // metadata, then body
+	split uint32
+	proto bool
+}
+
+// keyed is an entry with its key.
+type keyed struct {
+	key   Key
+	entry *entry
+}
+
+func newEntry(rec record) *entry {
+	data := make([]byte, 0, len(rec.meta)+len(rec.body))
+	data = append(append(data, rec.meta...), rec.body...)
+	return &entry{data: data, split: uint32(len(rec.meta)), proto: rec.proto}
+}
+
+func (e *entry) meta() []byte { return e.data[:e.split:e.split] }
+
+func (e *entry) decode(c *codec, into object) error {
+	return c.decodeRecord(e.meta(), e.data[e.split:], e.proto, into)
+}
+
+const (
+	fieldUID               = 5  // of ObjectMeta
+	fieldResourceVersion   = 6  // of ObjectMeta
+	fieldDeletionTimestamp = 9  // of ObjectMeta
+	fieldLabels            = 11 // of ObjectMeta: a map entry, key = 1, value = 2
+	fieldOwners            = 13 // of ObjectMeta
+	fieldOwnerUID          = 4  // of OwnerReference
+)
+
+// metaField returns a field of the metadata, which was checked when it was made.
+func (e *entry) metaField(num int) []byte {
+	val, _ := findField(e.meta(), num)
+	return val
+}
+
+func (e *entry) uid() types.UID { return types.UID(e.metaField(fieldUID)) }
+
+func (e *entry) rv() string { return string(e.metaField(fieldResourceVersion)) }
+
+func (e *entry) is(uid types.UID) bool { return string(e.metaField(fieldUID)) == string(uid) }
+
+// eachMeta calls f with the content of every field num of the metadata.
+func (e *entry) eachMeta(num int, f func(val []byte)) {
+	for meta := e.meta(); len(meta) > 0; {
+		field, rest, err := nextField(meta)
+		if err != nil {
+			return // it was checked when it was made
+		}
+		if field.num == num {
+			f(field.val)
+		}
+		meta = rest
+	}
+}
+
+func (e *entry) labels() labels.Set {
+	set := make(labels.Set)
+	e.eachMeta(fieldLabels, func(val []byte) {
+		k, _ := findField(val, 1)
+		v, _ := findField(val, 2)
+		set[string(k)] = string(v)
+	})
+	return set
+}
+
+func (e *entry) owners(f func(types.UID)) {
+	e.eachMeta(fieldOwners, func(val []byte) {
+		uid, _ := findField(val, fieldOwnerUID)
+		f(types.UID(uid))
+	})
+}

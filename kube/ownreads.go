@@ -1,0 +1,130 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// get returns an object's entry, or live if the server must be asked for what
+// is called key then.
+func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live bool, err error) {
+	e, key, w, waiting := t.peek(asked)
+	if !waiting {
+		return e, key, false, nil
+	}
+	if !w.unknown {
+		if err := t.await(ctx, func() bool { _, p := t.own.pending[key]; return !p }); err != nil {
+			return nil, key, false, err
+		}
+		if e, key, _, waiting = t.peek(asked); !waiting {
+			return e, key, false, nil
+		}
+	}
+	return nil, key, true, nil
+}
+
+// peek returns what there is of an object, under the key that it has: that of a
+// cluster-scoped one has no namespace, whatever is asked for.
+func (t *table) peek(key Key) (e *entry, at Key, w ownWrite, waiting bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e = t.entries[key]
+	if w, waiting = t.own.pending[key]; e == nil && !waiting {
+		c := Key{Name: key.Name}
+		if w, waiting = t.own.pending[c]; waiting || t.entries[c] != nil {
+			key, e = c, t.entries[c]
+		}
+	}
+	if w.hidden || t.own.hides(e) {
+		e = nil
+	}
+	return e, key, w, waiting && !w.hidden
+}
+
+// settle waits, as long as a read does, until the writes that were made before
+// are seen, and returns their number.
+func (t *table) settle(ctx context.Context) (made uint64, err error) {
+	t.mu.RLock()
+	made = t.own.seq
+	t.mu.RUnlock()
+	return made, t.await(ctx, func() bool {
+		for _, w := range t.own.pending {
+			if !w.unknown && !w.hidden && w.since <= made {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// await waits until ok, called with mu read-held, is true, or ownWriteWait has
+// passed.
+func (t *table) await(ctx context.Context, ok func() bool) error {
+	var timeout *time.Timer
+	for {
+		t.mu.RLock()
+		done, settled := ok(), t.own.settled
+		t.mu.RUnlock()
+		if done {
+			return nil
+		}
+		if timeout == nil {
+			timeout = time.NewTimer(ownWriteWait)
+			defer timeout.Stop()
+		}
+		select {
+		case <-settled:
+		case <-timeout.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// snapshot returns what pick finds, without the objects of the first so many
+// writes that are not seen yet, whose keys it returns apart.
+func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unseen []Key) {
+	t.mu.Lock() // owner indexes are built at their first use
+	defer t.mu.Unlock()
+	found = pick()
+	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
+		return found, nil
+	}
+	found = slices.DeleteFunc(found, func(k keyed) bool {
+		w, waiting := t.own.pending[k.key]
+		return t.own.hides(k.entry) || waiting && (w.hidden || w.since <= made)
+	})
+	for key, w := range t.own.pending {
+		if !w.hidden && w.since <= made {
+			unseen = append(unseen, key)
+		}
+	}
+	return found, unseen
+}
+
+// found notes what the server answered for an object whose write was pending:
+// nil if there is none, and whether the table's selector fits it. Before is its
+// entry when the server was asked.
+func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[key]
+	switch {
+	case o == nil && e != before && e != nil:
+		return // the answer is of before what the watch has told since
+	case o == nil:
+		t.own.drop(key)
+		if e != nil {
+			t.own.gone[e.uid()] = time.Now()
+		}
+		return
+	}
+	if w := t.own.pending[key]; w.unknown || w.deleting {
+		t.own.drop(key)
+	}
+	t.answered(key, o, fits)
+}

@@ -1,0 +1,157 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stores are the tables that a client runs.
+type stores struct {
+	mu     sync.Mutex
+	tables map[tableID]*running
+}
+
+// tableID is what the users of a table have in common.
+type tableID struct {
+	gvk                              GVK
+	goType, whole                    reflect.Type
+	plural, namespaces, label, field string
+	view, managed                    bool
+}
+
+type running struct {
+	*table
+	users int
+}
+
+// open returns the table for a handle, started if there is none yet, and keeps
+// it running until ctx ends.
+func (s *stores) open(ctx context.Context, h handle) *table {
+	if h.err != nil {
+		t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
+		close(t.done)
+		return t
+	}
+	id := tableID{
+		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
+		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.tables[id]
+	if r == nil {
+		r = &running{table: startTable(h)}
+		if s.tables == nil {
+			s.tables = make(map[tableID]*running)
+		}
+		s.tables[id] = r
+	}
+	r.users++
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.users--; r.users == 0 {
+			delete(s.tables, id)
+			r.cancel()
+		}
+	})
+	return r.table
+}
+
+func startTable(h handle) *table {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &table{
+		handle: h, cancel: cancel,
+		done: make(chan struct{}), synced: make(chan struct{}),
+		entries: make(map[Key]*entry), own: newOwnWrites(h), watchers: make(map[*subscription]struct{}),
+	}
+	var reflectors sync.WaitGroup
+	t.unsynced = max(1, len(h.namespaces))
+	for ns := range h.eachNamespace() {
+		sink := &tableSink{table: t, namespace: ns, first: true}
+		reflectors.Go(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+	}
+	go func() {
+		reflectors.Wait()
+		close(t.done)
+	}()
+	return t
+}
+
+// each calls f for the tables that hold objects of a kind in a namespace,
+// whatever version of it they read.
+func (s *stores) each(kind Kind, namespace string, f func(*table)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.tables {
+		h := r.handle
+		if h.kind.Group == kind.Group && h.kind.Kind == kind.Kind && (len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)) {
+			f(r.table)
+		}
+	}
+}
+
+// wrote tells the tables of a write that was answered with o.
+func (s *stores) wrote(kind Kind, o object) {
+	key := KeyOf(o)
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (o.GetDeletionGracePeriodSeconds() == nil || *o.GetDeletionGracePeriodSeconds() == 0) {
+		// The removal of the last finalizer is answered with the object as it
+		// was before, although it is gone.
+		s.deleted(kind, key, o.GetUID())
+		return
+	}
+	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
+}
+
+// wrotePart tells the tables of a write that was answered with an object of
+// another kind, such as a Scale, that has the identity and the version of the
+// object written but not its labels.
+func (s *stores) wrotePart(kind Kind, o object) {
+	key := KeyOf(o)
+	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, false) })
+}
+
+// deleted tells the tables that an object is gone.
+func (s *stores) deleted(kind Kind, key Key, uid types.UID) {
+	s.each(kind, key.Namespace, func(t *table) { t.deleted(key, uid) })
+}
+
+// lost tells the tables of a write that failed, if it may have been executed
+// all the same.
+func (s *stores) lost(kind Kind, key Key, err error) {
+	var status apierrors.APIStatus
+	refused := errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
+	if refused || key.Name == "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNotServed) {
+		return
+	}
+	s.unsure(kind, key)
+}
+
+// unsure tells the tables that only the server knows what became of an object.
+func (s *stores) unsure(kind Kind, key Key) {
+	s.each(kind, key.Namespace, func(t *table) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.own.expect(key, ownWrite{unknown: true})
+	})
+}
+
+// deleting makes reads wait until an object is gone or going.
+func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
+	s.each(kind, key.Namespace, func(t *table) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		w := ownWrite{uid: uid, deleting: true}
+		if e := t.entries[key]; !w.seenBy(e, "") {
+			t.own.expect(key, w)
+		}
+	})
+}
