@@ -1,31 +1,26 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators"
-	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
+const definition = "book/crd.yaml"
+
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/book"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		binary.Remove()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m, binary.Removed())
 }
 
 // TestEvents sees every kind of event printed, and that the definition that is
@@ -34,17 +29,11 @@ func TestEvents(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	book := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""))
 	books := kube.For[Book](client).In(namespace)
 
-	samples, err := install.Read(operators.Files, "book/sample.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := install.Apply(t.Context(), client, namespace, samples...); err != nil {
-		t.Fatal(err)
-	}
+	optest.Apply(t, client, namespace, optest.Read(t, "book/sample.yaml")...)
 	optest.Expect(t, book, "ADDED moby-dick Moby-Dick; or, The Whale")
 	optest.Expect(t, book, "ADDED beowulf Beowulf")
 	beowulf, err := books.Get(t.Context(), "beowulf")
@@ -74,11 +63,11 @@ func TestTroubles(t *testing.T) {
 	book := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""))
 
 	optest.Expect(t, book, "watch Book", "has no Book in example.technosophos.com/v1", "install its CustomResourceDefinition", "trying again")
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	if _, err := kube.For[Book](client).In("default").Create(t.Context(), titled("first", "The First")); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, book, "recovered after", "Book")
+	optest.ExpectRecovery(t, book, optest.NotServedYet)
 	optest.Expect(t, book, "ADDED first The First")
 
 	if err := cluster.APIServer().Kill(t.Context()); err != nil {
@@ -93,7 +82,7 @@ func TestTroubles(t *testing.T) {
 	if _, err := kube.For[Book](client).In("default").Create(t.Context(), titled("second", "The Second")); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, late, "recovered after")
+	optest.ExpectRecovery(t, late, optest.NotUpYet)
 	for _, p := range []*program.Program{book, late} {
 		optest.Expect(t, p, "ADDED second The Second")
 	}
@@ -103,7 +92,7 @@ func TestTroubles(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
-	installDefinition(t, optest.Client(t, cluster.Config()))
+	optest.Apply(t, optest.Client(t, cluster.Config()), "", optest.Read(t, definition)...)
 	dir := t.TempDir()
 	broken, empty := filepath.Join(dir, "broken"), filepath.Join(dir, "empty")
 	for path, content := range map[string]string{broken: "{clusters", empty: ""} {
@@ -148,19 +137,6 @@ func TestProgramIsShort(t *testing.T) {
 	_, below, found := strings.Cut(string(source), "\n)\n")
 	if n := strings.Count(below, "\n"); !found || n >= 30 {
 		t.Errorf("%d lines", n)
-	}
-}
-
-func installDefinition(t *testing.T, client *kube.Client) {
-	t.Helper()
-	crd, err := install.Read(operators.Files, "book/crd.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := install.Apply(ctx, client, "", crd...); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -20,19 +19,16 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators"
-	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
+const definition = "foo/deploy/crd.yaml"
+
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/foo"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		binary.Remove()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m, binary.Removed())
 }
 
 // TestServing has foo follow what happens to the Foos of its namespace.
@@ -40,10 +36,10 @@ func TestServing(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace, other := cluster.Namespace(t), cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
-	samples := read(t, "foo/sample.yaml")
-	apply(t, client, namespace, samples...)
-	apply(t, client, other, samples[:1]...)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
+	samples := optest.Read(t, "foo/sample.yaml")
+	optest.Apply(t, client, namespace, samples...)
+	optest.Apply(t, client, other, samples[:1]...)
 	foos := kube.For[Foo](client).In(namespace)
 
 	p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
@@ -108,8 +104,8 @@ func TestTroubles(t *testing.T) {
 	expectBody(t, url+"/readyz", 503, "the store has not been filled yet")
 	expectBody(t, url+"/foos", 503, `{"error":"the store has not been filled yet"}`)
 
-	installDefinition(t, client)
-	optest.Expect(t, p, "store recovered", "list Foo in default")
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
+	optest.ExpectRecovery(t, p, optest.NotServedYet, "store recovered", "list Foo in default")
 	expectBody(t, url+"/readyz", 200, "ok")
 	expectBody(t, url+"/foos", 200, "[]")
 
@@ -124,18 +120,19 @@ func TestTroubles(t *testing.T) {
 	if err := cluster.APIServer().Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, client, "default", read(t, "foo/sample.yaml")[0])
+	optest.Apply(t, client, "default", optest.Read(t, "foo/sample.yaml")[0])
 	for _, p := range []*program.Program{p, late} {
 		expectBody(t, address(t, p)+"/foos/good", 200, `{"namespace":"default","name":"good","spec":{"name":"good","info":"a helpful foo"}}`)
 	}
 }
 
-// TestStopping ends foo while somebody reads a large answer slowly.
+// TestStopping ends foo while somebody reads a large answer slowly, and while
+// somebody does not read it at all.
 func TestStopping(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	// More than the buffers between a server and a client hold.
 	const size, n = 1 << 20, 12
 	for i := range n {
@@ -145,23 +142,22 @@ func TestStopping(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	kubeconfig := optest.Kubeconfig(t, cluster.Config(), namespace, "")
+	begin := func(t *testing.T) (*program.Program, string, *http.Response) {
+		t.Helper()
+		p := binary.Run(t, kubeconfig, "-addr=127.0.0.1:0")
+		url := address(t, p)
+		expectBody(t, url+"/readyz", 200, "ok")
+		return p, url, reading(t, url)
+	}
+	hanging, _, never := begin(t)
+	hung := time.Now()
+	if err := hanging.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
-			url := address(t, p)
-			expectBody(t, url+"/readyz", 200, "ok")
-
-			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			fmt.Fprint(conn, "GET /foos HTTP/1.1\r\nHost: foo\r\n\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
+			p, url, resp := begin(t)
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
@@ -185,6 +181,34 @@ func TestStopping(t *testing.T) {
 			}
 		})
 	}
+	// One who does not read at all is waited for, but not for ever.
+	optest.Expect(t, hanging, "foo ends", "requests were cut off that took longer than "+drainTime.String())
+	if waited := time.Since(hung); waited < drainTime {
+		t.Errorf("a request that was under way was cut off after %s", waited)
+	}
+	if code := optest.ExpectEnd(t, hanging); code != 1 {
+		t.Errorf("status %d", code)
+	}
+	if got, err := io.Copy(io.Discard, never.Body); err == nil || got >= n*size {
+		t.Errorf("a request that was cut off has all of its answer: %d bytes", got)
+	}
+}
+
+// reading asks for all Foos and reads no more than how the answer begins.
+func reading(t *testing.T, url string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprint(conn, "GET /foos HTTP/1.1\r\nHost: foo\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
 }
 
 // TestBadInput shows what foo says when it cannot begin or is not let in.
@@ -193,7 +217,7 @@ func TestBadInput(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	config := optest.Kubeconfig(t, cluster.Config(), namespace, "")
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -228,29 +252,6 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("status %d, want %d", code, test.code)
 			}
 		})
-	}
-}
-
-func installDefinition(t *testing.T, client *kube.Client) {
-	t.Helper()
-	apply(t, client, "", read(t, "foo/deploy/crd.yaml")...)
-}
-
-func read(t *testing.T, names ...string) []install.Manifest {
-	t.Helper()
-	list, err := install.Read(operators.Files, names...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
-
-func apply(t *testing.T, client *kube.Client, namespace string, list ...install.Manifest) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := install.Apply(ctx, client, namespace, list...); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 func TestRights(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 
 	for name, test := range map[string]struct {
 		without string
@@ -39,13 +39,13 @@ func TestRights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := cluster.Namespace(t)
-			rights, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml"), "default", namespace)
+			rights, err := install.InNamespace(optest.Read(t, "foo/deploy/rbac.yaml"), "default", namespace)
 			if err != nil {
 				t.Fatal(err)
 			}
-			apply(t, client, namespace, without(t, rights, test.without)...)
-			samples := read(t, "foo/sample.yaml")
-			apply(t, client, namespace, samples[0])
+			optest.Apply(t, client, namespace, without(t, rights, test.without)...)
+			samples := optest.Read(t, "foo/sample.yaml")
+			optest.Apply(t, client, namespace, samples[0])
 
 			for _, verb := range []string{"list", "watch"} {
 				if verb != test.without {
@@ -61,7 +61,7 @@ func TestRights(t *testing.T) {
 			if len(test.says) > 0 {
 				t.Log(optest.Expect(t, p, test.says...))
 			}
-			apply(t, client, namespace, samples[1])
+			optest.Apply(t, client, namespace, samples[1])
 			// The verb is missed as soon as it is needed.
 			_, _, metrics := ask(t, "GET", url+"/metrics", nil)
 			if refused := strings.Contains(metrics, `rest_client_requests_total{code="403"`); refused != (test.without != "") {
@@ -84,14 +84,14 @@ func TestRights(t *testing.T) {
 func TestRightsAreNoMore(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
-	installDefinition(t, client)
+	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	namespace := cluster.Namespace(t)
-	rights, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml"), "default", namespace)
+	rights, err := install.InNamespace(optest.Read(t, "foo/deploy/rbac.yaml"), "default", namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, client, namespace, rights...)
-	apply(t, client, namespace, read(t, "foo/sample.yaml")...)
+	optest.Apply(t, client, namespace, rights...)
+	optest.Apply(t, client, namespace, optest.Read(t, "foo/sample.yaml")...)
 	account := kube.For[corev1.ServiceAccount](client).In(namespace)
 	foo := optest.Client(t, withToken(cluster.Config(), token(t, account, "foo")))
 
@@ -120,11 +120,11 @@ func TestDeployment(t *testing.T) {
 	if _, err := namespaces.Patch(t.Context(), namespace, "application/merge-patch+json", labels); err != nil {
 		t.Fatal(err)
 	}
-	all, err := install.InNamespace(read(t, "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml"), "default", namespace)
+	all, err := install.InNamespace(optest.Read(t, "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml"), "default", namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, client, namespace, all...)
+	optest.Apply(t, client, namespace, all...)
 	d, err := kube.For[appsv1.Deployment](client).In(namespace).Get(t.Context(), "foo")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/program"
@@ -22,10 +21,7 @@ import (
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/cmd/run"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		binary.Remove()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m, binary.Removed())
 }
 
 // start runs the command on a cluster of the tests, in a namespace of its own.
@@ -69,11 +65,7 @@ func TestOnce(t *testing.T) {
 		optest.Expect(t, p, texts...)
 	}
 	client := optest.Client(t, cluster.Config())
-	samples, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range samples {
+	for _, m := range optest.Read(t, "book/sample.yaml", "foo/sample.yaml") {
 		if o, err := install.Get(t.Context(), client, namespace, m); err != nil || o != nil {
 			t.Errorf("%s is left behind: %v", m, err)
 		}
@@ -114,17 +106,8 @@ func TestOthersSamples(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
-	crd, err := install.Read(operators.Files, "foo/deploy/crd.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	samples, err := install.Read(operators.Files, "foo/sample.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := install.Apply(t.Context(), client, namespace, append(crd, samples[0])...); err != nil {
-		t.Fatal(err)
-	}
+	samples := optest.Read(t, "foo/sample.yaml")
+	optest.Apply(t, client, namespace, append(optest.Read(t, "foo/deploy/crd.yaml"), samples[0])...)
 	p := start(t, cluster, namespace, "ONCE=1")
 	optest.Expect(t, p, "there is a Foo good in namespace "+namespace+" that this command has not made")
 	if code := optest.ExpectEnd(t, p); code != 1 {

@@ -6,17 +6,25 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators"
+	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
+
+// expectTime is how long something may take on a busy machine.
+const expectTime = time.Minute
 
 // Binary is an operator's program, built when it is first needed.
 type Binary struct {
@@ -48,11 +56,14 @@ func (b *Binary) Path(t testing.TB) string {
 	return b.path
 }
 
-// Remove removes what was built. It is for the end of TestMain.
-func (b *Binary) Remove() {
-	if b.dir != "" {
-		_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
-	}
+// Removed removes, at the end of TestMain, what was built.
+func (b *Binary) Removed() goleak.Option {
+	return goleak.Cleanup(func(code int) {
+		if b.dir != "" {
+			_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
+		}
+		os.Exit(code)
+	})
 }
 
 // Run starts the program with a kubeconfig, and ends it with the test.
@@ -86,7 +97,7 @@ func (b *Binary) Run(t testing.TB, kubeconfig string, args ...string) *program.P
 // Expect waits until a program has written a line that contains all texts.
 func Expect(t testing.TB, p *program.Program, texts ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), expectTime)
 	defer cancel()
 	line, err := p.Await(ctx, texts...)
 	if err != nil {
@@ -95,10 +106,29 @@ func Expect(t testing.TB, p *program.Program, texts ...string) string {
 	return line
 }
 
+var (
+	// NotServedYet is what a request for a kind can fail with last before its
+	// new definition is served.
+	NotServedYet = regexp.MustCompile(`the server has no \w+ in|storage is \(re\)initializing|before all known HTTP paths have been installed`)
+	// NotUpYet is what a request can fail with last before an API server that
+	// was killed is there again.
+	NotUpYet = regexp.MustCompile(NotServedYet.String() + `|cannot reach the API server at 127\.0\.0\.1:\d+ \(is it running|EOF|connection reset by peer`)
+)
+
+// ExpectRecovery waits until a program has written a line that contains all
+// texts, and holds it to a last cause. Which of them it is, is chance.
+func ExpectRecovery(t testing.TB, p *program.Program, cause *regexp.Regexp, texts ...string) {
+	t.Helper()
+	_, last, found := strings.Cut(Expect(t, p, append(texts, "recovered after ")...), " tries from: ")
+	if !found || !cause.MatchString(last) {
+		t.Errorf("recovered from %q, want %s", last, cause)
+	}
+}
+
 // ExpectEnd waits until a program has ended and returns its status.
 func ExpectEnd(t testing.TB, p *program.Program) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), expectTime)
 	defer cancel()
 	code, err := p.Wait(ctx)
 	if err != nil {
@@ -148,4 +178,24 @@ func Client(t testing.TB, c *rest.Config) *kube.Client {
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return client
+}
+
+// Read reads manifests that are shipped.
+func Read(t testing.TB, names ...string) []install.Manifest {
+	t.Helper()
+	list, err := install.Read(operators.Files, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// Apply makes objects be as manifests say.
+func Apply(t testing.TB, client *kube.Client, namespace string, list ...install.Manifest) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), expectTime)
+	defer cancel()
+	if err := install.Apply(ctx, client, namespace, list...); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,84 @@
+package optest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+// requireVariable, set to 1, says that this machine must be able to run a real
+// node: the test fails where it would be skipped.
+const requireVariable = "PINTLE_REQUIRE_REAL_NODE"
+
+// RealNode is a cluster of the test's own with a real node: containers run.
+type RealNode struct {
+	Client     *kube.Client
+	Kubeconfig string
+	command    string
+	dir        string
+}
+
+// StartRealNode starts one, or skips the test on a machine that cannot.
+func StartRealNode(t testing.TB) *RealNode {
+	t.Helper()
+	dir := t.TempDir()
+	c := &RealNode{command: filepath.Join(dir, "cluster"), dir: filepath.Join(dir, "state")}
+	c.Kubeconfig = filepath.Join(c.dir, "kubeconfig")
+	Go(t, "build", "-o", c.command, "github.com/pintle-go/pintle/cluster")
+	t.Cleanup(func() {
+		if said, code := c.run(t, "down", "--delete"); code != 0 {
+			t.Errorf("down: %s", said)
+		}
+	})
+	said, code := c.run(t, "up", "--node=real", "--ephemeral", "--owner="+strconv.Itoa(os.Getpid()))
+	if code != 0 && os.Getenv(requireVariable) != "1" {
+		t.Skip(said)
+	} else if code != 0 {
+		t.Fatal(said)
+	}
+	client, err := kube.Config{Kubeconfig: c.Kubeconfig, FieldManager: "test"}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	c.Client = client
+	return c
+}
+
+// Load puts the image in an archive onto the node.
+func (c *RealNode) Load(t testing.TB, archive string) {
+	t.Helper()
+	if said, code := c.run(t, "load", archive); code != 0 {
+		t.Fatalf("load: %s", said)
+	}
+}
+
+// run runs the cluster command.
+func (c *RealNode) run(t testing.TB, args ...string) (said string, code int) {
+	t.Helper()
+	p, err := program.Start(program.Spec{Path: c.command, Args: append([]string{"--dir=" + c.dir}, args...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// t.Context() has ended when the cluster does.
+	if code, err = p.Wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := p.Lines()
+	return strings.Join(lines, "\n"), code
+}
+
+// Go runs the go command.
+func Go(t testing.TB, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", args[0], err, out)
+	}
+}
