@@ -67,8 +67,10 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 
 // Update replaces an object by o, which is the object as it was read, changed,
 // and returns it as the server has it. It is a conflict (apierrors.IsConflict)
-// if somebody else has changed it meanwhile; see [View.Modify]. Status is
-// ignored where it is a subresource.
+// if somebody else has changed it meanwhile; see [View.Modify]. Without a
+// resourceVersion nobody's change is looked at: kinds of k8s.io/api, for the
+// most part, are overwritten then, and custom resources refuse. Status is ignored
+// where it is a subresource.
 func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
 	return r.update(ctx, "", o)
 }
