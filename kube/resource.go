@@ -31,7 +31,8 @@ type Resource[T any] struct{ View[T] }
 
 // Handle is a [Reader], [View] or [Resource] of T.
 type Handle[T any] interface {
-	base() handle
+	Source
+	ReadOnly() Reader[T]
 	of(*T)
 }
 

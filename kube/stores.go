@@ -35,10 +35,19 @@ type running struct {
 // open returns the table for a handle, started if there is none yet, and keeps
 // it running until ctx ends.
 func (s *stores) open(ctx context.Context, h handle) *table {
+	t, leave := s.enter(h)
+	context.AfterFunc(ctx, func() { leave() })
+	return t
+}
+
+// enter returns the table for a handle, started if there is none yet, and what
+// to call when it is no longer used. That reports whether nobody else uses it:
+// then it stops.
+func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	if h.err != nil {
 		t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
 		close(t.done)
-		return t
+		return t, func() bool { return true }
 	}
 	id := tableID{
 		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
@@ -55,15 +64,17 @@ func (s *stores) open(ctx context.Context, h handle) *table {
 		s.tables[id] = r
 	}
 	r.users++
-	context.AfterFunc(ctx, func() {
+	return r.table, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if r.users--; r.users == 0 {
-			delete(s.tables, id)
-			r.cancel()
+		r.users--
+		if r.users > 0 {
+			return false
 		}
-	})
-	return r.table
+		delete(s.tables, id)
+		r.cancel()
+		return true
+	}
 }
 
 func startTable(h handle) *table {

@@ -21,53 +21,59 @@ func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
 			yield(Event[T]{Object: new(T)}, s.wrap("watch", Key{}, err))
 			return
 		}
-		sub := s.table.subscribe()
-		defer s.table.unsubscribe(sub)
-		emit := func(kind EventType, key Key, e *entry) bool {
-			o, err := s.decode(e, key)
-			return yield(Event[T]{kind, o}, err)
+		s.table.follow(ctx, func(c Change) bool {
+			if c.Type == Synced {
+				return yield(Event[T]{Synced, new(T)}, nil)
+			}
+			o, err := s.decode(c.is, c.Key)
+			return yield(Event[T]{c.Type, o}, err)
+		})
+	}
+}
+
+// follow calls yield with the changes that [Store.Changes] promises, until it
+// returns false.
+func (t *table) follow(ctx context.Context, yield func(Change) bool) {
+	sub := t.subscribe()
+	defer t.unsubscribe(sub)
+	stopped := false
+	for {
+		ch, ok := t.next(sub)
+		switch {
+		case !ok && stopped:
+			return
+		case !ok:
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.done:
+				stopped = true // what waits is still delivered
+			case <-sub.wake:
+			}
+			continue
+		case ctx.Err() != nil:
+			return
+		case ch.synced:
+			if !yield(Change{Type: Synced, table: t}) {
+				return
+			}
+			continue
 		}
-		stopped := false
-		for {
-			ch, ok := s.table.next(sub)
-			switch {
-			case !ok && stopped:
+		old, now := ch.old, ch.now
+		if old != nil && (now == nil || old.uid() != now.uid()) {
+			if !yield(Change{Deleted, ch.key, t, nil, old}) {
 				return
-			case !ok:
-				select {
-				case <-ctx.Done():
-					return
-				case <-s.table.done:
-					stopped = true // what waits is still delivered
-				case <-sub.wake:
-				}
-				continue
-			case ctx.Err() != nil:
+			}
+			old = nil
+		}
+		switch {
+		case now == nil, old == now:
+		case old == nil:
+			if !yield(Change{Added, ch.key, t, nil, now}) {
 				return
-			case ch.synced:
-				if !yield(Event[T]{Synced, new(T)}, nil) {
-					return
-				}
-				continue
 			}
-			old, now := ch.old, ch.now
-			if old != nil && (now == nil || old.uid() != now.uid()) {
-				if !emit(Deleted, ch.key, old) {
-					return
-				}
-				old = nil
-			}
-			switch {
-			case now == nil:
-			case old == nil:
-				if !emit(Added, ch.key, now) {
-					return
-				}
-			case old != now:
-				if !emit(Modified, ch.key, now) {
-					return
-				}
-			}
+		case !yield(Change{Modified, ch.key, t, old, now}):
+			return
 		}
 	}
 }

@@ -18,6 +18,8 @@
 //	pintle_store_last_event_age_seconds{store}               time since the server was last heard of; absent before the first sync
 //	process_*, go_*                                          the process and the Go runtime
 //
+// and, in programs with controllers, those of controller.go.
+//
 // A watch is one request, however long it lasts.
 package metrics
 
@@ -39,6 +41,8 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	stores   stores
+
+	controllers controllers
 }
 
 // New returns the metrics of the process and the Go runtime, to which clients

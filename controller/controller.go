@@ -1,0 +1,126 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Controller reconciles the objects of a kind. For and Reconcile are required;
+// the zero value of the rest has defaults.
+type Controller[T any] struct {
+	// Name names the controller in logs, metrics and its finalizer. It must not
+	// be another's in the program, and stay the same from release to release.
+	// Default: the kind in lower case.
+	Name string
+	// For is the handle of the objects: a [kube.Resource] or [kube.View], or a
+	// [kube.Reader] if there is no Cleanup. What it is narrowed to is all that
+	// the controller knows of.
+	For kube.Handle[T]
+	// Owns are kinds whose objects the reconciled ones own: a change of such a
+	// child reconciles its owner. It is short for [Owned] without filters.
+	Owns []kube.Source
+	// Watches are the other sources: see [Source].
+	Watches []Source
+	// Filter leaves out changes of the objects themselves. Default: none is.
+	Filter Filter
+
+	// Reconcile brings the world to what an object says, for as much as can be
+	// done now. It is called again until it returns no error, and may be called
+	// at any time though nothing has changed. The object is its own to change;
+	// its context ends after Timeout, or when the program must stop.
+	Reconcile func(ctx context.Context, o *T) (Action, error)
+	// Cleanup undoes, when the deletion of an object has begun, what the garbage
+	// collector would not. It is called until it returns [Done] without an error;
+	// until then a finalizer, which was added before the object's first reconcile,
+	// keeps the object. A program that stops having a Cleanup leaves its
+	// finalizers behind.
+	Cleanup func(ctx context.Context, o *T) (Action, error)
+	// Finalizer is the name of the finalizer. Default: group/name, such as
+	// example.com/echo. It must be given for kinds of the core group.
+	Finalizer string
+	// Failed, if it is set, is called after a reconcile or cleanup that failed,
+	// with the object as that left it: to say so in a condition or an event. Its
+	// own error is logged. It is not called for what a stop of the program cut off.
+	Failed func(ctx context.Context, o *T, err error) error
+
+	// Concurrency is how many objects are reconciled at the same time at most.
+	// Default: 16.
+	Concurrency int
+	// Timeout is how long a reconcile may take, all it does included. Default:
+	// 2 minutes.
+	Timeout time.Duration
+	// Resync is how long after it was [Done] an object is reconciled again though
+	// nothing has changed, for what changes unseen. It varies by a tenth. Default:
+	// never.
+	Resync time.Duration
+	// Backoff is how long a failed reconcile waits for its next try.
+	Backoff Backoff
+}
+
+// Any is a [Controller] of any type.
+type Any interface {
+	open(env environment) (runner, error)
+}
+
+const (
+	defaultConcurrency = 16
+	defaultTimeout     = 2 * time.Minute
+)
+
+// withDefaults checks a controller and fills in what was left out.
+func (c Controller[T]) withDefaults() (Controller[T], error) {
+	if c.For == nil {
+		return c, fmt.Errorf("configure controller %q: For is missing", c.Name)
+	}
+	kind := c.For.ReadOnly().Kind()
+	c.Name = cmp.Or(c.Name, strings.ToLower(kind.Kind))
+	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.Backoff = c.Backoff.withDefaults()
+	if c.Finalizer == "" && kind.Group != "" {
+		c.Finalizer = kind.Group + "/" + c.Name
+	}
+	var err error
+	switch _, writes := writer(c.For); {
+	case !nameFormat.MatchString(c.Name):
+		err = errors.New("the name must be of lower-case letters, digits and dashes")
+	case c.Reconcile == nil:
+		err = errors.New("Reconcile is missing") //nolint:staticcheck // a field's name
+	case c.Concurrency < 0 || c.Timeout < 0 || c.Resync < 0:
+		err = errors.New("a number is negative")
+	case c.Cleanup != nil && !writes:
+		err = errors.New("with Cleanup, For must be able to write: a Resource or a View")
+	case c.Cleanup != nil && c.Finalizer == "":
+		err = fmt.Errorf("the finalizer needs a name, because %s is of the core group", kind.Kind)
+	case c.Cleanup != nil:
+		if wrong := validation.IsQualifiedName(c.Finalizer); wrong != nil || !strings.Contains(c.Finalizer, "/") {
+			err = fmt.Errorf("%q cannot name a finalizer: it must be like example.com/echo", c.Finalizer)
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("configure controller %q: %w", c.Name, err)
+	}
+	return c, nil
+}
+
+var nameFormat = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// writer returns the part of a handle that can patch.
+func writer[T any](h kube.Handle[T]) (kube.View[T], bool) {
+	switch h := h.(type) {
+	case kube.Resource[T]:
+		return h.View, true
+	case kube.View[T]:
+		return h, true
+	}
+	return kube.View[T]{}, false
+}

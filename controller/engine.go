@@ -1,0 +1,318 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// environment is what controllers have in common.
+type environment struct {
+	log     *slog.Logger
+	metrics *metrics.Metrics
+	trace   TraceFunc
+}
+
+// runner is an engine of any type.
+type runner interface {
+	name() string
+	client() *kube.Client
+	// run reconciles until ctx ends, and returns when the last reconcile has.
+	// Those that are running have the context work.
+	run(ctx, work context.Context)
+	// waitsFor returns what keeps the controller from reconciling, nil if
+	// nothing does.
+	waitsFor() error
+	// busy returns the keys that are being worked on.
+	busy() []kube.Key
+	hooks() []hook
+	// close closes the stores, and waits for those that nobody else uses.
+	close()
+}
+
+// engine runs a controller. Its stores are filled from the start; keys are
+// asked for, and worked on, while run runs.
+type engine[T any] struct {
+	Controller[T]
+	environment
+	gvk     kube.GVK
+	store   *kube.Store[T]
+	objects *kube.Feed
+	sources []opened
+	counts  *metrics.Controller
+
+	wake chan struct{} // holds a token when there may be something to do
+
+	mu        sync.Mutex
+	queue     *queue
+	failures  map[kube.Key]int // in a row; of none it holds nothing
+	accepting bool             // requests are taken
+}
+
+// opened is a source with its feed, if it is of objects.
+type opened struct {
+	Source
+	feed *kube.Feed
+}
+
+func (c Controller[T]) open(env environment) (runner, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &engine[T]{
+		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
+		wake:  make(chan struct{}, 1),
+		queue: newQueue(), failures: make(map[kube.Key]int),
+	}
+	e.log = env.log.With("controller", c.Name)
+	for _, owned := range c.Owns {
+		e.sources = append(e.sources, opened{Source: Owned(owned)})
+	}
+	for _, s := range c.Watches {
+		e.sources = append(e.sources, opened{Source: s})
+	}
+	e.store, e.objects = kube.OpenStore(c.For)
+	err = e.objects.Err()
+	for i := range e.sources {
+		s := &e.sources[i]
+		err = errors.Join(err, s.validate())
+		if s.objects != nil {
+			s.feed = kube.OpenFeed(s.objects)
+			err = errors.Join(err, s.feed.Err())
+			s.name = s.feed.Kind().Kind
+		}
+	}
+	if err != nil {
+		e.close()
+		return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
+	}
+	e.counts = env.metrics.Controller(c.Name, c.Concurrency, e.stats)
+	return e, nil
+}
+
+func (e *engine[T]) name() string         { return e.Name }
+func (e *engine[T]) client() *kube.Client { return kube.ClientOf(e.For) }
+
+// feeds returns the stores that it has opened.
+func (e *engine[T]) feeds() []*kube.Feed {
+	all := []*kube.Feed{e.objects}
+	for _, s := range e.sources {
+		if s.feed != nil {
+			all = append(all, s.feed)
+		}
+	}
+	return all
+}
+
+func (e *engine[T]) close() {
+	for _, f := range e.feeds() {
+		f.Close()
+	}
+}
+
+func (e *engine[T]) waitsFor() error {
+	for _, f := range e.feeds() {
+		if f.Synced() {
+			continue
+		}
+		if err := f.Trouble(); err != nil {
+			return err
+		}
+		return fmt.Errorf("wait for the first sync of %s", f.Kind().Kind)
+	}
+	return nil
+}
+
+func (e *engine[T]) busy() []kube.Key {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var keys []kube.Key
+	for key := range e.queue.running {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// run implements runner.
+func (e *engine[T]) run(ctx, work context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	e.mu.Lock()
+	e.queue, e.accepting = newQueue(), true
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.accepting = false
+		e.mu.Unlock()
+	}()
+
+	objects := make(chan struct{})
+	following.Go(func() { e.follow(ctx, objects) })
+	if !waitFor(ctx, objects) {
+		return
+	}
+	var known []chan struct{}
+	cluster := e.clusterScoped(ctx)
+	for _, s := range e.sources {
+		switch {
+		case s.feed != nil:
+			synced := make(chan struct{})
+			known = append(known, synced)
+			following.Go(func() { e.followSource(ctx, s, cluster, synced) })
+		case s.run != nil:
+			following.Go(func() { e.runSource(ctx, s) })
+		}
+	}
+	for _, synced := range known {
+		if !waitFor(ctx, synced) {
+			return
+		}
+	}
+	e.log.Info("controller runs", "objects", e.store.Stats().Objects)
+	e.dispatch(ctx, work)
+	e.log.Info("controller has stopped")
+}
+
+func waitFor(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// clusterScoped reports that the objects have no namespace. What the server
+// says is known by now, as a rule.
+func (e *engine[T]) clusterScoped(ctx context.Context) bool {
+	for {
+		scope, err := kube.ScopeOf(ctx, e.For)
+		if err == nil {
+			return scope == kube.ClusterScoped
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// dispatch hands out keys until ctx ends, and returns when the last one that was
+// handed out has been worked on.
+func (e *engine[T]) dispatch(ctx, work context.Context) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if wait, ok := e.handOut(ctx, func(it *item) { working.Go(func() { e.work(work, it) }) }); ok {
+			timer.Reset(wait)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C: // a key is due
+		case <-e.wake: // a key was asked for, or one has been worked on
+		}
+	}
+}
+
+// handOut starts work on the keys whose turn it is, as many as may be worked on,
+// and returns how long it is until the next is due.
+func (e *engine[T]) handOut(ctx context.Context, start func(*item)) (wait time.Duration, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for len(e.queue.running) < e.Concurrency && ctx.Err() == nil {
+		it := e.queue.take(now)
+		if it == nil {
+			break
+		}
+		e.counts.Taken(now.Sub(it.since))
+		it.since = now
+		it.causes.dueBy(now)
+		start(it)
+	}
+	due, ok := e.queue.next()
+	return max(0, due.Sub(now)), ok
+}
+
+// ask asks for reconciles.
+func (e *engine[T]) ask(requests ...request) {
+	e.mu.Lock()
+	now := time.Now()
+	added := 0
+	if e.accepting {
+		for _, r := range requests {
+			if e.queue.add(r, now) {
+				added++
+			}
+		}
+	}
+	e.mu.Unlock()
+	e.counts.Added(added)
+	e.signal()
+}
+
+func (e *engine[T]) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// work reconciles a key and asks for what comes next.
+func (e *engine[T]) work(ctx context.Context, it *item) {
+	out := e.reconcile(ctx, it)
+	stopping := out.err != nil && ctx.Err() != nil
+	e.mu.Lock()
+	now := time.Now()
+	next, again, failures := e.settle(it, out, now)
+	if again && !stopping {
+		e.queue.add(next, now)
+	}
+	e.queue.done(it.key, now)
+	e.mu.Unlock()
+	took, retry := now.Sub(it.since), next.due.Sub(now)
+	e.counts.Worked(took)
+	if next.cause.Reason == Retried {
+		e.counts.Retried()
+	}
+	if stopping {
+		e.log.Info("reconcile was cut off", "object", it.key.String(), "error", out.err)
+	} else {
+		e.say(it, out, failures, took, retry)
+	}
+	e.signal()
+}
+
+// stats tells the metrics how things are.
+func (e *engine[T]) stats() metrics.ControllerStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue.promote(time.Now())
+	s := metrics.ControllerStats{Depth: map[string]int{
+		priorityLabels[live]: e.queue.depth(live),
+		priorityLabels[low]:  e.queue.depth(low),
+	}}
+	for _, it := range e.queue.running {
+		took := time.Since(it.since)
+		s.Active++
+		s.Unfinished += took
+		s.Longest = max(s.Longest, took)
+	}
+	return s
+}
+
+// priorityLabels are controller-runtime's numbers for the same.
+var priorityLabels = [priorities]string{live: "0", low: "-100"}

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// follow asks for the objects that change, until ctx ends. It closes synced when
+// all that were there have been asked for.
+func (e *engine[T]) follow(ctx context.Context, synced chan struct{}) {
+	r := request{priority: low, cause: Cause{Reason: Listed}}
+	for c := range e.objects.Changes(ctx) {
+		switch {
+		case c.Type == kube.Synced:
+			r = request{priority: live, cause: Cause{Reason: Changed}}
+			close(synced)
+			continue
+		case c.Type == kube.Deleted:
+			e.forget(c.Key)
+			continue
+		case !(e.Cleanup != nil && c.DeletionBegan()) && !passes([]Filter{e.Filter}, c):
+			continue
+		}
+		r.key, r.cause.Change = c.Key, c
+		e.ask(r)
+	}
+}
+
+// forget drops all that is known of an object that is gone.
+func (e *engine[T]) forget(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue.forget(key)
+	delete(e.failures, key)
+}
+
+// followSource asks for what the changes of a source's objects concern.
+func (e *engine[T]) followSource(ctx context.Context, s opened, cluster bool, synced chan struct{}) {
+	r := request{priority: low, cause: Cause{Reason: Listed}}
+	for c := range s.feed.Changes(ctx) {
+		if c.Type == kube.Synced {
+			r = request{priority: live, cause: Cause{Reason: Changed}}
+			close(synced)
+			continue
+		}
+		keys, err := s.ask(ctx, c, e.gvk, cluster)
+		if p := (*PanicError)(nil); errors.As(err, &p) {
+			e.counts.Panicked()
+			e.log.Error("cannot tell what a change concerns", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", string(p.Stack))
+		}
+		for _, key := range keys {
+			r.key, r.cause.Change = key, c
+			e.ask(r)
+		}
+	}
+}
+
+// runSource asks for what a source without objects asks for.
+func (e *engine[T]) runSource(ctx context.Context, s opened) {
+	s.run(ctx, func(keys ...kube.Key) { e.trigger(s.name, keys) })
+}
+
+func (e *engine[T]) trigger(name string, keys []kube.Key) {
+	for _, key := range keys {
+		e.ask(request{key: key, cause: Cause{Reason: Triggered, Source: name}})
+	}
+}
+
+// hook is an HTTP handler with its pattern.
+type hook struct {
+	pattern string
+	handler http.HandlerFunc
+}
+
+// hooks implements runner.
+func (e *engine[T]) hooks() (hooks []hook) {
+	for _, s := range e.sources {
+		if s.hook == nil {
+			continue
+		}
+		hooks = append(hooks, hook{s.pattern, func(w http.ResponseWriter, r *http.Request) {
+			e.mu.Lock()
+			accepting := e.accepting
+			e.mu.Unlock()
+			if !accepting {
+				w.Header().Set("Retry-After", "10")
+				http.Error(w, "the controller does not run in this process", http.StatusServiceUnavailable)
+				return
+			}
+			keys, err := s.hook(r)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			e.trigger(s.name, keys)
+			w.WriteHeader(http.StatusAccepted)
+		}})
+	}
+	return hooks
+}

@@ -1,0 +1,206 @@
+package controller
+
+import (
+	"container/heap"
+	"container/list"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// queue holds the keys that ask for a reconcile. It never hands out a key that
+// is being worked on: what is asked for meanwhile comes after. Of two requests
+// for a key the earlier due time wins. It is plain data: it has no goroutine, no
+// lock and no clock.
+type queue struct {
+	waiting map[kube.Key]*item // in ready, in later, or held up by running
+	running map[kube.Key]*item
+	ready   [priorities]list.List // of *item, first in, first out
+	later   dueHeap
+	// ahead counts the live keys that were taken in a row while others waited.
+	ahead int
+}
+
+// priority is the class of a request.
+type priority int
+
+const (
+	live priority = iota // a change that just happened
+	low                  // initial listing, resync
+	priorities
+)
+
+// lowShare is how many live keys go ahead of one that is not, so that the others
+// get on at all where live changes never cease.
+const lowShare = 32
+
+// request asks for a reconcile of a key.
+type request struct {
+	key      kube.Key
+	due      time.Time // zero: now
+	priority priority
+	cause    Cause
+}
+
+// item is what is known of a key that waits or is being worked on.
+type item struct {
+	key      kube.Key
+	priority priority
+	due      time.Time
+	causes   causes
+	since    time.Time     // when it became ready, later when it was taken
+	place    *list.Element // in ready
+	index    int           // in later, -1: it is not there
+}
+
+func newQueue() *queue {
+	return &queue{waiting: make(map[kube.Key]*item), running: make(map[kube.Key]*item)}
+}
+
+// add takes a request. It returns whether the key did not wait already.
+func (q *queue) add(r request, now time.Time) (added bool) {
+	if r.due.Before(now) {
+		r.due = now
+	}
+	it := q.waiting[r.key]
+	if it == nil {
+		it = &item{key: r.key, priority: r.priority, due: r.due, index: -1}
+		q.waiting[r.key] = it
+		it.causes.add(r.cause)
+		q.put(it, now)
+		return true
+	}
+	it.causes.add(r.cause)
+	due, priority := it.due, it.priority
+	switch dueNow, wasDue := !r.due.After(now), !it.due.After(now); {
+	case dueNow && wasDue:
+		priority = min(priority, r.priority)
+	case r.due.Before(it.due):
+		due, priority = r.due, r.priority
+	}
+	if due.Equal(it.due) && priority == it.priority {
+		return false
+	}
+	q.remove(it)
+	it.due, it.priority = due, priority
+	q.put(it, now)
+	return false
+}
+
+// note merges a cause into a key's request without making it due any earlier. It
+// returns false, and does nothing, if the key does not wait.
+func (q *queue) note(key kube.Key, c Cause) bool {
+	it := q.waiting[key]
+	if it != nil {
+		it.causes.add(c)
+	}
+	return it != nil
+}
+
+// put places an item where it belongs, unless the key is being worked on.
+func (q *queue) put(it *item, now time.Time) {
+	switch {
+	case q.running[it.key] != nil:
+	case it.due.After(now):
+		heap.Push(&q.later, it)
+	default:
+		it.since = now
+		it.place = q.ready[it.priority].PushBack(it)
+	}
+}
+
+// remove takes an item out of ready or later.
+func (q *queue) remove(it *item) {
+	switch {
+	case it.place != nil:
+		q.ready[it.priority].Remove(it.place)
+		it.place = nil
+	case it.index >= 0:
+		heap.Remove(&q.later, it.index)
+	}
+}
+
+// promote moves what is due from later to ready.
+func (q *queue) promote(now time.Time) {
+	for len(q.later) > 0 && !q.later[0].due.After(now) {
+		it := heap.Pop(&q.later).(*item)
+		it.since = now
+		it.place = q.ready[it.priority].PushBack(it)
+	}
+}
+
+// take hands out the key whose turn it is, nil if there is none.
+func (q *queue) take(now time.Time) *item {
+	q.promote(now)
+	from := live
+	switch {
+	case q.ready[low].Len() == 0:
+		q.ahead = 0
+	case q.ready[live].Len() == 0, q.ahead >= lowShare:
+		from, q.ahead = low, 0
+	default:
+		q.ahead++
+	}
+	first := q.ready[from].Front()
+	if first == nil {
+		return nil
+	}
+	it := first.Value.(*item)
+	q.remove(it)
+	delete(q.waiting, it.key)
+	q.running[it.key] = it
+	return it
+}
+
+// done ends the work on a key, which may then be handed out again.
+func (q *queue) done(key kube.Key, now time.Time) {
+	delete(q.running, key)
+	if it := q.waiting[key]; it != nil {
+		q.put(it, now)
+	}
+}
+
+// forget drops what a key asks for.
+func (q *queue) forget(key kube.Key) {
+	if it := q.waiting[key]; it != nil {
+		q.remove(it)
+		delete(q.waiting, key)
+	}
+}
+
+// next returns when a key becomes due that now is not; ok is false if there is
+// none.
+func (q *queue) next() (due time.Time, ok bool) {
+	if len(q.later) == 0 {
+		return due, false
+	}
+	return q.later[0].due, true
+}
+
+// depth returns how many keys are due and wait for their turn.
+func (q *queue) depth(p priority) int { return q.ready[p].Len() }
+
+// dueHeap orders items by due time.
+type dueHeap []*item
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueHeap) Push(x any) {
+	it := x.(*item)
+	it.index = len(*h)
+	*h = append(*h, it)
+}
+
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	it := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	it.index = -1
+	return it
+}

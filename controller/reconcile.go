@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// ErrTimeout is the cause of the end of a reconcile's context that took longer
+// than the controller's Timeout, and is wrapped by its error.
+var ErrTimeout = errors.New("the reconcile took too long")
+
+// PanicError is what a reconcile that panicked has failed with.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// run is one reconcile, in its context.
+type run struct {
+	key    kube.Key
+	causes causes
+	log    *slog.Logger
+	// snapshot decodes the object as it was read.
+	snapshot func() (any, error)
+	status   []byte // the status as it was last written, nil if it was not
+}
+
+type runKey struct{}
+
+// Logger returns the logger of the reconcile whose context ctx is, which names
+// controller and object, or else slog.Default().
+func Logger(ctx context.Context) *slog.Logger {
+	if r, ok := ctx.Value(runKey{}).(*run); ok {
+		return r.log
+	}
+	return slog.Default()
+}
+
+// outcome is what became of a reconcile.
+type outcome struct {
+	gone   bool // there is no such object
+	action Action
+	err    error
+}
+
+// reconcile works on a key: it reads the object and calls what is there for it.
+func (e *engine[T]) reconcile(ctx context.Context, it *item) (out outcome) {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
+	defer cancel()
+	o, err := e.store.Get(ctx, it.key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return outcome{gone: true}
+	case err != nil && o != nil:
+		err = Terminal(err) // it does not decode
+	case err == nil && e.ignores(o):
+		return outcome{gone: true}
+	}
+	r := &run{key: it.key, causes: it.causes, log: e.log.With("object", it.key.String())}
+	ctx = context.WithValue(ctx, runKey{}, r)
+	start := time.Now()
+	if err == nil {
+		out = e.traced(ctx, r, o)
+	} else {
+		out = outcome{err: err}
+	}
+	if out.err != nil && ctx.Err() != nil && !errors.Is(out.err, context.Cause(ctx)) {
+		out.err = fmt.Errorf("%w: %w", context.Cause(ctx), out.err)
+	}
+	e.count(out, time.Since(start))
+	return out
+}
+
+// ignores reports an object that is deleted, with nothing for the controller to
+// clean up.
+func (e *engine[T]) ignores(o *T) bool {
+	acc := meta(o)
+	return acc.GetDeletionTimestamp() != nil && (e.Cleanup == nil || !e.holds(acc))
+}
+
+// meta returns the metadata of an object: package kube has made sure that every
+// type of a handle has some.
+func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
+
+// traced calls turn in a span, if there is a tracer.
+func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
+	if e.trace == nil {
+		return e.guarded(ctx, r, o)
+	}
+	ctx, end := e.trace(ctx, "reconcile "+e.Name,
+		slog.String("controller", e.Name), slog.String("namespace", r.key.Namespace), slog.String("name", r.key.Name),
+		slog.String("uid", string(meta(o).GetUID())), slog.String("causes", r.causes.String()))
+	out := e.guarded(ctx, r, o)
+	end(out.err)
+	return out
+}
+
+// guarded calls turn; a panic is a failure.
+func (e *engine[T]) guarded(ctx context.Context, r *run, o *T) (out outcome) {
+	out = e.turn(ctx, o)
+	if out.err != nil && e.Failed != nil && ctx.Err() == nil {
+		err := protect(func() error { return e.Failed(ctx, o, out.err) })
+		if err != nil {
+			r.log.Warn("cannot report the failure", "error", err)
+		}
+	}
+	return out
+}
+
+// turn does what an object needs: its reconcile or, if it is deleted, its
+// cleanup, with the finalizer before and after.
+func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
+	if meta(o).GetDeletionTimestamp() != nil {
+		out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		if out.err == nil && out.action == Done {
+			out.err = e.release(ctx, o)
+		}
+		return out
+	}
+	if e.Cleanup != nil && !e.holds(meta(o)) {
+		held, err := e.hold(ctx, o)
+		switch {
+		case err != nil:
+			return outcome{err: err}
+		case held == nil || meta(held).GetDeletionTimestamp() != nil:
+			return outcome{} // it is being deleted: a change will tell
+		}
+		*o = *held
+	}
+	out.err = protect(func() (err error) { out.action, err = e.Reconcile(ctx, o); return err })
+	return out
+}
+
+// protect calls f and returns its panic as an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// count counts a reconcile in the metrics.
+func (e *engine[T]) count(out outcome, took time.Duration) {
+	result := metrics.Success
+	switch {
+	case out.err != nil:
+		result = metrics.Failure
+	case out.action > 1:
+		result = metrics.RequeueAfter
+	case out.action == 1:
+		result = metrics.Requeue
+	}
+	e.counts.Reconciled(result, took)
+	if p := (*PanicError)(nil); errors.As(out.err, &p) {
+		e.counts.Panicked()
+	}
+	if IsTerminal(out.err) {
+		e.counts.Terminal()
+	}
+}
+
+// settle returns what comes after a reconcile, if anything does, and how often in
+// a row the object's has failed. It is called with mu held.
+func (e *engine[T]) settle(it *item, out outcome, now time.Time) (next request, ok bool, failures int) {
+	next = request{key: it.key, priority: it.priority}
+	if out.gone || out.err == nil {
+		delete(e.failures, it.key)
+	} else {
+		e.failures[it.key]++
+		failures = e.failures[it.key]
+	}
+	switch {
+	case out.gone:
+		return next, false, 0
+	case out.err != nil && !IsTerminal(out.err):
+		next.due = now.Add(e.Backoff.delay(failures, out.err))
+		next.cause = Cause{Reason: Retried, Err: out.err}
+	case out.err == nil && out.action > 0:
+		next.due = now.Add(time.Duration(out.action))
+		next.cause = Cause{Reason: Requested, due: next.due}
+	case e.Resync > 0 && out.action != Await:
+		next.due, next.priority = now.Add(e.Resync-e.Resync/10+rand.N(e.Resync/5+1)), low
+		next.cause = Cause{Reason: Resynced, due: next.due}
+	default:
+		return next, false, failures
+	}
+	return next, true, failures
+}
+
+// say logs what became of a reconcile.
+func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
+	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
+	switch p := (*PanicError)(nil); {
+	case out.gone:
+	case out.err == nil:
+		log.Debug("reconciled")
+	case errors.As(out.err, &p):
+		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", string(p.Stack))
+	case IsTerminal(out.err):
+		log.Error("reconcile failed; it is not tried again until something changes", "error", out.err)
+	default:
+		log.Error("reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
+	}
+}

@@ -1,0 +1,196 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// Options are what the controllers of a program have in common. The zero value
+// runs them without an HTTP port and without a lease.
+type Options struct {
+	// Lease, if it has a name, is held while controllers run: of several
+	// processes one reconciles, the others keep their stores filled and wait.
+	// Its client is the controllers' if it has none.
+	Lease lease.Lease
+	// Grace is how long reconciles that are running may go on after the end of
+	// Run's context, until their own contexts end too. Default: 20 seconds, less
+	// than the 30 that a pod is given.
+	Grace time.Duration
+
+	// Address is what to listen on for health, readiness, metrics and hooks:
+	// ":8080" is all of the machine's addresses. Default: none. See serve.go.
+	Address string
+	// Profiling adds /debug/pprof/ to it, for whoever reaches the port.
+	Profiling bool
+	// Metrics get those of the controllers, and are served at /metrics. Default:
+	// new ones.
+	Metrics *metrics.Metrics
+	// Logger gets what happens. Default: slog.Default().
+	Logger *slog.Logger
+	// Trace, if it is set, makes a span of every reconcile.
+	Trace TraceFunc
+}
+
+// TraceFunc begins a span, in a context derived from ctx, and returns what ends
+// it. With OpenTelemetry it is:
+//
+//	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+//		ctx, span := tracer.Start(ctx, name)
+//		for _, a := range attrs {
+//			span.SetAttributes(attribute.String(a.Key, a.Value.String()))
+//		}
+//		return ctx, func(err error) {
+//			if err != nil {
+//				span.RecordError(err)
+//				span.SetStatus(codes.Error, err.Error())
+//			}
+//			span.End()
+//		}
+//	}
+type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
+
+// ErrGrace is the cause of the end of the context of a reconcile that took longer
+// than Grace to end when the program was told to stop.
+var ErrGrace = errors.New("the program stops")
+
+// Run runs controllers until ctx ends, and returns nil then. It returns an error
+// at once if a controller is not well configured or the address cannot be
+// listened on, and later if the lease is lost: then its process should end and be
+// started anew.
+//
+// When ctx ends no new reconcile starts. Those that are running finish, or see
+// their context end after Grace; then the lease is released, the port closed, and
+// Run returns. It waits for a reconcile that heeds no context.
+//
+// A controller of a kind that is not installed waits for it, while the others
+// run; the log says so now and then, and so does /readyz.
+func Run(ctx context.Context, o Options, controllers ...Any) error {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New()
+	}
+	o.Grace = cmp.Or(o.Grace, 20*time.Second)
+
+	p := &program{Options: o}
+	defer p.close() // stores outlive ctx: reconciles that finish read them
+	if err := p.open(controllers); err != nil {
+		return err
+	}
+	serving, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer serving.close()
+	if err := p.elected(ctx, p.reconcile); err != nil {
+		return fmt.Errorf("run controllers: %w", err)
+	}
+	return nil
+}
+
+// program is one call of Run.
+type program struct {
+	Options
+	runners []runner
+}
+
+// open opens the controllers, whose stores fill from then on.
+func (p *program) open(controllers []Any) error {
+	env := environment{log: p.Logger, metrics: p.Metrics, trace: p.Trace}
+	names := make(map[string]bool)
+	var failed []error
+	for _, c := range controllers {
+		r, err := c.open(env)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+			continue
+		case names[r.name()]:
+			failed = append(failed, fmt.Errorf("configure controller %q: another one has the same name", r.name()))
+		}
+		names[r.name()] = true
+		p.runners = append(p.runners, r)
+	}
+	return errors.Join(failed...)
+}
+
+// elected calls f while the lease is held, or at once if there is none.
+func (p *program) elected(ctx context.Context, f func(context.Context) error) error {
+	if p.Lease.Name == "" {
+		return f(ctx)
+	}
+	election := p.Lease
+	if election.Client == nil && len(p.runners) > 0 {
+		election.Client = p.runners[0].client()
+	}
+	if election.Logger == nil {
+		election.Logger = p.Logger
+	}
+	tell := election.OnChange
+	p.Metrics.Leader(election.Name, false)
+	election.OnChange = func(holder string, mine bool) {
+		p.Metrics.Leader(election.Name, mine)
+		if tell != nil {
+			tell(holder, mine)
+		}
+	}
+	return election.Run(ctx, f)
+}
+
+// reconcile runs the controllers until ctx ends and all reconciles have.
+func (p *program) reconcile(ctx context.Context) error {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	var running, watching sync.WaitGroup
+	watching.Go(func() { p.limit(ctx, stopped, cancel) })
+	for _, r := range p.runners {
+		running.Go(func() { r.run(ctx, work) })
+	}
+	running.Wait()
+	close(stopped)
+	watching.Wait()
+	return nil
+}
+
+// limit ends, by cancel, what still reconciles when the grace period is over
+// after the end of ctx, or at once if the lease is lost.
+func (p *program) limit(ctx context.Context, stopped <-chan struct{}, cancel context.CancelCauseFunc) {
+	select {
+	case <-stopped:
+		return
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
+		cancel(cause)
+		return
+	}
+	p.Logger.Info("stopping", "grace", p.Grace)
+	select {
+	case <-stopped:
+		return
+	case <-time.After(p.Grace):
+	}
+	for _, r := range p.runners {
+		for _, key := range r.busy() {
+			p.Logger.Warn("a reconcile takes longer than the grace period: its context ends", "controller", r.name(), "object", key.String())
+		}
+	}
+	cancel(ErrGrace)
+}
+
+// close closes the stores and waits for those that nobody else uses.
+func (p *program) close() {
+	for _, r := range p.runners {
+		r.close()
+	}
+}

@@ -1,0 +1,127 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// What a program with an address answers:
+//
+//	GET /healthz    ok while the program runs
+//	GET /readyz     ok once the stores of all controllers are filled, in a standby
+//	                too; a kind that is not installed is not waited for
+//	GET /metrics    for Prometheus
+//	/debug/pprof/   if Options.Profiling says so
+//
+// and what hooks ask for.
+
+// server answers at Options.Address.
+type server struct {
+	http   *http.Server
+	failed chan error
+	log    *slog.Logger
+}
+
+// listen starts to serve, if there is an address to serve at.
+func (p *program) listen(ctx context.Context) (*server, error) {
+	if p.Address == "" {
+		return nil, nil
+	}
+	mux, err := p.routes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
+	if err != nil {
+		return nil, fmt.Errorf("open %s for HTTP: %w", p.Address, err)
+	}
+	s := &server{log: p.Logger, failed: make(chan error, 1), http: &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelWarn),
+	}}
+	p.Logger.Info("serving", "address", listener.Addr().String())
+	go func() { s.failed <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+// close ends serving. Requests under way get a moment.
+func (s *server) close() {
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		_ = s.http.Close() // what took too long is cut off
+	}
+	if err := <-s.failed; !errors.Is(err, http.ErrServerClosed) {
+		s.log.Error("serve HTTP", "error", err)
+	}
+}
+
+// routes returns what answers. A pattern of a hook that is no pattern, or that
+// is taken, is an error.
+func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
+	mux = http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { p.readyz(ctx, w) })
+	mux.Handle("GET /metrics", p.Metrics.Handler())
+	if p.Profiling {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	pattern := ""
+	defer func() {
+		if v := recover(); v != nil { // that is how a ServeMux refuses a pattern
+			mux, err = nil, fmt.Errorf("serve hook %q: %v", pattern, v)
+		}
+	}()
+	for _, r := range p.runners {
+		for _, h := range r.hooks() {
+			pattern = h.pattern
+			mux.HandleFunc(pattern, h.handler)
+		}
+	}
+	return mux, nil
+}
+
+// readyz says whether all controllers can reconcile, and what the others wait
+// for.
+func (p *program) readyz(ctx context.Context, w http.ResponseWriter) {
+	code := http.StatusOK
+	var lines strings.Builder
+	if ctx.Err() != nil {
+		code = http.StatusServiceUnavailable
+		lines.WriteString("stopping\n")
+	}
+	for _, r := range p.runners {
+		switch err := r.waitsFor(); {
+		case err == nil:
+			fmt.Fprintf(&lines, "%s: ok\n", r.name())
+		case errors.Is(err, kube.ErrNotServed):
+			fmt.Fprintf(&lines, "%s: waits: %v\n", r.name(), err)
+		default:
+			code = http.StatusServiceUnavailable
+			fmt.Fprintf(&lines, "%s: %v\n", r.name(), err)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	fmt.Fprint(w, lines.String())
+}

@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Source is something, besides the objects themselves, that makes a controller
+// reconcile: [Owned], [Mapped], [Channel], [Every] or [Hook] make one.
+type Source struct {
+	name string
+	// objects is what a feed is to be opened of.
+	objects kube.Source
+	// keys returns what a change concerns; the objects are of kind owner, and
+	// have no namespace if cluster is true.
+	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) []kube.Key
+	filters []Filter
+	// run asks for keys until ctx ends, if the source is not of objects.
+	run func(ctx context.Context, ask func(...kube.Key))
+	// pattern and hook are of a source that is asked by HTTP.
+	pattern string
+	hook    func(*http.Request) ([]kube.Key, error)
+}
+
+// Owned makes a change of a child reconcile its owners of the controller's kind:
+// [kube.SetController] makes it one. A change passes if all filters let it.
+func Owned(children kube.Source, filters ...Filter) Source {
+	return Source{objects: children, filters: filters, keys: func(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key) {
+		for o := range c.Owners() {
+			if o.GVK.GroupKind() != owner.GroupKind() {
+				continue
+			}
+			key := kube.Key{Namespace: c.Key.Namespace, Name: o.Name}
+			if cluster {
+				key.Namespace = ""
+			}
+			keys = append(keys, key)
+		}
+		return keys
+	}}
+}
+
+// Mapped makes a change of an object reconcile what keys returns for it. Of an
+// object that was modified it is asked about both states, so that what no longer
+// concerns it is reconciled too. It is called for every change that passes all
+// filters, for all objects at the start; the changes of a kind wait for one
+// another.
+func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Filter) Source {
+	return Source{objects: objects, filters: filters, keys: func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key) {
+		was, is, err := kube.Decode[T](c)
+		if err != nil {
+			return nil // the store's log tells of objects that do not decode
+		}
+		for _, o := range []*T{was, is} {
+			if o != nil {
+				found = append(found, keys(ctx, o)...)
+			}
+		}
+		return found
+	}}
+}
+
+// Channel makes what comes from a channel reconcile. Nothing is received before
+// the controller runs, and nothing after the channel is closed.
+func Channel(name string, keys <-chan kube.Key) Source {
+	return Source{name: name, run: func(ctx context.Context, ask func(...kube.Key)) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case key, ok := <-keys:
+				if !ok {
+					return
+				}
+				ask(key)
+			}
+		}
+	}}
+}
+
+// Every makes what keys returns reconcile, first after the time d and then each
+// time that d has passed since keys returned. For all objects of the controller
+// see Resync.
+func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
+	return Source{name: name, run: func(ctx context.Context, ask func(...kube.Key)) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+			ask(keys(ctx)...)
+			timer.Reset(d)
+		}
+	}}
+}
+
+// Hook makes an HTTP request reconcile what keys returns for it. The pattern is
+// one of [http.ServeMux], such as "POST /hooks/git", at [Options].Address. The
+// answer is 202, or 400 with the error, or 503 while the controller does not run,
+// as in a standby. keys must see for itself who asks: whoever reaches the port can.
+func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
+	return Source{name: pattern, pattern: pattern, hook: keys}
+}
+
+// validate returns what is wrong with a source.
+func (s Source) validate() error {
+	switch {
+	case s.objects != nil:
+		return nil
+	case s.run == nil && s.hook == nil:
+		return fmt.Errorf("a source is the zero value: make it with Owned, Mapped, Channel, Every or Hook")
+	case s.name == "":
+		return fmt.Errorf("a source has no name")
+	}
+	return nil
+}
+
+// ask returns what a change concerns. A panic of the mapping concerns nothing,
+// and is returned as an error.
+func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			keys, err = nil, &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	if !passes(s.filters, c) {
+		return nil, nil
+	}
+	return s.keys(ctx, c, owner, cluster), nil
+}

@@ -1,0 +1,291 @@
+package kube
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Source is a [Reader], [View] or [Resource] of any type.
+type Source interface{ base() handle }
+
+// ClientOf returns the client of a handle, nil for a handle made without one.
+func ClientOf(s Source) *Client {
+	if h := s.base(); h.codec != nil {
+		return h.client
+	}
+	return nil
+}
+
+// Feed tells of the changes of a store whose objects may be of any type. It
+// decodes nothing: what little a change is asked for is read from the encoded
+// object, which costs less than a microsecond.
+type Feed struct {
+	table *table
+	leave func() bool
+}
+
+// OpenFeed returns a feed of the store of a handle, which it shares as
+// [Reader.Store] says. It must be closed.
+func OpenFeed(s Source) *Feed {
+	h := s.base()
+	if h.client == nil {
+		h.client, h.err = &Client{}, errNoHandle
+	}
+	t, leave := h.client.stores.enter(h)
+	return &Feed{t, sync.OnceValue(leave)}
+}
+
+// OpenStore is [OpenFeed] with the store itself, which runs until the feed is
+// closed.
+func OpenStore[T any](h Handle[T]) (*Store[T], *Feed) {
+	f := OpenFeed(h)
+	return &Store[T]{f.table, Reader[T]{h.base()}}, f
+}
+
+// Close ends the use of the store. If nobody else uses it, Close returns when it
+// has stopped. Loops over changes should have ended: they may go on otherwise.
+func (f *Feed) Close() {
+	if f.leave() {
+		<-f.table.done
+	}
+}
+
+// Err returns why the feed never tells anything: a mistake in making the handle.
+func (f *Feed) Err() error {
+	if err := f.table.handle.err; err != nil {
+		return &Error{Verb: "watch", Kind: f.table.handle.kindName(), Err: err}
+	}
+	return nil
+}
+
+// Kind returns what is known of the kind without asking the server.
+func (f *Feed) Kind() Kind { return f.table.handle.kind }
+
+// Synced reports whether the store has been filled.
+func (f *Feed) Synced() bool {
+	select {
+	case <-f.table.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Trouble returns what the store has trouble with at the moment, nil if all is
+// well.
+func (f *Feed) Trouble() error {
+	f.table.mu.RLock()
+	defer f.table.mu.RUnlock()
+	return f.table.trouble
+}
+
+// Stats tells the size of the store.
+func (f *Feed) Stats() StoreStats { return f.table.stats() }
+
+// Changes yields what [Store.Changes] yields, encoded.
+func (f *Feed) Changes(ctx context.Context) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		if f.table.handle.err == nil {
+			f.table.follow(ctx, yield)
+		}
+	}
+}
+
+// Change is a change of an object in a store. Its methods tell of the object as
+// it is now or, if it was deleted, as it last was. It keeps that state and the one
+// before, encoded, for as long as it is kept itself.
+type Change struct {
+	Type EventType
+	Key  Key
+
+	table *table
+	// was is nil for what was added or deleted; both are nil in a Synced.
+	was, is *entry
+}
+
+// Kind returns the name of the object's kind.
+func (c Change) Kind() string {
+	if c.table == nil {
+		return ""
+	}
+	return c.table.handle.kindName()
+}
+
+// UID returns the object's uid. A new object under an old name has another.
+func (c Change) UID() types.UID {
+	if c.is == nil {
+		return ""
+	}
+	return c.is.uid()
+}
+
+// ResourceVersion returns the object's resource version.
+func (c Change) ResourceVersion() string {
+	if c.is == nil {
+		return ""
+	}
+	return c.is.rv()
+}
+
+// NewGeneration reports that the object's generation is another than before: for
+// most kinds, that its spec has changed or its deletion has begun. It is true for
+// an object that was added or deleted, and for every change of a kind that counts
+// no generations, such as ConfigMap.
+func (c Change) NewGeneration() bool {
+	if c.was == nil || c.is == nil {
+		return true
+	}
+	was, is := c.was.generation(), c.is.generation()
+	return is == 0 || was != is
+}
+
+// Deleting reports that the object is deleted, or that its deletion has begun
+// and is held up by finalizers or a grace period.
+func (c Change) Deleting() bool {
+	return c.is != nil && (c.Type == Deleted || c.is.metaField(fieldDeletionTimestamp) != nil)
+}
+
+// DeletionBegan reports that this change began the deletion of the object, as far
+// as the feed knows: it is true for an object that is added while it is deleted.
+func (c Change) DeletionBegan() bool {
+	return c.Deleting() && (c.was == nil || c.was.metaField(fieldDeletionTimestamp) == nil)
+}
+
+// Owner is what an owner reference says.
+type Owner struct {
+	GVK        GVK
+	Name       string
+	UID        types.UID
+	Controller bool
+}
+
+// Owners yields the object's owners: those it has, then those it had before this
+// change and has no longer.
+func (c Change) Owners() iter.Seq[Owner] {
+	return func(yield func(Owner) bool) {
+		var seen []types.UID
+		for _, e := range []*entry{c.is, c.was} {
+			if e == nil {
+				continue
+			}
+			more := true
+			e.eachMeta(fieldOwners, func(val []byte) {
+				if o := ownerOf(val); more && !slices.Contains(seen, o.UID) {
+					seen = append(seen, o.UID)
+					more = yield(o)
+				}
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// Of OwnerReference.
+const (
+	fieldOwnerKind       = 1
+	fieldOwnerName       = 3
+	fieldOwnerAPIVersion = 5
+	fieldOwnerController = 6
+)
+
+func ownerOf(ref []byte) (o Owner) {
+	for len(ref) > 0 {
+		f, rest, err := nextField(ref)
+		if err != nil {
+			return o // it was checked when it was made
+		}
+		switch f.num {
+		case fieldOwnerKind:
+			o.GVK.Kind = string(f.val)
+		case fieldOwnerName:
+			o.Name = string(f.val)
+		case fieldOwnerUID:
+			o.UID = types.UID(f.val)
+		case fieldOwnerAPIVersion:
+			group, version, ok := strings.Cut(string(f.val), "/")
+			if !ok {
+				group, version = "", group
+			}
+			o.GVK.Group, o.GVK.Version = group, version
+		case fieldOwnerController:
+			o.Controller = f.all[len(f.all)-1] == 1
+		}
+		ref = rest
+	}
+	return o
+}
+
+const fieldGeneration = 7 // of ObjectMeta
+
+// generation returns the object's generation, 0 if its kind counts none.
+func (e *entry) generation() (n uint64) {
+	for meta := e.meta(); len(meta) > 0; {
+		f, rest, err := nextField(meta)
+		if err != nil {
+			return 0 // it was checked when it was made
+		}
+		if f.num == fieldGeneration && f.wire == wireVarint {
+			n, _ = binary.Uvarint(f.all[1:]) // the tag takes one byte
+		}
+		meta = rest
+	}
+	return n
+}
+
+// Then returns what c and a later change of the same object add up to. A new
+// object under the old name is another object: then it returns the later change.
+func (c Change) Then(later Change) Change {
+	if c.is == nil || later.is == nil || c.UID() != later.UID() {
+		return later
+	}
+	if later.Type == Modified {
+		later.Type, later.was = c.Type, c.was
+	}
+	return later
+}
+
+// Decode decodes the object of a change, before it and now. Was is nil for what
+// was added or deleted. T must be the type of the handle that the feed is of.
+func Decode[T any](c Change) (was, is *T, err error) {
+	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
+		return nil, nil, fmt.Errorf("decode %s: its store holds no %s", c.Kind(), reflect.TypeFor[T]())
+	}
+	read := func(e *entry) (o *T) {
+		if e == nil || err != nil {
+			return nil
+		}
+		o = new(T)
+		if derr := e.decode(c.table.handle.codec, asObject(o)); derr != nil {
+			err = &Error{Verb: "read", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: derr}
+		}
+		return o
+	}
+	return read(c.was), read(c.is), err
+}
+
+// ScopeOf tells whether the objects of a handle live in namespaces. It asks the
+// server if it must, and says so if the server does not know the kind.
+func ScopeOf(ctx context.Context, s Source) (Scope, error) {
+	h := s.base()
+	if h.err == nil && h.client == nil {
+		h.err = errNoHandle
+	}
+	if h.err != nil {
+		return "", &Error{Verb: "discover", Kind: h.kindName(), Err: h.err}
+	}
+	kind, err := h.client.discovery.resolve(ctx, h.kind)
+	if err != nil {
+		return "", &Error{Verb: "discover", Kind: h.kindName(), Err: err}
+	}
+	return kind.Scope, nil
+}

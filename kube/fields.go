@@ -1,0 +1,100 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Fields returns the paths of the fields that a Modified change changed, sorted:
+// spec.replicas, metadata.labels[app], spec.containers[0].image. It decodes both
+// states, which takes some 100 µs for a Pod. A path goes no deeper than to what
+// was added or removed whole. What changes with every write is left out:
+// resourceVersion, generation and managedFields. Of a view, only the fields that
+// it names are known.
+func (c Change) Fields() ([]string, error) {
+	if c.was == nil || c.is == nil {
+		return nil, nil
+	}
+	was, err := c.generic(c.was)
+	if err != nil {
+		return nil, err
+	}
+	is, err := c.generic(c.is)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	appendChanged(&paths, "", was, is)
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// generic decodes an entry into maps.
+func (c Change) generic(e *entry) (map[string]any, error) {
+	o := reflect.New(c.table.handle.goType).Interface().(object)
+	err := e.decode(c.table.handle.codec, o)
+	var raw []byte
+	if err == nil {
+		raw, err = encodeJSON(o)
+	}
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &fields)
+	}
+	if err != nil {
+		return nil, &Error{Verb: "compare", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: err}
+	}
+	if meta, ok := fields["metadata"].(map[string]any); ok {
+		delete(meta, "resourceVersion")
+		delete(meta, "generation")
+		delete(meta, "managedFields")
+	}
+	return fields, nil
+}
+
+// appendChanged appends the paths at which two values differ.
+func appendChanged(paths *[]string, path string, a, b any) {
+	switch a := a.(type) {
+	case map[string]any:
+		if b, ok := b.(map[string]any); ok {
+			keys := maps.Clone(a)
+			maps.Copy(keys, b)
+			for key := range keys {
+				x, inA := a[key]
+				y, inB := b[key]
+				if at := member(path, key); inA && inB {
+					appendChanged(paths, at, x, y)
+				} else {
+					*paths = append(*paths, at)
+				}
+			}
+			return
+		}
+	case []any:
+		if b, ok := b.([]any); ok && len(a) == len(b) {
+			for i := range a {
+				appendChanged(paths, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+			}
+			return
+		}
+	}
+	if !reflect.DeepEqual(a, b) {
+		*paths = append(*paths, path)
+	}
+}
+
+// member returns the path of a member. Keys that are no names of fields, such as
+// those of labels, are put in brackets.
+func member(path, key string) string {
+	switch {
+	case path == "":
+		return key
+	case path == "metadata.labels", path == "metadata.annotations", key == "", strings.ContainsAny(key, "./[]"):
+		return path + "[" + key + "]"
+	}
+	return path + "." + key
+}
