@@ -124,9 +124,9 @@ type launcher struct {
 	state   string   // the cluster's directory
 }
 
-// up starts a cluster with a node and returns its kubeconfig's path.
-func (l launcher) up(ctx context.Context) (string, error) {
-	if err := l.command(ctx, "up", "--nodes=1"); err != nil {
+// up starts a cluster with a simulated node and returns its kubeconfig's path.
+func (l launcher) up(ctx context.Context, flags ...string) (string, error) {
+	if err := l.command(ctx, append([]string{"up", "--nodes=1"}, flags...)...); err != nil {
 		return "", err
 	}
 	config := filepath.Join(l.state, "kubeconfig")

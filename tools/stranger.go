@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -244,7 +245,8 @@ func (s *stranger) install(ctx context.Context, in runner, m Module) error {
 	return nil
 }
 
-// launch runs a cluster by version, from a directory with no module.
+// launch runs a cluster by version, from a directory with no module, where it
+// can with a real node, whose images come by version too.
 func (s *stranger) launch(ctx context.Context) (failed error) {
 	l := launcher{
 		runner:  s.runner,
@@ -252,10 +254,37 @@ func (s *stranger) launch(ctx context.Context) (failed error) {
 		state:   filepath.Join(s.dir, "cluster"),
 	}
 	defer func() { failed = errors.Join(failed, l.down(ctx)) }()
-	if _, err := l.up(ctx); err != nil {
+	var real []string
+	if missing := lacksRealNode(); missing == "" {
+		real = append(real, "--node=real")
+	} else {
+		fmt.Printf("stranger: without a real node: %s\n", missing)
+	}
+	if _, err := l.up(ctx, real...); err != nil {
 		return err
 	}
-	return l.command(ctx, "status")
+	if err := l.command(ctx, "status"); err != nil {
+		return err
+	}
+	// The one that is simulated and, with a real node, that; up has waited for it.
+	return l.command(ctx, "kubectl", "get", "nodes")
+}
+
+// lacksRealNode says why a real node is not asked for. What else it needs, the
+// launcher says.
+func lacksRealNode() string {
+	switch {
+	case os.Getenv("PINTLE_REQUIRE_REAL_NODE") == "1":
+		return ""
+	case runtime.GOOS != "linux" || os.Geteuid() != 0:
+		return "it needs Linux and root"
+	}
+	for _, program := range []string{"containerd", "nft", "iptables"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return "there is no " + program
+		}
+	}
+	return ""
 }
 
 // kubetest runs a test that starts a cluster, in somebody else's module.
