@@ -16,15 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/operators"
-)
-
-const (
-	mega = 1_000_000
-	// The archive is under both of these.
-	maxImage  = 7*mega - 1
-	maxBinary = 20*mega - 1
+	"github.com/pintle-go/pintle/operators/internal/ship"
 )
 
 func main() {
@@ -47,23 +40,7 @@ func run(ctx context.Context, output, name string) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	result, err := image.Build(ctx, image.Options{
-		Package: "github.com/pintle-go/pintle/operators/foo",
-		Name:    name,
-		Output:  output,
-		MaxSize: maxImage,
-	})
-	if result.Size > 0 {
-		fmt.Printf("%s: %.2f MB compressed (of 7), its program %.2f MB (of 20)\n%s in %s\n",
-			result.Name, float64(result.Size)/mega, float64(result.Binary)/mega, result.Digest, output)
-	}
-	if err == nil && result.Binary > maxBinary {
-		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
-	}
-	return err
+	return ship.Image{Package: "github.com/pintle-go/pintle/operators/foo", Name: name, Output: output}.Build(ctx, os.Stdout)
 }
 
 // deployed returns the name that the Deployment gives the image.

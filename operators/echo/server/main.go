@@ -1,0 +1,90 @@
+// Command server answers every HTTP request with the request itself, and with
+// the name of the pod that answers. It listens on port 8080, or on that of the
+// environment variable PORT.
+//
+// On SIGTERM it answers what it has been asked and ends.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	// longest is how much of a body is sent back.
+	longest = 1 << 20
+	// drainTime is how long requests may take to end at the end: less than the
+	// 30 s that a pod is given.
+	drainTime = 20 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the next signal ends it at once
+	name, err := os.Hostname()
+	if err == nil {
+		err = run(ctx, ":"+cmp.Or(os.Getenv("PORT"), "8080"), echo(name))
+	}
+	if err != nil {
+		slog.Error("the echo server ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, addr string, h http.Handler) error {
+	srv := &http.Server{
+		Addr: addr, Handler: h,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.ListenAndServe() }()
+	slog.Info("echoing", "address", addr)
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := srv.Shutdown(draining)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	<-failed
+	return err
+}
+
+// echo answers in the name of a pod.
+func echo(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
+		if err != nil {
+			http.Error(w, fmt.Sprintf("a body of up to %d bytes is echoed: %v", longest, err), http.StatusRequestEntityTooLarge)
+			return
+		}
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "Request served by %s\n\n%s %s %s\n\nHost: %s\n", name, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
+		for _, key := range slices.Sorted(maps.Keys(r.Header)) {
+			for _, value := range r.Header[key] {
+				fmt.Fprintf(&b, "%s: %s\n", key, value)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s", body)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(b.Bytes()) // whoever asked may have gone
+	})
+}

@@ -1,0 +1,44 @@
+// Package ship builds the container images of the operators, without a container
+// engine, and holds them to their sizes.
+package ship
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/pintle-go/pintle/cluster/image"
+)
+
+const (
+	mega = 1_000_000
+	// An image and its program are under both of these.
+	maxImage  = 7*mega - 1
+	maxBinary = 20*mega - 1
+)
+
+// Image is what to build.
+type Image struct {
+	Package string // the import path of the main package
+	Name    string // what pods call it
+	Output  string // the archive to write
+}
+
+// Build builds an image and says how large it is. One that is too large is an
+// error.
+func (i Image) Build(ctx context.Context, out io.Writer) error {
+	if err := os.MkdirAll(filepath.Dir(i.Output), 0o755); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: maxImage})
+	if result.Size > 0 {
+		fmt.Fprintf(out, "%s: %.2f MB compressed (of 7), its program %.2f MB (of 20)\n%s in %s\n",
+			result.Name, float64(result.Size)/mega, float64(result.Binary)/mega, result.Digest, i.Output)
+	}
+	if err == nil && result.Binary > maxBinary {
+		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
+	}
+	return err
+}
