@@ -2,7 +2,6 @@ package crd
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,75 +49,4 @@ func (b *builder) checkTransitions(s *Schema, lost bool) {
 	for _, p := range s.Properties {
 		b.checkTransitions(p, below)
 	}
-}
-
-// mergeKey are the keys of lists in k8s.io/api where the patchMergeKey of the
-// field is not the whole key, or where the key has a default: what the markers
-// +listMapKey and +default say in the source and no program can see.
-type mergeKey struct {
-	keys     []string
-	defaults map[string]string
-}
-
-var mergeKeysOf = map[string]mergeKey{
-	"k8s.io/api/core/v1.ContainerPort":            {[]string{"containerPort", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.ServicePort":              {[]string{"port", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.TopologySpreadConstraint": {keys: []string{"topologyKey", "whenUnsatisfiable"}},
-	"k8s.io/api/core/v1.LocalObjectReference":     {[]string{"name"}, map[string]string{"name": `""`}},
-}
-
-// mergeKeys makes a list with a patchMergeKey a map by that key, if the key is
-// sure to be there.
-func mergeKeys(s *Schema, m member) {
-	key := m.Tag.Get("patchMergeKey")
-	if key == "" || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
-		return
-	}
-	t := m.Type.Elem()
-	k, special := mergeKeysOf[t.PkgPath()+"."+t.Name()]
-	if !special {
-		k.keys = []string{key}
-	}
-	for name, value := range k.defaults {
-		if p := s.Items.Properties[name]; p != nil && p.Default == nil {
-			p.Default = []byte(value)
-		}
-	}
-	if s.mapKeys(k.keys) == nil {
-		s.ListType, s.ListMapKeys = "map", k.keys
-	}
-}
-
-// mapKeys returns what is wrong with keys for a list, or nil.
-func (s *Schema) mapKeys(keys []string) error {
-	if len(keys) == 0 {
-		return errors.New("a list that is a map needs listMapKey")
-	}
-	if s.Items == nil || s.Items.Type != "object" {
-		return errors.New("only a list of structs can be a map")
-	}
-	if s.Items.Nullable {
-		return errors.New("the elements of a map cannot be null")
-	}
-	names := make([]string, 0, len(s.Items.Properties))
-	for name := range s.Items.Properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for i, key := range keys {
-		p := s.Items.Properties[key]
-		switch {
-		case slices.Contains(keys[:i], key):
-			return fmt.Errorf("map key %s is given twice", key)
-		case p == nil:
-			return fmt.Errorf("the elements have no field %s for a map key%s", key, didYouMean(key, names))
-		case p.Type == "object" || p.Type == "array" || p.Type == "":
-			return fmt.Errorf("map key %s is %s: it must be a scalar", key, p.typeText())
-		case p.Nullable:
-			return fmt.Errorf("map key %s cannot be nullable", key)
-		case p.Default == nil && !slices.Contains(s.Items.Required, key):
-			return fmt.Errorf("map key %s must be required or have a default", key)
-		}
-	}
-	return nil
 }

@@ -49,7 +49,6 @@ func TestEcho(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s", text)
 	for _, want := range []string{
 		"description: An Echo asks for a number of echo servers.",
 		"description: Replicas is how many there are to be.",
@@ -61,9 +60,9 @@ func TestEcho(t *testing.T) {
 			t.Errorf("it lacks %q", want)
 		}
 	}
-	client, namespace := start(t)
-	install(t, client, def)
-	echoes := kube.For[Echo](client).In(namespace)
+	s := start(t)
+	s.install(t, def)
+	echoes := kube.For[Echo](s.client).In(s.namespace)
 	e := &Echo{}
 	e.Name, e.Spec.Replicas = "first", 3
 	if _, err := echoes.Create(soon(t), e); err != nil {
@@ -71,7 +70,6 @@ func TestEcho(t *testing.T) {
 	}
 	e.Name, e.Spec.Replicas = "second", 101
 	_, err = echoes.Create(soon(t), e)
-	t.Log(err)
 	if err == nil || !strings.Contains(err.Error(), "spec.replicas") {
 		t.Errorf("too many: %v", err)
 	}

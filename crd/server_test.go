@@ -2,29 +2,76 @@ package crd_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
 )
 
-// start returns a client of the API server that these tests share, and a
-// namespace of the test's own, whose name is good for an API group too.
-func start(t *testing.T) (*kube.Client, string) {
+// A server is the API server that these tests share, with a namespace of the
+// test's own.
+type server struct {
+	cluster   *kubetest.Cluster
+	client    *kube.Client
+	namespace string
+}
+
+func start(t *testing.T) *server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a cluster")
 	}
-	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
-	client, err := kube.Config{Rest: cluster.Config(), FieldManager: "pintle-test", Logger: slog.New(slog.DiscardHandler)}.Connect()
+	s := &server{cluster: kubetest.Start(t, kubetest.Options{ServerOnly: true})}
+	var err error
+	s.client, err = kube.Config{Rest: s.cluster.Config(), FieldManager: "pintle-test", Logger: slog.New(slog.DiscardHandler)}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
-	return client, cluster.Namespace(t)
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.namespace = s.cluster.Namespace(t)
+	return s
+}
+
+// group is an API group of the test's own.
+func (s *server) group() string { return s.namespace + ".pintle.test" }
+
+// get asks the server for what kube has no method for.
+func (s *server) get(t *testing.T, path, accept string, into any) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	req, err := http.NewRequestWithContext(soon(t), http.MethodGet, s.cluster.Config().Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		t.Fatalf("get %s: %v", path, err)
+	}
 }
 
 // soon is a context for what must not take long.
@@ -36,13 +83,18 @@ func soon(t *testing.T) context.Context {
 }
 
 // install installs definitions until the test ends.
-func install(t *testing.T, client *kube.Client, defs ...*crd.Definition) {
+func (s *server) install(t *testing.T, defs ...*crd.Definition) {
 	t.Helper()
-	for _, d := range defs {
-		t.Cleanup(func() { _ = kube.For[crd.Definition](client).Delete(context.Background(), d.Name) })
-	}
-	if err := crd.Install(soon(t), client, defs...); err != nil {
+	s.remove(t, defs...)
+	if err := crd.Install(soon(t), s.client, defs...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// remove removes definitions when the test ends.
+func (s *server) remove(t *testing.T, defs ...*crd.Definition) {
+	for _, d := range defs {
+		t.Cleanup(func() { _ = kube.For[crd.Definition](s.client).Delete(context.Background(), d.Name) })
 	}
 }
 
