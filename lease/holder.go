@@ -1,0 +1,192 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// hold calls f while the lease is renewed, and gives it up.
+func (e *election) hold(ctx context.Context, got *held, f func(context.Context) error) error {
+	until, term := newTerm(e.now, got.until)
+	e.tell(e.Identity, true)
+
+	// Renewals go on after the end of ctx, for as long as f takes to stop. No
+	// gate is asked about them.
+	renewals, stop := endTogether(context.WithoutCancel(ctx), until)
+	last := got.lease
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		last = e.renew(renewals, term, last)
+		if errors.Is(context.Cause(until), ErrLost) {
+			e.tell(holder(last), false)
+		}
+	})
+	err := func() error {
+		defer renewing.Wait()
+		defer stop()
+		acting, cancel := endTogether(ctx, until)
+		defer cancel()
+		// What f left running must not write while another process does.
+		defer term.lose(errEnded)
+		return f(kube.WithGate(acting, until, term.check))
+	}()
+
+	lost := context.Cause(until)
+	if holder(last) == e.Identity {
+		e.release(ctx, last)
+	}
+	switch {
+	case errors.Is(lost, errEnded):
+		return err
+	case err == nil, errors.Is(err, ErrLost), errors.Is(err, context.Canceled):
+		return fmt.Errorf("hold lease %s: %w", e.key, lost)
+	}
+	return fmt.Errorf("hold lease %s: %w; what ran: %w", e.key, lost, err)
+}
+
+var errEnded = errors.New("what the lease was held for has ended")
+
+// endTogether returns a context that ends with either, for the same cause.
+func endTogether(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// renew renews the lease until ctx ends, with the term at the latest, and returns
+// it as it was last seen, nil if it is known to be gone.
+func (e *election) renew(ctx context.Context, term *term, lease *coordinationv1.Lease) *coordinationv1.Lease {
+	timer := time.NewTimer(e.Renew)
+	defer timer.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return lease
+		case <-timer.C:
+		}
+		if term.check() != nil {
+			return lease
+		}
+		// Not all of what is left: an answer that never comes must leave time for
+		// another try. But never so little that tries follow without end.
+		left := term.left()
+		from := time.Now()
+		seen, err := e.renewOnce(ctx, term, lease, max(left*2/3, e.Duration/20))
+		lease = seen
+		switch {
+		case ctx.Err() != nil:
+			return lease
+		case holder(lease) != e.Identity:
+			term.lose(fmt.Errorf("%w: %s", ErrLost, takenBy(lease)))
+			return lease
+		case err != nil:
+			if !failing {
+				e.Logger.Warn("cannot renew the lease; trying again", "error", err, "for", term.left().Round(time.Millisecond))
+			}
+			timer.Reset(max(min(e.Renew, left)/4, e.Duration/100))
+		default:
+			if failing {
+				e.Logger.Info("the lease is renewed again")
+			}
+			timer.Reset(max(time.Until(from.Add(e.Renew)), e.Duration/100))
+		}
+		failing = err != nil
+	}
+}
+
+// takenBy says what became of a lease that is no longer this process's.
+func takenBy(lease *coordinationv1.Lease) string {
+	switch {
+	case lease == nil:
+		return "it was deleted"
+	case holder(lease) == "":
+		return "somebody released it"
+	}
+	return holder(lease) + " holds it"
+}
+
+// renewOnce renews the lease and extends the term. It returns the lease as it
+// then is, which may be another's, or as it was if that is not known.
+func (e *election) renewOnce(ctx context.Context, term *term, lease *coordinationv1.Lease, within time.Duration) (*coordinationv1.Lease, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s", within.Round(time.Millisecond)))
+	defer cancel()
+	for {
+		from := e.now()
+		next, err := e.leases.Update(ctx, renewed(lease, e.Duration, from.wall))
+		if err == nil {
+			term.extend(from.add(e.Duration - e.Margin))
+			return next, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return lease, err
+		}
+		// Somebody has changed it: perhaps a renewal of ours, whose answer was
+		// lost, or a label.
+		seen, gerr := e.leases.Get(ctx, e.Name)
+		switch {
+		case apierrors.IsNotFound(gerr):
+			return e.restore(ctx, term, lease)
+		case gerr != nil:
+			return lease, gerr
+		case holder(seen) != e.Identity:
+			return seen, nil
+		}
+		lease = seen
+	}
+}
+
+// restore creates the lease again, which was deleted while it was held.
+func (e *election) restore(ctx context.Context, term *term, was *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	from := e.now()
+	again := new(coordinationv1.Lease)
+	again.Namespace, again.Name = e.Namespace, e.Name
+	again.Spec = renewed(was, e.Duration, from.wall).Spec
+	again, err := e.leases.Create(ctx, again)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		seen, gerr := e.leases.Get(ctx, e.Name)
+		if gerr != nil {
+			return was, gerr
+		}
+		return seen, nil
+	case err != nil:
+		return was, err
+	}
+	term.extend(from.add(e.Duration - e.Margin))
+	return again, nil
+}
+
+// release gives the lease up, so that others need not wait for its expiry. It
+// goes on after the end of ctx.
+func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseWithin, fmt.Errorf("no answer within %s", releaseWithin))
+	defer cancel()
+	for holder(lease) == e.Identity {
+		next, err := e.leases.Update(ctx, released(lease, e.wall()))
+		if apierrors.IsConflict(err) {
+			// A renewal that was under way may have been executed.
+			next, err = e.leases.Get(ctx, e.Name)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			e.Logger.Warn("cannot release the lease; others wait for its expiry", "error", err)
+			break
+		}
+		lease = next
+	}
+	e.tell(holder(lease), false)
+}
+
+// releaseWithin bounds how long a stop waits for a server that does not answer.
+const releaseWithin = 5 * time.Second

@@ -1,0 +1,176 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// ErrLost is wrapped by the error of [Lease.Run] when the lease was lost before
+// the function ended, and is the cause of the end of the function's context.
+var ErrLost = errors.New("the lease is lost")
+
+// Lease is what processes compete for. Client and Name are required; the zero
+// value of the rest has defaults. Those who compete should have the same
+// durations, but need not.
+//
+// The program needs the rights to get, list, watch and update the Lease, and to
+// create Leases in its namespace.
+type Lease struct {
+	Client *kube.Client
+	// Namespace of the Lease. Default: the client's, which is the pod's own.
+	Namespace string
+	// Name of the Lease.
+	Name string
+	// Identity names this process. No other may have it at the same time: one
+	// that finds its own identity in the Lease takes it without waiting.
+	// Default: the host's name and something random.
+	Identity string
+
+	// Duration is how long the lease lasts after each renewal: how long the
+	// others wait for a holder that does not answer. At least a second; what is
+	// written into the Lease is rounded up to seconds. Default: 15 seconds.
+	Duration time.Duration
+	// Renew is how often the holder renews it. A renewal that fails is tried
+	// again sooner. Default: a fifth of Duration.
+	Renew time.Duration
+	// Margin is how long before its expiry the holder counts a lease that it
+	// could not renew as lost. It covers what a request may take to arrive,
+	// and how much faster the clocks of others may run. Default: a fifth of
+	// Duration.
+	Margin time.Duration
+
+	// Logger gets who holds the lease, and what goes wrong. Default:
+	// slog.Default().
+	Logger *slog.Logger
+	// OnChange, if it is set, is told who holds the lease, when that changes:
+	// the holder's identity, empty if nobody does, and whether it is this
+	// process, which it then still is or no longer. Calls do not overlap, and
+	// Run waits for them.
+	OnChange func(holder string, mine bool)
+
+	// wall tells the time of day, in tests. Default: time.Now.
+	wall func() time.Time
+}
+
+// Run waits until this process holds the lease and then calls f, whose context
+// ends when ctx does or when the lease is lost. It returns when f has returned:
+// f's error, or one that wraps [ErrLost], with f's if that says more. If ctx ends
+// before the lease is held, f is not called and the error is nil.
+//
+// When f returns, also long after the end of ctx, the lease is renewed no more
+// and given up, so that the next process starts within a second. f should have
+// stopped all it started by then; what goes on and writes with f's context
+// fails. A lost lease is not competed for again: the usual thing is to end the
+// process, another is to call Run again.
+//
+// f may write after ctx has ended, with [context.WithoutCancel] of its context,
+// for as long as the lease is held.
+//
+// If f panics, the lease is not given up: what was under way is not known.
+func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
+	e, err := l.election()
+	if err != nil {
+		return fmt.Errorf("run election: %w", err)
+	}
+	held, err := e.acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire lease %s: %w", e.key, err)
+	}
+	if held == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		e.release(ctx, held.lease)
+		return nil
+	}
+	return e.hold(ctx, held, f)
+}
+
+// election is one run of a lease, with all defaults filled in.
+type election struct {
+	Lease
+	key    kube.Key
+	leases kube.Resource[coordinationv1.Lease]
+	// asked: the lease was asked for, and the answer was not seen.
+	asked bool
+
+	told struct {
+		sync.Mutex
+		once   bool
+		holder string
+		mine   bool
+	}
+}
+
+func (l *Lease) election() (*election, error) {
+	e := &election{Lease: *l}
+	switch {
+	case l.Client == nil:
+		return nil, errors.New("the lease has no client")
+	case l.Name == "":
+		return nil, errors.New("the lease has no name")
+	}
+	e.Namespace = cmp.Or(l.Namespace, l.Client.Namespace())
+	e.Duration = cmp.Or(l.Duration, 15*time.Second)
+	e.Renew = cmp.Or(l.Renew, e.Duration/5)
+	e.Margin = cmp.Or(l.Margin, e.Duration/5)
+	switch {
+	case e.Duration < time.Second:
+		return nil, fmt.Errorf("duration %s is under a second", e.Duration)
+	case e.Renew < 0 || e.Margin < 0:
+		return nil, errors.New("a duration is negative")
+	case e.Renew+e.Margin >= e.Duration:
+		return nil, fmt.Errorf("a lease of %s, renewed every %s, is lost at once with a margin of %s", e.Duration, e.Renew, e.Margin)
+	}
+	if e.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("make identity: %w", err)
+		}
+		e.Identity = host + "_" + strings.ToLower(rand.Text()[:10])
+	}
+	if e.Logger == nil {
+		e.Logger = slog.Default()
+	}
+	e.key = kube.Key{Namespace: e.Namespace, Name: e.Name}
+	e.Logger = e.Logger.With("lease", e.key.String())
+	if e.wall == nil {
+		e.wall = time.Now
+	}
+	e.leases = kube.For[coordinationv1.Lease](l.Client).In(e.Namespace)
+	return e, nil
+}
+
+// tell reports who holds the lease, if that is news.
+func (e *election) tell(holder string, mine bool) {
+	e.told.Lock()
+	defer e.told.Unlock()
+	if e.told.once && e.told.holder == holder && e.told.mine == mine {
+		return
+	}
+	first := !e.told.once
+	e.told.once, e.told.holder, e.told.mine = true, holder, mine
+	switch {
+	case mine:
+		e.Logger.Info("this process holds the lease", "identity", holder)
+	case holder == e.Identity && !first:
+		e.Logger.Info("this process can no longer be sure of the lease", "identity", holder)
+	case holder != "":
+		e.Logger.Info("another process holds the lease", "holder", holder)
+	}
+	if e.OnChange != nil {
+		e.OnChange(holder, mine)
+	}
+}

@@ -1,0 +1,190 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestNeverTwoHolders has processes come, go, fail, be cut off and have their
+// clocks set, in random order. At no instant may two act, nor may one write
+// while another acts; and when all is well again somebody acts.
+func TestNeverTwoHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(bubbled{t}, func(rt *rapid.T) {
+			m := &model{T: rt, t: quiet{t}, server: newServer()}
+			m.onWrite = func(who string) {
+				for _, p := range m.all() {
+					if p.who != who && p.acts() {
+						m.violate("%s writes while %s acts", who, p.who)
+					}
+				}
+			}
+			rt.Cleanup(m.end)
+			for range 2 {
+				m.come(rt)
+			}
+			rt.Repeat(map[string]func(*rapid.T){
+				"":      m.check,
+				"come":  m.come,
+				"go":    m.pick(func(_ *rapid.T, p *process) { p.stop() }),
+				"again": m.again,
+				"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
+				"heal":  m.fault(func(_ *rapid.T, f *faults) { f.cut, f.before, f.after = false, 0, 0 }),
+				"lose":  m.fault(func(rt *rapid.T, f *faults) { f.lose = rapid.IntRange(1, 5).Draw(rt, "answers") }),
+				"slow": m.fault(func(rt *rapid.T, f *faults) {
+					f.before, f.after = drawTime(rt, 12*time.Second), drawTime(rt, 12*time.Second)
+				}),
+				"set clock": m.pick(func(rt *rapid.T, p *process) {
+					p.skew.Store(int64(rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Second, 5 * time.Second, time.Hour}).Draw(rt, "skew")))
+				}),
+				"linger": m.pick(func(rt *rapid.T, p *process) { p.linger.Store(int64(drawTime(rt, time.Minute))) }),
+				"wait":   m.wait,
+				"moment": func(rt *rapid.T) { time.Sleep(drawTime(rt, time.Second)) },
+			})
+			m.finish(rt)
+		})
+	})
+}
+
+type bubbled struct{ *testing.T }
+
+// Deadline keeps rapid from asking for what bubbles do not have.
+func (bubbled) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// quiet drops logs.
+type quiet struct{ *testing.T }
+
+func (quiet) Log(...any) {}
+
+// Cleanup leaves it to the model to end processes.
+func (quiet) Cleanup(func()) {}
+
+type model struct {
+	*rapid.T
+	*server
+	t         testing.TB
+	processes []*process
+	broken    strings.Builder
+}
+
+func drawTime(rt *rapid.T, limit time.Duration) time.Duration {
+	return time.Duration(rapid.Int64Range(0, int64(limit/time.Millisecond)).Draw(rt, "ms")) * time.Millisecond
+}
+
+func (m *model) violate(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fmt.Fprintf(&m.broken, format+"\n", args...)
+}
+
+func (m *model) come(rt *rapid.T) {
+	if len(m.processes) == 4 {
+		return
+	}
+	p := m.process(m.t, string(rune('a'+len(m.processes))))
+	p.every = time.Second
+	p.run()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.processes = append(m.processes, p)
+}
+
+func (m *model) all() []*process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.processes)
+}
+
+func (m *model) one(rt *rapid.T) *process {
+	return m.processes[rapid.IntRange(0, len(m.processes)-1).Draw(rt, "process")]
+}
+
+// again runs a process that has ended once more, with its own name.
+func (m *model) again(rt *rapid.T) {
+	p := m.one(rt)
+	select {
+	case <-p.ended:
+		p.run()
+	default:
+	}
+}
+
+func (m *model) pick(do func(*rapid.T, *process)) func(*rapid.T) {
+	return func(rt *rapid.T) { do(rt, m.one(rt)) }
+}
+
+func (m *model) fault(change func(*rapid.T, *faults)) func(*rapid.T) {
+	return m.pick(func(rt *rapid.T, p *process) {
+		p.faults.set(func(f *faults) { change(rt, f) })
+	})
+}
+
+// wait lets time pass and looks in between.
+func (m *model) wait(rt *rapid.T) {
+	for range rapid.IntRange(1, 30).Draw(rt, "seconds") {
+		time.Sleep(time.Second)
+		m.check(rt)
+	}
+}
+
+func (m *model) check(rt *rapid.T) {
+	synctest.Wait()
+	var acting []string
+	for _, p := range m.processes {
+		if p.acts() {
+			acting = append(acting, p.who)
+		}
+	}
+	if len(acting) > 1 {
+		m.violate("%s act", acting)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken.Len() > 0 {
+		rt.Error(m.broken.String())
+	}
+}
+
+// finish heals everything, sees somebody act, and ends all.
+func (m *model) finish(rt *rapid.T) {
+	for _, p := range m.processes {
+		p.faults.set(func(f *faults) { f.cut, f.lose, f.before, f.after = false, 0, 0, 0 })
+		p.linger.Store(0)
+		m.again(rt)
+	}
+	p := m.processes[0]
+	p.stop()
+	<-p.ended
+	p.run()
+	time.Sleep(2 * time.Minute)
+	m.check(rt)
+	acts := 0
+	for _, p := range m.processes {
+		if p.acts() {
+			acts++
+		}
+	}
+	if acts != 1 {
+		rt.Errorf("%d processes act when all is well", acts)
+	}
+	m.end()
+	if h := holder(m.current()); h != "" {
+		rt.Errorf("%s holds the lease when all have ended", h)
+	}
+}
+
+// end ends all processes and lets arrive what is on the network.
+func (m *model) end() {
+	for _, p := range m.processes {
+		p.stop()
+		<-p.ended
+		time.Sleep(time.Second) // who is next takes it, before it is stopped too
+	}
+	time.Sleep(2 * time.Minute)
+}

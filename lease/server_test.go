@@ -1,0 +1,306 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// server plays an API server with one Lease, and a log of the ConfigMaps that
+// are created, in virtual time.
+type server struct {
+	mu      sync.Mutex
+	rv      int
+	lease   *coordinationv1.Lease
+	changed chan struct{} // closed, and made anew, at every change
+	puts    int           // of the lease, that were executed
+	writes  []write
+	// onWrite is called with who writes, when the request leaves the process.
+	onWrite func(who string)
+}
+
+func (s *server) watchWrites(f func(who string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onWrite = f
+}
+
+type write struct {
+	who  string
+	name string
+	at   time.Time
+}
+
+func newServer() *server { return &server{rv: 100, changed: make(chan struct{})} }
+
+// faults are what befalls the requests of one process.
+type faults struct {
+	mu sync.Mutex
+	// before and after are how long a request takes to be executed, and how
+	// long its answer then takes.
+	before, after time.Duration
+	// cut: nothing arrives. lose is how many answers of requests that were
+	// executed are lost.
+	cut  bool
+	lose int
+}
+
+func (f *faults) set(change func(*faults)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *faults) take(r *http.Request) (before, after time.Duration, cut, lose bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if lose = f.lose > 0 && r.Method != http.MethodGet; lose {
+		f.lose--
+	}
+	return f.before, f.after, f.cut, lose
+}
+
+// connection is the way of one process to the server.
+type connection struct {
+	*server
+	who    string
+	faults faults
+}
+
+func (s *server) connect(t testing.TB, who string) (*kube.Client, *connection) {
+	t.Helper()
+	c := &connection{server: s, who: who}
+	client, err := kube.Config{Rest: &rest.Config{Host: "http://server", Transport: c}, Logger: testLogger(t, who)}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, c
+}
+
+func testLogger(t testing.TB, who string) *slog.Logger {
+	return slog.New(slog.NewTextHandler(testWriter{t}, nil)).With("process", who)
+}
+
+type testWriter struct{ testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// RoundTrip sends a request whose execution goes on when nobody waits for its
+// answer any more, as on a real network.
+func (c *connection) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	before, after, cut, lose := c.faults.take(r)
+	c.mu.Lock()
+	onWrite := c.onWrite
+	c.mu.Unlock()
+	if strings.HasSuffix(r.URL.Path, "/configmaps") && onWrite != nil {
+		onWrite(c.who)
+	}
+	answers := make(chan *http.Response, 1)
+	go func() {
+		time.Sleep(before)
+		if cut {
+			return
+		}
+		answer := c.answer(r, body)
+		time.Sleep(after)
+		if !lose {
+			answers <- answer
+		}
+	}()
+	timeout := time.NewTimer(time.Minute)
+	defer timeout.Stop()
+	select {
+	case a := <-answers:
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timeout.C:
+		return nil, errors.New("connection timed out")
+	}
+}
+
+func (c *connection) answer(r *http.Request, body []byte) *http.Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/configmaps"):
+		var o metav1.PartialObjectMetadata
+		decode(body, &o)
+		c.writes = append(c.writes, write{c.who, o.Name, time.Now()})
+		c.rv++
+		o.Kind, o.APIVersion, o.UID, o.ResourceVersion = "ConfigMap", "v1", types.UID(o.Name), strconv.Itoa(c.rv)
+		return respond(r, http.StatusCreated, &o)
+	case r.URL.Query().Get("watch") == "true":
+		return c.watch(r)
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases"):
+		list := &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+		list.ResourceVersion = strconv.Itoa(c.rv)
+		if c.lease != nil {
+			list.Items = append(list.Items, *c.lease)
+		}
+		return respond(r, http.StatusOK, list)
+	case r.Method == http.MethodPost && c.lease != nil:
+		return refuse(r, apierrors.NewAlreadyExists(resource, c.lease.Name))
+	case r.Method == http.MethodPost:
+		var o coordinationv1.Lease
+		decode(body, &o)
+		o.UID = types.UID("uid-" + strconv.Itoa(c.rv))
+		c.put(&o)
+		return respond(r, http.StatusCreated, c.lease)
+	case c.lease == nil:
+		return refuse(r, apierrors.NewNotFound(resource, "one"))
+	case r.Method == http.MethodPut:
+		var o coordinationv1.Lease
+		decode(body, &o)
+		if o.ResourceVersion != c.lease.ResourceVersion || o.UID != c.lease.UID {
+			return refuse(r, apierrors.NewConflict(resource, o.Name, errors.New("it was changed")))
+		}
+		c.puts++
+		c.put(&o)
+		return respond(r, http.StatusOK, c.lease)
+	case r.Method == http.MethodGet:
+		return respond(r, http.StatusOK, c.lease)
+	}
+	return refuse(r, apierrors.NewMethodNotSupported(resource, r.Method))
+}
+
+// put is called with mu held.
+func (s *server) put(o *coordinationv1.Lease) {
+	if o != nil {
+		s.rv++
+		o = o.DeepCopy()
+		o.Kind, o.APIVersion, o.ResourceVersion = "Lease", "coordination.k8s.io/v1", strconv.Itoa(s.rv)
+	}
+	s.lease = o
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// edit changes the lease as a person would.
+func (s *server) edit(change func(*coordinationv1.Lease) *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(change(s.lease.DeepCopy()))
+}
+
+// current returns the lease as it is.
+func (s *server) current() *coordinationv1.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease
+}
+
+// watch tells what becomes of the lease, merged, with a bookmark every minute.
+func (s *server) watch(r *http.Request) *http.Response {
+	was, changed := s.lease, s.changed
+	if r.URL.Query().Get("resourceVersion") != strconv.Itoa(s.rv) {
+		was = nil
+	}
+	reader, writer := io.Pipe()
+	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
+	send := func(kind string, o any) bool {
+		line, _ := json.Marshal(map[string]any{"type": kind, "object": o})
+		_, err := writer.Write(line)
+		return err == nil
+	}
+	go func() {
+		for {
+			s.mu.Lock()
+			now, rv := s.lease, s.rv
+			changed = s.changed
+			s.mu.Unlock()
+			ok := true
+			switch {
+			case was != nil && (now == nil || now.UID != was.UID):
+				gone := was.DeepCopy()
+				gone.ResourceVersion = strconv.Itoa(rv)
+				ok = send("DELETED", gone)
+				was = nil
+				if now != nil {
+					continue
+				}
+			case now != nil && was == nil:
+				ok = send("ADDED", now)
+			case now != nil && now.ResourceVersion != was.ResourceVersion:
+				ok = send("MODIFIED", now)
+			}
+			was = now
+			if !ok {
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(time.Minute):
+				mark := &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
+				mark.ResourceVersion = strconv.Itoa(rv)
+				if !send("BOOKMARK", mark) {
+					return
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: reader, Request: r}
+}
+
+func respond(r *http.Request, code int, o any) *http.Response {
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}
+}
+
+func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	return respond(r, int(status.Code), &status)
+}
+
+// decode decodes what package kube has encoded.
+func decode(body []byte, into interface{ Unmarshal([]byte) error }) {
+	raw, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if !ok {
+		panic(fmt.Sprintf("not protobuf: %q", body))
+	}
+	var envelope runtime.Unknown
+	if err := envelope.Unmarshal(raw); err != nil {
+		panic(err)
+	}
+	if err := into.Unmarshal(envelope.Raw); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,95 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// instant is a moment by the two clocks of a process. The monotonic one stops
+// while the machine is suspended; the time of day can be set.
+type instant struct {
+	mono time.Time
+	wall time.Time // without a monotonic reading
+}
+
+func (i instant) add(d time.Duration) instant {
+	return instant{i.mono.Add(d), i.wall.Add(d)}
+}
+
+// term is how long a process may act. It ends once and for all when either
+// clock says so, or when the lease is found to be another's.
+type term struct {
+	now   func() instant
+	end   context.CancelCauseFunc
+	timer *time.Timer
+
+	mu    sync.Mutex
+	until instant
+	lost  error
+}
+
+// newTerm returns a term and a context that ends with it. until is its end
+// unless it is extended.
+func newTerm(now func() instant, until instant) (context.Context, *term) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t := &term{now: now, until: until, end: cancel}
+	t.mu.Lock() // the timer may be due
+	defer t.mu.Unlock()
+	t.timer = time.AfterFunc(time.Until(until.mono), func() { _ = t.check() })
+	return ctx, t
+}
+
+// check returns why the process must not act, or nil.
+func (t *term) check() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost != nil {
+		return t.lost
+	}
+	switch now := t.now(); {
+	case !now.mono.Before(t.until.mono):
+		t.close(fmt.Errorf("%w: it was not renewed in time", ErrLost))
+	case !now.wall.Before(t.until.wall):
+		t.close(fmt.Errorf("%w: by the time of day it was not renewed in time, or that clock was set", ErrLost))
+	}
+	return t.lost
+}
+
+// extend moves the end of a term that has not ended.
+func (t *term) extend(until instant) {
+	if t.check() != nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost == nil {
+		t.until = until
+		t.timer.Reset(time.Until(until.mono))
+	}
+}
+
+// left is how long the term still is, if it is not extended.
+func (t *term) left() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	return max(0, min(t.until.mono.Sub(now.mono), t.until.wall.Sub(now.wall)))
+}
+
+// lose ends the term now.
+func (t *term) lose(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost == nil {
+		t.close(err)
+	}
+}
+
+// close is called with mu held.
+func (t *term) close(err error) {
+	t.lost = err
+	t.timer.Stop()
+	t.end(err)
+}
