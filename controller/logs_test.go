@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// logs keeps what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logs) WithAttrs(attrs []slog.Attr) slog.Handler { return logsWith{l, attrs} }
+func (l *logs) WithGroup(string) slog.Handler            { return l }
+
+func (l *logs) Handle(ctx context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slog.NewTextHandler(&l.buf, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// count returns the number of lines that hold all of some texts.
+func (l *logs) count(texts ...string) (n int) {
+	for line := range strings.Lines(l.String()) {
+		all := true
+		for _, text := range texts {
+			all = all && strings.Contains(line, text)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+// logsWith is logs with attributes.
+type logsWith struct {
+	*logs
+	attrs []slog.Attr
+}
+
+func (l logsWith) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logsWith{l.logs, append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
+}
+
+func (l logsWith) Handle(ctx context.Context, r slog.Record) error {
+	r = r.Clone()
+	r.AddAttrs(l.attrs...)
+	return l.logs.Handle(ctx, r)
+}

@@ -1,0 +1,237 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+func named(name string) kube.Key { return kube.Key{Namespace: "default", Name: name} }
+
+// modelQueue is what a queue promises, in the plainest form: a list of what waits,
+// in the order in which it became ready.
+type modelQueue struct {
+	waiting []modelItem
+	running map[kube.Key]bool
+	seq     int
+	ahead   int
+}
+
+type modelItem struct {
+	key      kube.Key
+	priority priority
+	due      time.Time
+	order    int // when it became ready, in its priority; 0: it is not
+	causes   int
+}
+
+func (m *modelQueue) find(key kube.Key) *modelItem {
+	for i := range m.waiting {
+		if m.waiting[i].key == key {
+			return &m.waiting[i]
+		}
+	}
+	return nil
+}
+
+func (m *modelQueue) add(r request, now time.Time) {
+	if r.due.Before(now) {
+		r.due = now
+	}
+	it := m.find(r.key)
+	switch {
+	case it == nil:
+		m.waiting = append(m.waiting, modelItem{key: r.key, priority: r.priority, due: r.due, causes: 1})
+		return
+	case !it.due.After(now) && !r.due.After(now):
+		if r.priority < it.priority {
+			it.priority, it.order = r.priority, 0
+		}
+	case r.due.Before(it.due):
+		it.due, it.priority, it.order = r.due, r.priority, 0
+	}
+	it.causes++
+}
+
+// order gives those that have become ready their place.
+func (m *modelQueue) place(now time.Time) {
+	var fresh []*modelItem
+	for i := range m.waiting {
+		if it := &m.waiting[i]; it.order == 0 && !m.running[it.key] && !it.due.After(now) {
+			fresh = append(fresh, it)
+		}
+	}
+	slices.SortStableFunc(fresh, func(a, b *modelItem) int { return a.due.Compare(b.due) })
+	for _, it := range fresh {
+		m.seq++
+		it.order = m.seq
+	}
+}
+
+func (m *modelQueue) first(p priority) int {
+	best := -1
+	for i, it := range m.waiting {
+		if it.order > 0 && it.priority == p && (best < 0 || it.order < m.waiting[best].order) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
+	hi, lo := m.first(live), m.first(low)
+	at := hi
+	switch {
+	case lo < 0:
+		m.ahead = 0
+	case hi < 0 || m.ahead >= lowShare:
+		at, m.ahead = lo, 0
+	default:
+		m.ahead++
+	}
+	if at < 0 {
+		return kube.Key{}, false
+	}
+	key := m.waiting[at].key
+	m.waiting = slices.Delete(m.waiting, at, at+1)
+	m.running[key] = true
+	return key, true
+}
+
+// A queue does what its model does, whatever it is asked for.
+func TestQueueModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, m := newQueue(), &modelQueue{running: make(map[kube.Key]bool)}
+		now := time.Unix(1_000_000, 0)
+		var running []kube.Key
+		key := rapid.Custom(func(t *rapid.T) kube.Key { return named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))) })
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: Triggered, Source: "test"}}
+				r.priority = priority(rapid.IntRange(0, 1).Draw(t, "priority"))
+				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
+					// No two are due at once, so that the order is known.
+					r.due = now.Add(time.Duration(in)*time.Second + time.Duration(m.seq+len(m.waiting)+1)*time.Microsecond)
+					if in <= 0 {
+						r.due = now
+					}
+				}
+				if added := q.add(r, now); added != (m.find(r.key) == nil) {
+					t.Fatalf("add of %s returned %t", r.key, added)
+				}
+				m.add(r, now)
+				m.place(now)
+			},
+			"take": func(t *rapid.T) {
+				m.place(now)
+				want, ok := m.take(now)
+				it := q.take(now)
+				switch {
+				case it == nil && ok:
+					t.Fatalf("took nothing, want %s", want)
+				case it == nil:
+					return
+				case !ok || it.key != want:
+					t.Fatalf("took %s, want %s, %t", it.key, want, ok)
+				case slices.Contains(running, it.key):
+					t.Fatalf("%s is worked on already", it.key)
+				}
+				running = append(running, it.key)
+			},
+			"done": func(t *rapid.T) {
+				if len(running) == 0 {
+					t.Skip("nothing is running")
+				}
+				at := rapid.IntRange(0, len(running)-1).Draw(t, "running")
+				q.done(running[at], now)
+				delete(m.running, running[at])
+				running = slices.Delete(running, at, at+1)
+				m.place(now)
+			},
+			"forget": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				q.forget(k)
+				m.waiting = slices.DeleteFunc(m.waiting, func(it modelItem) bool { return it.key == k })
+			},
+			"time passes": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)
+				q.promote(now)
+				m.place(now)
+			},
+			"": func(t *rapid.T) {
+				ready, later := 0, 0
+				for _, it := range m.waiting {
+					switch {
+					case m.running[it.key]:
+					case it.order > 0:
+						ready++
+					default:
+						later++
+					}
+				}
+				if got := q.depth(live) + q.depth(low); got != ready {
+					t.Fatalf("%d keys are ready, want %d", got, ready)
+				}
+				if len(q.later) != later || len(q.waiting) != len(m.waiting) || len(q.running) != len(running) {
+					t.Fatalf("%d later, %d waiting, %d running; want %d, %d, %d", len(q.later), len(q.waiting), len(q.running), later, len(m.waiting), len(running))
+				}
+			},
+		})
+	})
+}
+
+// Live keys go ahead of the others, which get on all the same.
+func TestQueueShare(t *testing.T) {
+	q, now := newQueue(), time.Unix(1, 0)
+	for i := range 10 {
+		q.add(request{key: named(fmt.Sprint("low", i)), priority: low}, now)
+	}
+	taken := 0
+	for i := 0; q.depth(low) > 0; i++ {
+		q.add(request{key: named(fmt.Sprint("live", i))}, now)
+		it := q.take(now)
+		if it.priority == low && i < lowShare {
+			t.Fatalf("%s went ahead of a live key", it.key)
+		}
+		q.done(it.key, now)
+		if taken++; taken > 10*(lowShare+1) {
+			t.Fatal("what is not live does not get on")
+		}
+	}
+}
+
+// A cause whose time has not come is not among those of an earlier reconcile.
+func TestCausesDue(t *testing.T) {
+	q, now := newQueue(), time.Unix(1, 0)
+	later := now.Add(time.Minute)
+	q.add(request{key: named("a"), due: later, cause: Cause{Reason: Requested, due: later}}, now)
+	q.add(request{key: named("a"), cause: Cause{Reason: Triggered, Source: "test"}}, now)
+	it := q.take(now)
+	it.causes.dueBy(now)
+	if got := it.causes.String(); got != "triggered by test" {
+		t.Errorf("the causes are %q", got)
+	}
+	if _, ok := q.next(); ok {
+		t.Error("the later request is still there")
+	}
+}
+
+func BenchmarkQueue(b *testing.B) {
+	q, now := newQueue(), time.Unix(1, 0)
+	keys := make([]kube.Key, 5000)
+	for i := range keys {
+		keys[i] = named(fmt.Sprint(i))
+		q.add(request{key: keys[i], cause: Cause{Reason: Triggered}}, now)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		it := q.take(now)
+		q.add(request{key: it.key, cause: Cause{Reason: Requested}}, now)
+		q.done(it.key, now)
+	}
+}

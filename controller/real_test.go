@@ -1,0 +1,134 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+)
+
+// patience is how long a test waits for what should take a moment.
+const patience = 30 * time.Second
+
+// bench is a namespace of a real API server.
+type bench struct {
+	*testing.T
+	client    *kube.Client
+	namespace string
+	parents   kube.Resource[corev1.ConfigMap] // labelled role=parent
+	children  kube.Resource[corev1.Secret]
+	log       *logs
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server")
+	}
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	b := &bench{T: t, namespace: cluster.Namespace(t), log: new(logs)}
+	var err error
+	b.client, err = kube.Config{Rest: cluster.Config(), Logger: slog.New(b.log)}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.client.CloseIdleConnections)
+	b.parents = kube.For[corev1.ConfigMap](b.client).In(b.namespace).Labeled("role=parent")
+	b.children = kube.For[corev1.Secret](b.client).In(b.namespace)
+	return b
+}
+
+// start runs controllers until the test ends or stop is called, which waits for
+// the end.
+func (b *bench) start(o Options, controllers ...Any) (stop func()) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	if o.Logger == nil {
+		o.Logger = slog.New(b.log)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := Run(ctx, o, controllers...); err != nil {
+			b.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			b.Fatal("Run does not return")
+		}
+	})
+	b.Cleanup(stop)
+	return stop
+}
+
+func parent(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"role": "parent"}}}
+}
+
+func (b *bench) create(name string) *corev1.ConfigMap {
+	b.Helper()
+	o, err := b.parents.Create(b.Context(), parent(name))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return o
+}
+
+// eventually waits until a condition holds.
+func (b *bench) eventually(what string, ok func() bool) {
+	b.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("not within %s: %s\n%s", patience, what, b.log)
+		}
+	}
+}
+
+// applyChild is a reconcile that applies a child of the same name.
+func (b *bench) applyChild(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+	child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, StringData: map[string]string{"of": p.Name}}
+	if err := kube.SetController(b.parents, p, b.children, child); err != nil {
+		return Done, err
+	}
+	_, err := b.children.Apply(ctx, child)
+	return Done, err
+}
+
+func (b *bench) hasChild(name string) bool {
+	_, err := b.children.Get(b.Context(), name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		b.Fatal(err)
+	}
+	return err == nil
+}
+
+// A child is made, comes back when it is deleted, and is not made anew when its
+// owner is.
+func TestOwnedChildComesBack(t *testing.T) {
+	b := newBench(t)
+	b.create("old")
+	b.start(Options{}, Controller[corev1.ConfigMap]{
+		For: b.parents, Owns: []kube.Source{b.children}, Reconcile: b.applyChild,
+	})
+	b.eventually("a child of what was there", func() bool { return b.hasChild("old") })
+	b.create("new")
+	b.eventually("a child of what is new", func() bool { return b.hasChild("new") })
+	for range 5 {
+		if err := b.children.Delete(t.Context(), "new"); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually("the child is back", func() bool { return b.hasChild("new") })
+	}
+}
