@@ -43,7 +43,7 @@ type Cause struct {
 
 	// due is when a Requested or Resynced is.
 	due time.Time
-	// own: the controller itself made the change.
+	// own: the object's last reconcile made the change.
 	own bool
 }
 
@@ -101,7 +101,6 @@ func (cs *causes) add(c Cause) {
 			continue
 		case c.Change.Kind() != "":
 			was.Change = was.Change.Then(c.Change)
-			was.own = was.own && c.own
 			if c.Change.Type == kube.Deleted {
 				was.Reason = Changed
 			}
@@ -140,9 +139,20 @@ func (c *Cause) sameAs(d Cause) bool {
 	return c.Reason == d.Reason && c.Source == d.Source && d.Change.Kind() == ""
 }
 
-// allOwn reports that nothing but the controller's own writes is the cause.
-func (cs *causes) allOwn() bool {
-	return len(cs.list) > 0 && cs.more == 0 && !slices.ContainsFunc(cs.list, func(c Cause) bool { return !c.own })
+// onlyOwn reports that nothing but the reconcile's own writes is the cause or, if
+// retrying, besides a try that is to come anyhow.
+func (cs *causes) onlyOwn(retrying bool) bool {
+	own := 0
+	for _, c := range cs.list {
+		switch {
+		case c.own && !(retrying && c.Change.Type == kube.Modified && c.Change.NewGeneration()):
+			own++
+		case retrying && c.Reason == Retried:
+		default:
+			return false
+		}
+	}
+	return own > 0 && cs.more == 0
 }
 
 // String returns the causes for the log.

@@ -51,8 +51,8 @@ type engine[T any] struct {
 
 	mu        sync.Mutex
 	queue     *queue
-	failures  map[kube.Key]int // in a row; of none it holds nothing
-	accepting bool             // requests are taken
+	known     map[kube.Key]*history // of objects that have one
+	accepting bool                  // requests are taken
 }
 
 // opened is a source with its feed, if it is of objects.
@@ -69,7 +69,7 @@ func (c Controller[T]) open(env environment) (runner, error) {
 	e := &engine[T]{
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
 		wake:  make(chan struct{}, 1),
-		queue: newQueue(), failures: make(map[kube.Key]int),
+		queue: newQueue(), known: make(map[kube.Key]*history),
 	}
 	e.log = env.log.With("controller", c.Name)
 	for _, owned := range c.Owns {
@@ -94,6 +94,9 @@ func (c Controller[T]) open(env environment) (runner, error) {
 		return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
 	}
 	e.counts = env.metrics.Controller(c.Name, c.Concurrency, e.stats)
+	for _, f := range e.feeds() {
+		env.metrics.AddStore(f.Name(), f)
+	}
 	return e, nil
 }
 
@@ -238,9 +241,21 @@ func (e *engine[T]) handOut(ctx context.Context, start func(*item)) (wait time.D
 		if it == nil {
 			break
 		}
+		it.causes.dueBy(now)
+		if h := e.known[it.key]; h != nil {
+			until, hot := h.judge(&it.causes, now)
+			if !until.IsZero() {
+				e.queue.postpone(it, until)
+				continue
+			}
+			if hot != "" {
+				e.counts.HotLoop()
+				e.log.Warn("an object is reconciled again and again because of what its own reconcile writes; from now on at most once a second",
+					"object", it.key.String(), "flips", hot)
+			}
+		}
 		e.counts.Taken(now.Sub(it.since))
 		it.since = now
-		it.causes.dueBy(now)
 		start(it)
 	}
 	due, ok := e.queue.next()
@@ -271,13 +286,25 @@ func (e *engine[T]) signal() {
 	}
 }
 
+// begin prepares the reconcile of a key.
+func (e *engine[T]) begin(it *item) *run {
+	r := &run{key: it.key, causes: it.causes, log: e.log.With("object", it.key.String()), writes: newWrites()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if h := e.known[it.key]; h != nil {
+		r.blank = h.blank
+	}
+	return r
+}
+
 // work reconciles a key and asks for what comes next.
 func (e *engine[T]) work(ctx context.Context, it *item) {
-	out := e.reconcile(ctx, it)
+	r := e.begin(it)
+	out := e.reconcile(ctx, r)
 	stopping := out.err != nil && ctx.Err() != nil
 	e.mu.Lock()
 	now := time.Now()
-	next, again, failures := e.settle(it, out, now)
+	next, again, failures := e.settle(it, r, out, now)
 	if again && !stopping {
 		e.queue.add(next, now)
 	}

@@ -34,7 +34,7 @@ func (e *engine[T]) forget(key kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.queue.forget(key)
-	delete(e.failures, key)
+	delete(e.known, key)
 }
 
 // followSource asks for what the changes of a source's objects concern.

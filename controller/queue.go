@@ -87,16 +87,6 @@ func (q *queue) add(r request, now time.Time) (added bool) {
 	return false
 }
 
-// note merges a cause into a key's request without making it due any earlier. It
-// returns false, and does nothing, if the key does not wait.
-func (q *queue) note(key kube.Key, c Cause) bool {
-	it := q.waiting[key]
-	if it != nil {
-		it.causes.add(c)
-	}
-	return it != nil
-}
-
 // put places an item where it belongs, unless the key is being worked on.
 func (q *queue) put(it *item, now time.Time) {
 	switch {
@@ -150,6 +140,14 @@ func (q *queue) take(now time.Time) *item {
 	delete(q.waiting, it.key)
 	q.running[it.key] = it
 	return it
+}
+
+// postpone takes back a key that was handed out, until it is due.
+func (q *queue) postpone(it *item, due time.Time) {
+	delete(q.running, it.key)
+	it.due = due
+	q.waiting[it.key] = it
+	heap.Push(&q.later, it)
 }
 
 // done ends the work on a key, which may then be handed out again.

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
@@ -33,9 +35,14 @@ type run struct {
 	key    kube.Key
 	causes causes
 	log    *slog.Logger
-	// snapshot decodes the object as it was read.
-	snapshot func() (any, error)
-	status   []byte // the status as it was last written, nil if it was not
+	writes writes
+
+	mu  sync.Mutex
+	uid types.UID
+	// status is that of the object as it was read or last written, encoded;
+	// blank is the uid if it was written and is all zero.
+	status string
+	blank  types.UID
 }
 
 type runKey struct{}
@@ -57,10 +64,10 @@ type outcome struct {
 }
 
 // reconcile works on a key: it reads the object and calls what is there for it.
-func (e *engine[T]) reconcile(ctx context.Context, it *item) (out outcome) {
+func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
 	defer cancel()
-	o, err := e.store.Get(ctx, it.key)
+	o, err := e.store.Get(ctx, r.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return outcome{gone: true}
@@ -69,10 +76,10 @@ func (e *engine[T]) reconcile(ctx context.Context, it *item) (out outcome) {
 	case err == nil && e.ignores(o):
 		return outcome{gone: true}
 	}
-	r := &run{key: it.key, causes: it.causes, log: e.log.With("object", it.key.String())}
-	ctx = context.WithValue(ctx, runKey{}, r)
+	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
 	start := time.Now()
 	if err == nil {
+		r.read(meta(o), r.blank)
 		out = e.traced(ctx, r, o)
 	} else {
 		out = outcome{err: err}
@@ -110,7 +117,7 @@ func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
 
 // guarded calls turn; a panic is a failure.
 func (e *engine[T]) guarded(ctx context.Context, r *run, o *T) (out outcome) {
-	out = e.turn(ctx, o)
+	out = e.turn(ctx, r, o)
 	if out.err != nil && e.Failed != nil && ctx.Err() == nil {
 		err := protect(func() error { return e.Failed(ctx, o, out.err) })
 		if err != nil {
@@ -122,7 +129,7 @@ func (e *engine[T]) guarded(ctx context.Context, r *run, o *T) (out outcome) {
 
 // turn does what an object needs: its reconcile or, if it is deleted, its
 // cleanup, with the finalizer before and after.
-func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
+func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
 		out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
 		if out.err == nil && out.action == Done {
@@ -139,6 +146,7 @@ func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 			return outcome{} // it is being deleted: a change will tell
 		}
 		*o = *held
+		r.read(meta(o), r.blank)
 	}
 	out.err = protect(func() (err error) { out.action, err = e.Reconcile(ctx, o); return err })
 	return out
@@ -176,20 +184,18 @@ func (e *engine[T]) count(out outcome, took time.Duration) {
 
 // settle returns what comes after a reconcile, if anything does, and how often in
 // a row the object's has failed. It is called with mu held.
-func (e *engine[T]) settle(it *item, out outcome, now time.Time) (next request, ok bool, failures int) {
+func (e *engine[T]) settle(it *item, r *run, out outcome, now time.Time) (next request, ok bool, failures int) {
 	next = request{key: it.key, priority: it.priority}
-	if out.gone || out.err == nil {
-		delete(e.failures, it.key)
-	} else {
-		e.failures[it.key]++
-		failures = e.failures[it.key]
-	}
-	switch {
-	case out.gone:
+	if out.gone {
+		delete(e.known, it.key)
 		return next, false, 0
+	}
+	h := e.remember(it.key, r, out, now)
+	switch {
 	case out.err != nil && !IsTerminal(out.err):
-		next.due = now.Add(e.Backoff.delay(failures, out.err))
+		next.due = now.Add(e.Backoff.delay(h.failures, out.err))
 		next.cause = Cause{Reason: Retried, Err: out.err}
+		h.retryAt = next.due
 	case out.err == nil && out.action > 0:
 		next.due = now.Add(time.Duration(out.action))
 		next.cause = Cause{Reason: Requested, due: next.due}
@@ -197,9 +203,31 @@ func (e *engine[T]) settle(it *item, out outcome, now time.Time) (next request, 
 		next.due, next.priority = now.Add(e.Resync-e.Resync/10+rand.N(e.Resync/5+1)), low
 		next.cause = Cause{Reason: Resynced, due: next.due}
 	default:
-		return next, false, failures
+		return next, false, h.failures
 	}
-	return next, true, failures
+	return next, true, h.failures
+}
+
+// remember keeps what the next reconcile of an object must know of this one.
+func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *history {
+	h := e.known[key]
+	if h == nil {
+		h = new(history)
+	}
+	h.failures++
+	if out.err == nil {
+		h.failures, h.retryAt = 0, time.Time{}
+	}
+	r.mu.Lock()
+	h.blank = r.blank
+	r.mu.Unlock()
+	h.writes, h.loop.last = r.writes, now
+	if h.failures == 0 && h.blank == "" && !r.writes.any() {
+		delete(e.known, key)
+	} else {
+		e.known[key] = h
+	}
+	return h
 }
 
 // say logs what became of a reconcile.

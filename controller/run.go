@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -30,8 +31,9 @@ type Options struct {
 	Address string
 	// Profiling adds /debug/pprof/ to it, for whoever reaches the port.
 	Profiling bool
-	// Metrics get those of the controllers, and are served at /metrics. Default:
-	// new ones.
+	// Metrics get those of the controllers and their stores, and are served at
+	// /metrics. Default: new ones, which also count the requests of the
+	// controllers' clients.
 	Metrics *metrics.Metrics
 	// Logger gets what happens. Default: slog.Default().
 	Logger *slog.Logger
@@ -76,7 +78,8 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Metrics == nil {
+	counted := o.Metrics == nil
+	if counted {
 		o.Metrics = metrics.New()
 	}
 	o.Grace = cmp.Or(o.Grace, 20*time.Second)
@@ -85,6 +88,9 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	defer p.close() // stores outlive ctx: reconciles that finish read them
 	if err := p.open(controllers); err != nil {
 		return err
+	}
+	if counted {
+		defer p.countRequests()()
 	}
 	serving, err := p.listen(ctx)
 	if err != nil {
@@ -121,6 +127,22 @@ func (p *program) open(controllers []Any) error {
 		p.runners = append(p.runners, r)
 	}
 	return errors.Join(failed...)
+}
+
+// countRequests counts the requests of the controllers' clients until stop is
+// called.
+func (p *program) countRequests() (stop func()) {
+	stops := make(map[*kube.Client]func())
+	for _, r := range p.runners {
+		if c := r.client(); stops[c] == nil {
+			stops[c] = c.OnRequest(p.Metrics.Observe)
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
 }
 
 // elected calls f while the lease is held, or at once if there is none.

@@ -69,6 +69,25 @@ func (f *Feed) Err() error {
 // Kind returns what is known of the kind without asking the server.
 func (f *Feed) Kind() Kind { return f.table.handle.kind }
 
+// Name names the store for people: its kind with the group, and what narrows it
+// down, as in "deployment.apps in default,prod app=web".
+func (f *Feed) Name() string {
+	h := f.table.handle
+	name := strings.ToLower(h.kind.Kind)
+	if h.kind.Group != "" {
+		name += "." + h.kind.Group
+	}
+	if len(h.namespaces) > 0 {
+		name += " in " + strings.Join(h.namespaces, ",")
+	}
+	for _, s := range []string{h.selector.label, h.selector.field} {
+		if s != "" {
+			name += " " + s
+		}
+	}
+	return name
+}
+
 // Synced reports whether the store has been filled.
 func (f *Feed) Synced() bool {
 	select {
@@ -89,6 +108,9 @@ func (f *Feed) Trouble() error {
 
 // Stats tells the size of the store.
 func (f *Feed) Stats() StoreStats { return f.table.stats() }
+
+// Done is closed when the store has stopped and all its goroutines have ended.
+func (f *Feed) Done() <-chan struct{} { return f.table.done }
 
 // Changes yields what [Store.Changes] yields, encoded.
 func (f *Feed) Changes(ctx context.Context) iter.Seq[Change] {

@@ -159,13 +159,11 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	}
 	start := time.Now()
 	resp, err = c.http.Do(req)
-	if c.observe != nil {
-		info := RequestInfo{Verb: r.verb, Method: r.method, Host: c.base.Host, Resource: r.resource.Resource(), Duration: time.Since(start)}
-		if resp != nil {
-			info.Code = resp.StatusCode
-		}
-		c.observe(info)
+	info := RequestInfo{Verb: r.verb, Method: r.method, Host: c.base.Host, Resource: r.resource.Resource(), Duration: time.Since(start)}
+	if resp != nil {
+		info.Code = resp.StatusCode
 	}
+	c.observed(info)
 	if err != nil {
 		return nil, wrote.Load(), err
 	}

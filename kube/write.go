@@ -253,6 +253,7 @@ func (v View[T]) writes(ctx context.Context, req *request, key Key) (*T, error) 
 		return nil, err
 	}
 	v.client.stores.wrote(req.resource, asObject(o))
+	confirmed(ctx, req.resource, asObject(o))
 	return o, nil
 }
 
@@ -285,6 +286,7 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 			uid = status.Details.UID
 		}
 		v.client.stores.deleted(req.resource, key, uid)
+		confirmedDeletion(ctx, req.resource, key, uid)
 		return nil
 	}
 	o := new(T)
@@ -292,6 +294,7 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 		v.client.stores.lost(req.resource, key, errLost)
 		return nil //nolint:nilerr // the deletion itself went well
 	}
+	confirmedDeletion(ctx, req.resource, key, asObject(o).GetUID())
 	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
 		// Services and some other kinds are answered as they last were.
 		v.client.stores.deleted(req.resource, key, acc.GetUID())
