@@ -6,30 +6,14 @@ import (
 	"slices"
 )
 
-// mergeKey are the keys of lists in k8s.io/api where the patchMergeKey of the
-// field is not the whole key, or where the key has a default: what the markers
-// +listMapKey and +default say in the source and no program can see.
-type mergeKey struct {
-	keys     []string
-	defaults map[string]string
-}
-
-var mergeKeysOf = map[string]mergeKey{
-	"k8s.io/api/core/v1.ContainerPort":            {[]string{"containerPort", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.ServicePort":              {[]string{"port", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.TopologySpreadConstraint": {keys: []string{"topologyKey", "whenUnsatisfiable"}},
-	"k8s.io/api/core/v1.LocalObjectReference":     {[]string{"name"}, map[string]string{"name": `""`}},
-}
-
 // mergeKeys makes a list with a patchMergeKey a map by that key, if the key is
 // sure to be there.
 func mergeKeys(s *Schema, m member) {
 	key := m.Tag.Get("patchMergeKey")
-	if key == "" || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
+	if key == "" || slices.Contains(markers[fullName(m.owner)].atomic, m.name) || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
 		return
 	}
-	t := m.Type.Elem()
-	k, special := mergeKeysOf[t.PkgPath()+"."+t.Name()]
+	k, special := mergeKeysOf[fullName(m.Type.Elem())]
 	if !special {
 		k.keys = []string{key}
 	}

@@ -286,7 +286,7 @@ func embeddedMetadata() *Schema {
 }
 
 func isAny(t reflect.Type) bool {
-	switch t.PkgPath() + "." + t.Name() {
+	switch fullName(t) {
 	case "encoding/json.RawMessage",
 		"encoding/json/jsontext.Value",
 		"github.com/go-json-experiment/json/jsontext.Value",
@@ -454,7 +454,11 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	}
 	mergeKeys(s, m)
 	s.Description = b.description(m, at)
-	a := application{b: b, at: at, tag: tag, member: m, schema: s, parent: parent, optional: m.optional}
+	optional := m.optional
+	if known, ok := markers[fullName(m.owner)]; ok {
+		optional = slices.Contains(known.optional, m.name) || optional && !slices.Contains(known.required, m.name)
+	}
+	a := application{b: b, at: at, tag: tag, member: m, schema: s, parent: parent, optional: optional}
 	a.apply(directives)
 	parent.Properties[m.name] = s
 	if !a.optional && s.Default == nil {
