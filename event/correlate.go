@@ -1,0 +1,199 @@
+package event
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// identity is what makes two events the same. The API cannot change the note of
+// an Event, so other words make another Event.
+type identity struct {
+	regarding, related   corev1.ObjectReference
+	warning              bool
+	reason, action, note string
+}
+
+// series is an event and its repetitions.
+type series struct {
+	identity
+	name  string // of the Event, once it was tried to create it
+	first time.Time
+	last  time.Time
+	count int32
+	// written is the count that the server knows; 0: it was not created.
+	written int32
+	queued  bool
+	tries   int // that have failed in a row
+	// again is when repetitions are written, and apart how much later those
+	// after them.
+	again time.Time
+	apart time.Duration
+}
+
+const (
+	// Each request for an object takes one of its tokens.
+	tokens     = 25
+	tokenAfter = 5 * time.Minute
+	// Repetitions are first written so much later; from time to time the
+	// distance doubles, until it is as long as a token takes.
+	firstApart = 10 * time.Second
+	// forgetAfter is when the same event again is a new one.
+	forgetAfter = 6 * time.Minute
+	// maxSeries bounds how much is remembered, and so how much can wait.
+	maxSeries = 5000
+)
+
+// correlator decides which requests events are worth. It knows neither clocks nor
+// servers, and is used by one goroutine at a time.
+type correlator struct {
+	series  map[identity]*series
+	buckets map[corev1.ObjectReference]*bucket
+	queue   []*series // to be written now, oldest first
+}
+
+// observe takes note of an event. It returns false if that is dropped.
+func (c *correlator) observe(id identity, now time.Time) bool {
+	if s := c.series[id]; s != nil {
+		s.count++
+		s.last = now
+		return true
+	}
+	if !c.room() || !c.bucket(id.regarding, now).take(now) {
+		return false
+	}
+	if c.series == nil {
+		c.series = make(map[identity]*series)
+	}
+	s := &series{identity: id, first: now, last: now, count: 1, apart: firstApart}
+	c.series[id] = s
+	c.enqueue(s)
+	return true
+}
+
+// room makes room for another series, if need be by forgetting one that the
+// server knows all of.
+func (c *correlator) room() bool {
+	if len(c.series) < maxSeries {
+		return true
+	}
+	looked := 0
+	for _, s := range c.series {
+		if !s.queued && s.written == s.count {
+			c.forget(s)
+			return true
+		}
+		if looked++; looked == 100 {
+			break
+		}
+	}
+	return false
+}
+
+func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
+	b := c.buckets[o]
+	if b == nil {
+		if c.buckets == nil {
+			c.buckets = make(map[corev1.ObjectReference]*bucket)
+		}
+		b = &bucket{left: tokens, at: now}
+		c.buckets[o] = b
+	}
+	return b
+}
+
+func (c *correlator) enqueue(s *series) {
+	s.queued = true
+	c.queue = append(c.queue, s)
+}
+
+// next takes what has waited longest.
+func (c *correlator) next() *series {
+	if len(c.queue) == 0 {
+		c.queue = nil // it was as large as the largest burst
+		return nil
+	}
+	s := c.queue[0]
+	c.queue = c.queue[1:]
+	s.queued = false
+	return s
+}
+
+// wrote notes that the server knows of count events.
+func (c *correlator) wrote(s *series, count int32, now time.Time) {
+	s.written, s.tries = count, 0
+	s.again = now.Add(s.apart)
+	s.apart = min(2*s.apart, tokenAfter)
+}
+
+// failed puts a series back in front, if it may be tried again.
+func (c *correlator) failed(s *series) bool {
+	if s.tries++; s.tries >= maxTries {
+		c.forget(s)
+		return false
+	}
+	s.queued = true
+	c.queue = append([]*series{s}, c.queue...)
+	return true
+}
+
+// maxTries bounds how often an event is tried to be written.
+const maxTries = 12
+
+func (c *correlator) forget(s *series) { delete(c.series, s.identity) }
+
+// sweep queues the repetitions that are due, or all of them, and forgets what is
+// over.
+func (c *correlator) sweep(now time.Time, all bool) {
+	for _, s := range c.series {
+		switch {
+		case s.queued:
+		case s.count > s.written:
+			if all || !now.Before(s.again) && c.bucket(s.regarding, now).take(now) {
+				c.enqueue(s)
+			}
+		case now.Sub(s.last) >= forgetAfter:
+			c.forget(s)
+		}
+	}
+	for o, b := range c.buckets {
+		if b.full(now) {
+			delete(c.buckets, o)
+		}
+	}
+}
+
+// unwritten returns how many Events are not as they should be.
+func (c *correlator) unwritten() int {
+	n := 0
+	for _, s := range c.series {
+		if s.count > s.written {
+			n++
+		}
+	}
+	return n
+}
+
+// bucket holds the tokens of an object.
+type bucket struct {
+	left float64
+	at   time.Time // when left was right
+}
+
+func (b *bucket) fill(now time.Time) {
+	b.left = min(tokens, b.left+now.Sub(b.at).Seconds()/tokenAfter.Seconds())
+	b.at = now
+}
+
+func (b *bucket) take(now time.Time) bool {
+	if b.fill(now); b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+func (b *bucket) full(now time.Time) bool {
+	b.fill(now)
+	return b.left >= tokens
+}
