@@ -408,7 +408,6 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 		}
 		b.member(s, m, where, at.path+jsonPathStep(m.name))
 	}
-	slices.Sort(s.Required)
 	for _, m := range blanks {
 		where := at
 		if m.owner != t {
