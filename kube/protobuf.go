@@ -145,6 +145,7 @@ func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(i
 	}
 	var buf bytes.Buffer
 	m := messageReader{r: br, left: -1}
+	listed := false
 	for {
 		num, size, err := m.next()
 		if errors.Is(err, io.EOF) {
@@ -159,6 +160,11 @@ func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(i
 			}
 			continue
 		}
+		if listed {
+			// The last would count, but the first has been told of.
+			return meta, fmt.Errorf("read list: %w: two lists in one envelope", errProtobuf)
+		}
+		listed = true
 		list := messageReader{r: br, left: size}
 		for {
 			num, size, err := list.next()

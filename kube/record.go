@@ -138,6 +138,9 @@ func (rec *record) identify() (err error) {
 		if f, meta, err = nextField(meta); err != nil {
 			return fmt.Errorf("read metadata: %w", err)
 		}
+		if f.wire != wireBytes {
+			continue // generation, or a field that is malformed: decoding will say so
+		}
 		switch f.num {
 		case 1:
 			rec.key.Name = string(f.val)
