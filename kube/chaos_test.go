@@ -166,7 +166,7 @@ func (c *chaos) run(d time.Duration) {
 	defer stop()
 	writing, endWriting := context.WithCancel(ctx)
 	var writers sync.WaitGroup
-	for i := range 6 {
+	for i := range 16 {
 		random := rand.New(rand.NewPCG(c.seed, uint64(1+i)))
 		writers.Go(func() { c.write(writing, random) })
 	}
@@ -258,7 +258,7 @@ func (c *chaos) write(ctx context.Context, random *rand.Rand) {
 		if err == nil {
 			c.writes.Add(1)
 		} else {
-			_ = sleep(ctx, 20*time.Millisecond)
+			_ = sleep(ctx, 2*time.Millisecond)
 		}
 		_ = sleep(ctx, time.Duration(random.IntN(3))*time.Millisecond)
 	}
