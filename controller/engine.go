@@ -24,8 +24,9 @@ type runner interface {
 	name() string
 	client() *kube.Client
 	// run reconciles until ctx ends, and returns when the last reconcile has.
-	// Those that are running have the context work.
-	run(ctx, work context.Context)
+	// Those that are running have the context work. A successor has been a standby:
+	// what the one before it has written last its stores may not know yet.
+	run(ctx, work context.Context, successor bool)
 	// waitsFor returns what keeps the controller from reconciling, nil if
 	// nothing does.
 	waitsFor() error
@@ -144,7 +145,7 @@ func (e *engine[T]) busy() []kube.Key {
 }
 
 // run implements runner.
-func (e *engine[T]) run(ctx, work context.Context) {
+func (e *engine[T]) run(ctx, work context.Context, successor bool) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	e.mu.Lock()
@@ -178,9 +179,22 @@ func (e *engine[T]) run(ctx, work context.Context) {
 			return
 		}
 	}
+	if successor {
+		e.refresh(ctx)
+	}
 	e.log.Info("controller runs", "objects", e.store.Stats().Objects)
 	e.dispatch(ctx, work)
 	e.log.Info("controller has stopped")
+}
+
+// refresh has the stores catch up with the server. Where that fails they are as
+// new as their watches have made them.
+func (e *engine[T]) refresh(ctx context.Context) {
+	for _, f := range e.feeds() {
+		if err := f.Refresh(ctx); err != nil && ctx.Err() == nil {
+			e.log.Warn("cannot refresh a store after taking the lease", "store", f.Name(), "error", err)
+		}
+	}
 }
 
 func waitFor(ctx context.Context, done <-chan struct{}) bool {

@@ -3,10 +3,12 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -19,7 +21,7 @@ import (
 type Options struct {
 	// Lease, if it has a name, is held while controllers run: of several
 	// processes one reconciles, the others keep their stores filled and wait.
-	// Its client is the controllers' if it has none.
+	// Its client is that of the first controller if it has none.
 	Lease lease.Lease
 	// Grace is how long reconciles that are running may go on after the end of
 	// Run's context, until their own contexts end too. Default: 20 seconds, less
@@ -29,7 +31,14 @@ type Options struct {
 	// Address is what to listen on for health, readiness, metrics and hooks:
 	// ":8080" is all of the machine's addresses. Default: none. See serve.go.
 	Address string
-	// Profiling adds /debug/pprof/ to it, for whoever reaches the port.
+	// TLS, if it is set, makes it HTTPS. It must have a certificate.
+	TLS *tls.Config
+	// Authorize has /metrics and /debug/pprof/ ask for a bearer token that the
+	// cluster knows and whose user it allows to get the path, as a ClusterRole with
+	// nonResourceURLs does. It needs the right to create tokenreviews and
+	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
+	Authorize bool
+	// Profiling adds /debug/pprof/.
 	Profiling bool
 	// Metrics get those of the controllers and their stores, and are served at
 	// /metrics. Default: new ones, which also count the requests of the
@@ -107,6 +116,16 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 type program struct {
 	Options
 	runners []runner
+	// succeeds is true if another process has held the lease while this one ran.
+	succeeds atomic.Bool
+}
+
+// client returns the one that is used for what belongs to no controller.
+func (p *program) client() *kube.Client {
+	if len(p.runners) == 0 {
+		return nil
+	}
+	return p.runners[0].client()
 }
 
 // open opens the controllers, whose stores fill from then on.
@@ -151,8 +170,8 @@ func (p *program) elected(ctx context.Context, f func(context.Context) error) er
 		return f(ctx)
 	}
 	election := p.Lease
-	if election.Client == nil && len(p.runners) > 0 {
-		election.Client = p.runners[0].client()
+	if election.Client == nil {
+		election.Client = p.client()
 	}
 	if election.Logger == nil {
 		election.Logger = p.Logger
@@ -161,6 +180,9 @@ func (p *program) elected(ctx context.Context, f func(context.Context) error) er
 	p.Metrics.Leader(election.Name, false)
 	election.OnChange = func(holder string, mine bool) {
 		p.Metrics.Leader(election.Name, mine)
+		if holder != "" && !mine {
+			p.succeeds.Store(true)
+		}
 		if tell != nil {
 			tell(holder, mine)
 		}
@@ -176,7 +198,7 @@ func (p *program) reconcile(ctx context.Context) error {
 	var running, watching sync.WaitGroup
 	watching.Go(func() { p.limit(ctx, stopped, cancel) })
 	for _, r := range p.runners {
-		running.Go(func() { r.run(ctx, work) })
+		running.Go(func() { r.run(ctx, work, p.succeeds.Load()) })
 	}
 	running.Wait()
 	close(stopped)

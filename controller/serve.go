@@ -2,12 +2,12 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -52,6 +52,9 @@ func (p *program) listen(ctx context.Context) (*server, error) {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelWarn),
 	}}
+	if p.TLS != nil {
+		listener = tls.NewListener(listener, p.TLS)
+	}
 	p.Logger.Info("serving", "address", listener.Addr().String())
 	go func() { s.failed <- s.http.Serve(listener) }()
 	return s, nil
@@ -78,13 +81,13 @@ func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { p.readyz(ctx, w) })
-	mux.Handle("GET /metrics", p.Metrics.Handler())
+	guard := func(h http.Handler) http.Handler { return h }
+	if p.Authorize {
+		guard = newAuthorizer(p.client()).guard
+	}
+	mux.Handle("GET /metrics", guard(p.Metrics.Handler()))
 	if p.Profiling {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.Handle("GET /debug/pprof/", guard(http.HandlerFunc(profiles)))
 	}
 	pattern := ""
 	defer func() {

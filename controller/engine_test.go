@@ -1,0 +1,410 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+var errBroken = errors.New("broken")
+
+// The back-off of an object grows with its own failures, and starts anew after a
+// success; another object is not held up.
+func TestBackoffPerObject(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("bad", func(*gizmo) {})
+		s.put("good", func(*gizmo) {})
+		var heal atomic.Bool
+		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: time.Second, Max: time.Minute}, Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			if g.Name == "bad" && !heal.Load() {
+				return Done, errBroken
+			}
+			return Done, nil
+		}})
+		s.sleep(10 * time.Minute)
+		runs := s.ran("bad")
+		want := time.Second
+		for i := 1; i < len(runs); i++ {
+			if d := runs[i].at - runs[i-1].at; d < want/2 || d > want {
+				t.Errorf("try %d came %s after the one before, want between %s and %s", i+1, d, want/2, want)
+			}
+			if got := runs[i].reasons(); !slices.Equal(got, []Reason{Retried}) || !errors.Is(runs[i].causes[0].Err, errBroken) {
+				t.Errorf("try %d runs because of %v", i+1, runs[i].causes)
+			}
+			want = min(2*want, time.Minute)
+		}
+		if len(runs) < 12 {
+			t.Errorf("%d tries in ten minutes", len(runs))
+		}
+		if n := len(s.ran("good")); n != 1 {
+			t.Errorf("the other object was reconciled %d times, want once", n)
+		}
+		if n := s.log.count("reconcile failed", "default/bad", "broken", "retryIn"); n != len(runs) {
+			t.Errorf("%d log lines for %d failures:\n%s", n, len(runs), s.log)
+		}
+		heal.Store(true)
+		s.sleep(time.Minute)
+		heal.Store(false)
+		before := len(s.ran("bad"))
+		s.put("bad", func(g *gizmo) { g.Spec.Size++ })
+		s.sleep(1 * time.Second)
+		if got := len(s.ran("bad")) - before; got < 2 {
+			t.Errorf("%d tries in the first second after a success and a failure, want two at least", got)
+		}
+	})
+}
+
+// A terminal error is not tried again until something changes.
+func TestTerminal(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("bad", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+			return Done, fmt.Errorf("size: %w", Terminal(errBroken))
+		}})
+		s.sleep(24 * time.Hour)
+		if n := len(s.ran("")); n != 1 {
+			t.Errorf("%d reconciles, want 1", n)
+		}
+		s.put("bad", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(time.Hour)
+		if n := len(s.ran("")); n != 2 {
+			t.Errorf("%d reconciles after a change, want 2", n)
+		}
+	})
+}
+
+// After comes when it says, or earlier if something changes; Await only then;
+// Done at the resync.
+func TestActions(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("after", func(*gizmo) {})
+		s.put("await", func(*gizmo) {})
+		s.put("done", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Resync: time.Hour, Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			switch g.Name {
+			case "after":
+				return After(5 * time.Minute), nil
+			case "await":
+				return Await, nil
+			}
+			return Done, nil
+		}})
+		s.sleep(2 * time.Minute)
+		s.put("after", func(g *gizmo) { g.Spec.Size = 7 })
+		s.sleep(22 * time.Minute)
+		var at []time.Duration
+		for _, r := range s.ran("after") {
+			at = append(at, r.at)
+		}
+		if want := []time.Duration{0, 2 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute, 22 * time.Minute}; !slices.Equal(at, want) {
+			t.Errorf("reconciled at %v, want %v", at, want)
+		}
+		if got := s.ran("after")[1]; len(got.causes) != 1 || got.causes[0].String() != "Gizmo default/after modified" {
+			t.Errorf("the change is one of the causes %v", got.causes)
+		} else if fields, err := got.causes[0].Change.Fields(); err != nil || !slices.Equal(fields, []string{"spec.size"}) {
+			t.Errorf("the changed fields are %v, %v", fields, err)
+		}
+		s.sleep(24 * time.Hour)
+		if n := len(s.ran("await")); n != 1 {
+			t.Errorf("what awaits was reconciled %d times", n)
+		}
+		if n := len(s.ran("done")); n < 22 || n > 28 {
+			t.Errorf("%d resyncs in a day, one an hour", n)
+		}
+		for _, r := range s.ran("done")[1:] {
+			if got := r.reasons(); !slices.Equal(got, []Reason{Resynced}) {
+				t.Errorf("the reason of a resync is %v", got)
+			}
+		}
+	})
+}
+
+// Nothing is asked of the server while nothing changes.
+func TestSteadyState(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for i := range 100 {
+			s.put(fmt.Sprint("g", i), func(g *gizmo) { g.Spec.Size = i })
+		}
+		s.start(Options{}, Controller[gizmo]{Resync: time.Minute, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			g.Status.Seen = g.Spec.Size
+			return Done, ApplyStatus(ctx, s.gizmos, g)
+		}})
+		s.sleep(10 * time.Minute)
+		if n := s.count("PATCH"); n != 100 {
+			t.Errorf("%d writes for 100 objects, whose status is written once", n)
+		}
+		if n := len(s.ran("")); n < 1000 {
+			t.Errorf("only %d reconciles", n)
+		}
+		s.put("g5", func(g *gizmo) { g.Spec.Size = 500 })
+		s.sleep(time.Minute)
+		if n := s.count("PATCH"); n != 101 {
+			t.Errorf("%d writes after a change, want one more than 100", n)
+		}
+		// Whoever changes the status has it put back.
+		s.put("g5", func(g *gizmo) { g.Status.Seen = 3 })
+		s.sleep(time.Minute)
+		if n := s.count("PATCH"); n != 102 {
+			t.Errorf("%d writes after the status was changed, want 102", n)
+		}
+	})
+}
+
+// A reconcile that is caused by what it writes, again and again, is said, with
+// what flips, and slowed down.
+func TestHotLoop(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("hot", func(*gizmo) {})
+		s.put("steps", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			if g.Name == "hot" || g.Status.Seen < 5 {
+				g.Status.Seen++
+			}
+			return Done, ApplyStatus(ctx, s.gizmos, g)
+		}})
+		s.sleep(time.Minute)
+		if n := len(s.ran("hot")); n < 60 || n > 80 {
+			t.Errorf("a hot loop ran %d times in a minute, want once a second after it was seen", n)
+		}
+		if n := s.log.count("again and again", "default/hot", "Gizmo default/hot status.seen"); n != 1 {
+			t.Errorf("the hot loop was said %d times:\n%s", n, s.log)
+		}
+		if n := s.log.count("again and again"); n != 1 {
+			t.Errorf("%d hot loops were said, there is one", n)
+		}
+		before := len(s.ran("hot"))
+		s.put("hot", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(0)
+		if n := len(s.ran("hot")); n == before {
+			t.Error("somebody else's change waits")
+		}
+		s.sleep(10 * time.Minute)
+		if n := s.log.count("again and again"); n < 2 || n > 4 {
+			t.Errorf("the hot loop was said %d times in ten minutes", n)
+		}
+	})
+}
+
+// What a failing reconcile writes into the status does not cut its back-off.
+func TestFailureInStatus(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("bad", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Backoff:   Backoff{Min: time.Second, Max: time.Hour},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, errBroken },
+			Failed: func(ctx context.Context, g *gizmo, err error) error {
+				g.Status.Seen++
+				return ApplyStatus(ctx, s.gizmos, g)
+			},
+		})
+		s.sleep(5 * time.Minute)
+		if n := len(s.ran("bad")); n < 8 || n > 11 {
+			t.Errorf("%d tries in five minutes, want those of the back-off", n)
+		}
+		if n := s.log.count("again and again"); n != 0 {
+			t.Errorf("a failure is said to be a hot loop:\n%s", s.log)
+		}
+		before := len(s.ran("bad"))
+		s.put("bad", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(0)
+		if n := len(s.ran("bad")) - before; n != 1 {
+			t.Errorf("%d tries at once after a change of the spec, want 1", n)
+		}
+	})
+}
+
+// A panic and a reconcile that takes too long are failures of one object.
+func TestPanicAndTimeout(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for _, name := range []string{"panics", "hangs", "works"} {
+			s.put(name, func(*gizmo) {})
+		}
+		s.start(Options{}, Controller[gizmo]{Timeout: 10 * time.Second, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			switch g.Name {
+			case "panics":
+				panic("no gizmo")
+			case "hangs":
+				<-ctx.Done()
+				return Done, ctx.Err()
+			}
+			return Done, nil
+		}})
+		s.sleep(11 * time.Second)
+		if n := s.log.count("reconcile panicked", "default/panics", "panic: no gizmo", "engine_test.go"); n < 2 {
+			t.Errorf("the panic is said %d times, with its stack:\n%s", n, s.log)
+		}
+		if n := s.log.count("reconcile failed", "default/hangs", ErrTimeout.Error()); n != 1 {
+			t.Errorf("the time-out is said %d times:\n%s", n, s.log)
+		}
+		s.put("works", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(0)
+		if n := len(s.ran("works")); n != 2 {
+			t.Errorf("the others were reconciled %d times, want 2", n)
+		}
+	})
+}
+
+// No more than Concurrency objects are reconciled at a time, none twice, and
+// changes go ahead of the initial listing.
+func TestConcurrencyAndPriority(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for i := range 100 {
+			s.put(fmt.Sprintf("old%02d", i), func(*gizmo) {})
+		}
+		var mu sync.Mutex
+		active, most, twice := make(map[string]bool), 0, 0
+		s.start(Options{}, Controller[gizmo]{Concurrency: 3, Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			mu.Lock()
+			if active[g.Name] {
+				twice++
+			}
+			active[g.Name] = true
+			most = max(most, len(active))
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			delete(active, g.Name)
+			mu.Unlock()
+			return Done, nil
+		}})
+		s.sleep(3500 * time.Millisecond)
+		s.put("new", func(*gizmo) {})
+		before := len(s.ran("old05"))
+		s.put("old05", func(g *gizmo) { g.Spec.Size = 9 })
+		s.sleep(1 * time.Second)
+		for _, name := range []string{"new", "old05"} {
+			if runs := s.ran(name); len(runs) == 0 || runs[len(runs)-1].at != 4*time.Second {
+				t.Errorf("%s did not go ahead: %v", name, runs)
+			}
+		}
+		s.sleep(time.Minute)
+		if n := len(s.ran("")); n != 101+before {
+			t.Errorf("%d reconciles of 101 objects, one of them %d times", n, 1+before)
+		}
+		if most != 3 || twice > 0 {
+			t.Errorf("%d at a time, want 3; %d objects twice at a time", most, twice)
+		}
+	})
+}
+
+// When the program stops nothing new starts, what runs may finish, and its
+// context ends when the grace period is over.
+func TestGrace(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("quick", func(*gizmo) {})
+		s.put("slow", func(*gizmo) {})
+		s.put("waits", func(*gizmo) {})
+		var finished atomic.Int32
+		var cause error
+		stop := s.start(Options{Grace: 10 * time.Second}, Controller[gizmo]{Concurrency: 2, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			if g.Name == "quick" {
+				time.Sleep(5 * time.Second)
+				if ctx.Err() == nil {
+					finished.Add(1)
+				}
+				return After(0), nil
+			}
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return Done, ctx.Err()
+		}})
+		s.sleep(time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(s.begun); took != 11*time.Second {
+			t.Errorf("it stopped after %s, want 11s", took)
+		}
+		if finished.Load() != 1 || !errors.Is(cause, ErrGrace) {
+			t.Errorf("%d finished, the other's context ended with %v", finished.Load(), cause)
+		}
+		if n := len(s.ran("")); n != 2 {
+			t.Errorf("%d reconciles, want no new one", n)
+		}
+		if s.log.count("reconcile failed") > 0 || s.log.count("longer than the grace period", "default/slow") != 1 {
+			t.Errorf("the log:\n%s", s.log)
+		}
+	})
+}
+
+// An object that is deleted costs no reconcile, and its successor is a new one.
+func TestDeletedAndMadeAnew(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Filter: kube.Change.NewGeneration,
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				return After(time.Minute), nil
+			},
+		})
+		s.delete("g")
+		s.sleep(time.Hour)
+		if n := len(s.ran("g")); n != 1 {
+			t.Errorf("%d reconciles, want none after the deletion", n)
+		}
+		s.put("g", func(*gizmo) {}) // of the same generation
+		s.sleep(0)
+		if n := len(s.ran("g")); n != 2 {
+			t.Errorf("%d reconciles, want one for the new object", n)
+		}
+		s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
+		s.sleep(0)
+		if n := len(s.ran("g")); n != 2 {
+			t.Error("the filter lets a change of the status pass")
+		}
+	})
+}
+
+// 5,000 objects that ask for themselves at once make 15,000 reconciles in no
+// time, and each gets its turn before any has its next but one.
+func TestManyAtOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		const objects = 5000
+		for i := range objects {
+			s.put(fmt.Sprint(i), func(*gizmo) {})
+		}
+		var mu sync.Mutex
+		turns := make(map[string]int, objects)
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if turns[g.Name]++; turns[g.Name] == 3 {
+				return Await, nil
+			}
+			return After(0), nil
+		}})
+		s.sleep(time.Second)
+		for name, n := range turns {
+			if n != 3 {
+				t.Fatalf("%s was reconciled %d times, want 3", name, n)
+			}
+		}
+		if len(turns) != objects {
+			t.Errorf("%d objects were reconciled", len(turns))
+		}
+	})
+}
+
+func TestBackoffDelay(t *testing.T) {
+	b := Backoff{}.withDefaults()
+	for failures := 1; failures < 100; failures++ {
+		want := time.Duration(min(float64(b.Max), float64(b.Min)*math.Pow(2, float64(failures-1))))
+		if d := b.delay(failures, errBroken); d < want/2 || d > want {
+			t.Errorf("delay %d is %s, want between %s and %s", failures, d, want/2, want)
+		}
+	}
+	asked := apierrors.NewTooManyRequests("later", 30)
+	if d := b.delay(1, asked); d < 30*time.Second || d > 35*time.Second {
+		t.Errorf("the server asks for 30s, the delay is %s", d)
+	}
+}

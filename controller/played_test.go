@@ -1,0 +1,291 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// gizmo is a kind of the played server.
+type gizmo struct {
+	kube.Object
+	Spec struct {
+		Size int `json:"size"`
+	} `json:"spec"`
+	Status gizmoStatus `json:"status,omitzero"`
+}
+
+type gizmoStatus struct {
+	Seen       int                `json:"seen"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+func (gizmo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Gizmo"} }
+
+// played plays an API server that has gizmos, as an http.RoundTripper, so that
+// tests run in virtual time. It is no more exact than its tests need: whatever
+// depends on how a server answers is tested on a real one.
+type played struct {
+	mu      sync.Mutex
+	rv      int
+	gizmos  map[string]*gizmo
+	history []playedEvent
+	changed chan struct{} // closed, and made anew, at every change
+	// requests are those that were made, as "PATCH /path".
+	requests []string
+}
+
+type playedEvent struct {
+	rv   int
+	line []byte
+}
+
+func newPlayed() *played {
+	return &played{gizmos: make(map[string]*gizmo), changed: make(chan struct{}), rv: 10}
+}
+
+const playedPath = "/apis/example.com/v1/namespaces/default/gizmos"
+
+// put creates a gizmo or changes it.
+func (s *played) put(name string, change func(*gizmo)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, known := s.gizmos[name]
+	if !known {
+		g = new(gizmo)
+		g.APIVersion, g.Kind = "example.com/v1", "Gizmo"
+		g.Namespace, g.Name, g.UID = "default", name, types.UID(fmt.Sprint("uid-", s.rv))
+		g.Generation = 1
+	}
+	s.store(g, !known, change)
+}
+
+// store applies a change and tells the watches. It is called with mu held.
+func (s *played) store(was *gizmo, added bool, change func(*gizmo)) *gizmo {
+	now := *was
+	now.Status.Conditions = slices.Clone(was.Status.Conditions)
+	change(&now)
+	before, _ := json.Marshal(was)
+	after, _ := json.Marshal(&now)
+	if !added && bytes.Equal(before, after) {
+		return was
+	}
+	if now.Spec != was.Spec && !added {
+		now.Generation++
+	}
+	s.rv++
+	now.ResourceVersion = strconv.Itoa(s.rv)
+	s.gizmos[now.Name] = &now
+	kind := kube.Modified
+	if added {
+		kind = kube.Added
+	}
+	s.tell(kind, &now)
+	return &now
+}
+
+func (s *played) delete(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := *s.gizmos[name]
+	delete(s.gizmos, name)
+	s.rv++
+	g.ResourceVersion = strconv.Itoa(s.rv)
+	s.tell(kube.Deleted, &g)
+}
+
+func (s *played) tell(kind kube.EventType, g *gizmo) {
+	line, _ := json.Marshal(map[string]any{"type": kind, "object": g})
+	s.history = append(s.history, playedEvent{s.rv, append(line, '\n')})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// count returns how many requests were made that begin with a text.
+func (s *played) count(prefix string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if strings.HasPrefix(r, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, playedPath), "/")
+	name, sub, _ := strings.Cut(name, "/")
+	g := s.gizmos[name]
+	switch {
+	case r.URL.Path == "/apis/example.com/v1":
+		return s.answer(200, map[string]any{"kind": "APIResourceList", "resources": []any{map[string]any{"name": "gizmos", "kind": "Gizmo", "namespaced": true}}})
+	case r.URL.Query().Get("watch") == "true":
+		from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+		body, w := io.Pipe()
+		go s.watch(r.Context(), w, from)
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
+	case r.Method == http.MethodGet && name == "":
+		items := []*gizmo{}
+		for _, g := range s.gizmos {
+			items = append(items, g)
+		}
+		slices.SortFunc(items, func(a, b *gizmo) int { return strings.Compare(a.Name, b.Name) })
+		return s.answer(200, map[string]any{"kind": "GizmoList", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items})
+	case g == nil:
+		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
+	case r.Method == http.MethodGet:
+		return s.answer(200, g)
+	case r.Method == http.MethodPatch && sub == "status":
+		body, _ := io.ReadAll(r.Body)
+		var patch gizmo
+		if err := json.Unmarshal(body, &patch); err != nil {
+			return nil, err
+		}
+		return s.answer(200, s.store(g, false, func(g *gizmo) { g.Status = patch.Status }))
+	}
+	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405, Reason: metav1.StatusReasonMethodNotAllowed})
+}
+
+func (s *played) answer(code int, v any) (*http.Response, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
+// watch tells of what happens after a resource version until ctx ends.
+func (s *played) watch(ctx context.Context, w *io.PipeWriter, from int) {
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	for {
+		s.mu.Lock()
+		var lines []byte
+		for _, ev := range s.history {
+			if ev.rv > from {
+				lines, from = append(lines, ev.line...), ev.rv
+			}
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		if _, err := w.Write(lines); err != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-time.After(5 * time.Minute):
+			w.Close()
+			return
+		}
+	}
+}
+
+// stage is a played server with a controller, in virtual time.
+type stage struct {
+	*testing.T
+	*played
+	gizmos kube.Resource[gizmo]
+	log    *logs
+	begun  time.Time
+
+	mu   sync.Mutex
+	runs []ran
+}
+
+// ran is a reconcile that was run.
+type ran struct {
+	at     time.Duration
+	name   string
+	causes []Cause
+}
+
+func onStage(t *testing.T, test func(*stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{T: t, played: newPlayed(), log: new(logs), begun: time.Now()}
+		client, err := kube.Config{Rest: &rest.Config{Host: "http://played", Transport: s.played}, Logger: slog.New(s.log)}.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.gizmos = kube.For[gizmo](client).In("default")
+		test(s)
+	})
+}
+
+// start runs a controller whose reconciles are noted.
+func (s *stage) start(o Options, c Controller[gizmo]) (stop func() error) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	o.Logger = slog.New(s.log)
+	f := c.Reconcile
+	c.For, c.Reconcile = s.gizmos, func(ctx context.Context, g *gizmo) (Action, error) {
+		s.mu.Lock()
+		s.runs = append(s.runs, ran{time.Since(s.begun), g.Name, Causes(ctx)})
+		s.mu.Unlock()
+		return f(ctx, g)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o, c) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	s.Cleanup(func() {
+		if err := stop(); err != nil {
+			s.Error(err)
+		}
+	})
+	synctest.Wait()
+	return stop
+}
+
+// ran returns the reconciles of a gizmo, all of them if the name is empty.
+func (s *stage) ran(name string) (runs []ran) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runs {
+		if name == "" || r.name == name {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// reasons returns the reasons of a reconcile.
+func (r ran) reasons() (reasons []Reason) {
+	for _, c := range r.causes {
+		reasons = append(reasons, c.Reason)
+	}
+	return reasons
+}
+
+// sleep lets time pass.
+func (s *stage) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/pprof"
+	"runtime/trace"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// profiles serves what net/http/pprof does, for go tool pprof, without putting
+// itself into every server of the program as importing that does.
+func profiles(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch name {
+	case "":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		for _, p := range pprof.Profiles() {
+			fmt.Fprintf(w, "%s %d\n", p.Name(), p.Count())
+		}
+		fmt.Fprint(w, "profile?seconds=30\ntrace?seconds=1\n")
+	case "profile":
+		record(w, r, 30, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
+	case "trace":
+		record(w, r, 1, func() error { return trace.Start(w) }, trace.Stop)
+	default:
+		p := pprof.Lookup(name)
+		if p == nil {
+			http.NotFound(w, r)
+			return
+		}
+		debug, _ := strconv.Atoi(r.FormValue("debug")) // the default is the binary form
+		if debug > 0 {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		} else {
+			w.Header().Set("Content-Type", "application/octet-stream")
+		}
+		_ = p.WriteTo(w, debug) // whoever asked has gone
+	}
+}
+
+// record records for as long as the request says.
+func record(w http.ResponseWriter, r *http.Request, seconds int, start func() error, stop func()) {
+	if n, err := strconv.Atoi(r.FormValue("seconds")); err == nil && n > 0 {
+		seconds = n
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if err := start(); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict) // another one is being recorded
+		return
+	}
+	defer stop()
+	select {
+	case <-time.After(time.Duration(seconds) * time.Second):
+	case <-r.Context().Done():
+	}
+}
