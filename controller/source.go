@@ -136,3 +136,7 @@ func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster 
 	}
 	return s.keys(ctx, c, owner, cluster), nil
 }
+
+// Objects returns the handle of the objects that the source tells changes of;
+// false if it is not of objects.
+func (s Source) Objects() (kube.Source, bool) { return s.objects, s.objects != nil }
