@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
@@ -21,6 +23,7 @@ const patience = 30 * time.Second
 // bench is a namespace of a real API server.
 type bench struct {
 	*testing.T
+	cluster   *kubetest.Cluster
 	client    *kube.Client
 	namespace string
 	parents   kube.Resource[corev1.ConfigMap] // labelled role=parent
@@ -34,16 +37,48 @@ func newBench(t *testing.T) *bench {
 		t.Skip("needs an API server")
 	}
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
-	b := &bench{T: t, namespace: cluster.Namespace(t), log: new(logs)}
-	var err error
-	b.client, err = kube.Config{Rest: cluster.Config(), Logger: slog.New(b.log)}.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.client.CloseIdleConnections)
+	b := &bench{T: t, cluster: cluster, namespace: cluster.Namespace(t), log: new(logs)}
+	b.client = b.connect(nil)
 	b.parents = kube.For[corev1.ConfigMap](b.client).In(b.namespace).Labeled("role=parent")
 	b.children = kube.For[corev1.Secret](b.client).In(b.namespace)
 	return b
+}
+
+// sub is the bench in a subtest.
+func (b *bench) sub(t *testing.T) *bench {
+	sub := *b
+	sub.T, sub.log = t, new(logs)
+	return &sub
+}
+
+// wire sees every request, and may keep it or its answer from arriving.
+type wire func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
+
+type wireTransport struct {
+	http.RoundTripper
+	wire wire
+}
+
+func (t wireTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.wire(r, func() (*http.Response, error) { return t.RoundTripper.RoundTrip(r) })
+}
+
+// connect returns a client of its own connections.
+func (b *bench) connect(w wire, change ...func(*rest.Config)) *kube.Client {
+	b.Helper()
+	config := b.cluster.Config()
+	if w != nil {
+		config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return wireTransport{rt, w} })
+	}
+	for _, f := range change {
+		f(config)
+	}
+	client, err := kube.Config{Rest: config, Logger: slog.New(b.log)}.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // start runs controllers until the test ends or stop is called, which waits for
@@ -84,6 +119,13 @@ func (b *bench) create(name string) *corev1.ConfigMap {
 		b.Fatal(err)
 	}
 	return o
+}
+
+func (b *bench) delete(name string) {
+	b.Helper()
+	if err := b.parents.Delete(b.Context(), name); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // eventually waits until a condition holds.

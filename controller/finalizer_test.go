@@ -1,0 +1,220 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+const testFinalizer = "example.com/test"
+
+// outside is what reconciles make that no garbage collector knows of.
+type outside struct {
+	mu     sync.Mutex
+	things map[string]bool
+}
+
+func (o *outside) set(name string, there bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.things == nil {
+		o.things = make(map[string]bool)
+	}
+	o.things[name] = there
+}
+
+func (o *outside) has(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.things[name]
+}
+
+// cleaner is a controller with a finalizer, which fails the test if it is to
+// reconcile an object without.
+func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) Controller[corev1.ConfigMap] {
+	return Controller[corev1.ConfigMap]{
+		Name: "cleaner", For: parents, Finalizer: testFinalizer, Backoff: Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond},
+		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+			now, err := b.parents.Get(b.Context(), p.Name) // by another client: as the server has it
+			if err == nil && now.DeletionTimestamp == nil && !slices.Contains(now.Finalizers, testFinalizer) {
+				b.Errorf("%s is reconciled without its finalizer", p.Name)
+			}
+			if !slices.Contains(p.Finalizers, testFinalizer) {
+				b.Errorf("the reconcile of %s does not get its finalizer to see", p.Name)
+			}
+			out.set(p.Name, true)
+			// A write in the middle of a reconcile, for the program to end in.
+			_, err = parents.Patch(ctx, p.Name, types.MergePatchType, []byte(`{"data":{"seen":"true"}}`))
+			return Done, err
+		},
+		Cleanup: func(_ context.Context, p *corev1.ConfigMap) (Action, error) {
+			out.set(p.Name, false)
+			return Done, nil
+		},
+	}
+}
+
+// A program that ends anywhere is gone on with by the next one: nothing is left
+// behind, nothing is done without the finalizer.
+func TestFinalizerSurvivesCrashes(t *testing.T) {
+	b := newBench(t)
+	// A life has three writes: the finalizer, the reconcile's own, the finalizer
+	// again. The program ends before or after each of them.
+	for _, lost := range []string{"request", "answer"} {
+		for n := 1; n <= 3; n++ {
+			t.Run(fmt.Sprintf("%s %d is lost", lost, n), func(t *testing.T) {
+				b := b.sub(t)
+				name, out := fmt.Sprintf("p-%s-%d", lost, n), new(outside)
+				var writes atomic.Int64
+				dead := make(chan struct{})
+				die := sync.OnceFunc(func() { close(dead) })
+				cut := func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+					select {
+					case <-dead:
+						return nil, errors.New("the program has ended")
+					default:
+					}
+					if r.Method == http.MethodGet || writes.Add(1) < int64(n) {
+						return send()
+					}
+					defer die()
+					if lost == "answer" {
+						if resp, err := send(); err == nil {
+							resp.Body.Close()
+						}
+					}
+					return nil, errors.New("the program has ended")
+				}
+				mortal := kube.For[corev1.ConfigMap](b.connect(cut)).In(b.namespace).Labeled("role=parent")
+				b.create(name)
+				stop := b.start(Options{Grace: time.Millisecond}, b.cleaner(mortal, out))
+				if n == 3 {
+					b.eventually("the object is reconciled", func() bool { return writes.Load() >= 2 })
+					b.delete(name)
+				}
+				b.eventually("the program ends", func() bool {
+					select {
+					case <-dead:
+						return true
+					default:
+						return false
+					}
+				})
+				stop()
+
+				if n < 3 {
+					b.start(Options{}, b.cleaner(b.parents, out))
+					b.eventually("the next program has reconciled", func() bool {
+						p, err := b.parents.Get(b.Context(), name)
+						return err == nil && p.Data["seen"] == "true" && out.has(name)
+					})
+					b.delete(name)
+				} else {
+					b.start(Options{}, b.cleaner(b.parents, out))
+				}
+				b.eventually("the object is gone", func() bool {
+					_, err := b.parents.Get(b.Context(), name)
+					return apierrors.IsNotFound(err)
+				})
+				if out.has(name) {
+					t.Error("the cleanup has left something behind")
+				}
+			})
+		}
+	}
+}
+
+// The finalizers of others stay, also those that come at the same moment; and a
+// cleanup is called until it is done.
+func TestFinalizersOfOthers(t *testing.T) {
+	b := newBench(t)
+	var meddle atomic.Int64
+	other, rival := "example.com/other", b.client
+	slow := func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") && meddle.Add(1)%2 == 1 {
+			// Somebody is quicker by a hair.
+			_, err := kube.For[corev1.ConfigMap](rival).In(b.namespace).Modify(r.Context(), "p", func(p *corev1.ConfigMap) error {
+				p.Finalizers = append([]string{fmt.Sprintf("%s%d", other, meddle.Load())}, p.Finalizers...)
+				if p.DeletionTimestamp != nil {
+					p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return strings.HasPrefix(f, other) })
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return send()
+	}
+	parents := kube.For[corev1.ConfigMap](b.connect(slow)).In(b.namespace).Labeled("role=parent")
+	out := new(outside)
+	c := b.cleaner(parents, out)
+	var cleanups atomic.Int32
+	c.Cleanup = func(context.Context, *corev1.ConfigMap) (Action, error) {
+		switch cleanups.Add(1) {
+		case 1:
+			return Done, errBroken
+		case 2:
+			return After(time.Millisecond), nil
+		}
+		out.set("p", false)
+		return Done, nil
+	}
+	c.Reconcile = func(_ context.Context, p *corev1.ConfigMap) (Action, error) {
+		out.set(p.Name, true)
+		return Done, nil
+	}
+	b.create("p")
+	b.start(Options{}, c)
+	b.eventually("it is reconciled", func() bool { return out.has("p") })
+	p, err := b.parents.Get(t.Context(), "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{other + "1", testFinalizer}; !slices.Equal(p.Finalizers, want) {
+		t.Errorf("the finalizers are %q, want %q", p.Finalizers, want)
+	}
+	meddle.Store(2)
+	b.delete("p")
+	b.eventually("it is gone", func() bool {
+		_, err := b.parents.Get(t.Context(), "p")
+		return apierrors.IsNotFound(err)
+	})
+	if out.has("p") || cleanups.Load() < 3 {
+		t.Errorf("cleaned up %d times", cleanups.Load())
+	}
+}
+
+// Without Cleanup there is no finalizer, and a deletion costs nothing.
+func TestNoFinalizer(t *testing.T) {
+	b := newBench(t)
+	var runs atomic.Int32
+	b.create("p")
+	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Reconcile: func(_ context.Context, p *corev1.ConfigMap) (Action, error) {
+		runs.Add(1)
+		if len(p.Finalizers) > 0 {
+			t.Errorf("the finalizers are %q", p.Finalizers)
+		}
+		return Done, nil
+	}})
+	b.eventually("it is reconciled", func() bool { return runs.Load() == 1 })
+	b.delete("p")
+	b.create("q")
+	b.eventually("the next is reconciled", func() bool { return runs.Load() >= 2 })
+	if n := runs.Load(); n != 2 {
+		t.Errorf("%d reconciles of two objects", n)
+	}
+}
