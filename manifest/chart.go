@@ -1,0 +1,177 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Chart returns the files of a Helm chart by their paths, always the same for
+// the same operator. It installs what [Operator.YAML] does, but for the
+// namespace, which is the release's. Its values are image, replicas, args, env
+// and resources. The objects are named as the operator is, not as the release: of
+// an operator there is one in a cluster.
+//
+// The definitions are in crds/: Helm installs them, and leaves them alone when
+// the release is upgraded or removed.
+func (o Operator) Chart() (map[string][]byte, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, o.wrap(err)
+	}
+	parts, err := o.parts()
+	if err != nil {
+		return nil, o.wrap(err)
+	}
+	files := make(map[string][]byte)
+	for _, p := range parts {
+		var documents [][]byte
+		for _, object := range p.objects {
+			doc, err := o.template(object)
+			if err != nil {
+				return nil, o.wrap(err)
+			}
+			documents = append(documents, doc)
+		}
+		files["templates/"+p.name+".yaml"] = bytes.Join(documents, []byte("---\n"))
+	}
+	for _, d := range o.Definitions {
+		if files["crds/"+d.Name+".yaml"], err = d.YAML(); err != nil {
+			return nil, o.wrap(err)
+		}
+	}
+	chart := map[string]any{"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Version, "appVersion": o.Version}
+	if o.Description != "" {
+		chart["description"] = o.Description
+	}
+	if files["Chart.yaml"], err = yaml.Marshal(chart); err != nil {
+		return nil, o.wrap(err)
+	}
+	if files["values.yaml"], err = o.values(); err != nil {
+		return nil, o.wrap(err)
+	}
+	return files, nil
+}
+
+// WriteChart writes the files of [Operator.Chart] into a directory, which it makes.
+// Other files in it stay.
+func (o Operator) WriteChart(dir string) error {
+	files, err := o.Chart()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("write chart: %w", err)
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			return fmt.Errorf("write chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// values are the chart's, with what the operator says.
+func (o Operator) values() ([]byte, error) {
+	tree, err := treeOf(o.deployment())
+	if err != nil {
+		return nil, err
+	}
+	spec, container := places(tree)
+	var b bytes.Buffer
+	for _, v := range []struct {
+		name, says string
+		is         any
+	}{
+		{"image", "What is run.", container["image"]},
+		{"replicas", "How many run. One acts, the others wait.", spec["replicas"]},
+		{"args", "What the program is told.", container["args"]},
+		{"env", "Its environment. GOMEMLIMIT should be some less than the limit of memory.", container["env"]},
+		{"resources", "What it may use.", container["resources"]},
+	} {
+		if v.name == "replicas" && o.Lease == "" {
+			v.says = "How many run. More than one would all act."
+		}
+		if v.is == nil {
+			v.is = map[string]any{}
+			if v.name != "resources" {
+				v.is = []any{}
+			}
+		}
+		text, err := yaml.Marshal(map[string]any{v.name: v.is})
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, "# %s\n%s", v.says, text)
+	}
+	return b.Bytes(), nil
+}
+
+// places returns the spec of a Deployment and its container.
+func places(deployment map[string]any) (spec, container map[string]any) {
+	spec = deployment["spec"].(map[string]any)
+	pod := spec["template"].(map[string]any)["spec"].(map[string]any)
+	return spec, pod["containers"].([]any)[0].(map[string]any)
+}
+
+// value marks, in a template that is being made, where a value comes.
+func value(name string) string { return "values:" + name }
+
+// template returns an object as a template: with the release's namespace in the
+// place of the operator's, and with values in the Deployment.
+func (o Operator) template(object any) ([]byte, error) {
+	tree, err := treeOf(object)
+	if err != nil {
+		return nil, err
+	}
+	o.move(tree)
+	if tree["kind"] == "Deployment" {
+		spec, container := places(tree)
+		spec["replicas"] = value("replicas")
+		container["image"] = "{{ .Values.image }}"
+		for _, name := range []string{"args", "env", "resources"} {
+			container[name] = value(name)
+		}
+	}
+	text, err := yaml.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	return marked.ReplaceAllFunc(text, func(line []byte) []byte {
+		m := marked.FindSubmatch(line)
+		before, name := string(m[1]), string(m[2])
+		if name == "replicas" {
+			return fmt.Appendf(nil, "%s {{ .Values.replicas }}", before)
+		}
+		// A list item's dash counts as indentation.
+		indent := len(before) - len(strings.TrimLeft(before, " -")) + 2
+		return fmt.Appendf(nil, "%s {{- toYaml .Values.%s | nindent %d }}", before, name, indent)
+	}), nil
+}
+
+var marked = regexp.MustCompile(`(?m)^([ -]*[a-z]+:) values:([a-z]+)$`)
+
+// move puts the release's namespace in the place of the operator's.
+func (o Operator) move(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if key == "namespace" && field == o.Namespace {
+				v[key] = "{{ .Release.Namespace }}"
+			}
+			o.move(field)
+		}
+	case []any:
+		for _, item := range v {
+			o.move(item)
+		}
+	}
+}

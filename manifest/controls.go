@@ -1,0 +1,32 @@
+package manifest
+
+import (
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Controls is what a controller does by itself: it keeps stores of the kinds that
+// it is for, owns and watches, sets its finalizer if it cleans up, and lets its
+// objects own others. What its functions do must be added.
+func Controls[T any](c controller.Controller[T]) Rules {
+	var rules Rules
+	if c.For != nil {
+		rules = append(rules, Reads(c.For)...)
+		if c.Cleanup != nil {
+			rules = append(rules, Patches(c.For)...)
+		}
+		if len(c.Owns) > 0 {
+			rules = append(rules, Blocks(c.For)...)
+		}
+	}
+	rules = append(rules, Reads(c.Owns...)...)
+	for _, s := range c.Watches {
+		if objects, ok := s.Objects(); ok {
+			rules = append(rules, Reads(objects)...)
+		}
+	}
+	return rules
+}
+
+// A controller's handle can be asked like any other.
+var _ kube.Source = kube.Handle[struct{}](nil)

@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// verbs in the order in which people read them.
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// grant is one verb that is allowed.
+type grant struct {
+	namespace string // empty: everywhere
+	group     string
+	resource  string // with the subresource behind a slash
+	name      string // empty: all
+	verb      string
+}
+
+// covers reports that a grant allows all that another does.
+func (g grant) covers(other grant) bool {
+	return g.group == other.group && g.resource == other.resource && g.verb == other.verb &&
+		(g.namespace == "" || g.namespace == other.namespace) && (g.name == "" || g.name == other.name)
+}
+
+// grants returns single verbs without those that others cover.
+func grants(needs []Rules, definitions []*crd.Definition) ([]grant, error) {
+	var all []grant
+	var wrong []error
+	for _, rule := range slices.Concat(needs...) {
+		plural, err := pluralOf(rule.Kind, definitions)
+		if err = errors.Join(rule.err, err); err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		resource := plural
+		if rule.Subresource != "" {
+			resource += "/" + rule.Subresource
+		}
+		for _, verb := range rule.Verbs {
+			names := rule.Names
+			if verb == "create" && rule.Subresource == "" {
+				names = nil // the object has none yet
+			}
+			for _, namespace := range orEmpty(rule.Namespaces) {
+				for _, name := range orEmpty(names) {
+					all = append(all, grant{namespace, rule.Kind.Group, resource, name, verb})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, compareGrants)
+	all = slices.Compact(all)
+	var least []grant
+	for i, g := range all {
+		covered := slices.ContainsFunc(all, func(o grant) bool { return o != all[i] && o.covers(g) })
+		if !covered {
+			least = append(least, g)
+		}
+	}
+	return least, errors.Join(wrong...)
+}
+
+func orEmpty(s []string) []string {
+	if len(s) == 0 {
+		return []string{""}
+	}
+	return s
+}
+
+func compareGrants(a, b grant) int {
+	return cmp.Or(
+		cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource),
+		cmp.Compare(a.name, b.name), cmp.Compare(slices.Index(verbs, a.verb), slices.Index(verbs, b.verb)), cmp.Compare(a.verb, b.verb),
+	)
+}
+
+// pluralOf finds the name of a kind's resource.
+func pluralOf(kind kube.Kind, definitions []*crd.Definition) (string, error) {
+	if kind.Plural != "" {
+		return kind.Plural, nil
+	}
+	for _, d := range definitions {
+		if d.Spec.Group == kind.Group && d.Spec.Names.Kind == kind.Kind {
+			return d.Spec.Names.Plural, nil
+		}
+	}
+	return "", fmt.Errorf("the plural of %s is not known: add its definition, or name the plural in its kube.Kind", kind.GroupKind())
+}
+
+// policies makes of the grants of one namespace as few rules as say the same
+// without allowing more.
+func policies(all []grant) []rbacv1.PolicyRule {
+	type target struct{ group, resource string }
+	// First what one may do with what, then with which names, then all that
+	// the same may be done with.
+	named := make(map[target]map[string][]string) // verb → names
+	for _, g := range all {
+		t := target{g.group, g.resource}
+		if named[t] == nil {
+			named[t] = make(map[string][]string)
+		}
+		named[t][g.verb] = append(named[t][g.verb], g.name)
+	}
+	var rules []rbacv1.PolicyRule
+	index := make(map[string]int)
+	for _, g := range all {
+		t := target{g.group, g.resource}
+		names := named[t][g.verb]
+		if names == nil || g.name != names[0] {
+			continue // it has its rule
+		}
+		var same []string // verbs for the same names
+		for _, verb := range sortedVerbs(named[t]) {
+			if slices.Equal(named[t][verb], names) {
+				same = append(same, verb)
+			}
+		}
+		for _, verb := range same {
+			delete(named[t], verb)
+		}
+		if names[0] == "" {
+			names = nil
+		}
+		key := fmt.Sprint(g.group, "|", same, "|", names)
+		if i, ok := index[key]; ok {
+			rules[i].Resources = append(rules[i].Resources, g.resource)
+			continue
+		}
+		index[key] = len(rules)
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{g.group}, Resources: []string{g.resource}, Verbs: same, ResourceNames: names})
+	}
+	return rules
+}
+
+func sortedVerbs(m map[string][]string) []string {
+	var found []string
+	for v := range m {
+		found = append(found, v)
+	}
+	slices.SortFunc(found, func(a, b string) int {
+		return cmp.Or(cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b)), strings.Compare(a, b))
+	})
+	return found
+}
+
+// byNamespace divides grants, those for everywhere under "".
+func byNamespace(all []grant) (namespaces []string, of map[string][]grant) {
+	of = make(map[string][]grant)
+	for _, g := range all {
+		if of[g.namespace] == nil {
+			namespaces = append(namespaces, g.namespace)
+		}
+		of[g.namespace] = append(of[g.namespace], g)
+	}
+	return namespaces, of
+}

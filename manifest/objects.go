@@ -1,0 +1,167 @@
+package manifest
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// part is a file of the chart: objects that belong together.
+type part struct {
+	name    string
+	objects []any
+}
+
+const (
+	nameLabel = "app.kubernetes.io/name"
+	nobody    = 65532
+)
+
+func (o Operator) labels() map[string]string { return map[string]string{nameLabel: o.Name} }
+
+func (o Operator) meta(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: o.Name, Namespace: namespace, Labels: o.labels()}
+}
+
+func typed(apiVersion, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+}
+
+// namespace is where the operator runs, for pods that need no privilege only.
+func (o Operator) namespace() *corev1.Namespace {
+	n := &corev1.Namespace{TypeMeta: typed("v1", "Namespace"), ObjectMeta: o.meta("")}
+	n.Name = o.Namespace
+	n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
+	return n
+}
+
+// parts returns the objects besides the definitions and the namespace, in the
+// order in which they can be created.
+func (o Operator) parts() ([]part, error) {
+	all, err := grants(o.needs(), o.Definitions)
+	if err != nil {
+		return nil, err
+	}
+	account := &corev1.ServiceAccount{TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: o.meta(o.Namespace)}
+	parts := []part{{"serviceaccount", []any{account}}}
+	if roles := o.roles(all); len(roles) > 0 {
+		parts = append(parts, part{"rbac", roles})
+	}
+	if o.Port != 0 {
+		parts = append(parts, part{"service", []any{o.service()}})
+	}
+	return append(parts, part{"deployment", []any{o.deployment()}}), nil
+}
+
+// roles returns a ClusterRole for what is allowed everywhere, and a Role for
+// each namespace in which something is, with what binds them.
+func (o Operator) roles(all []grant) []any {
+	const group = "rbac.authorization.k8s.io"
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: o.Namespace, Name: o.Name}}
+	var objects []any
+	namespaces, of := byNamespace(all)
+	for _, namespace := range namespaces {
+		rules := policies(of[namespace])
+		meta := o.meta(namespace)
+		if namespace == "" {
+			objects = append(objects,
+				&rbacv1.ClusterRole{TypeMeta: typed(group+"/v1", "ClusterRole"), ObjectMeta: meta, Rules: rules},
+				&rbacv1.ClusterRoleBinding{
+					TypeMeta: typed(group+"/v1", "ClusterRoleBinding"), ObjectMeta: meta, Subjects: subjects,
+					RoleRef: rbacv1.RoleRef{APIGroup: group, Kind: "ClusterRole", Name: o.Name},
+				})
+			continue
+		}
+		objects = append(objects,
+			&rbacv1.Role{TypeMeta: typed(group+"/v1", "Role"), ObjectMeta: meta, Rules: rules},
+			&rbacv1.RoleBinding{
+				TypeMeta: typed(group+"/v1", "RoleBinding"), ObjectMeta: meta, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: group, Kind: "Role", Name: o.Name},
+			})
+	}
+	return objects
+}
+
+func (o Operator) service() *corev1.Service {
+	return &corev1.Service{
+		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Namespace),
+		Spec: corev1.ServiceSpec{
+			Selector: o.labels(),
+			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}},
+		},
+	}
+}
+
+func (o Operator) deployment() *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Namespace),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &o.Replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: o.labels()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: o.labels()},
+				Spec:       o.pod(),
+			},
+		},
+	}
+	if o.Lease == "" {
+		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+	}
+	return d
+}
+
+// pod is as the Pod Security Standard "restricted" wants it.
+func (o Operator) pod() corev1.PodSpec {
+	yes, no, user, links := true, false, int64(nobody), false
+	c := corev1.Container{
+		Name:      o.Name,
+		Image:     o.Image,
+		Args:      o.Args,
+		Env:       o.env(),
+		Resources: o.Resources,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no,
+			ReadOnlyRootFilesystem:   &yes,
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+	if o.Port != 0 {
+		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: o.Port}}
+		c.StartupProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 1, FailureThreshold: 60}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10}
+		c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 5}
+	}
+	return corev1.PodSpec{
+		ServiceAccountName: o.Name,
+		EnableServiceLinks: &links,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   &yes,
+			RunAsUser:      &user,
+			RunAsGroup:     &user,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{c},
+	}
+}
+
+func get(path string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}
+}
+
+// env adds a limit that has the collector work harder before the kernel ends the
+// process.
+func (o Operator) env() []corev1.EnvVar {
+	limit, ok := o.Resources.Limits[corev1.ResourceMemory]
+	for _, e := range o.Env {
+		ok = ok && e.Name != "GOMEMLIMIT"
+	}
+	if !ok {
+		return o.Env
+	}
+	soft := fmt.Sprintf("%dKiB", limit.Value()/10*9/1024)
+	return append([]corev1.EnvVar{{Name: "GOMEMLIMIT", Value: soft}}, o.Env...)
+}

@@ -1,0 +1,323 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+)
+
+// admin connects to the cluster that these tests share, where Gadgets are known.
+func admin(t *testing.T) (*kubetest.Cluster, *kube.Client) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	client, err := kube.Config{Rest: cluster.Config()}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	if err := crd.Install(t.Context(), client, newGadgetry(t, nowhere(), "").operator(t).Definitions...); err != nil {
+		t.Fatal(err)
+	}
+	return cluster, client
+}
+
+// TestServerTakesIt has a real server look at all that is rendered, with unknown
+// fields refused, and, by the namespace's label, with pods that want too much.
+func TestServerTakesIt(t *testing.T) {
+	cluster, client := admin(t)
+	namespace := cluster.Namespace(t)
+	op := newGadgetry(t, nowhere(), namespace).operator(t)
+	op.Needs = append(op.Needs, Authorizes(), Installs(op.Definitions...))
+	text, err := op.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for doc := range bytes.SplitSeq(text, []byte("---\n")) {
+		o := new(unstructured.Unstructured)
+		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects := kube.For[unstructured.Unstructured](client, kube.Kind{GVK: o.GroupVersionKind()}).
+			With(kube.WriteOptions{DryRun: true, FieldValidation: "Strict", FieldManager: "dry-run"})
+		if o.GetNamespace() != "" {
+			objects = objects.In(o.GetNamespace())
+		}
+		if _, err := objects.Apply(t.Context(), o); err != nil {
+			t.Errorf("%s\n%v", doc, err)
+		}
+		n++
+	}
+	if n < 9 {
+		t.Errorf("%d objects", n)
+	}
+
+	// A pod as the Deployment makes it.
+	namespaces := kube.For[corev1.Namespace](client)
+	if _, err := namespaces.Modify(t.Context(), namespace, func(n *corev1.Namespace) error {
+		n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	accounts := kube.For[corev1.ServiceAccount](client).In(namespace)
+	account := new(corev1.ServiceAccount)
+	account.Name = op.Name
+	if _, err := accounts.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{Spec: op.pod()}
+	pod.Name = "as-rendered"
+	if _, err := kube.For[corev1.Pod](client).In(namespace).Create(t.Context(), pod); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRights runs an operator with the rights that are rendered for it, and with
+// each of them taken away.
+func TestRights(t *testing.T) {
+	cluster, client := admin(t)
+	op := newGadgetry(t, nowhere(), "ns").operator(t)
+	all, err := grants(op.needs(), op.Definitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("all", func(t *testing.T) {
+		s := startScene(t, cluster, client, grant{})
+		s.play()
+		if err := s.used.Compare(s.op); err != nil {
+			t.Error(err)
+		}
+		if refused := s.used.Refused(); len(refused) > 0 {
+			t.Errorf("refused: %s", refused)
+		}
+
+		// What is not declared and what is not done is seen.
+		less, more := s.op, s.op
+		less.Needs = less.Needs[1:]
+		more.Needs = append(slices.Clone(more.Needs), Deletes(s.maps))
+		for name, op := range map[string]Operator{"missing: the right to watch gadgets.manifest.test": less, "superfluous: the right to delete configmaps": more} {
+			if err := s.used.Compare(op); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("want %q: %v", name, err)
+			}
+		}
+	})
+	for _, g := range all {
+		t.Run("without "+g.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startScene(t, cluster, client, g)
+			s.play()
+			refused := s.used.Refused()
+			if len(refused) == 0 {
+				t.Fatalf("nothing was refused: is the right needed?")
+			}
+			t.Logf("refused: %s", refused)
+		})
+	}
+}
+
+// scene is an operator that runs with a service account's rights.
+type scene struct {
+	*gadgetry
+	t       *testing.T
+	op      Operator
+	used    Recorder
+	objects kube.Resource[Gadget] // the administrator's
+	events  kube.Resource[eventsv1.Event]
+	lose    atomic.Bool // the next answer to an apply of a status
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+func startScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, without grant) *scene {
+	t.Helper()
+	namespace := cluster.Namespace(t)
+	s := &scene{t: t, ended: make(chan error, 1)}
+	s.objects = kube.For[Gadget](client).In(namespace)
+	s.events = kube.For[eventsv1.Event](client).In(namespace)
+	config := &rest.Config{Host: cluster.Config().Host}
+	config.CAData, config.CAFile = cluster.Config().CAData, cluster.Config().CAFile
+	config.Wrap(s.used.Wrap)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return losing{next, &s.lose} })
+
+	s.gadgetry = newGadgetry(t, config, namespace)
+	s.op = s.operator(t)
+	config.BearerToken = grantRights(t, client, s.op, without)
+	s.gadgetry = newGadgetry(t, config, namespace)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = cancel
+	go func() { s.ended <- s.run(ctx) }()
+	t.Cleanup(s.end)
+	return s
+}
+
+func (s *scene) end() {
+	if s.stop == nil {
+		return
+	}
+	s.stop()
+	s.stop = nil
+	if err := <-s.ended; err != nil {
+		s.t.Logf("the operator: %v", err)
+	}
+}
+
+// losing loses the answer to an apply of a status, so that the operator must ask
+// what it has written.
+type losing struct {
+	next http.RoundTripper
+	lose *atomic.Bool
+}
+
+func (l losing) WrappedRoundTripper() http.RoundTripper { return l.next }
+
+func (l losing) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status") && l.lose.CompareAndSwap(true, false) {
+		resp.Body.Close()
+		return nil, errors.New("connection reset")
+	}
+	return resp, err
+}
+
+// play has the operator do all it can, until something is refused.
+func (s *scene) play() {
+	t := s.t
+	t.Helper()
+	o := new(Gadget)
+	o.Name, o.Spec.Note = "one", "first"
+	if _, err := s.objects.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the first note is seen", func() bool { return s.seen("first") })
+	s.lose.Store(true)
+	if _, err := s.objects.Modify(t.Context(), "one", func(o *Gadget) error { o.Spec.Note = "second"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the second note is seen", func() bool { return s.seen("second") && !s.lose.Load() })
+	time.Sleep(time.Second) // what was lost is asked for
+	if err := s.objects.Delete(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	s.until("it is gone", func() bool {
+		_, err := s.objects.Get(t.Context(), "one")
+		return apierrors.IsNotFound(err)
+	})
+	s.until("there is an event", func() bool {
+		for range s.events.List(t.Context()) {
+			return true
+		}
+		return false
+	})
+	s.end()
+}
+
+func (s *scene) seen(note string) bool {
+	o, err := s.objects.Get(s.t.Context(), "one")
+	return err == nil && o.Status.Seen == note
+}
+
+// until waits for something, or for a refusal.
+func (s *scene) until(what string, holds func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); len(s.used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// grantRights makes the operator's account and roles, leaves one grant out, and
+// returns a token, once the server goes by the roles.
+func grantRights(t *testing.T, client *kube.Client, op Operator, without grant) string {
+	t.Helper()
+	all, err := grants(op.needs(), op.Definitions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without.verb != "" {
+		without.namespace = op.Namespace
+		i := slices.Index(all, without)
+		if i < 0 {
+			t.Fatalf("%s is not granted", without)
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	account := new(corev1.ServiceAccount)
+	account.Name = op.Name
+	accounts := kube.For[corev1.ServiceAccount](client).In(op.Namespace)
+	if _, err := accounts.Apply(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range op.roles(all) {
+		switch o := o.(type) {
+		case *rbacv1.Role:
+			_, err = kube.For[rbacv1.Role](client).Apply(t.Context(), o)
+		case *rbacv1.RoleBinding:
+			_, err = kube.For[rbacv1.RoleBinding](client).Apply(t.Context(), o)
+		default:
+			err = fmt.Errorf("unexpected %T", o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range all {
+		awaitRight(t, client, op, g)
+	}
+	request, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), op.Name, new(authenticationv1.TokenRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+func awaitRight(t *testing.T, client *kube.Client, op Operator, g grant) {
+	t.Helper()
+	resource, sub, _ := strings.Cut(g.resource, "/")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + op.Namespace + ":" + op.Name,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: resource, Subresource: sub, Name: g.name,
+		},
+	}}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := kube.For[authorizationv1.SubjectAccessReview](client).Create(t.Context(), review)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status.Allowed {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the role does not allow to %s: %s", g, answer.Status.Reason)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// YAML returns all objects, for kubectl apply --server-side: a namespace, the
+// definitions, and the rest in the order in which they can be created. The same
+// operator always makes the same text.
+func (o Operator) YAML() ([]byte, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, o.wrap(err)
+	}
+	parts, err := o.parts()
+	if err != nil {
+		return nil, o.wrap(err)
+	}
+	var documents [][]byte
+	add := func(object any) error {
+		tree, err := treeOf(object)
+		if err != nil {
+			return err
+		}
+		doc, err := yaml.Marshal(tree)
+		documents = append(documents, doc)
+		return err
+	}
+	// What every cluster has is not ours to label.
+	if o.Namespace != "default" && !strings.HasPrefix(o.Namespace, "kube-") {
+		if err := add(o.namespace()); err != nil {
+			return nil, o.wrap(err)
+		}
+	}
+	for _, d := range o.Definitions {
+		doc, err := d.YAML()
+		if err != nil {
+			return nil, o.wrap(err)
+		}
+		documents = append(documents, doc)
+	}
+	for _, p := range parts {
+		for _, object := range p.objects {
+			if err := add(object); err != nil {
+				return nil, o.wrap(err)
+			}
+		}
+	}
+	return bytes.Join(documents, []byte("---\n")), nil
+}
+
+// treeOf returns an object as JSON has it, without what only says that a field
+// of its Go type was not set.
+func treeOf(object any) (map[string]any, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", object, err)
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(data, &tree); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", object, err)
+	}
+	delete(tree, "status")
+	prune(tree)
+	return tree, nil
+}
+
+// prune takes nulls and empty objects out.
+func prune(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, field := range v {
+			prune(field)
+			if m, ok := field.(map[string]any); field == nil || ok && len(m) == 0 {
+				delete(v, key)
+			}
+		}
+	case []any:
+		for _, item := range v {
+			prune(item)
+		}
+	}
+}
