@@ -78,6 +78,9 @@ type checkedWatch struct {
 	compacted int
 }
 
+// enoughWrites is how many writes a run has at least.
+const enoughWrites = 1000
+
 var chaosNamespaces = []string{"chaos-a", "chaos-b", "chaos-c"}
 
 func newChaos(t *testing.T, gate bool, seed uint64) *chaos {
@@ -218,7 +221,7 @@ func (c *chaos) run(d time.Duration) {
 		c.Logf("%s: %d events, %d marks, of which %d verified and %d compacted, %d reports", ck.name, ck.events, ck.marks, ck.verified, ck.compacted, ck.troubles)
 	}
 	c.Logf("%d writes; own writes: %d, read after: %d, lost: %d", c.writes.Load(), own.writes, own.reads, own.lost)
-	if c.writes.Load() < 500 {
+	if c.writes.Load() < enoughWrites {
 		c.Errorf("only %d writes", c.writes.Load())
 	}
 }
@@ -318,7 +321,9 @@ func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 		}},
 	}
 	order := c.random.Perm(len(acts)) // each at least once, if there is time
-	for i := 0; time.Now().Before(end); i++ {
+	// A machine that is busy with other things gets more time.
+	more := func() bool { return c.writes.Load() < enoughWrites && time.Now().Before(end.Add(2*d)) }
+	for i := 0; time.Now().Before(end) || more(); i++ {
 		act := acts[c.random.IntN(len(acts))]
 		if i < len(order) {
 			act = acts[order[i]]
