@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/pintle-go/pintle/kube"
@@ -47,9 +46,8 @@ func (e *engine[T]) followSource(ctx context.Context, s opened, cluster bool, sy
 			continue
 		}
 		keys, err := s.ask(ctx, c, e.gvk, cluster)
-		if p := (*PanicError)(nil); errors.As(err, &p) {
-			e.counts.Panicked()
-			e.log.Error("cannot tell what a change concerns", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", string(p.Stack))
+		if err != nil {
+			e.log.Error("cannot tell what a change concerns", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 		}
 		for _, key := range keys {
 			r.key, r.cause.Change = key, c

@@ -30,6 +30,12 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
+// tail returns the last lines.
+func (l *logs) tail(n int) string {
+	lines := strings.SplitAfter(l.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n-1):], "")
+}
+
 // count returns the number of lines that hold all of some texts.
 func (l *logs) count(texts ...string) (n int) {
 	for line := range strings.Lines(l.String()) {

@@ -63,6 +63,9 @@ func (t wireTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.wire(r, func() (*http.Response, error) { return t.RoundTripper.RoundTrip(r) })
 }
 
+// WrappedRoundTripper lets idle connections be closed.
+func (t wireTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
+
 // connect returns a client of its own connections.
 func (b *bench) connect(w wire, change ...func(*rest.Config)) *kube.Client {
 	b.Helper()
@@ -133,7 +136,7 @@ func (b *bench) eventually(what string, ok func() bool) {
 	b.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.Fatalf("not within %s: %s\n%s", patience, what, b.log)
+			b.Fatalf("not within %s: %s\n%s", patience, what, b.log.tail(30))
 		}
 	}
 }

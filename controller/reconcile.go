@@ -30,6 +30,14 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
+// stackOf returns the stack of a panic, nothing for another error.
+func stackOf(err error) string {
+	if p := (*PanicError)(nil); errors.As(err, &p) {
+		return string(p.Stack)
+	}
+	return ""
+}
+
 // run is one reconcile, in its context.
 type run struct {
 	key    kube.Key
@@ -174,7 +182,7 @@ func (e *engine[T]) count(out outcome, took time.Duration) {
 		result = metrics.Requeue
 	}
 	e.counts.Reconciled(result, took)
-	if p := (*PanicError)(nil); errors.As(out.err, &p) {
+	if stackOf(out.err) != "" {
 		e.counts.Panicked()
 	}
 	if IsTerminal(out.err) {
@@ -233,12 +241,12 @@ func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *
 // say logs what became of a reconcile.
 func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
 	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
-	switch p := (*PanicError)(nil); {
+	switch stack := stackOf(out.err); {
 	case out.gone:
 	case out.err == nil:
 		log.Debug("reconciled")
-	case errors.As(out.err, &p):
-		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", string(p.Stack))
+	case stack != "":
+		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
 	case IsTerminal(out.err):
 		log.Error("reconcile failed; it is not tried again until something changes", "error", out.err)
 	default:

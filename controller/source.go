@@ -2,9 +2,8 @@ package controller
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -18,7 +17,7 @@ type Source struct {
 	objects kube.Source
 	// keys returns what a change concerns; the objects are of kind owner, and
 	// have no namespace if cluster is true.
-	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) []kube.Key
+	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	filters []Filter
 	// run asks for keys until ctx ends, if the source is not of objects.
 	run func(ctx context.Context, ask func(...kube.Key))
@@ -30,7 +29,7 @@ type Source struct {
 // Owned makes a change of a child reconcile its owners of the controller's kind:
 // [kube.SetController] makes it one. A change passes if all filters let it.
 func Owned(children kube.Source, filters ...Filter) Source {
-	return Source{objects: children, filters: filters, keys: func(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key) {
+	return Source{objects: children, filters: filters, keys: func(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
 		for o := range c.Owners() {
 			if o.GVK.GroupKind() != owner.GroupKind() {
 				continue
@@ -41,7 +40,7 @@ func Owned(children kube.Source, filters ...Filter) Source {
 			}
 			keys = append(keys, key)
 		}
-		return keys
+		return keys, nil
 	}}
 }
 
@@ -51,17 +50,15 @@ func Owned(children kube.Source, filters ...Filter) Source {
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
 func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Filter) Source {
-	return Source{objects: objects, filters: filters, keys: func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key) {
+	return Source{objects: objects, filters: filters, keys: func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
 		was, is, err := kube.Decode[T](c)
-		if err != nil {
-			return nil // the store's log tells of objects that do not decode
-		}
 		for _, o := range []*T{was, is} {
-			if o != nil {
-				found = append(found, keys(ctx, o)...)
+			if o != nil && err == nil {
+				// What one state makes of it must not keep the other from being asked about.
+				failed = errors.Join(failed, protect(func() error { found = append(found, keys(ctx, o)...); return nil }))
 			}
 		}
-		return found
+		return found, errors.Join(err, failed)
 	}}
 }
 
@@ -116,27 +113,21 @@ func (s Source) validate() error {
 	case s.objects != nil:
 		return nil
 	case s.run == nil && s.hook == nil:
-		return fmt.Errorf("a source is the zero value: make it with Owned, Mapped, Channel, Every or Hook")
+		return errors.New("a source is the zero value: make it with Owned, Mapped, Channel, Every or Hook")
 	case s.name == "":
-		return fmt.Errorf("a source has no name")
+		return errors.New("a source has no name")
 	}
 	return nil
 }
 
-// ask returns what a change concerns. A panic of the mapping concerns nothing,
-// and is returned as an error.
+// ask returns what a change concerns, as far as that can be told. A panic is an
+// error.
 func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			keys, err = nil, &PanicError{Value: v, Stack: debug.Stack()}
+	perr := protect(func() error {
+		if passes(s.filters, c) {
+			keys, err = s.keys(ctx, c, owner, cluster)
 		}
-	}()
-	if !passes(s.filters, c) {
-		return nil, nil
-	}
-	return s.keys(ctx, c, owner, cluster), nil
+		return nil
+	})
+	return keys, errors.Join(perr, err)
 }
-
-// Objects returns the handle of the objects that the source tells changes of;
-// false if it is not of objects.
-func (s Source) Objects() (kube.Source, bool) { return s.objects, s.objects != nil }
