@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/local"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
@@ -30,54 +28,52 @@ const (
 )
 
 type settings struct {
-	out     *output
+	local.Session
 	once    bool
 	current bool
 }
 
 // run does all of it, and undoes it before it returns.
 func run(ctx context.Context, s settings) (err error) {
-	removeLeft()
-	dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(os.Getpid())+"-")
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	undo := &undoing{}
-	undo.add("remove "+dir, func(context.Context) error { return os.RemoveAll(dir) })
+	s.Undo = new(local.Undo)
 	defer func() {
-		err = errors.Join(asked(err, s.once), undo.run())
+		err = errors.Join(asked(err, s.once), s.Undo.Run())
 		if err == nil {
-			s.out.say("ended; nothing is left running")
+			s.Out.Say("ended; nothing is left running")
 		}
 	}()
+	if s.Dir, err = local.MakeDir(dirPrefix); err != nil {
+		return err
+	}
+	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
-	s.out.say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, dir, false, module+"/book", module+"/foo")
+	s.Out.Say("building the operators (the first time this takes a minute)")
+	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo")
 	if err != nil {
 		return err
 	}
-	c, err := s.cluster(ctx, dir, undo)
+	c, err := s.Cluster(ctx, s.current)
 	if err != nil {
 		return err
 	}
 	if err := s.definitions(ctx, c); err != nil {
 		return err
 	}
-	ops, err := s.operators(c, programs, undo)
+	ops, err := s.operators(c, programs)
 	if err != nil {
 		return err
 	}
 	showing, cancel := context.WithTimeoutCause(ctx, showLimit, fmt.Errorf("not seen working after %s", showLimit))
 	defer cancel()
-	if err := s.show(showing, c, ops, undo); err != nil {
+	if err := s.show(showing, c, ops); err != nil {
 		return err
 	}
 	s.howTo(c, ops)
 	if s.once {
-		s.out.say("all of it has been seen working")
+		s.Out.Say("all of it has been seen working")
 		return nil
 	}
-	s.out.say("Ctrl-C ends it")
+	s.Out.Say("Ctrl-C ends it")
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -85,81 +81,73 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("book has ended by itself")
 	case <-ops.foo.Done():
 		return errors.New("foo has ended by itself")
-	}
-}
-
-// removeLeft removes the directories of earlier runs that were killed.
-func removeLeft() {
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
-	if err != nil {
-		return // the pattern is bad, if TMPDIR is strange enough
-	}
-	for _, dir := range left {
-		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
-		pid, err := strconv.Atoi(name)
-		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			_ = os.RemoveAll(dir) // what is not ours to remove stays
-		}
+	case <-ops.echo.Done():
+		return errors.New("echo has ended by itself")
 	}
 }
 
 // asked turns the error of having been asked to end into success, unless there
 // was something to be seen first.
 func asked(err error, once bool) error {
-	if errors.Is(err, errAsked) && !once {
+	if errors.Is(err, local.ErrAsked) && !once {
 		return nil
 	}
 	return err
 }
 
-// definitions installs the kinds.
-func (s settings) definitions(ctx context.Context, c *cluster) error {
+// definitions installs the kinds, but for Echo, whose operator does that itself.
+func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
 	if err != nil {
 		return err
 	}
-	if err := install.Apply(ctx, c.client, c.namespace, crds...); err != nil {
+	if err := install.Apply(ctx, c.Client, c.Namespace, crds...); err != nil {
 		return fmt.Errorf("install definitions: %w", err)
 	}
-	s.out.say("installed the definitions of Book and Foo")
+	s.Out.Say("installed the definitions of Book and Foo")
 	return nil
 }
 
 // running are the operators.
 type running struct {
-	book, foo *program.Program
+	book, foo, echo *program.Program
 }
 
-func (s settings) operators(c *cluster, paths []string, undo *undoing) (running, error) {
+func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 	start := func(path string, args ...string) (*program.Program, error) {
 		name := filepath.Base(path)
-		p, err := program.Start(program.Spec{Path: path, Args: args, Env: c.env, Line: s.out.lines(name)})
+		p, err := program.Start(program.Spec{Path: path, Args: args, Env: c.Env, Line: s.Out.Lines(name)})
 		if err != nil {
 			return nil, err
 		}
-		s.out.say("%s runs, process %d", name, p.PID())
-		undo.add("stop "+name, func(ctx context.Context) error { return p.Stop(ctx, stopLimit) })
+		s.Out.Say("%s runs, process %d", name, p.PID())
+		s.Undo.Add("stop "+name, func(ctx context.Context) error { return p.Stop(ctx, stopLimit) })
 		return p, nil
 	}
 	book, err := start(paths[0])
 	if err != nil {
 		return running{}, err
 	}
-	foo, err := start(paths[1], "-addr=127.0.0.1:0", "-namespace="+c.namespace)
-	return running{book, foo}, err
+	foo, err := start(paths[1], "-addr=127.0.0.1:0", "-namespace="+c.Namespace)
+	if err != nil {
+		return running{}, err
+	}
+	echo, err := start(paths[2], "-addr=127.0.0.1:0")
+	return running{book, foo, echo}, err
 }
 
 // howTo says what people can do now.
-func (s settings) howTo(c *cluster, ops running) {
-	s.out.say("try:")
-	if c.kubeconfig != "" {
-		s.out.say("  export KUBECONFIG=%s", c.kubeconfig)
+func (s settings) howTo(c *local.Cluster, ops running) {
+	s.Out.Say("try:")
+	if c.Kubeconfig != "" {
+		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	s.out.say("  %s get books,foos", c.kubectl)
-	s.out.say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.kubectl)
+	s.Out.Say("  %s get books,foos,echoes,deployments,services", c.Kubectl)
+	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
+	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
 	if address := fooAddress(ops.foo); address != "" {
 		for _, path := range []string{"/foos", "/foos/good", "/metrics"} {
-			s.out.say("  curl http://%s%s", address, path)
+			s.Out.Say("  curl http://%s%s", address, path)
 		}
 	}
 }
@@ -174,35 +162,4 @@ func fooAddress(foo *program.Program) string {
 		}
 	}
 	return ""
-}
-
-// undoing remembers what has to be undone, last first.
-type undoing struct{ steps []undoStep }
-
-type undoStep struct {
-	what string
-	do   func(context.Context) error
-}
-
-func (u *undoing) add(what string, do func(context.Context) error) {
-	u.steps = append(u.steps, undoStep{what, do})
-}
-
-func (u *undoing) run() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	var errs []error
-	for len(u.steps) > 0 {
-		last := u.steps[len(u.steps)-1]
-		u.steps = u.steps[:len(u.steps)-1]
-		if err := last.do(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", last.what, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// newClient returns a client for a kubeconfig, or for KUBECONFIG's.
-func newClient(kubeconfig string) (*kube.Client, error) {
-	return kube.Config{Kubeconfig: kubeconfig, FieldManager: fieldManager}.Connect()
 }

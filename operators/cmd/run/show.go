@@ -10,25 +10,30 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/local"
 )
 
 // show gives the operators something to do and waits until they have done it.
-func (s settings) show(ctx context.Context, c *cluster, ops running, undo *undoing) error {
+func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error {
 	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
 		return err
 	}
-	if err := s.samples(ctx, c, undo); err != nil {
+	if _, err := ops.echo.Await(ctx, "controller runs"); err != nil {
+		return err // its definition is there by now
+	}
+	if err := s.samples(ctx, c); err != nil {
 		return err
 	}
 	for _, step := range []struct {
 		what string
-		do   func(context.Context, *cluster, running) error
+		do   func(context.Context, *local.Cluster, running) error
 	}{
 		{"book prints what is added, with its title", showAdded},
 		{"book prints what is modified", showModified},
@@ -36,46 +41,48 @@ func (s settings) show(ctx context.Context, c *cluster, ops running, undo *undoi
 		{"foo is ready and serves the samples over HTTP", showServed},
 		{"foo has metrics", showMetrics},
 		{"a pod on a simulated node is Running and Ready", showPod},
+		{"an Echo has its servers", showEcho},
+		{"a Deployment that was changed by hand comes back", showBack},
 	} {
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
 			continue
 		} else if err != nil {
 			return fmt.Errorf("see that %s: %w", step.what, err)
 		}
-		s.out.say("seen: %s", step.what)
+		s.Out.Say("seen: %s", step.what)
 	}
 	return nil
 }
 
 // samples applies the samples, unless others are in their place.
-func (s settings) samples(ctx context.Context, c *cluster, undo *undoing) error {
-	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml")
+func (s settings) samples(ctx context.Context, c *local.Cluster) error {
+	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml")
 	if err != nil {
 		return err
 	}
 	for _, m := range list {
-		o, err := install.Get(ctx, c.client, c.namespace, m)
+		o, err := install.Get(ctx, c.Client, c.Namespace, m)
 		switch {
 		case errors.Is(err, kube.ErrNotServed): // not quite yet
 		case err != nil:
 			return err
 		case o != nil && !ours(o):
-			return fmt.Errorf("there is a %s in namespace %s that this command has not made: delete it, or name another namespace in the kubeconfig's context", m, c.namespace)
+			return fmt.Errorf("there is a %s in namespace %s that this command has not made: delete it, or name another namespace in the kubeconfig's context", m, c.Namespace)
 		}
 	}
-	if !c.local {
-		undo.add("delete samples", func(ctx context.Context) error {
-			err := install.Delete(ctx, c.client, c.namespace, list...)
+	if !c.Local {
+		s.Undo.Add("delete samples", func(ctx context.Context) error {
+			err := install.Delete(ctx, c.Client, c.Namespace, list...)
 			if err == nil {
-				s.out.say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev")
+				s.Out.Say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com")
 			}
 			return err
 		})
 	}
-	if err := install.Apply(ctx, c.client, c.namespace, list...); err != nil {
+	if err := install.Apply(ctx, c.Client, c.Namespace, list...); err != nil {
 		return fmt.Errorf("apply samples: %w", err)
 	}
-	s.out.say("applied samples")
+	s.Out.Say("applied samples")
 	return nil
 }
 
@@ -93,12 +100,12 @@ func ours(o *kube.Object) bool {
 // errNotHere is a step that this cluster has nothing for.
 var errNotHere = errors.New("not on this cluster")
 
-func showAdded(ctx context.Context, _ *cluster, ops running) error {
+func showAdded(ctx context.Context, _ *local.Cluster, ops running) error {
 	_, err := ops.book.Await(ctx, "ADDED moby-dick Moby-Dick; or, The Whale")
 	return err
 }
 
-func showModified(ctx context.Context, c *cluster, ops running) error {
+func showModified(ctx context.Context, c *local.Cluster, ops running) error {
 	if _, err := books(c).Patch(ctx, "beowulf", types.MergePatchType, []byte(`{"spec":{"title":"Bēowulf"}}`)); err != nil {
 		return err
 	}
@@ -106,7 +113,7 @@ func showModified(ctx context.Context, c *cluster, ops running) error {
 	return err
 }
 
-func showDeleted(ctx context.Context, c *cluster, ops running) error {
+func showDeleted(ctx context.Context, c *local.Cluster, ops running) error {
 	if err := books(c).Delete(ctx, "beowulf"); err != nil {
 		return err
 	}
@@ -114,12 +121,12 @@ func showDeleted(ctx context.Context, c *cluster, ops running) error {
 	return err
 }
 
-func books(c *cluster) kube.View[kube.Object] {
+func books(c *local.Cluster) kube.View[kube.Object] {
 	kind := kube.Kind{GVK: kube.GVK{Group: "example.technosophos.com", Version: "v1", Kind: "Book"}}
-	return kube.ViewOf[kube.Object](c.client, kind).In(c.namespace)
+	return kube.ViewOf[kube.Object](c.Client, kind).In(c.Namespace)
 }
 
-func showServed(ctx context.Context, _ *cluster, ops running) error {
+func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
 	url := "http://" + fooAddress(ops.foo)
 	if err := fetched(ctx, url+"/readyz", func(body []byte) bool { return string(body) == "ok\n" }); err != nil {
 		return err
@@ -135,7 +142,7 @@ func showServed(ctx context.Context, _ *cluster, ops running) error {
 	})
 }
 
-func showMetrics(ctx context.Context, _ *cluster, ops running) error {
+func showMetrics(ctx context.Context, _ *local.Cluster, ops running) error {
 	return fetched(ctx, "http://"+fooAddress(ops.foo)+"/metrics", func(body []byte) bool {
 		text := string(body)
 		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) && strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
@@ -171,13 +178,13 @@ func fetch(ctx context.Context, url string) (int, []byte, error) {
 	return resp.StatusCode, body, err
 }
 
-func showPod(ctx context.Context, c *cluster, _ running) error {
-	if !c.local {
+func showPod(ctx context.Context, c *local.Cluster, _ running) error {
+	if !c.Local {
 		return errNotHere // real nodes would have to fetch an image
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sample", Image: "sample.invalid/simulated"}}}}
 	pod.Name = "sample"
-	pods := kube.For[corev1.Pod](c.client).In(c.namespace)
+	pods := kube.For[corev1.Pod](c.Client).In(c.Namespace)
 	if _, err := pods.Create(ctx, pod); err != nil {
 		return err
 	}
@@ -188,6 +195,45 @@ func showPod(ctx context.Context, c *cluster, _ running) error {
 			}
 		}
 		return false
+	})
+	return err
+}
+
+// echo is what is looked at of an Echo.
+type echo struct {
+	kube.Object
+	Spec struct {
+		Replicas int32 `json:"replicas"`
+	} `json:"spec"`
+	Status struct {
+		ReadyReplicas int32 `json:"readyReplicas"`
+	} `json:"status"`
+}
+
+// GVK names the kind.
+func (echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
+
+func showEcho(ctx context.Context, c *local.Cluster, _ running) error {
+	if !c.Local {
+		return errNotHere // real nodes would have to fetch an image
+	}
+	_, err := kube.ViewOf[echo](c.Client).In(c.Namespace).Until(ctx, "hello", func(e *echo) bool {
+		return e.Status.ReadyReplicas == e.Spec.Replicas
+	})
+	return err
+}
+
+func showBack(ctx context.Context, c *local.Cluster, _ running) error {
+	deployments := kube.For[appsv1.Deployment](c.Client).In(c.Namespace)
+	if _, err := deployments.Until(ctx, "hello", func(*appsv1.Deployment) bool { return true }); err != nil {
+		return err
+	}
+	changed, err := deployments.Patch(ctx, "hello", types.MergePatchType, []byte(`{"spec":{"replicas":7}}`))
+	if err != nil {
+		return err
+	}
+	_, err = deployments.Until(ctx, "hello", func(d *appsv1.Deployment) bool {
+		return d.Generation > changed.Generation && *d.Spec.Replicas != 7
 	})
 	return err
 }

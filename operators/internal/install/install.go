@@ -141,7 +141,8 @@ func patch(ctx context.Context, client *kube.Client, namespace string, m Manifes
 	return err
 }
 
-// Delete deletes objects. That one does not exist is no error.
+// Delete deletes objects and returns when they are gone. That one does not exist
+// is no error.
 func Delete(ctx context.Context, client *kube.Client, namespace string, list ...Manifest) error {
 	for _, m := range list {
 		objects, o, err := handle(ctx, client, m, namespace)
@@ -152,6 +153,9 @@ func Delete(ctx context.Context, client *kube.Client, namespace string, list ...
 			return err
 		}
 		if err := objects.Delete(ctx, m.Name); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err := objects.UntilGone(ctx, m.Name); err != nil {
 			return err
 		}
 	}

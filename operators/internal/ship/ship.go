@@ -3,6 +3,7 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 
 const (
 	mega = 1_000_000
-	// An image and its program are under both of these.
+	// An image and its program are no larger than this, unless they say so.
 	maxImage  = 7*mega - 1
 	maxBinary = 20*mega - 1
 )
@@ -24,6 +25,9 @@ type Image struct {
 	Package string // the import path of the main package
 	Name    string // what pods call it
 	Output  string // the archive to write
+	// Max and MaxBinary are the most bytes that the image, compressed, and its
+	// program may have: by default just under 7 and 20 MB.
+	Max, MaxBinary int64
 }
 
 // Build builds an image and says how large it is. One that is too large is an
@@ -32,13 +36,14 @@ func (i Image) Build(ctx context.Context, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(i.Output), 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: maxImage})
+	limit, binary := cmp.Or(i.Max, maxImage), cmp.Or(i.MaxBinary, maxBinary)
+	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: limit})
 	if result.Size > 0 {
-		fmt.Fprintf(out, "%s: %.2f MB compressed (of 7), its program %.2f MB (of 20)\n%s in %s\n",
-			result.Name, float64(result.Size)/mega, float64(result.Binary)/mega, result.Digest, i.Output)
+		fmt.Fprintf(out, "%s: %.2f MB compressed (of %.1f), its program %.2f MB (of %.1f)\n%s in %s\n",
+			result.Name, float64(result.Size)/mega, float64(limit)/mega, float64(result.Binary)/mega, float64(binary)/mega, result.Digest, i.Output)
 	}
-	if err == nil && result.Binary > maxBinary {
-		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
+	if err == nil && result.Binary > binary {
+		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, binary)
 	}
 	return err
 }

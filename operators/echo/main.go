@@ -1,0 +1,147 @@
+// Command echo runs echo servers: for every Echo a Deployment of as many as it
+// asks for, listening on port 8080, and a Service in front of them.
+//
+// A child that is deleted or changed by hand comes back; what others add to it
+// stays. When an Echo is deleted its Service goes first and then its servers.
+// What cannot be done is said in the condition Ready and in the log.
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// An Echo asks for echo servers behind a Service of its own name.
+type Echo struct {
+	kube.Object
+	Spec struct {
+		// How many servers there are to be.
+		Replicas int32 `json:"replicas" crd:"min=0,column"`
+		// What they run. It listens on port 8080.
+		Image string `json:"image" crd:"default=inanimate/echo-server,minLength=1"`
+	} `json:"spec"`
+	Status struct {
+		Replicas      int32              `json:"replicas"`
+		ReadyReplicas int32              `json:"readyReplicas" crd:"column=Ready"`
+		Selector      string             `json:"selector,omitempty"`
+		Conditions    []metav1.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+	_ struct{} `crd:"rule='self.metadata.name.matches(\"^[a-z][-a-z0-9]{0,62}$\")',message='the name is also the Service: at most 63 letters, digits and dashes, a letter first'"`
+}
+
+// GVK names the kind.
+func (Echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
+
+type operator struct {
+	echoes      kube.Resource[Echo]
+	deployments kube.Resource[appsv1.Deployment]
+	services    kube.Resource[corev1.Service]
+}
+
+func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, error) {
+	service, deployment := children(e)
+	if err := errors.Join(kube.SetController(op.echoes, e, op.services, service), kube.SetController(op.echoes, e, op.deployments, deployment)); err != nil {
+		return controller.Done, err
+	}
+	if _, err := op.services.Apply(ctx, service); err != nil {
+		return controller.Done, err
+	}
+	d, err := op.deployments.Apply(ctx, deployment)
+	if err != nil {
+		return controller.Done, err
+	}
+	e.Status.Replicas, e.Status.ReadyReplicas, e.Status.Selector = d.Status.Replicas, d.Status.ReadyReplicas, metav1.FormatLabelSelector(d.Spec.Selector)
+	ready := metav1.ConditionFalse
+	if d.Status.ObservedGeneration == d.Generation && min(d.Status.UpdatedReplicas, d.Status.ReadyReplicas) == e.Spec.Replicas {
+		ready = metav1.ConditionTrue
+	}
+	return controller.Done, op.report(ctx, e, ready, "Servers", fmt.Sprintf("%d of %d servers answer", d.Status.ReadyReplicas, e.Spec.Replicas))
+}
+
+// report writes the status, unless it says what it said before.
+func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
+	c := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message, ObservedGeneration: e.Generation}
+	if !meta.SetStatusCondition(&e.Status.Conditions, c) {
+		return nil
+	}
+	return op.echoes.ApplyStatus(ctx, e)
+}
+
+func (op operator) failed(ctx context.Context, e *Echo, err error) error {
+	return op.report(ctx, e, metav1.ConditionFalse, "Failed", err.Error())
+}
+
+// cleanup takes the Service away, so that nobody asks any more; the garbage
+// collector ends the servers then.
+func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, error) {
+	services := op.services.In(e.Namespace)
+	s, err := services.Get(ctx, e.Name)
+	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(s, e) {
+		return controller.Done, nil
+	}
+	if err == nil {
+		err = services.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))})
+	}
+	return controller.Await, err
+}
+
+// children returns what an Echo has.
+func children(e *Echo) (*corev1.Service, *appsv1.Deployment) {
+	labels := map[string]string{"app.kubernetes.io/name": "echo", "app.kubernetes.io/instance": e.Name}
+	named := metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace, Labels: labels}
+	answers := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
+	service := &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
+		Selector: labels,
+		Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	deployment := &appsv1.Deployment{ObjectMeta: named, Spec: appsv1.DeploymentSpec{
+		Replicas: &e.Spec.Replicas,
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "echo", Image: e.Spec.Image, ReadinessProbe: answers}}},
+		},
+	}}
+	return service, deployment
+}
+
+//go:embed main.go
+var source embed.FS
+
+func main() {
+	address := flag.String("addr", "127.0.0.1:8080", "address of health, readiness and metrics")
+	flag.Parse()
+	ctx, _ := controller.Signals()
+	m := metrics.New()
+	client, err := kube.Config{Observe: m.Observe}.Connect()
+	definition, wrong := crd.Of[Echo](crd.Options{Source: source, ShortNames: []string{"echo"}, Scale: &crd.Scale{LabelSelectorPath: ".status.selector"}})
+	if err := errors.Join(err, wrong); err != nil {
+		log.Fatal(err)
+	}
+	if err := crd.Install(ctx, client, definition); err != nil {
+		log.Fatal(err)
+	}
+	op := operator{kube.For[Echo](client), kube.For[appsv1.Deployment](client), kube.For[corev1.Service](client)}
+	if err := controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "echo-operator"}, Address: *address, Metrics: m}, controller.Controller[Echo]{
+		For: op.echoes, Owns: []kube.Source{op.deployments, op.services}, Reconcile: op.reconcile, Cleanup: op.cleanup, Failed: op.failed,
+	}); err != nil {
+		log.Fatal(err)
+	}
+}

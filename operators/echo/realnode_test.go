@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/ship"
+)
+
+const serverImage = "ghcr.io/pintle-go/echo-server:v0.1.0"
+
+// TestRealNode has pods of the server that is shipped answer HTTP through the
+// Service, from the first to the last.
+func TestRealNode(t *testing.T) {
+	node := optest.StartRealNode(t)
+	archive := filepath.Join(t.TempDir(), "echo-server.tar")
+	server := ship.Image{Package: "github.com/pintle-go/pintle/operators/echo/server", Name: serverImage, Output: archive}
+	if err := server.Build(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	node.Load(t, archive)
+	b := newBench(t, node.Client, node.Kubeconfig, "default")
+
+	e := new(Echo)
+	e.Name, e.Spec.Replicas, e.Spec.Image = "hello", 2, serverImage
+	_, err := b.echoes.Apply(b.soon(), e)
+	b.ok(err)
+	b.until("hello", "two servers answer", ready)
+	s, err := b.services.Get(t.Context(), "hello")
+	b.ok(err)
+	b.answering("http://"+s.Spec.ClusterIP+"/", 2)
+
+	_, err = b.echoes.Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`))
+	b.ok(err)
+	b.until("hello", "three servers answer", ready)
+	b.answering("http://"+s.Spec.ClusterIP+"/", 3)
+
+	_, err = b.deployments.Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`))
+	b.ok(err)
+	_, err = b.services.Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"spec":{"selector":{"app.kubernetes.io/name":"other"}}}`))
+	b.ok(err)
+	b.ok(b.pods.DeleteAll(b.soon()))
+	b.answering("http://"+s.Spec.ClusterIP+"/", 3)
+
+	b.ok(b.echoes.Delete(t.Context(), "hello"))
+	b.ok(b.echoes.UntilGone(b.soon(), "hello"))
+	if _, err := b.services.Get(t.Context(), "hello"); !apierrors.IsNotFound(err) {
+		t.Errorf("the Service outlives its Echo: %v", err)
+	}
+	b.ok(b.deployments.UntilGone(b.soon(), "hello"))
+	b.none(b.soon(), "pods", func() int { return count(b, b.pods.Reader) })
+	if text, err := ask("http://" + s.Spec.ClusterIP + "/"); err == nil {
+		t.Errorf("it still answers: %s", text)
+	}
+}
+
+// answering asks until so many pods, and those that are there, have answered.
+func (b *bench) answering(url string, n int) {
+	b.Helper()
+	var last error
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+		there := map[string]bool{}
+		for p, err := range b.pods.List(b.Context()) {
+			b.ok(err)
+			if p.DeletionTimestamp == nil {
+				there[p.Name] = true
+			}
+		}
+		seen := map[string]bool{}
+		for range 20 * n {
+			var text string
+			if text, last = ask(url); last != nil {
+				break
+			}
+			line, _, _ := strings.Cut(text, "\n")
+			seen[strings.TrimPrefix(line, "Request served by ")] = true
+		}
+		if last = errors.Join(last, same(there, seen, n)); last == nil {
+			return
+		}
+	}
+	b.Fatal(last)
+}
+
+func same(there, seen map[string]bool, n int) error {
+	for name := range seen {
+		if !there[name] {
+			return fmt.Errorf("%q has answered; of the Echo are %v", name, there)
+		}
+	}
+	if len(there) != n || len(seen) != n {
+		return fmt.Errorf("want %d pods, there are %v, answered have %v", n, there, seen)
+	}
+	return nil
+}
+
+func ask(url string) (string, error) {
+	// Each request is a connection of its own: those are what a Service shares
+	// out.
+	client := &http.Client{
+		Timeout:   3 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext},
+	}
+	resp, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}

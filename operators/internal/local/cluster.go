@@ -1,0 +1,122 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+const (
+	launcher       = "github.com/pintle-go/pintle/cluster"
+	simulatedNodes = 2
+)
+
+// Cluster is the one that the operators run on.
+type Cluster struct {
+	Client     *kube.Client
+	Namespace  string
+	Env        []string // for the operators
+	Kubeconfig string   // to be named to people; empty if they have named it
+	Kubectl    string   // how people call it
+	Local      bool
+}
+
+// AskedForCurrent reports whether the environment variable CLUSTER asks for the
+// cluster that KUBECONFIG names.
+func AskedForCurrent() (bool, error) {
+	switch asked := os.Getenv("CLUSTER"); asked {
+	case "", "local":
+		return false, nil
+	case "current":
+		return true, nil
+	default:
+		return false, fmt.Errorf("CLUSTER=%s: it is \"current\", for the cluster that KUBECONFIG names, or empty, for a local one", asked)
+	}
+}
+
+// Session is what a command that runs operators has begun.
+type Session struct {
+	Out *Output
+	// FieldManager owns what the command itself writes.
+	FieldManager string
+	// Dir is the command's own directory.
+	Dir string
+	// Undo has what is to be undone in the end.
+	Undo *Undo
+}
+
+// Cluster returns the cluster to use: the one that KUBECONFIG names or, if that is
+// not asked for, a local one that it starts.
+func (s Session) Cluster(ctx context.Context, current bool) (*Cluster, error) {
+	if !current {
+		return s.start(ctx)
+	}
+	client, err := s.client("")
+	if err != nil {
+		return nil, err
+	}
+	s.Out.Say("using the cluster at %s, namespace %s", client.RestConfig().Host, client.Namespace())
+	return &Cluster{Client: client, Namespace: client.Namespace(), Kubectl: "kubectl"}, nil
+}
+
+func (s Session) start(ctx context.Context) (*Cluster, error) {
+	command, home := filepath.Join(s.Dir, "cluster"), filepath.Join(s.Dir, "state")
+	build := exec.CommandContext(ctx, "go", "build", "-o", command, launcher)
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the cluster command: %w\n%s", err, out)
+	}
+	s.Out.Say("starting a Kubernetes with %d simulated nodes (the first time it is built, which takes minutes)", simulatedNodes)
+	s.Undo.Add("end the cluster", func(ctx context.Context) error {
+		return s.await(ctx, command, "--dir="+home, "down", "--delete", "--quiet")
+	})
+	// If all else fails, the cluster ends because its owner has.
+	err := s.await(ctx, command, "--dir="+home, "up", "--ephemeral",
+		"--owner="+strconv.Itoa(os.Getpid()), "--nodes="+strconv.Itoa(simulatedNodes))
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	client, err := s.client(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{
+		Client:     client,
+		Namespace:  client.Namespace(),
+		Env:        []string{"KUBECONFIG=" + kubeconfig},
+		Kubeconfig: kubeconfig,
+		Kubectl:    command + " --dir=" + home + " kubectl",
+		Local:      true,
+	}, nil
+}
+
+// await runs a command of the cluster's to its end.
+func (s Session) await(ctx context.Context, path string, args ...string) error {
+	p, err := program.Start(program.Spec{Path: path, Args: args, Line: s.Out.Lines("cluster")})
+	if err != nil {
+		return err
+	}
+	code, err := p.Wait(ctx)
+	if err != nil {
+		// It undoes what it has begun.
+		_ = p.Signal(syscall.SIGTERM)
+		<-p.Done()
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("the command cluster %s ended with status %d", args[1], code)
+	}
+	return nil
+}
+
+// client returns a client for a kubeconfig, or for KUBECONFIG's.
+func (s Session) client(kubeconfig string) (*kube.Client, error) {
+	return kube.Config{Kubeconfig: kubeconfig, FieldManager: s.FieldManager}.Connect()
+}
