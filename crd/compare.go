@@ -32,7 +32,7 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 	}
 	c.rules(was, is, path)
 	ruled = ruled || slices.ContainsFunc(is.Rules, Rule.stands)
-	if len(was.Enum) > 0 {
+	if len(was.Enum) > 0 && !was.composite() {
 		c.enumerated(was, is, path)
 		return
 	}
@@ -44,7 +44,7 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 		}
 		return
 	}
-	if len(is.Enum) > 0 {
+	if len(is.Enum) > 0 && !slices.EqualFunc(was.Enum, is.Enum, func(a, b json.RawMessage) bool { return sameJSON(a, b) }) {
 		c.add(path, "only %s are allowed now", enumText(is.Enum))
 	}
 	has := func(t string) bool { return slices.Contains(was.types(), t) }
@@ -73,6 +73,11 @@ func (s *Schema) unrestricted() bool {
 	return bare.same(anyValue())
 }
 
+// composite reports that there may be something in a value.
+func (s *Schema) composite() bool {
+	return slices.Contains(s.types(), "array") || slices.Contains(s.types(), "object")
+}
+
 // types are the types of JSON that a schema allows.
 func (s *Schema) types() []string {
 	switch {
@@ -95,7 +100,8 @@ func missing(list, from []string) []string {
 func (c *comparer) enumerated(was, is *Schema, path string) {
 	var lost []string
 	for _, raw := range was.Enum {
-		if v, err := decodeJSON(raw); err != nil || len(is.violations(v, "")) > 0 {
+		v, err := decodeJSON(raw)
+		if err != nil || len(was.violations(v, "")) == 0 && len(is.violations(v, "")) > 0 {
 			lost = append(lost, string(raw))
 		}
 	}
@@ -105,10 +111,10 @@ func (c *comparer) enumerated(was, is *Schema, path string) {
 }
 
 func (c *comparer) numbers(was, is *Schema, path string) {
-	if low, old := is.lowest(), was.lowest(); is.Minimum != nil && (low > old || low == old && is.opens(is.ExclusiveMinimum) && (was.Minimum == nil || !was.ExclusiveMinimum)) {
+	if low, old := is.lowest(), was.lowest(); is.Minimum != nil && (low > old || low == old && is.opens(is.ExclusiveMinimum) && !was.opens(was.ExclusiveMinimum)) {
 		c.add(path, "the minimum rises from %s to %s", limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
 	}
-	if high, old := is.highest(), was.highest(); is.Maximum != nil && (high < old || high == old && is.opens(is.ExclusiveMaximum) && (was.Maximum == nil || !was.ExclusiveMaximum)) {
+	if high, old := is.highest(), was.highest(); is.Maximum != nil && (high < old || high == old && is.opens(is.ExclusiveMaximum) && !was.opens(was.ExclusiveMaximum)) {
 		c.add(path, "the maximum falls from %s to %s", limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
 	}
 	if is.MultipleOf != nil && (was.MultipleOf == nil || math.Mod(*was.MultipleOf, *is.MultipleOf) != 0) {

@@ -66,12 +66,12 @@ func Compare(live, next *Definition) []Break {
 		breaks = append(breaks, Break{Why: fmt.Sprintf("the scope changes from %s to %s", live.Spec.Scope, next.Spec.Scope)})
 	}
 	for _, name := range live.storedVersions() {
+		if next.Version(name) == nil {
+			breaks = append(breaks, Break{Version: name, Why: "the version is removed, and objects may be stored in it"})
+		}
 		stored := live.Version(name)
 		if stored == nil {
 			continue // its schema is not known any more
-		}
-		if next.Version(name) == nil {
-			breaks = append(breaks, Break{Version: name, Why: "the version is removed, and objects may be stored in it"})
 		}
 		for _, v := range next.Spec.Versions {
 			if name != v.Name && (next.converts() || !v.Served && !v.Storage) {

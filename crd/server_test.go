@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,27 @@ func (s *server) get(t *testing.T, path, accept string, into any) {
 	if err != nil {
 		t.Fatalf("get %s: %v", path, err)
 	}
+}
+
+// request sends one request, without trying again, and tells the answer's code.
+func (s *server) request(t *testing.T, method, path, body string, code *int) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	req, err := http.NewRequestWithContext(soon(t), method, s.cluster.Config().Host+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	*code = resp.StatusCode
 }
 
 // soon is a context for what must not take long.

@@ -1,0 +1,269 @@
+package crd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+type Old struct {
+	Kept    string `json:"kept,omitempty"`
+	Removed string `json:"removed,omitempty"`
+	Size    int32  `json:"size,omitempty" crd:"max=9"`
+}
+
+type Narrow struct {
+	Kept string `json:"kept"`
+	Size int32  `json:"size,omitempty" crd:"max=5"`
+}
+
+type Wide struct {
+	Old   `json:",inline"`
+	Size  int64  `json:"size,omitempty" crd:"max=99"`
+	Added string `json:"added,omitempty" crd:"default=new"`
+}
+
+// caseOf returns a definition of kind Case with a spec.
+func caseOf[S any](t *testing.T, s *server, options ...crd.Options) *crd.Definition {
+	t.Helper()
+	return of[Case[S]](t, s.group(), options...)
+}
+
+func cases[S any](s *server) kube.Resource[Case[S]] {
+	return kube.For[Case[S]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
+}
+
+// A definition grows; one that stored objects may not fit is refused, with each
+// reason, and nothing is changed.
+func TestUpgrade(t *testing.T) {
+	s := start(t)
+	s.install(t, caseOf[Old](t, s))
+	o := &Case[Old]{}
+	o.Name, o.Spec = "a", Old{Removed: "x", Size: 9}
+	if _, err := cases[Old](s).Create(soon(t), o); err != nil {
+		t.Fatal(err)
+	}
+	definitions := kube.For[crd.Definition](s.client)
+	name := "cases." + s.group()
+	before, err := definitions.Get(soon(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	err = crd.Install(soon(t), s.client, caseOf[Narrow](t, s))
+	var refused *crd.IncompatibleError
+	if !errors.As(err, &refused) {
+		t.Fatalf("a narrower definition: %v", err)
+	}
+	for _, want := range []string{
+		"v1: .spec.kept: the field is required now and has no default",
+		"v1: .spec.removed: the field is removed",
+		"v1: .spec.size: the maximum falls from 9 to 5",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nlacks %s", err, want)
+		}
+	}
+	if len(refused.Breaks) != 3 {
+		t.Errorf("%d reasons: %v", len(refused.Breaks), err)
+	}
+	after, err := definitions.Get(soon(t), name)
+	if err != nil || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it was changed: %v", err)
+	}
+
+	for range 2 { // also again, which changes nothing
+		if err := crd.Install(soon(t), s.client, caseOf[Wide](t, s)); err != nil {
+			t.Fatalf("a wider definition: %v", err)
+		}
+	}
+	eventually(t, "the default", func() error {
+		w, err := cases[Wide](s).Get(soon(t), "a")
+		if err == nil && (w.Spec.Added != "new" || w.Spec.Removed != "x" || w.Spec.Size != 9) {
+			err = fmt.Errorf("%+v", w.Spec)
+		}
+		return err
+	})
+
+	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s)); err != nil {
+		t.Fatalf("forced: %v", err)
+	}
+	eventually(t, "the forced definition", func() error {
+		_, err := cases[Wide](s).Modify(soon(t), "a", func(c *Case[Wide]) error { c.Spec.Size = 6; return nil })
+		if err == nil {
+			return errors.New("it is not there yet")
+		}
+		if !apierrors.IsInvalid(err) {
+			t.Fatal(err)
+		}
+		return nil
+	})
+}
+
+// eventually waits until something that takes a moment is so.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// Versions come and go.
+func TestVersions(t *testing.T) {
+	s := start(t)
+	version := func(name string, o crd.Options) *crd.Definition {
+		o.Kind = kube.Kind{GVK: kube.GVK{Group: s.group(), Version: name, Kind: "Case"}}
+		d, err := crd.Of[Case[Old]](o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	join := func(d *crd.Definition, others ...*crd.Definition) *crd.Definition {
+		d, err := crd.Join(d, others...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	v1, v2 := version("v1", crd.Options{}), version("v2", crd.Options{})
+	s.install(t, v1)
+	o := &Case[Old]{}
+	o.Name = "a"
+	if _, err := cases[Old](s).Create(soon(t), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(soon(t), s.client, join(v2, version("v1", crd.Options{Deprecated: "use v2"}))); err != nil {
+		t.Fatal(err)
+	}
+	second := kube.For[Case[Old]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
+	if _, err := second.Get(soon(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	err := crd.Install(soon(t), s.client, v2)
+	if err == nil || !strings.Contains(err.Error(), "v1: the version is removed, and objects may be stored in it") {
+		t.Errorf("removed: %v", err)
+	}
+	// This is a storage migration: objects are written again, then it is said.
+	if _, err := second.Modify(soon(t), "a", func(c *Case[Old]) error { c.Spec.Kept = "v2"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	status := kube.Sub[crd.Definition](kube.For[crd.Definition](s.client), "status")
+	if _, err := status.Patch(soon(t), v1.Name, types.MergePatchType, []byte(`{"status":{"storedVersions":["v2"]}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(soon(t), s.client, v2); err != nil {
+		t.Errorf("removed after a migration: %v", err)
+	}
+}
+
+// Names that another definition has are an error at once, also when they are
+// given up for others that are taken, and not any more when they are free.
+func TestNamesTaken(t *testing.T) {
+	s := start(t)
+	first := of[Echo](t, s.group(), crd.Options{ShortNames: []string{"x", "y"}})
+	s.install(t, first)
+	taken := func(short string) error {
+		d := caseOf[Old](t, s, crd.Options{ShortNames: []string{short}})
+		s.remove(t, d)
+		begin := time.Now()
+		err := crd.Install(soon(t), s.client, d)
+		t.Logf("%s: %v (%v)", short, err, time.Since(begin).Round(time.Millisecond))
+		return err
+	}
+	for _, short := range []string{"x", "y", "x"} {
+		if err := taken(short); !errors.Is(err, crd.ErrNames) || !strings.Contains(err.Error(), fmt.Sprintf("%q is already in use", short)) {
+			t.Errorf("short name %s: %v", short, err)
+		}
+	}
+	if err := taken("z"); err != nil {
+		t.Errorf("free: %v", err)
+	}
+	if err := taken("y"); !errors.Is(err, crd.ErrNames) {
+		t.Errorf("taken after it was established: %v", err)
+	}
+	if err := taken("z"); err != nil {
+		t.Errorf("back to what was accepted: %v", err)
+	}
+}
+
+// What the server refuses is said, and a definition that is being deleted is
+// waited for.
+func TestInstallTroubles(t *testing.T) {
+	s := start(t)
+	bad := caseOf[struct {
+		A string `json:"a" crd:"rule=self.size() > 'x'"`
+	}](t, s)
+	s.remove(t, bad)
+	if err := crd.Install(soon(t), s.client, bad); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "install cases."+s.group()) || !strings.Contains(err.Error(), "found no matching overload") {
+		t.Errorf("a wrong rule: %v", err)
+	}
+
+	d := caseOf[Old](t, s)
+	s.install(t, d)
+	definitions := kube.For[crd.Definition](s.client)
+	hold := func(finalizers string) {
+		t.Helper()
+		if _, err := definitions.Patch(soon(t), d.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(`["pintle.test/hold"]`)
+	first, err := definitions.Get(soon(t), d.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := definitions.Delete(soon(t), d.Name); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := crd.Install(short, s.client, d); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("installed while it is being deleted: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- crd.Install(soon(t), s.client, d) }()
+	hold(`null`)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	second, err := definitions.Get(soon(t), d.Name)
+	if err != nil || second.UID == first.UID {
+		t.Errorf("it is the same: %v", err)
+	}
+}
+
+// Objects can be made the moment Install returns, by whoever asks the server
+// afresh.
+func TestInstalledIsServed(t *testing.T) {
+	s := start(t)
+	for i := range 5 {
+		kind := kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: fmt.Sprintf("Case%d", i)}}
+		d, err := crd.Of[Case[Old]](crd.Options{Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.install(t, d)
+		var code int
+		s.request(t, http.MethodPost, "/apis/"+s.group()+"/v1/namespaces/"+s.namespace+"/"+d.Spec.Names.Plural,
+			fmt.Sprintf(`{"apiVersion":"%s/v1","kind":"Case%d","metadata":{"name":"a"},"spec":{}}`, s.group(), i), &code)
+		if code != http.StatusCreated {
+			t.Errorf("create right after Install: %d", code)
+		}
+	}
+}
