@@ -7,7 +7,8 @@ import (
 
 // Controls is what a controller does by itself: it keeps stores of the kinds that
 // it is for, owns and watches, sets its finalizer if it cleans up, and lets its
-// objects own others. What its functions do must be added.
+// objects own others. What its functions do must be added, [Gets] of a kind that
+// it owns or watches too, if they read that from a store.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
@@ -19,10 +20,10 @@ func Controls[T any](c controller.Controller[T]) Rules {
 			rules = append(rules, Blocks(c.For)...)
 		}
 	}
-	rules = append(rules, Reads(c.Owns...)...)
+	rules = append(rules, Watches(c.Owns...)...)
 	for _, s := range c.Watches {
 		if objects, ok := s.Objects(); ok {
-			rules = append(rules, Reads(objects)...)
+			rules = append(rules, Watches(objects)...)
 		}
 	}
 	return rules

@@ -14,11 +14,13 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -148,6 +150,7 @@ type scene struct {
 	used    Recorder
 	objects kube.Resource[Gadget] // the administrator's
 	events  kube.Resource[eventsv1.Event]
+	leases  kube.Resource[coordinationv1.Lease]
 	lose    atomic.Bool // the next answer to an apply of a status
 	stop    context.CancelFunc
 	ended   chan error
@@ -159,6 +162,13 @@ func startScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, wi
 	s := &scene{t: t, ended: make(chan error, 1)}
 	s.objects = kube.For[Gadget](client).In(namespace)
 	s.events = kube.For[eventsv1.Event](client).In(namespace)
+	s.leases = kube.For[coordinationv1.Lease](client).In(namespace)
+	other, seconds := "another process", int32(3600)
+	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
+	held.Name = "gadgetry"
+	if _, err := s.leases.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
 	config := &rest.Config{Host: cluster.Config().Host}
 	config.CAData, config.CAFile = cluster.Config().CAData, cluster.Config().CAFile
 	config.Wrap(s.used.Wrap)
@@ -208,12 +218,29 @@ func (l losing) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *scene) play() {
 	t := s.t
 	t.Helper()
+	s.until("the operator watches the lease", func() bool {
+		s.used.mu.Lock()
+		defer s.used.mu.Unlock()
+		return s.used.used[grant{s.namespace, "coordination.k8s.io", "leases", "gadgetry", "watch"}]
+	})
+	// It is released while it is watched.
+	if _, err := s.leases.Patch(t.Context(), "gadgetry", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`)); err != nil {
+		t.Fatal(err)
+	}
 	o := new(Gadget)
 	o.Name, o.Spec.Note = "one", "first"
 	if _, err := s.objects.Create(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the first note is seen", func() bool { return s.seen("first") })
+	// One that is deleted is made again.
+	if err := s.leases.Delete(t.Context(), "gadgetry"); err != nil {
+		t.Fatal(err)
+	}
+	s.until("there is a lease again", func() bool {
+		_, err := s.leases.Get(t.Context(), "gadgetry")
+		return err == nil
+	})
 	s.lose.Store(true)
 	if _, err := s.objects.Modify(t.Context(), "one", func(o *Gadget) error { o.Spec.Note = "second"; return nil }); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,121 @@
+package thirdparty
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/yaml"
+)
+
+// Package manifest's own tests hold these to what is rendered.
+const rendered = "../../manifest/testdata"
+
+// TestChart has Helm render the chart, and compares with the plain manifests.
+func TestChart(t *testing.T) {
+	c, err := loader.LoadDir(rendered + "/chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(rendered + "/namespaced.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := objects(t, text)
+	for name := range plain {
+		if strings.HasPrefix(name, "Namespace ") || strings.HasPrefix(name, "CustomResourceDefinition ") {
+			delete(plain, name)
+		}
+	}
+	if diff := cmp.Diff(plain, render(t, c, "apps", nil)); diff != "" {
+		t.Errorf("with the values that come with it, -plain +chart:\n%s", diff)
+	}
+	if crds := c.CRDObjects(); len(crds) != 1 || !strings.Contains(string(crds[0].File.Data), "kind: CustomResourceDefinition") {
+		t.Errorf("%d definitions", len(crds))
+	}
+}
+
+func TestChartValues(t *testing.T) {
+	c, err := loader.LoadDir(rendered + "/chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]any{
+		"image":     "other.example.com/gadgetry@sha256:0123",
+		"replicas":  3,
+		"args":      []any{},
+		"env":       []any{map[string]any{"name": "A", "value": "{{ b: 'c' }}"}},
+		"resources": map[string]any{"limits": nil, "requests": map[string]any{"cpu": "2"}},
+	}
+	all := render(t, c, "elsewhere", values)
+	spec := all["Deployment gadgetry"]["spec"].(map[string]any)
+	container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	got := map[string]any{"image": container["image"], "replicas": spec["replicas"], "args": container["args"], "env": container["env"], "resources": container["resources"]}
+	want := map[string]any{
+		"image": values["image"], "replicas": 3.0, "args": values["args"], "env": values["env"],
+		"resources": map[string]any{"requests": map[string]any{"cpu": "2", "memory": "32Mi"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for name, o := range all {
+		if ns := o["metadata"].(map[string]any)["namespace"]; ns != "elsewhere" {
+			t.Errorf("%s is in %v", name, ns)
+		}
+	}
+	if ns := all["RoleBinding gadgetry"]["subjects"].([]any)[0].(map[string]any)["namespace"]; ns != "elsewhere" {
+		t.Errorf("the role is bound to an account in %v", ns)
+	}
+}
+
+// render returns what a release would install.
+func render(t *testing.T, c *chart.Chart, namespace string, values map[string]any) map[string]map[string]any {
+	t.Helper()
+	release := common.ReleaseOptions{Name: "release", Namespace: namespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(c, values, release, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Engine{Strict: true}.Render(c, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]map[string]any)
+	for name, text := range files {
+		if path.Ext(name) != ".yaml" {
+			t.Errorf("a template %s", name)
+		}
+		for key, o := range objects(t, []byte(text)) {
+			found[key] = o
+		}
+	}
+	return found
+}
+
+// objects returns the documents of a text by kind and name.
+func objects(t *testing.T, text []byte) map[string]map[string]any {
+	t.Helper()
+	found := make(map[string]map[string]any)
+	for doc := range bytes.SplitSeq(text, []byte("---\n")) {
+		var o map[string]any
+		if err := yaml.Unmarshal(doc, &o); err != nil {
+			t.Fatalf("%v in:\n%s", err, doc)
+		}
+		kind, _ := o["kind"].(string)
+		meta, _ := o["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		found[kind+" "+name] = o
+	}
+	return found
+}
