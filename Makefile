@@ -4,10 +4,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint api tidy image stranger snippets
+.PHONY: help run dev test bench lint api tidy image stranger snippets
 
 # ONCE=1 ends make run by itself once everything was seen working.
-# CLUSTER=current makes it use the cluster that KUBECONFIG names.
+# CLUSTER=current makes it, and make dev, use the cluster that KUBECONFIG names.
 ONCE ?=
 CLUSTER ?=
 export ONCE CLUSTER
@@ -22,9 +22,13 @@ help: ## say what can be made
 	@echo "make TARGET:"
 	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-run: ## start a cluster and both operators on it (ONCE=1, CLUSTER=current)
+run: ## start a cluster and the operators on it (ONCE=1, CLUSTER=current)
 	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
 	@go run ./operators/cmd/run
+
+dev: ## run the operators, and again whenever a source of theirs is saved (CLUSTER=current)
+	@echo "dev: building the operators and, the first time, Kubernetes: some minutes on two cores"
+	@go run ./operators/cmd/dev
 
 test: ## test all modules, with the race detector if there is a C compiler
 	@echo "test: building the local cluster; the first time takes some minutes on two cores"
@@ -69,8 +73,9 @@ api: ## rewrite the golden files in api/ after a change that is meant
 	@$(tools) api -write
 	@$(tools) deps -write
 
-image: ## build foo's image and check its size
+image: ## build the images of Foo and Echo and check their sizes
 	@go run ./operators/foo/image
+	@go run ./operators/echo/image
 	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
 
 tidy: ## mend each module's go.mod and go.sum, which go mod tidy cannot before a release

@@ -3,6 +3,7 @@ module github.com/pintle-go/pintle/operators
 go 1.26.0
 
 require (
+	github.com/fsnotify/fsnotify v1.9.0
 	github.com/google/go-cmp v0.7.0
 	github.com/pintle-go/pintle v0.1.0
 	github.com/pintle-go/pintle/cluster v0.1.0

@@ -27,6 +27,8 @@ import (
 type Spec struct {
 	Path string
 	Args []string
+	// Dir is where it runs. Default: where this process does.
+	Dir string
 	// Env is added to this process's environment.
 	Env []string
 	// Line, if it is set, is called with every line that the program writes,
@@ -51,7 +53,7 @@ const linesKept = 1000
 // Start starts a program.
 func Start(spec Spec) (*Program, error) {
 	cmd := exec.Command(spec.Path, spec.Args...)
-	cmd.Env = append(os.Environ(), spec.Env...)
+	cmd.Dir, cmd.Env = spec.Dir, append(os.Environ(), spec.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
 	read, write, err := os.Pipe()

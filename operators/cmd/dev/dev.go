@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/pintle-go/pintle/operators/internal/local"
+)
+
+// dev is the loop.
+type dev struct {
+	out       *local.Output
+	dir       string   // for what is built
+	env       []string // for the operators
+	operators []*operator
+}
+
+// loop builds and runs the operators, and does so again as their sources change,
+// until ctx ends.
+func (d *dev) loop(ctx context.Context) error {
+	for _, o := range d.operators {
+		if err := d.update(ctx, o); err != nil {
+			return err
+		}
+	}
+	d.out.Say("watching %d directories; save a file, and look; Ctrl-C ends it", len(d.sources()))
+	return watch(ctx, d.sources, func(saved map[string]bool) {
+		for _, o := range d.operators {
+			if !o.madeOf(saved) {
+				continue
+			}
+			if err := d.update(ctx, o); err != nil && ctx.Err() == nil {
+				d.out.Say("%v", err)
+			}
+		}
+	})
+}
+
+// sources returns the directories of all operators' sources.
+func (d *dev) sources() map[string]bool {
+	all := map[string]bool{}
+	for _, o := range d.operators {
+		maps.Copy(all, o.sources)
+	}
+	return all
+}
+
+// update builds an operator and restarts it if it is another than before. That
+// it does not compile is said, and is no error.
+func (d *dev) update(ctx context.Context, o *operator) error {
+	begun := time.Now()
+	d.out.Say("building %s", o.name())
+	another, err := o.build(ctx, d.dir)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		d.out.Say("%s", strings.TrimSpace(err.Error()))
+		if o.sources == nil {
+			return fmt.Errorf("%s has no sources to watch", o.pkg)
+		}
+		if o.running != nil {
+			d.out.Say("%s does not compile: it goes on as it was", o.name())
+		}
+		return nil
+	}
+	if !another {
+		if o.ended() {
+			return d.restart(ctx, o)
+		}
+		d.out.Say("%s is the same as before", o.name())
+		return nil
+	}
+	d.out.Say("%s is built, in %s", o.name(), time.Since(begun).Round(100*time.Millisecond))
+	return d.restart(ctx, o)
+}
+
+// ended reports that an operator has run and ended by itself.
+func (o *operator) ended() bool {
+	if o.running == nil {
+		return false
+	}
+	select {
+	case <-o.running.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// stop stops all operators.
+func (d *dev) stop(ctx context.Context) error {
+	var failed []error
+	for _, o := range d.operators {
+		failed = append(failed, o.stop(ctx))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,82 @@
+// Command dev is the inner loop: it runs the operators on a cluster, watches
+// their sources, and rebuilds and restarts an operator when a file is saved that
+// it is made of. What does not compile is shown, and the operator goes on as it
+// was. Run it in a checkout, or in any module:
+//
+//	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
+//
+// Without a package it runs Book, Foo and Echo and gives them samples; with one,
+// that main package with these flags.
+//
+// It starts a Kubernetes with two simulated nodes, or with CLUSTER=current uses
+// the one that KUBECONFIG names. Ctrl-C ends all that it started; in a current
+// cluster the samples and the definitions stay.
+//
+// Where to read on: dev.go has the loop, sources.go says which files an operator
+// is made of and when they change, operator.go how it is rebuilt and restarted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/pintle-go/pintle/operators/internal/local"
+)
+
+func main() {
+	flag.Parse()
+	out := &local.Output{Name: "dev", To: os.Stdout}
+	current, err := local.AskedForCurrent()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "dev:", err)
+		os.Exit(2)
+	}
+	if err := run(local.Context(out), out, current, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "dev:", err)
+		os.Exit(1)
+	}
+}
+
+// run does all of it until ctx ends, and undoes what is to be undone.
+func run(ctx context.Context, out *local.Output, current bool, args []string) (err error) {
+	s := local.Session{Out: out, FieldManager: "pintle-dev", Undo: new(local.Undo)}
+	defer func() {
+		if errors.Is(err, local.ErrAsked) {
+			err = nil
+		}
+		if err = errors.Join(err, s.Undo.Run()); err == nil {
+			out.Say("ended; nothing is left running")
+		}
+	}()
+	if s.Dir, err = local.MakeDir("pintle-dev-"); err != nil {
+		return err
+	}
+	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
+	c, err := s.Cluster(ctx, current)
+	if err != nil {
+		return err
+	}
+	d := &dev{out: out, dir: s.Dir, env: c.Env}
+	if len(args) > 0 {
+		d.operators = []*operator{{pkg: args[0], args: args[1:]}}
+		s.Undo.Add("stop the operator", d.stop)
+		return d.loop(ctx)
+	}
+	d.operators = []*operator{
+		{pkg: module + "/book"},
+		{pkg: module + "/foo", args: []string{"-addr=127.0.0.1:0", "-namespace=" + c.Namespace}},
+		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: func(ctx context.Context, o *operator) error { return echoes(ctx, c, o) }},
+	}
+	if err := samples(ctx, c); err != nil {
+		return err
+	}
+	s.Undo.Add("stop the operators", d.stop)
+	if c.Kubeconfig != "" {
+		out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
+	}
+	out.Say("  %s get books,foos,echoes", c.Kubectl)
+	return d.loop(ctx)
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pintle-go/pintle/operators"
+	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/local"
+)
+
+const module = "github.com/pintle-go/pintle/operators"
+
+// samples gives Book and Foo their definitions and something to do.
+func samples(ctx context.Context, c *local.Cluster) error {
+	return apply(ctx, c, "book/crd.yaml", "foo/deploy/crd.yaml", "book/sample.yaml", "foo/sample.yaml")
+}
+
+// echoes does the same for Echo, whose operator installs the definition itself.
+func echoes(ctx context.Context, c *local.Cluster, o *operator) error {
+	if _, err := o.running.Await(ctx, "controller runs"); err != nil {
+		return err
+	}
+	return apply(ctx, c, "echo/sample.yaml")
+}
+
+func apply(ctx context.Context, c *local.Cluster, files ...string) error {
+	list, err := install.Read(operators.Files, files...)
+	if err == nil {
+		err = install.Apply(ctx, c.Client, c.Namespace, list...)
+	}
+	if err != nil {
+		return fmt.Errorf("apply samples: %w", err)
+	}
+	return nil
+}
