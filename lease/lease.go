@@ -91,11 +91,11 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	if held == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
-		e.release(ctx, held.lease)
-		return nil
+	if ctx.Err() == nil {
+		return e.hold(ctx, held, f)
 	}
-	return e.hold(ctx, held, f)
+	e.release(ctx, held.lease)
+	return nil
 }
 
 // election is one run of a lease, with all defaults filled in.

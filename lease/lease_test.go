@@ -34,7 +34,7 @@ type process struct {
 	err   error // of Run, once it has ended
 
 	mu      sync.Mutex
-	acting  context.Context // of the function, while it runs
+	acting  func() error // of the function's context, while it runs
 	began   time.Time
 	refused error // of the first write that failed
 }
@@ -80,7 +80,7 @@ func (p *process) end() {
 
 func (p *process) act(ctx context.Context) error {
 	p.mu.Lock()
-	p.acting, p.began = ctx, time.Now()
+	p.acting, p.began = ctx.Err, time.Now()
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -123,7 +123,7 @@ func (p *process) write(ctx context.Context, i int) {
 func (p *process) acts() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.acting != nil && p.acting.Err() == nil
+	return p.acting != nil && p.acting() == nil
 }
 
 // since returns when the process has begun to act.

@@ -102,7 +102,8 @@ func startCandidate(t *testing.T, cluster *kubetest.Cluster, namespace, identity
 	t.Cleanup(func() {
 		c.signal(syscall.SIGCONT)
 		c.signal(syscall.SIGKILL)
-		for range c.said { //nolint:revive // until it has ended
+		for range c.said {
+			continue // until it has ended
 		}
 	})
 	return c

@@ -255,8 +255,8 @@ func (s *scene) play() {
 		return apierrors.IsNotFound(err)
 	})
 	s.until("there is an event", func() bool {
-		for range s.events.List(t.Context()) {
-			return true
+		for _, err := range s.events.List(t.Context()) {
+			return err == nil
 		}
 		return false
 	})
