@@ -120,15 +120,19 @@ func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, p
 // names what is wanted, not what is. With a uid, it is a conflict if the object
 // was deleted or made anew.
 func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
-	acc := asObject(o)
-	if o == nil {
-		return v.apply(ctx, acc, intent.Spec)
+	if err := v.unread(asObject(o)); err != nil {
+		return nil, err
 	}
-	if acc.GetResourceVersion() != "" || len(acc.GetManagedFields()) > 0 {
-		req := &request{verb: "apply", resource: v.kind, namespace: acc.GetNamespace(), name: acc.GetName()}
-		return nil, req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
+	return v.apply(ctx, asObject(o), intent.Spec)
+}
+
+// unread returns an error for an object that was read, which names everything.
+func (v View[T]) unread(o object) error {
+	if reflect.ValueOf(o).IsNil() || o.GetResourceVersion() == "" && len(o.GetManagedFields()) == 0 {
+		return nil
 	}
-	return v.apply(ctx, acc, intent.Spec)
+	req := &request{verb: "apply", resource: v.kind, namespace: o.GetNamespace(), name: o.GetName()}
+	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
 }
 
 // ApplyStatus is [View.Apply] of the status alone. o may have been read; besides
@@ -141,6 +145,15 @@ func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 }
 
 func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, error) {
+	req, err := v.applyRequest(ctx, o, part)
+	if err != nil {
+		return nil, err
+	}
+	return v.sendApply(ctx, req, o.GetUID())
+}
+
+// applyRequest prepares an apply of part of an object.
+func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (*request, error) {
 	req, err := v.forObject(ctx, "apply", http.MethodPatch, o)
 	if err != nil {
 		return nil, err
@@ -165,8 +178,12 @@ func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, err
 	if !v.write.NoForce {
 		req.query.Set("force", "true")
 	}
+	return req, nil
+}
+
+func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T, error) {
 	applied, err := v.writes(ctx, req, Key{req.namespace, req.name})
-	return applied, v.madeAnew(req, o.GetUID(), applied, err)
+	return applied, v.madeAnew(req, uid, applied, err)
 }
 
 // madeAnew returns a conflict if an apply with a uid met another object of the
