@@ -12,7 +12,7 @@ import (
 // would make most of the definition.
 //
 // It is not the default because a program that calls it contains the texts of
-// all API types that it links.
+// all API types that it links: some 300 KB with those of core/v1 and apps/v1.
 func SwaggerDoc(t reflect.Type) map[string]string {
 	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()

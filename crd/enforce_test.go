@@ -225,6 +225,7 @@ func (k thingKind) testEnforced(t *testing.T) {
 		{`"uint16":-1`, `should be greater than or equal to 0`},
 		{`"int32":"1"`, `must be of type integer`},
 		{`"int32":1.5`, `must be of type integer`},
+		{`"int32":3000000000`, `Checked value must be of type integer with format int32 in spec.int32`},
 		{`"uint64":-1`, `should be greater than or equal to 0`},
 		{`"float":"1"`, `must be of type number`},
 		{`"float":1`, ``},

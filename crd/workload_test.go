@@ -195,6 +195,16 @@ func TestWorkloads(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes", what, len(text))
 	}
+	spec := described.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"]
+	if d := spec.Properties["disruption"].Properties["minAvailable"].Description; !strings.HasPrefix(d, "An eviction is allowed if") {
+		t.Errorf("a small type: %q", d)
+	}
+	if d := spec.Properties["pod"].Properties["containers"].Description; d != "" {
+		t.Errorf("a type with a world in it: %q", d)
+	}
+	if d := spec.Properties["pod"].Description; !strings.HasPrefix(d, "PodSpec is a description of a pod") {
+		t.Errorf("the field that has it: %q", d)
+	}
 	s.install(t, described)
 	worlds := kube.For[World](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
 	w := &World{}
