@@ -90,7 +90,9 @@ func followProcess(t *testing.T, c cgroup) {
 	if err := c.kill(); err != nil {
 		t.Error(err)
 	}
-	<-waited
+	if err := <-waited; err == nil {
+		t.Error("it has ended by itself")
+	}
 	if err := c.remove(); err != nil {
 		t.Error(err)
 	}

@@ -60,7 +60,7 @@ func watch(ctx context.Context, dirs func() map[string]bool, changed func(map[st
 	if err != nil {
 		return fmt.Errorf("watch sources: %w", err)
 	}
-	defer watcher.Close()
+	defer func() { _ = watcher.Close() }() // there is nothing left to do about it
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	defer quiet.Stop()

@@ -63,7 +63,9 @@ func run(ctx context.Context, addr string, h http.Handler) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
-	<-failed
+	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve HTTP: %w", served))
+	}
 	return err
 }
 
