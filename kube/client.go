@@ -11,6 +11,8 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube/internal/owned"
 )
 
 // Client is a connection to a cluster. It is made by [Connect] and used through
@@ -30,6 +32,10 @@ type Client struct {
 	stores    stores
 	warnings  warnings
 	encoders  sync.Map // reflect.Type → *intent.Encoder
+	owned     struct {
+		sync.Mutex
+		sets map[string]*owned.Fields // by their text
+	}
 }
 
 func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {

@@ -24,6 +24,7 @@ type table struct {
 	unsynced  int   // namespaces whose first sync is missing
 	trouble   error // the latest, while it lasts
 	own       ownWrites
+	ensured   map[Key]ensured
 	indexes   []indexer
 	owners    *ownerIndex
 	watchers  map[*subscription]struct{}
@@ -118,6 +119,7 @@ func (t *table) set(key Key, e *entry) {
 		t.entries[key] = e
 	} else {
 		delete(t.entries, key)
+		delete(t.ensured, key)
 	}
 	t.tell(key, old, e)
 }
