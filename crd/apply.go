@@ -383,40 +383,6 @@ func (a *application) ruleDetail(d directive, s *Schema) error {
 	return nil
 }
 
-func (a *application) setColumn(d directive) error {
-	if a.at.repeated {
-		return errors.New("a field in a list or map has no column: which of them?")
-	}
-	if a.column == nil {
-		a.column = &Column{JSONPath: a.at.path}
-	}
-	switch d.key {
-	case "column":
-		if a.column.Name = d.value; d.value == "" {
-			a.column.Name = a.member.Name
-		}
-	case "columnPath":
-		if !strings.HasPrefix(d.value, ".") && !strings.HasPrefix(d.value, "[") {
-			return errors.New("want what follows the field's own path, as in .name or [0]")
-		}
-		a.column.JSONPath += d.value
-	case "columnType":
-		if !slices.Contains(columnTypes, d.value) {
-			return fmt.Errorf("want one of %s", strings.Join(columnTypes, ", "))
-		}
-		a.column.Type = d.value
-	case "columnFormat":
-		a.column.Format = d.value
-	case "priority":
-		n, err := strconv.ParseInt(d.value, 10, 32)
-		if err != nil {
-			return errors.New("it is no integer")
-		}
-		a.column.Priority = int32(n)
-	}
-	return nil
-}
-
 // finish does what needs the whole tag.
 func (a *application) finish() {
 	if a.column != nil {
@@ -439,41 +405,6 @@ func (a *application) finish() {
 			a.b.transitions[a.parent] = a.at.error(tagKey, a.tag, nil)
 		}
 	}
-}
-
-func (a *application) finishColumn() error {
-	c := a.column
-	if c.Name == "" {
-		return errors.New("column is missing")
-	}
-	found := a.schema
-	if rest := strings.TrimPrefix(c.JSONPath, a.at.path); rest != "" {
-		var err error
-		if found, err = a.schema.find(rest); err != nil {
-			return err
-		}
-	}
-	if c.Type == "" {
-		var err error
-		if c.Type, err = found.columnType(); err != nil {
-			return err
-		}
-	}
-	a.b.columns = append(a.b.columns, *c)
-	return nil
-}
-
-// columnType returns the type of the column that shows a value.
-func (s *Schema) columnType() (string, error) {
-	switch {
-	case s.IntOrString:
-		return "string", nil
-	case s.Type == "string" && (s.Format == "date-time" || s.Format == "date"):
-		return "date", nil
-	case s.Type == "string", s.Type == "integer", s.Type == "number", s.Type == "boolean":
-		return s.Type, nil
-	}
-	return "", fmt.Errorf("%s does not fit into a column: add columnPath, or columnType=string", s.typeText())
 }
 
 // whole puts what the tag of a blank field says into the schema of its struct.

@@ -316,7 +316,7 @@ func isDirective(body string) bool {
 		return strings.HasPrefix(body, "nolint")
 	}
 	for _, c := range body[:colon] {
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
 			return false
 		}
 	}

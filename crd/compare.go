@@ -321,7 +321,9 @@ func (c *comparer) junctors(was, is *Schema, path string) {
 	changed := func(was, is []*Schema) bool {
 		return len(is) > 0 && !slices.EqualFunc(was, is, (*Schema).same)
 	}
-	if changed(was.AnyOf, is.AnyOf) && !(is.IntOrString && slices.EqualFunc(is.AnyOf, intOrString().AnyOf, (*Schema).same)) {
+	// That an int-or-string is one or the other says nothing new of it.
+	said := is.IntOrString && slices.EqualFunc(is.AnyOf, intOrString().AnyOf, (*Schema).same)
+	if changed(was.AnyOf, is.AnyOf) && !said {
 		c.add(path, "anyOf changes")
 	}
 	if changed(was.OneOf, is.OneOf) {

@@ -211,36 +211,6 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 	)
 }
 
-var columnTypes = []string{"integer", "number", "string", "boolean", "date"}
-
-// checkColumns looks at the columns of tags and options, and adds Age.
-func checkColumns(v *Version) error {
-	var errs []error
-	names := map[string]bool{}
-	for _, c := range v.Columns {
-		fail := func(err error) { errs = append(errs, fmt.Errorf("column %s: %w", c.Name, err)) }
-		if c.Name == "" {
-			errs = append(errs, fmt.Errorf("the column for %s has no name", c.JSONPath))
-		} else if names[c.Name] {
-			fail(errors.New("there are two of this name"))
-		}
-		names[c.Name] = true
-		if !slices.Contains(columnTypes, c.Type) {
-			fail(fmt.Errorf("type %q is not one of %s", c.Type, strings.Join(columnTypes, ", ")))
-		}
-		if _, err := v.Schema.OpenAPIV3Schema.find(c.JSONPath); err != nil {
-			fail(err)
-		}
-	}
-	if len(v.SelectableFields) > maxSelectable {
-		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d", len(v.SelectableFields), maxSelectable))
-	}
-	if len(v.Columns) > 0 && !names["Age"] {
-		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})
-	}
-	return errors.Join(errs...)
-}
-
 // maxSelectable is how many selectable fields a version may have.
 const maxSelectable = 8
 

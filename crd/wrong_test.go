@@ -141,8 +141,8 @@ func TestWrong(t *testing.T) {
 			A []int `json:"a" crd:"items.default=1"`
 		}](), `elements have no default`},
 		{wrong[struct {
-			A []Named `json:"a" crd:"listMapKey=nmae"`
-		}](), `the elements have no field nmae for a map key: did you mean name?`},
+			A []Named `json:"a" crd:"listMapKey=nume"`
+		}](), `the elements have no field nume for a map key: did you mean name?`},
 		{wrong[struct {
 			A []Named `json:"a" crd:"listMapKey=value"`
 		}](), `map key value must be required or have a default`},
@@ -189,8 +189,8 @@ func TestWrong(t *testing.T) {
 			A []string `json:"a" crd:"column"`
 		}](), `column: array does not fit into a column: add columnPath, or columnType=string`},
 		{wrong[struct {
-			A []Named `json:"a" crd:"column=B,columnPath=[0].nmae"`
-		}](), `there is no field nmae: did you mean name?`},
+			A []Named `json:"a" crd:"column=B,columnPath=[0].nume"`
+		}](), `there is no field nume: did you mean name?`},
 		{wrong[struct {
 			A []Named `json:"a" crd:"column=B,columnPath=[0"`
 		}](), `the closing ] is missing`},
@@ -316,7 +316,6 @@ func TestShapes(t *testing.T) {
 		*Inlined
 		Deep
 		Over     int    `json:"over,omitempty"`
-		Dash     string `json:"-,"`
 		Skipped  string `json:"-"`
 		private  string
 		Pointer  **string                      `json:"pointer,omitempty"`
@@ -342,8 +341,7 @@ func TestShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"object","required":["fromHidden","-"],"properties":{
-		"-":{"type":"string"},
+	want := `{"type":"object","required":["fromHidden"],"properties":{
 		"anyMap":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"bytes":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"integer","format":"int32","minimum":0,"maximum":255}},
 		"empty":{"type":"object"},

@@ -1,0 +1,110 @@
+package crd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// setColumn puts one directive into the column of a field.
+func (a *application) setColumn(d directive) error {
+	if a.at.repeated {
+		return errors.New("a field in a list or map has no column: which of them?")
+	}
+	if a.column == nil {
+		a.column = &Column{JSONPath: a.at.path}
+	}
+	switch d.key {
+	case "column":
+		if a.column.Name = d.value; d.value == "" {
+			a.column.Name = a.member.Name
+		}
+	case "columnPath":
+		if !strings.HasPrefix(d.value, ".") && !strings.HasPrefix(d.value, "[") {
+			return errors.New("want what follows the field's own path, as in .name or [0]")
+		}
+		a.column.JSONPath += d.value
+	case "columnType":
+		if !slices.Contains(columnTypes, d.value) {
+			return fmt.Errorf("want one of %s", strings.Join(columnTypes, ", "))
+		}
+		a.column.Type = d.value
+	case "columnFormat":
+		a.column.Format = d.value
+	case "priority":
+		n, err := strconv.ParseInt(d.value, 10, 32)
+		if err != nil {
+			return errors.New("it is no integer")
+		}
+		a.column.Priority = int32(n)
+	}
+	return nil
+}
+
+// finishColumn adds the column of a field to those of the version.
+func (a *application) finishColumn() error {
+	c := a.column
+	if c.Name == "" {
+		return errors.New("column is missing")
+	}
+	found := a.schema
+	if rest := strings.TrimPrefix(c.JSONPath, a.at.path); rest != "" {
+		var err error
+		if found, err = a.schema.find(rest); err != nil {
+			return err
+		}
+	}
+	if c.Type == "" {
+		var err error
+		if c.Type, err = found.columnType(); err != nil {
+			return err
+		}
+	}
+	a.b.columns = append(a.b.columns, *c)
+	return nil
+}
+
+// columnType returns the type of the column that shows a value.
+func (s *Schema) columnType() (string, error) {
+	switch {
+	case s.IntOrString:
+		return "string", nil
+	case s.Type == "string" && (s.Format == "date-time" || s.Format == "date"):
+		return "date", nil
+	case s.Type == "string", s.Type == "integer", s.Type == "number", s.Type == "boolean":
+		return s.Type, nil
+	}
+	return "", fmt.Errorf("%s does not fit into a column: add columnPath, or columnType=string", s.typeText())
+}
+
+var columnTypes = []string{"integer", "number", "string", "boolean", "date"}
+
+// checkColumns looks at the columns of tags and options, and adds Age.
+func checkColumns(v *Version) error {
+	var errs []error
+	names := map[string]bool{}
+	for _, c := range v.Columns {
+		fail := func(err error) { errs = append(errs, fmt.Errorf("column %s: %w", c.Name, err)) }
+		if c.Name == "" {
+			errs = append(errs, fmt.Errorf("the column for %s has no name", c.JSONPath))
+		} else if names[c.Name] {
+			fail(errors.New("there are two of this name"))
+		}
+		names[c.Name] = true
+		if !slices.Contains(columnTypes, c.Type) {
+			fail(fmt.Errorf("type %q is not one of %s", c.Type, strings.Join(columnTypes, ", ")))
+		}
+		if _, err := v.Schema.OpenAPIV3Schema.find(c.JSONPath); err != nil {
+			fail(err)
+		}
+	}
+	if len(v.SelectableFields) > maxSelectable {
+		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d", len(v.SelectableFields), maxSelectable))
+	}
+	if len(v.Columns) > 0 && !names["Age"] {
+		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})
+	}
+	return errors.Join(errs...)
+}
