@@ -67,7 +67,8 @@ func endTogether(ctx, other context.Context) (context.Context, context.CancelFun
 // renew renews the lease until ctx ends, with the term at the latest, and returns
 // it as it was last seen, nil if it is known to be gone.
 func (e *election) renew(ctx context.Context, term *term, lease *coordinationv1.Lease) *coordinationv1.Lease {
-	timer := time.NewTimer(e.Renew)
+	// Counted, as the term is, from the request that has got the lease.
+	timer := time.NewTimer(term.left() - (e.Duration - e.Margin - e.Renew))
 	defer timer.Stop()
 	failing := false
 	for {

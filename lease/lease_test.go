@@ -36,7 +36,8 @@ type process struct {
 	mu      sync.Mutex
 	acting  func() error // of the function's context, while it runs
 	began   time.Time
-	refused error // of the first write that failed
+	quit    time.Time // when it has ended
+	refused error     // of the first write that failed
 }
 
 func (s *server) start(t testing.TB, who string) *process {
@@ -84,7 +85,7 @@ func (p *process) act(ctx context.Context) error {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
-		p.acting = nil
+		p.acting, p.quit = nil, time.Now()
 		p.mu.Unlock()
 	}()
 	for i := 0; ctx.Err() == nil; i++ {
@@ -239,6 +240,27 @@ func TestSlowServer(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
+}
+
+// TestTermIsCountedFromTheRequest: others may count from when it was executed,
+// however late its answer is.
+func TestTermIsCountedFromTheRequest(t *testing.T) {
+	for name, renewals := range map[string]time.Duration{"taken": time.Second, "renewed": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				a := s.process(t, "a")
+				a.faults.after = 4 * time.Second
+				a.run()
+				time.Sleep(8*time.Second + renewals) // of which the first look takes 4
+				a.faults.set(func(f *faults) { f.cut = true })
+				a.wantLost()
+				if after := a.quit.Sub(s.current().Spec.RenewTime.Time); after > 12*time.Second+time.Millisecond || after < 11*time.Second {
+					t.Errorf("a has acted until %s after its last renewal", after)
+				}
+			})
+		})
+	}
 }
 
 func TestAnswersOfRenewalsAreLost(t *testing.T) {
