@@ -11,10 +11,10 @@ import (
 type Action time.Duration
 
 const (
-	// Done: nothing is left to do. The object is reconciled again at the
+	// Done says that nothing is left to do. The object is reconciled again at the
 	// controller's Resync, if it has one. It is the zero value.
 	Done Action = 0
-	// Await: something is awaited that will show as a change. There is no
+	// Await says that something is awaited which will show as a change. There is no
 	// resync until then. In a cleanup: it is not complete, the finalizer stays.
 	Await Action = -1
 )

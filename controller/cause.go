@@ -14,17 +14,17 @@ import (
 type Reason string
 
 const (
-	// Listed: the object was there when the controller started.
+	// Listed says that the object was there when the controller started.
 	Listed Reason = "Listed"
-	// Changed: an object has changed, the reconciled one or one that is watched.
+	// Changed says that an object has changed, the reconciled one or one that is watched.
 	Changed Reason = "Changed"
-	// Retried: the last reconcile failed.
+	// Retried says that the last reconcile failed.
 	Retried Reason = "Retried"
-	// Requested: the last reconcile asked for it, by [After].
+	// Requested says that the last reconcile asked for it, by [After].
 	Requested Reason = "Requested"
-	// Resynced: the controller's Resync has passed.
+	// Resynced says that the controller's Resync has passed.
 	Resynced Reason = "Resynced"
-	// Triggered: a source that is no object asked for it: a channel, a timer, an
+	// Triggered says that a source that is no object asked for it: a channel, a timer, an
 	// HTTP hook.
 	Triggered Reason = "Triggered"
 )
@@ -116,13 +116,6 @@ func (cs *causes) add(c Cause) {
 	cs.list = append(cs.list, c)
 }
 
-func (cs *causes) addAll(more causes) {
-	for _, c := range more.list {
-		cs.add(c)
-	}
-	cs.more += more.more
-}
-
 // dueBy drops what was asked for a later time, where something else came first.
 func (cs *causes) dueBy(now time.Time) {
 	kept := slices.DeleteFunc(slices.Clone(cs.list), func(c Cause) bool { return c.due.After(now) })
@@ -145,10 +138,11 @@ func (cs *causes) onlyOwn(retrying bool) bool {
 	own := 0
 	for _, c := range cs.list {
 		switch {
-		case c.own && !(retrying && c.Change.Type == kube.Modified && c.Change.NewGeneration()):
+		case retrying && c.own && c.Change.Type == kube.Modified && c.Change.NewGeneration():
+			return false // somebody else's change of the spec may be in it
+		case c.own:
 			own++
-		case retrying && c.Reason == Retried:
-		default:
+		case !retrying || c.Reason != Retried:
 			return false
 		}
 	}

@@ -49,7 +49,8 @@ type Controller[T any] struct {
 	Finalizer string
 	// Failed, if it is set, is called after a reconcile or cleanup that failed,
 	// with the object as that left it: to say so in a condition or an event. Its
-	// own error is logged. It is not called for what a stop of the program cut off.
+	// own error is logged. It has ten seconds, also after a reconcile that took too
+	// long, and is not called for what a stop of the program cut off.
 	Failed func(ctx context.Context, o *T, err error) error
 
 	// Concurrency is how many objects are reconciled at the same time at most.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -17,6 +18,7 @@ type environment struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	trace   TraceFunc
+	events  *event.Recorder // may be nil
 }
 
 // runner is an engine of any type.

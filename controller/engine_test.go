@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -229,7 +230,19 @@ func TestPanicAndTimeout(t *testing.T) {
 		for _, name := range []string{"panics", "hangs", "works"} {
 			s.put(name, func(*gizmo) {})
 		}
-		s.start(Options{}, Controller[gizmo]{Timeout: 10 * time.Second, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+		var failed, spans sync.Map
+		trace := func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+			return ctx, func(err error) {
+				if err != nil {
+					spans.Store(fmt.Sprint(name, attrs), err)
+				}
+			}
+		}
+		report := func(ctx context.Context, g *gizmo, err error) error {
+			failed.Store(g.Name, err)
+			return ctx.Err()
+		}
+		s.start(Options{Trace: trace}, Controller[gizmo]{Timeout: 10 * time.Second, Failed: report, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 			switch g.Name {
 			case "panics":
 				panic("no gizmo")
@@ -245,6 +258,16 @@ func TestPanicAndTimeout(t *testing.T) {
 		}
 		if n := s.log.count("reconcile failed", "default/hangs", ErrTimeout.Error()); n != 1 {
 			t.Errorf("the time-out is said %d times:\n%s", n, s.log)
+		}
+		if err, _ := failed.Load("hangs"); !errors.Is(err.(error), ErrTimeout) {
+			t.Errorf("the time-out is reported as %v", err)
+		}
+		if err, _ := failed.Load("panics"); err == nil || err.(error).Error() != "panic: no gizmo" || s.log.count("cannot report") > 0 {
+			t.Errorf("the panic is reported as %v", err)
+		}
+		want := "reconcile gizmo[controller=gizmo namespace=default name=panics uid=" + string(s.gizmo("panics").UID) + " causes=Gizmo default/panics listed]"
+		if _, ok := spans.Load(want); !ok {
+			t.Errorf("there is no span %q", want)
 		}
 		s.put("works", func(g *gizmo) { g.Spec.Size = 1 })
 		s.sleep(0)

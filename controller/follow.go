@@ -20,7 +20,8 @@ func (e *engine[T]) follow(ctx context.Context, synced chan struct{}) {
 		case c.Type == kube.Deleted:
 			e.forget(c.Key)
 			continue
-		case !(e.Cleanup != nil && c.DeletionBegan()) && !passes([]Filter{e.Filter}, c):
+		case e.Cleanup != nil && c.DeletionBegan(): // whatever the filter says
+		case !passes([]Filter{e.Filter}, c):
 			continue
 		}
 		r.key, r.cause.Change = c.Key, c

@@ -77,6 +77,12 @@ func (s *played) put(name string, change func(*gizmo)) {
 	s.store(g, !known, change)
 }
 
+func (s *played) gizmo(name string) *gizmo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gizmos[name]
+}
+
 // store applies a change and tells the watches. It is called with mu held.
 func (s *played) store(was *gizmo, added bool, change func(*gizmo)) *gizmo {
 	now := *was

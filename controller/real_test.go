@@ -17,8 +17,9 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// patience is how long a test waits for what should take a moment.
-const patience = 30 * time.Second
+// patience is how long a test waits for what should take a moment, or as long as
+// a store waits before it asks again for a kind that is not there.
+const patience = 90 * time.Second
 
 // bench is a namespace of a real API server.
 type bench struct {

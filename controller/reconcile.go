@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -73,30 +74,53 @@ type outcome struct {
 
 // reconcile works on a key: it reads the object and calls what is there for it.
 func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
-	ctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
+	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
+	limited, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
 	defer cancel()
-	o, err := e.store.Get(ctx, r.key)
+	o, err := e.store.Get(limited, r.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return outcome{gone: true}
-	case err != nil && o != nil:
-		err = Terminal(err) // it does not decode
 	case err == nil && e.ignores(o):
 		return outcome{gone: true}
 	}
-	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
 	start := time.Now()
-	if err == nil {
+	switch {
+	case err == nil:
 		r.read(meta(o), r.blank)
-		out = e.traced(ctx, r, o)
-	} else {
-		out = outcome{err: err}
+		out = e.traced(limited, r, o)
+	case o != nil:
+		out.err = Terminal(err) // it does not decode
+	default:
+		out.err = err
 	}
-	if out.err != nil && ctx.Err() != nil && !errors.Is(out.err, context.Cause(ctx)) {
-		out.err = fmt.Errorf("%w: %w", context.Cause(ctx), out.err)
+	if cause := context.Cause(limited); out.err != nil && cause != nil && !errors.Is(out.err, cause) {
+		out.err = fmt.Errorf("%w: %w", cause, out.err)
 	}
 	e.count(out, time.Since(start))
+	if out.err != nil && err == nil && ctx.Err() == nil {
+		e.report(ctx, r, o, out.err)
+	}
 	return out
+}
+
+// reportTime is how long a failure may take to be reported, after a reconcile
+// that may have taken all of its time.
+const reportTime = 10 * time.Second
+
+// report says on the object what has failed.
+func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
+	if about, ok := any(o).(event.Object); ok && e.events != nil {
+		e.events.Warning(about, "ReconcileFailed", "%v", failure)
+	}
+	if e.Failed == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	defer cancel()
+	if err := protect(func() error { return e.Failed(ctx, o, failure) }); err != nil {
+		r.log.Warn("cannot report the failure", "error", err)
+	}
 }
 
 // ignores reports an object that is deleted, with nothing for the controller to
@@ -113,25 +137,13 @@ func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 // traced calls turn in a span, if there is a tracer.
 func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
 	if e.trace == nil {
-		return e.guarded(ctx, r, o)
+		return e.turn(ctx, r, o)
 	}
 	ctx, end := e.trace(ctx, "reconcile "+e.Name,
 		slog.String("controller", e.Name), slog.String("namespace", r.key.Namespace), slog.String("name", r.key.Name),
 		slog.String("uid", string(meta(o).GetUID())), slog.String("causes", r.causes.String()))
-	out := e.guarded(ctx, r, o)
+	out := e.turn(ctx, r, o)
 	end(out.err)
-	return out
-}
-
-// guarded calls turn; a panic is a failure.
-func (e *engine[T]) guarded(ctx context.Context, r *run, o *T) (out outcome) {
-	out = e.turn(ctx, r, o)
-	if out.err != nil && e.Failed != nil && ctx.Err() == nil {
-		err := protect(func() error { return e.Failed(ctx, o, out.err) })
-		if err != nil {
-			r.log.Warn("cannot report the failure", "error", err)
-		}
-	}
 	return out
 }
 

@@ -2,18 +2,21 @@ package controller
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -117,7 +120,8 @@ func TestPermissionRevoked(t *testing.T) {
 	limited := b.connect(nil, func(c *rest.Config) { c.Impersonate.UserName = "limited" })
 	parents := kube.For[corev1.ConfigMap](limited).In(b.namespace).Labeled("role=parent")
 	children := kube.For[corev1.Secret](limited).In(b.namespace)
-	b.start(Options{}, Controller[corev1.ConfigMap]{
+	recorder := &event.Recorder{Client: b.client, Controller: "example.com/test", Logger: slog.New(b.log)}
+	b.start(Options{Events: recorder}, Controller[corev1.ConfigMap]{
 		For: parents, Owns: []kube.Source{children}, Backoff: Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
@@ -144,6 +148,14 @@ func TestPermissionRevoked(t *testing.T) {
 	b.eventually("it is said on the object", func() bool {
 		p, err := b.parents.Get(t.Context(), "after")
 		return err == nil && strings.Contains(p.Data["failed"], "not allowed")
+	})
+	b.eventually("there is an event about it", func() bool {
+		for e, err := range kube.For[eventsv1.Event](b.client).In(b.namespace).List(t.Context()) {
+			if err == nil && e.Regarding.Name == "after" && e.Reason == "ReconcileFailed" && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, "not allowed") {
+				return true
+			}
+		}
+		return false
 	})
 	if b.hasChild("after") || b.log.count("reconcile failed", "after", "not allowed") == 0 {
 		t.Errorf("it is not said in the log:\n%s", b.log)

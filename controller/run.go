@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/metrics"
@@ -46,6 +47,10 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// Logger gets what happens. Default: slog.Default().
 	Logger *slog.Logger
+	// Events, if it is set, gets a warning for every reconcile that fails, which
+	// shows in kubectl describe. Run runs it; its Client is that of the first
+	// controller if it has none.
+	Events *event.Recorder
 	// Trace, if it is set, makes a span of every reconcile.
 	Trace TraceFunc
 }
@@ -106,6 +111,7 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 		return err
 	}
 	defer serving.close()
+	defer p.record(ctx)()
 	if err := p.elected(ctx, p.reconcile); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
@@ -130,7 +136,7 @@ func (p *program) client() *kube.Client {
 
 // open opens the controllers, whose stores fill from then on.
 func (p *program) open(controllers []Any) error {
-	env := environment{log: p.Logger, metrics: p.Metrics, trace: p.Trace}
+	env := environment{log: p.Logger, metrics: p.Metrics, trace: p.Trace, events: p.Events}
 	names := make(map[string]bool)
 	var failed []error
 	for _, c := range controllers {
@@ -146,6 +152,27 @@ func (p *program) open(controllers []Any) error {
 		p.runners = append(p.runners, r)
 	}
 	return errors.Join(failed...)
+}
+
+// record writes events until stop is called, which waits for the last of them.
+func (p *program) record(ctx context.Context) (stop func()) {
+	if p.Events == nil {
+		return func() {}
+	}
+	if p.Events.Client == nil {
+		p.Events.Client = p.client()
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var recording sync.WaitGroup
+	recording.Go(func() {
+		if err := p.Events.Run(ctx); err != nil {
+			p.Logger.Error("events are not recorded", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		recording.Wait()
+	}
 }
 
 // countRequests counts the requests of the controllers' clients until stop is

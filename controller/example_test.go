@@ -1,0 +1,64 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+)
+
+// A Greeting asks for a ConfigMap with a text.
+type Greeting struct {
+	kube.Object
+	Spec struct {
+		Name string `json:"name"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+func (Greeting) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"}
+}
+
+// A whole operator: for every Greeting it keeps a ConfigMap, and says in the
+// Greeting's status that it is there.
+func Example() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
+
+	reconcile := func(ctx context.Context, g *Greeting) (controller.Action, error) {
+		if g.Spec.Name == "" {
+			return controller.Done, controller.Terminal(fmt.Errorf("nobody is to be greeted"))
+		}
+		text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Data: map[string]string{"text": "Hello, " + g.Spec.Name}}
+		if err := kube.SetController(greetings, g, texts, text); err != nil {
+			return controller.Done, err
+		}
+		if _, err := texts.Apply(ctx, text); err != nil {
+			return controller.Done, err
+		}
+		controller.SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
+		return controller.After(time.Hour), controller.ApplyStatus(ctx, greetings, g)
+	}
+
+	err = controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "greeter"}, Address: ":8080"},
+		controller.Controller[Greeting]{For: greetings, Owns: []kube.Source{texts}, Reconcile: reconcile},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
