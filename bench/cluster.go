@@ -11,9 +11,16 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// startCluster gives the cluster to measure on and what ends it. Its own is an
-// API server alone: no controller takes processor time or changes what was loaded.
-func startCluster(ctx context.Context, out io.Writer, o options) (*rest.Config, func() error, error) {
+// serverOnly is what stores are measured on: no controller takes processor time
+// or changes what was loaded.
+var serverOnly = kubetest.Options{Private: true, ServerOnly: true}
+
+// wholeCluster is what operators are measured on: all controllers, and nodes on
+// which pods become ready.
+var wholeCluster = kubetest.Options{Private: true, Nodes: 5}
+
+// startCluster gives the cluster to measure on and what ends it.
+func startCluster(ctx context.Context, out io.Writer, o options, own kubetest.Options) (*rest.Config, func() error, error) {
 	if o.kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 		if err != nil {
@@ -22,8 +29,8 @@ func startCluster(ctx context.Context, out io.Writer, o options) (*rest.Config, 
 		fmt.Fprintf(out, "Using the cluster of %s\n", o.kubeconfig)
 		return cfg, func() error { return nil }, nil
 	}
-	fmt.Fprintln(out, "Starting an API server; the first time Kubernetes is built, which takes minutes")
-	cluster, err := kubetest.Open(ctx, kubetest.Options{Private: true, ServerOnly: true})
+	fmt.Fprintln(out, "Starting a cluster; the first time Kubernetes is built, which takes minutes")
+	cluster, err := kubetest.Open(ctx, own)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -32,68 +32,43 @@ const (
 	fooIdle = 10 * time.Second
 )
 
-// fooFigure is a promise about the foo operator; it has no peer.
-type fooFigure struct {
-	name  string
-	value float64
-	limit float64
-	show  func(float64) string
-	err   error // why there is no value
-}
-
-func (f fooFigure) shown() string {
-	if f.err != nil {
-		return "not built"
-	}
-	return f.show(f.value)
-}
-
-func (f fooFigure) verdict() string {
-	if f.err != nil {
-		return "not built"
-	}
-	return verdict(true, f.value < f.limit)
-}
-
 // measureFoo builds the foo operator and its image as its own build does, and
-// runs it on an API server that has its kind but no objects.
-func measureFoo(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, runs int) ([]fooFigure, error) {
+// runs it on an API server that has its kind but no objects. It has no peer.
+func measureFoo(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, runs int) ([]row, error) {
 	fmt.Fprintln(out, "Building and running the foo operator")
-	bytes := func(v float64) string { return size(uint64(v)) }
-	nanos := func(v float64) string { return duration(time.Duration(v)) }
-	image := fooFigure{name: "foo: image, compressed", limit: 7 * megabyte, show: bytes}
-	binary := fooFigure{name: "foo: binary, stripped", limit: 20 * megabyte, show: bytes}
-	sync := fooFigure{name: "foo: process start to first sync of an empty store", limit: float64(100 * time.Millisecond), show: nanos}
-	idle := fooFigure{name: "foo: idle RSS", limit: 20 * megabyte, show: bytes}
+	image := row{name: "foo: image, compressed", target: under(7 * megabyte), show: asSize}
+	binary := row{name: "foo: binary, stripped", target: under(20 * megabyte), show: asSize}
+	sync := row{name: "foo: process start to first sync of an empty store", target: under(float64(100 * time.Millisecond)), show: asTime}
+	idle := row{name: "foo: idle RSS", target: under(20 * megabyte), show: asSize}
 
-	image.value, image.err = weighFooImage(ctx, filepath.Join(dir, "foo.tar"))
+	image.ours, image.err = one(weighFooImage(ctx, filepath.Join(dir, "foo.tar")))
 	program := filepath.Join(dir, "foo")
-	binary.value, binary.err = buildFoo(ctx, program)
+	binary.ours, binary.err = one(buildFoo(ctx, program))
 	sync.err, idle.err = binary.err, binary.err
 	if binary.err == nil {
 		if err := installFoo(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("install foo's kind: %w", err)
 		}
-		var starts, weights []float64
 		for range runs {
 			start, weight, err := runFoo(ctx, program, filepath.Join(dir, "kubeconfig"))
 			if err != nil {
 				return nil, fmt.Errorf("run foo: %w", err)
 			}
-			fmt.Fprintf(out, "  foo: ready after %s, idle RSS %s\n", nanos(start), bytes(weight))
-			starts, weights = append(starts, start), append(weights, weight)
-		}
-		sync.value, _ = median(starts)
-		idle.value, _ = median(weights)
-	}
-	figures := []fooFigure{image, binary, sync, idle}
-	for _, f := range figures {
-		if f.err != nil {
-			fmt.Fprintf(out, "  %s: %v\n", f.name, f.err)
+			fmt.Fprintf(out, "  foo: ready after %s, idle RSS %s\n", asTime(start), asSize(weight))
+			sync.ours, idle.ours = append(sync.ours, start), append(idle.ours, weight)
 		}
 	}
-	return figures, ctx.Err()
+	rows := []row{image, binary, sync, idle}
+	for _, r := range rows {
+		if r.err != nil {
+			fmt.Fprintf(out, "  %s: %v\n", r.name, r.err)
+		}
+	}
+	return rows, ctx.Err()
 }
+
+// one is the only value of a figure that every run would give alike.
+func one(value float64, err error) ([]float64, error) { return []float64{value}, err }
 
 func weighFooImage(ctx context.Context, tar string) (float64, error) {
 	built := goInRepository(ctx, "run", fooImage, "-o", tar)
@@ -117,18 +92,7 @@ func buildFoo(ctx context.Context, program string) (float64, error) {
 
 // goInRepository runs the go command in the repository's workspace.
 func goInRepository(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = repository
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "GOWORK=") && !strings.HasPrefix(variable, "PWD=") {
-			cmd.Env = append(cmd.Env, variable)
-		}
-	}
-	cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, tail(string(output), 5))
-	}
-	return nil
+	return place{dir: repository}.command(ctx, "go", args...)
 }
 
 // installFoo makes sure that the server has foo's kind and serves it.

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +19,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pintle-go/pintle/bench/fixture"
 )
@@ -31,7 +29,6 @@ const writers = 16
 // load fills the cluster with n Pods and n Widgets. What is there already, from
 // an earlier run on a cluster that was kept, is left as it is.
 func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
-	log.SetLogger(logr.Discard())
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
 	scheme := runtime.NewScheme()
@@ -72,8 +69,8 @@ func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
 }
 
 // count asks the server how many objects of a kind there are.
-func count(ctx context.Context, c client.Client, l client.ObjectList) (int, error) {
-	if err := c.List(ctx, l, client.Limit(1)); err != nil {
+func count(ctx context.Context, c client.Client, l client.ObjectList, options ...client.ListOption) (int, error) {
+	if err := c.List(ctx, l, append(options, client.Limit(1))...); err != nil {
 		return 0, fmt.Errorf("count objects: %w", err)
 	}
 	n := meta.LenList(l)
@@ -147,7 +144,7 @@ func waitServed(ctx context.Context, c client.Client, group, version, listKind s
 	}
 }
 
-// inParallel calls make for 0 to n-1, saying every few seconds how far it is.
+// inParallel calls create for 0 to n-1, saying every few seconds how far it is.
 func inParallel(ctx context.Context, out io.Writer, what string, n int, create func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,7 +159,7 @@ func inParallel(ctx context.Context, out io.Writer, what string, n int, create f
 					return
 				}
 				if err := create(i); err != nil {
-					cancel(fmt.Errorf("create %s: %w", what, err))
+					cancel(fmt.Errorf("write %s: %w", what, err))
 					return
 				}
 				done.Add(1)
@@ -181,7 +178,9 @@ func inParallel(ctx context.Context, out io.Writer, what string, n int, create f
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "  %d %s in %s\n", n, what, time.Since(start).Round(time.Second))
+			if n > 1 {
+				fmt.Fprintf(out, "  %d %s in %s\n", n, what, time.Since(start).Round(time.Second))
+			}
 			return nil
 		}
 	}

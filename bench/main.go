@@ -1,7 +1,8 @@
-// Command bench measures pintle's stores beside controller-runtime's cache, on
-// one API server and in one session, and prints a table of the figures that
-// this project promises: the peer's, ours, their ratio, the target, and whether
-// it is met. Run it by make bench, or here by GOWORK=off go run .
+// Command bench measures pintle's stores beside controller-runtime's cache, and
+// the Echo operator beside the same one on controller-runtime, each pair on one
+// API server and in one session, and prints a table of the figures that this
+// project promises: the peer's, ours, their ratio, the target, and whether it is
+// met. Run it by make bench, or here by GOWORK=off go run .
 package main
 
 import (
@@ -14,8 +15,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pintle-go/pintle/bench/measure"
 )
@@ -30,10 +35,20 @@ func main() {
 	}
 }
 
+// The parts of the bench.
+const (
+	partStores = "stores"
+	partEcho   = "echo"
+	partAll    = "all"
+)
+
 // options are the command line's.
 type options struct {
+	part       string // stores, echo or all
 	objects    int
 	runs       int
+	echoes     int
+	echoRuns   int
 	only       *regexp.Regexp
 	kubeconfig string
 	profiles   string
@@ -42,8 +57,11 @@ type options struct {
 func parseOptions() (options, error) {
 	var o options
 	only := flag.String("only", "", "measure only subjects whose name matches this `pattern` (see the lines that are printed while it runs)")
+	flag.StringVar(&o.part, "part", partAll, "what to measure: the `part` stores (and foo), the part echo, or all")
 	flag.IntVar(&o.objects, "pods", 20_000, "how many Pods, and as many custom resources, to load")
 	flag.IntVar(&o.runs, "runs", 5, "how often to run each subject; the table shows medians")
+	flag.IntVar(&o.echoes, "echoes", 5_000, "how many Echoes to have the operators run at once; 1 leaves this out")
+	flag.IntVar(&o.echoRuns, "echo-runs", 1, "how often to do that, minutes for each operator")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"load and measure on the cluster of this kubeconfig `file`, which stays as it is then, instead of starting one")
 	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
@@ -54,8 +72,14 @@ func parseOptions() (options, error) {
 	if least := 1000; o.objects < least {
 		return o, fmt.Errorf("-pods %d is too few: the look-ups need %d", o.objects, least)
 	}
+	if o.part != partAll && o.part != partStores && o.part != partEcho {
+		return o, fmt.Errorf("-part %s is none of %s, %s and %s", o.part, partStores, partEcho, partAll)
+	}
 	if o.runs < 1 {
 		return o, fmt.Errorf("-runs %d is too few", o.runs)
+	}
+	if o.echoes < 1 || o.echoRuns < 1 {
+		return o, fmt.Errorf("-echoes %d -echo-runs %d is too few", o.echoes, o.echoRuns)
 	}
 	var err error
 	if o.only, err = regexp.Compile(*only); err != nil {
@@ -77,42 +101,86 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	log.SetLogger(logr.Discard()) // that of controller-runtime's client
 	dir, err := os.MkdirTemp("", "pintle-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
+	var rows []row
+	var setups []string
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, io.Writer, string, options) ([]row, string, error)
+	}{{partStores, runStores}, {partEcho, runEcho}} {
+		if o.part != partAll && o.part != part.name {
+			continue
+		}
+		partRows, setup, err := part.run(ctx, out, dir, o)
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			rows = append(rows, row{})
+		}
+		rows, setups = append(rows, partRows...), append(setups, setup)
+	}
+	fmt.Fprintf(out, "\n%s\n", strings.Join(setups, "\n"))
+	return table(out, rows)
+}
+
+// runStores measures stores, and foo. It returns the rows of the table, and what
+// was measured and how.
+func runStores(ctx context.Context, out io.Writer, dir string, o options) (rows []row, measured string, err error) {
 	fmt.Fprintln(out, "Building the programs to measure")
 	if err := build(ctx, dir); err != nil {
-		return err
+		return nil, "", err
 	}
-	cfg, stopCluster, err := startCluster(ctx, out, o)
+	cfg, stopCluster, err := startCluster(ctx, out, o, serverOnly)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, stopCluster()) }()
 	if err := writeKubeconfig(cfg, filepath.Join(dir, "kubeconfig")); err != nil {
-		return err
+		return nil, "", err
 	}
 	fmt.Fprintf(out, "Loading %d Pods and as many custom resources\n", o.objects)
 	if err := load(ctx, out, cfg, o.objects); err != nil {
-		return err
+		return nil, "", err
 	}
 	sizes, err := weigh(ctx, cfg)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	rounds, err := measureAll(ctx, out, dir, o)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	foo, err := measureFoo(ctx, out, dir, cfg, o.runs)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	fmt.Fprintf(out, "\n%s\n", setup(o, sizes))
-	return table(out, rounds, foo)
+	return append(append(storeRows(rounds), row{}), foo...), setup(o, sizes), nil
+}
+
+// runEcho measures the two Echo operators.
+func runEcho(ctx context.Context, out io.Writer, dir string, o options) (rows []row, measured string, err error) {
+	fmt.Fprintln(out, "Building the Echo operators")
+	sizes, err := buildEcho(ctx, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg, stopCluster, err := startCluster(ctx, out, o, wholeCluster)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, stopCluster()) }()
+	results, err := measureEcho(ctx, out, dir, cfg, o)
+	if err != nil {
+		return nil, "", err
+	}
+	return echoRows(o, sizes, results), echoSetup(o), nil
 }
 
 // measureAll runs every subject once per round: peers and ours in turn, so that

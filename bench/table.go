@@ -7,17 +7,39 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/pintle-go/pintle/bench/measure"
 )
 
-// table prints all figures and how many of the targets are met.
-func table(out io.Writer, results map[string][]measure.Result, foo []fooFigure) error {
+// row is a line of the table: one figure of both sides.
+type row struct {
+	name       string    // none: the end of a group
+	peer, ours []float64 // what each run gave; none if it was not measured
+	show       func(float64) string
+	target     target
+	err        error // why there is nothing
+}
+
+// target is what ours may be at most: a share of the peer's, or an amount, or
+// neither, for a line that only informs.
+type target struct {
+	share     float64
+	shareText string
+	limit     float64
+	below     bool // less than the limit: the limit itself is too much
+}
+
+func shareOf(text string, share float64) target { return target{share: share, shareText: text} }
+func atMost(limit float64) target               { return target{limit: limit} }
+func under(limit float64) target                { return target{limit: limit, below: true} }
+
+// table prints all rows and how many of the targets are met.
+func table(out io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FIGURE\tPEER\tOURS\tRATIO\tTARGET\tMET")
 	met, missed, open := 0, 0, 0
-	count := func(verdict string) string {
-		switch verdict {
+	for _, r := range rows {
+		cells := r.cells()
+		fmt.Fprintf(w, "%s\t%s\n", r.name, strings.Join(cells, "\t"))
+		switch cells[4] {
 		case "yes":
 			met++
 		case "NO":
@@ -25,18 +47,6 @@ func table(out io.Writer, results map[string][]measure.Result, foo []fooFigure) 
 		case "not measured", "not built":
 			open++
 		}
-		return verdict
-	}
-	for _, f := range figures() {
-		if f.name == "" {
-			fmt.Fprintln(w, "\t\t\t\t\t")
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\n", f.name, strings.Join(f.cells(results, count), "\t"))
-	}
-	fmt.Fprintln(w, "\t\t\t\t\t")
-	for _, f := range foo {
-		fmt.Fprintf(w, "%s\t\t%s\t\t< %s\t%s\n", f.name, f.shown(), f.show(f.limit), count(f.verdict()))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -45,27 +55,33 @@ func table(out io.Writer, results map[string][]measure.Result, foo []fooFigure) 
 	return err
 }
 
-// cells are the peer's value, ours, their ratio, the target and the verdict.
-func (f figure) cells(results map[string][]measure.Result, count func(string) string) []string {
+// cells are the medians of the peer and of ours, their ratio, the target and the verdict.
+func (r row) cells() []string {
 	cells := []string{"", "", "", "", ""}
-	peer, havePeer := f.median(results[f.peer])
-	ours, haveOurs := f.median(results[f.ours])
+	peer, havePeer := median(r.peer)
+	ours, haveOurs := median(r.ours)
 	if havePeer {
-		cells[0] = f.show(peer)
+		cells[0] = r.show(peer)
 	}
 	if haveOurs {
-		cells[1] = f.show(ours)
+		cells[1] = r.show(ours)
 	}
 	if havePeer && haveOurs {
 		cells[2] = fmt.Sprintf("%.3f", ours/peer)
 	}
-	switch {
-	case f.share > 0:
-		cells[3] = "≤ " + f.shareText + " of the peer's"
-		cells[4] = count(verdict(havePeer && haveOurs, ours <= f.share*peer))
-	case f.limit > 0:
-		cells[3] = "≤ " + f.show(f.limit)
-		cells[4] = count(verdict(haveOurs, ours <= f.limit))
+	switch t := r.target; {
+	case t.share > 0:
+		cells[3] = "≤ " + t.shareText + " of the peer's"
+		cells[4] = verdict(havePeer && haveOurs, ours <= t.share*peer)
+	case t.limit > 0 && t.below:
+		cells[3] = "< " + r.show(t.limit)
+		cells[4] = verdict(haveOurs, ours < t.limit)
+	case t.limit > 0:
+		cells[3] = "≤ " + r.show(t.limit)
+		cells[4] = verdict(haveOurs, ours <= t.limit)
+	}
+	if r.err != nil {
+		cells[1], cells[4] = "not built", "not built"
 	}
 	return cells
 }
@@ -80,15 +96,6 @@ func verdict(measured, met bool) string {
 	return "NO"
 }
 
-// median of the figure over the runs of a subject.
-func (f figure) median(results []measure.Result) (float64, bool) {
-	var values []float64
-	for _, r := range results {
-		values = append(values, f.value(r))
-	}
-	return median(values)
-}
-
 func median(values []float64) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
@@ -96,6 +103,11 @@ func median(values []float64) (float64, bool) {
 	slices.Sort(values)
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2, true
 }
+
+// asSize, asTime and asCount show values.
+func asSize(v float64) string  { return size(uint64(v)) }
+func asTime(v float64) string  { return duration(time.Duration(v)) }
+func asCount(v float64) string { return fmt.Sprintf("%.0f", v) }
 
 func size(bytes uint64) string {
 	switch {
@@ -111,6 +123,8 @@ func duration(d time.Duration) string {
 	switch {
 	case d == 0:
 		return "-"
+	case d < 0:
+		return "-" + duration(-d)
 	case d < 100*time.Microsecond:
 		return fmt.Sprintf("%.1f µs", float64(d)/1e3)
 	case d < time.Millisecond:

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +20,11 @@ func TestTable(t *testing.T) {
 		oursPods: {{Heap: 60 * megabyte, Sync: 1500 * time.Millisecond}, {Heap: 10 * megabyte, Sync: 1500 * time.Millisecond}, {Heap: 90 * megabyte, Sync: time.Millisecond}},
 	}
 	var out bytes.Buffer
-	foo := []fooFigure{{name: "foo: image", value: 8 * megabyte, limit: 7 * megabyte, show: func(v float64) string { return size(uint64(v)) }},
-		{name: "foo: binary", err: os.ErrNotExist, limit: 20, show: func(v float64) string { return fmt.Sprint(v) }}}
-	if err := table(&out, results, foo); err != nil {
+	rows := append(storeRows(results),
+		row{name: "foo: image", ours: []float64{8 * megabyte}, target: under(7 * megabyte), show: asSize},
+		row{name: "foo: idle", ours: []float64{7}, target: under(7), show: asCount},
+		row{name: "foo: binary", ours: []float64{0}, err: os.ErrNotExist, target: under(20), show: asCount})
+	if err := table(&out, rows); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -31,6 +32,7 @@ func TestTable(t *testing.T) {
 		"full Pods: time to sync|2.00 s|1.50 s|0.750|≤ 0.7 of the peer's|NO",
 		"full Pods: live heap, vs streaming list off|60.0 MB|≤ 1/5 of the peer's|not measured",
 		"foo: image|8.0 MB|< 7.0 MB|NO",
+		"foo: idle|7|< 7|NO",
 		"foo: binary|not built|< 20|not built",
 	} {
 		if !strings.Contains(squeeze(out.String()), want) {
