@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -293,6 +294,12 @@ func TestQuota(t *testing.T) {
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "Failed" && strings.Contains(c.Message, "exceeded quota: full")
 	})
 	optest.Expect(t, b.operator, "exceeded quota: full")
+	events := kube.For[eventsv1.Event](b.client).In(b.namespace)
+	b.none(b.soon(), "events that do not say so", func() int {
+		return max(0, 1-countIf(b, events.Reader, func(e *eventsv1.Event) bool {
+			return e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Echo" && e.Regarding.Name == "web" && strings.Contains(e.Note, "exceeded quota: full")
+		}))
+	})
 	b.ok(quotas.Delete(t.Context(), "full"))
 	b.until("web", "it is ready", ready)
 }

@@ -3,7 +3,7 @@
 //
 // A child that is deleted or changed by hand comes back; what others add to it
 // stays. When an Echo is deleted its Service goes first and then its servers.
-// What cannot be done is said in the condition Ready and in the log.
+// What cannot be done is said in the condition Ready, in an event and in the log.
 package main
 
 import (
@@ -17,15 +17,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
-	"github.com/pintle-go/pintle/metrics"
 )
 
 // An Echo asks for echo servers behind a Service of its own name.
@@ -60,10 +59,10 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 	if err := errors.Join(kube.SetController(op.echoes, e, op.services, service), kube.SetController(op.echoes, e, op.deployments, deployment)); err != nil {
 		return controller.Done, err
 	}
-	if _, err := op.services.Apply(ctx, service); err != nil {
+	if _, err := op.services.Ensure(ctx, service); err != nil {
 		return controller.Done, err
 	}
-	d, err := op.deployments.Apply(ctx, deployment)
+	d, err := op.deployments.Ensure(ctx, deployment)
 	if err != nil {
 		return controller.Done, err
 	}
@@ -77,11 +76,8 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 
 // report writes the status, unless it says what it said before.
 func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
-	c := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message, ObservedGeneration: e.Generation}
-	if !meta.SetStatusCondition(&e.Status.Conditions, c) {
-		return nil
-	}
-	return op.echoes.ApplyStatus(ctx, e)
+	controller.SetCondition(e, &e.Status.Conditions, metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message})
+	return controller.ApplyStatus(ctx, op.echoes, e)
 }
 
 func (op operator) failed(ctx context.Context, e *Echo, err error) error {
@@ -128,9 +124,9 @@ var source embed.FS
 func main() {
 	address := flag.String("addr", "127.0.0.1:8080", "address of health, readiness and metrics")
 	flag.Parse()
-	ctx, _ := controller.Signals()
-	m := metrics.New()
-	client, err := kube.Config{Observe: m.Observe}.Connect()
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
 	definition, wrong := crd.Of[Echo](crd.Options{Source: source, ShortNames: []string{"echo"}, Scale: &crd.Scale{LabelSelectorPath: ".status.selector"}})
 	if err := errors.Join(err, wrong); err != nil {
 		log.Fatal(err)
@@ -139,7 +135,8 @@ func main() {
 		log.Fatal(err)
 	}
 	op := operator{kube.For[Echo](client), kube.For[appsv1.Deployment](client), kube.For[corev1.Service](client)}
-	if err := controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "echo-operator"}, Address: *address, Metrics: m}, controller.Controller[Echo]{
+	options := controller.Options{Lease: lease.Lease{Name: "echo-operator"}, Address: *address, Events: &event.Recorder{Controller: "example.com/echo-operator"}}
+	if err := controller.Run(ctx, options, controller.Controller[Echo]{
 		For: op.echoes, Owns: []kube.Source{op.deployments, op.services}, Reconcile: op.reconcile, Cleanup: op.cleanup, Failed: op.failed,
 	}); err != nil {
 		log.Fatal(err)

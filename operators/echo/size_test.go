@@ -30,7 +30,7 @@ func TestSize(t *testing.T) {
 		}
 	}
 	b := simulated(t)
-	limit := 2*time.Minute + time.Duration(n)*300*time.Millisecond
+	limit := 3*time.Minute + time.Duration(n)*time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	name := func(i int) string { return fmt.Sprintf("echo-%d", i) }
