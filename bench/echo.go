@@ -41,8 +41,9 @@ type echoResult struct {
 	cpu      float64 // user and system time of the operator until it was done with them
 	peak     float64 // its high-water mark of resident memory up to then
 	requests float64 // that it sent, watches aside
-	answers  []float64
-	fromSent []float64
+	leases   float64 // those of them that were for its lease
+	answers  []float64 // from the confirmation of each change to its answer
+	fromSent []float64 // from the sending of each change to its answer
 }
 
 // echoResults are the runs of one side.
@@ -198,6 +199,7 @@ func (b echoBench) fill(ctx context.Context, op *operator, n int, r *echoResult)
 	}
 	requests, _ := b.proxy.since(mark)
 	r.cpu, r.peak, r.requests = float64(after-before), float64(peak), float64(counted(requests))
+	r.leases = float64(leases(requests))
 	fmt.Fprintf(b.out, "    %d Echoes ready after %s, CPU %s, peak RSS %s, %s\n",
 		n, asTime(r.ready), asTime(r.cpu), asSize(r.peak), summary(requests))
 	return nil
@@ -220,6 +222,7 @@ func (b echoBench) calm(ctx context.Context) error {
 
 // change scales some of n Echoes, one at a time, and times the answers.
 func (b echoBench) change(ctx context.Context, n int, r *echoResult) error {
+	start := b.proxy.mark()
 	for _, i := range spread(echoChanges, n) {
 		name := echoName(i)
 		mark := b.proxy.mark()
@@ -241,8 +244,10 @@ func (b echoBench) change(ctx context.Context, n int, r *echoResult) error {
 			return err
 		}
 	}
-	fmt.Fprintf(b.out, "    a change is answered after p50 %s, p99 %s; from sending it p50 %s, p99 %s\n",
-		asTime(quantile(r.answers, 0.5)), asTime(quantile(r.answers, 0.99)), asTime(quantile(r.fromSent, 0.5)), asTime(quantile(r.fromSent, 0.99)))
+	requests, _ := b.proxy.since(start)
+	fmt.Fprintf(b.out, "    a change is answered after p50 %s, p99 %s; from sending it p50 %s, p99 %s; %d changes took %s\n",
+		asTime(quantile(r.answers, 0.5)), asTime(quantile(r.answers, 0.99)),
+		asTime(quantile(r.fromSent, 0.5)), asTime(quantile(r.fromSent, 0.99)), len(r.answers), summary(requests))
 	return nil
 }
 

@@ -35,6 +35,7 @@ func echoRows(o options, sizes map[string]built, results map[string]echoResults)
 		measured(many+"CPU time of the operator", func(r echoResult) float64 { return r.cpu }, asTime, shareOf("1/2", 1./2)),
 		measured(many+"peak RSS", func(r echoResult) float64 { return r.peak }, asSize, shareOf("1/2", 1./2)),
 		measured(many+"requests", func(r echoResult) float64 { return r.requests }, asCount, shareOf("1", 1)),
+		measured("… without those of ours for its lease", func(r echoResult) float64 { return r.requests - r.leases }, asCount, target{}),
 		measured(many+"time", func(r echoResult) float64 { return r.ready }, asTime, target{}),
 		measured(one+", p50", answer(0.5), asTime, under(float64(5*time.Millisecond))),
 		measured(one+", p99", answer(0.99), asTime, under(float64(25*time.Millisecond))),

@@ -156,3 +156,14 @@ func counted(requests []request) int {
 	}
 	return n
 }
+
+// leases is how many of them are about leases.
+func leases(requests []request) int {
+	n := 0
+	for _, q := range requests {
+		if !q.watch && q.resource() == "leases" {
+			n++
+		}
+	}
+	return n
+}

@@ -44,9 +44,14 @@ func TestSummary(t *testing.T) {
 		{method: "GET", path: "/api/v1/services"},
 		{method: "PATCH", path: "/api/v1/namespaces/ns/services/b"},
 		{method: "GET", path: "/api/v1/services", watch: true},
+		{method: "PUT", path: "/apis/coordination.k8s.io/v1/namespaces/ns/leases/a"},
+		{method: "GET", path: "/apis/coordination.k8s.io/v1/namespaces/ns/leases", watch: true},
 	}
-	if got, want := summary(requests), "3 requests (2 PATCH services, 1 GET services)"; got != want {
+	if got, want := summary(requests), "4 requests (2 PATCH services, 1 GET services, 1 PUT leases)"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if n := leases(requests); n != 1 {
+		t.Errorf("%d about leases, want 1", n)
 	}
 }
 
