@@ -48,7 +48,7 @@ func Example() {
 		if err := kube.SetController(greetings, g, texts, text); err != nil {
 			return controller.Done, err
 		}
-		if _, err := texts.Apply(ctx, text); err != nil {
+		if _, err := texts.Ensure(ctx, text); err != nil {
 			return controller.Done, err
 		}
 		controller.SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})

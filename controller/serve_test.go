@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
@@ -231,5 +235,55 @@ func TestHandover(t *testing.T) {
 	}
 	if most.Load() != 1 {
 		t.Errorf("%d processes have reconciled at a time", most.Load())
+	}
+}
+
+// Who loses the lease stops at once, and Run says so.
+func TestLeaseLost(t *testing.T) {
+	b := newBench(t)
+	leases := kube.For[coordinationv1.Lease](b.client).In(b.namespace)
+	running, ended := make(chan struct{}), make(chan error, 1)
+	parents := kube.For[corev1.ConfigMap](b.connect(nil)).In(b.namespace).Labeled("role=parent")
+	b.create("p")
+	var cause, written error
+	var once sync.Once
+	go func() {
+		ended <- Run(t.Context(), Options{
+			Logger: slog.New(b.log), Grace: time.Hour,
+			Lease: lease.Lease{Name: "lost", Namespace: b.namespace, Duration: 2 * time.Second},
+		}, Controller[corev1.ConfigMap]{For: parents, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+			once.Do(func() { close(running) })
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			_, written = parents.Patch(context.WithoutCancel(ctx), p.Name, types.MergePatchType, []byte(`{"data":{"late":"true"}}`))
+			return Done, ctx.Err()
+		}})
+	}()
+	select {
+	case <-running:
+	case <-time.After(patience):
+		t.Fatalf("nothing is reconciled:\n%s", b.log)
+	}
+	_, err := leases.Modify(t.Context(), "lost", func(l *coordinationv1.Lease) error {
+		other := "somebody else"
+		l.Spec.HolderIdentity = &other
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, lease.ErrLost) {
+			t.Errorf("Run returns %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatalf("Run goes on:\n%s", b.log)
+	}
+	if !errors.Is(cause, lease.ErrLost) || !errors.Is(written, lease.ErrLost) {
+		t.Errorf("the context ended with %v, a late write with %v", cause, written)
+	}
+	if p, err := b.parents.Get(t.Context(), "p"); err != nil || p.Data["late"] != "" {
+		t.Errorf("%v, %v", p, err)
 	}
 }
