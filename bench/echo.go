@@ -37,11 +37,11 @@ type echoResult struct {
 	start float64 // from the process's start to its first request that writes about an Echo
 	idle  float64 // resident memory with one Echo
 
-	ready    float64 // from the first of the Echoes to the last one ready
-	cpu      float64 // user and system time of the operator until it was done with them
-	peak     float64 // its high-water mark of resident memory up to then
-	requests float64 // that it sent, watches aside
-	leases   float64 // those of them that were for its lease
+	ready    float64   // from the first of the Echoes to the last one ready
+	cpu      float64   // user and system time of the operator until it was done with them
+	peak     float64   // its high-water mark of resident memory up to then
+	requests float64   // that it sent, watches aside
+	leases   float64   // those of them that were for its lease
 	answers  []float64 // from the confirmation of each change to its answer
 	fromSent []float64 // from the sending of each change to its answer
 }
