@@ -9,9 +9,6 @@ import (
 	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -20,8 +17,8 @@ import (
 // SubjectAccessReview), as kube-rbac-proxy does. What the cluster has said is
 // kept for a moment, because scrapers ask often.
 type authorizer struct {
-	reviews  kube.Resource[authenticationv1.TokenReview]
-	accesses kube.Resource[authorizationv1.SubjectAccessReview]
+	reviews  kube.Resource[tokenReview]
+	accesses kube.Resource[accessReview]
 
 	mu    sync.Mutex
 	known map[asked]answer
@@ -47,9 +44,15 @@ const (
 
 func newAuthorizer(c *kube.Client) *authorizer {
 	return &authorizer{
-		reviews:  kube.For[authenticationv1.TokenReview](c),
-		accesses: kube.For[authorizationv1.SubjectAccessReview](c),
-		known:    make(map[asked]answer),
+		reviews: kube.For[tokenReview](c, kube.Kind{
+			GVK:    kube.GVK{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
+			Plural: "tokenreviews", Scope: kube.ClusterScoped,
+		}),
+		accesses: kube.For[accessReview](c, kube.Kind{
+			GVK:    kube.GVK{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"},
+			Plural: "subjectaccessreviews", Scope: kube.ClusterScoped,
+		}),
+		known: make(map[asked]answer),
 	}
 }
 
@@ -102,27 +105,60 @@ func (a *authorizer) ask(ctx context.Context, token, verb, path string) (int, er
 }
 
 func (a *authorizer) review(ctx context.Context, token, verb, path string) (int, error) {
-	who, err := a.reviews.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}})
+	var who tokenReview
+	who.Spec.Token = token
+	identified, err := a.reviews.Create(ctx, &who)
 	if err != nil {
 		return 0, err
 	}
-	if !who.Status.Authenticated {
+	if !identified.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
-	user := who.Status.User
-	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
-	for k, v := range user.Extra {
-		extra[k] = authorizationv1.ExtraValue(v)
-	}
-	may, err := a.accesses.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
-	}})
+	user := identified.Status.User
+	var may accessReview
+	may.Spec.User, may.Spec.UID, may.Spec.Groups, may.Spec.Extra = user.Username, user.UID, user.Groups, user.Extra
+	may.Spec.NonResource.Path, may.Spec.NonResource.Verb = path, verb
+	decided, err := a.accesses.Create(ctx, &may)
 	switch {
 	case err != nil:
 		return 0, err
-	case !may.Status.Allowed:
+	case !decided.Status.Allowed:
 		return http.StatusForbidden, nil
 	}
 	return http.StatusOK, nil
+}
+
+// tokenReview and accessReview are what is needed of the kinds of their names:
+// the packages of the whole types would be a hundredth of a small program.
+type tokenReview struct {
+	kube.Object
+	Spec struct {
+		Token string `json:"token"`
+	} `json:"spec"`
+	Status struct {
+		Authenticated bool `json:"authenticated,omitempty"`
+		User          struct {
+			Username string              `json:"username,omitempty"`
+			UID      string              `json:"uid,omitempty"`
+			Groups   []string            `json:"groups,omitempty"`
+			Extra    map[string][]string `json:"extra,omitempty"`
+		} `json:"user,omitzero"`
+	} `json:"status,omitzero"`
+}
+
+type accessReview struct {
+	kube.Object
+	Spec struct {
+		User        string              `json:"user,omitempty"`
+		UID         string              `json:"uid,omitempty"`
+		Groups      []string            `json:"groups,omitempty"`
+		Extra       map[string][]string `json:"extra,omitempty"`
+		NonResource struct {
+			Path string `json:"path"`
+			Verb string `json:"verb"`
+		} `json:"nonResourceAttributes"`
+	} `json:"spec"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+	} `json:"status,omitzero"`
 }
