@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +40,9 @@ type Options struct {
 	// nonResourceURLs does. It needs the right to create tokenreviews and
 	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
 	Authorize bool
-	// Profiling adds /debug/pprof/.
-	Profiling bool
+	// Profiles, if it is set, answers what is under /debug/pprof/, as the handler of
+	// package profile does.
+	Profiles http.Handler
 	// Metrics get those of the controllers and their stores, and are served at
 	// /metrics. Default: new ones, which also count the requests of the
 	// controllers' clients.

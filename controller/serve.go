@@ -20,7 +20,7 @@ import (
 //	GET /readyz     ok once the stores of all controllers are filled, in a standby
 //	                too; a kind that is not installed is not waited for
 //	GET /metrics    for Prometheus
-//	/debug/pprof/   if Options.Profiling says so
+//	/debug/pprof/   if Options.Profiles answers it
 //
 // and what hooks ask for.
 
@@ -86,8 +86,8 @@ func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
 		guard = newAuthorizer(p.client()).guard
 	}
 	mux.Handle("GET /metrics", guard(p.Metrics.Handler()))
-	if p.Profiling {
-		mux.Handle("GET /debug/pprof/", guard(http.HandlerFunc(profiles)))
+	if p.Profiles != nil {
+		mux.Handle("GET /debug/pprof/", guard(p.Profiles))
 	}
 	pattern := ""
 	defer func() {

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/controller/profile"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 )
@@ -66,7 +67,7 @@ func TestServe(t *testing.T) {
 	b.create("p")
 	var hooked, runs atomic.Int32
 	parents := kube.For[corev1.ConfigMap](b.connect(nil)).In(b.namespace).Labeled("role=parent")
-	stop := b.start(Options{Address: address, Profiling: true, Lease: lease.Lease{Name: "served", Namespace: b.namespace}}, Controller[corev1.ConfigMap]{
+	stop := b.start(Options{Address: address, Profiles: profile.Handler(), Lease: lease.Lease{Name: "served", Namespace: b.namespace}}, Controller[corev1.ConfigMap]{
 		Name: "served", For: parents,
 		Watches: []Source{Hook("POST /hooks/{name}", func(r *http.Request) ([]kube.Key, error) {
 			if r.PathValue("name") == "none" {

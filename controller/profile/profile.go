@@ -1,4 +1,10 @@
-package controller
+// Package profile serves the profiles of a program at a controller's port:
+//
+//	controller.Options{Address: "127.0.0.1:8080", Profiles: profile.Handler()}
+//
+// Then go tool pprof http://127.0.0.1:8080/debug/pprof/heap shows one. It is a
+// package of its own because not every program shall have, and carry, it.
+package profile
 
 import (
 	"fmt"
@@ -10,9 +16,11 @@ import (
 	"time"
 )
 
-// profiles serves what net/http/pprof does, for go tool pprof, without putting
-// itself into every server of the program as importing that does.
-func profiles(w http.ResponseWriter, r *http.Request) {
+// Handler serves what net/http/pprof does under /debug/pprof/, for go tool pprof,
+// without putting itself into every server of the program as importing that does.
+func Handler() http.Handler { return http.HandlerFunc(serve) }
+
+func serve(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch name {
