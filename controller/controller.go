@@ -35,7 +35,9 @@ type Controller[T any] struct {
 
 	// Reconcile brings the world to what an object says, for as much as can be
 	// done now. It is called again until it returns no error, and may be called
-	// at any time though nothing has changed. The object is its own to change;
+	// at any time though nothing has changed: what it owns it writes with
+	// [kube.View.Ensure] and the object's status with [ApplyStatus], which cost
+	// nothing then. The object is its own to change;
 	// its context ends after Timeout, or when the program must stop.
 	Reconcile func(ctx context.Context, o *T) (Action, error)
 	// Cleanup undoes, when the deletion of an object has begun, what the garbage
