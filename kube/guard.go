@@ -41,7 +41,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	g.timer.Reset(g.after)
 	defer g.timer.Stop()
 	n, err := g.body.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // a reader's end is not wrapped
+	if err != nil && err != io.EOF {
 		g.err = err
 	}
 	return n, err

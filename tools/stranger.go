@@ -254,13 +254,13 @@ func (s *stranger) launch(ctx context.Context) (failed error) {
 		state:   filepath.Join(s.dir, "cluster"),
 	}
 	defer func() { failed = errors.Join(failed, l.down(ctx)) }()
-	var real []string
+	var node []string
 	if missing := lacksRealNode(); missing == "" {
-		real = append(real, "--node=real")
+		node = append(node, "--node=real")
 	} else {
 		fmt.Printf("stranger: without a real node: %s\n", missing)
 	}
-	if _, err := l.up(ctx, real...); err != nil {
+	if _, err := l.up(ctx, node...); err != nil {
 		return err
 	}
 	if err := l.command(ctx, "status"); err != nil {
