@@ -38,6 +38,10 @@ type IncompatibleError struct {
 	// Name is the definition's.
 	Name   string
 	Breaks []Break
+	// Served is true if what is installed takes in and keeps whatever the
+	// definition does: a program that was made for the definition can run with what
+	// is there.
+	Served bool
 }
 
 func (e *IncompatibleError) Error() string {
@@ -45,7 +49,11 @@ func (e *IncompatibleError) Error() string {
 	for i, b := range e.Breaks {
 		reasons[i] = b.String()
 	}
-	return fmt.Sprintf("the definition does not fit the objects that may be stored (convert them, add a version, or force it): %s", strings.Join(reasons, "; "))
+	remedy := "convert them, add a version, or force it"
+	if e.Served {
+		remedy += "; or, if what is installed is newer and to stay, run without installing: it serves this program too"
+	}
+	return fmt.Sprintf("the definition does not fit the objects that may be stored (%s): %s", remedy, strings.Join(reasons, "; "))
 }
 
 // Compare returns the reasons why objects stored under a live definition may

@@ -80,5 +80,5 @@
 // CEL nor their cost before it gets them: a wrong one is an error of [Install].
 //
 // The source is best read in this order: of.go, schema.go, fields.go, tag.go,
-// apply.go, then compat.go and install.go.
+// apply.go, then compat.go, history.go and install.go.
 package crd

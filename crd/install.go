@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -17,8 +18,11 @@ type Installer struct {
 	// FieldManager owns what is applied. Default: the client's.
 	FieldManager string
 	// Force applies a definition also if objects that are stored may not fit
-	// it.
+	// it, or if it is older than what is there.
 	Force bool
+	// Logger gets which definitions were left as they are. Default:
+	// slog.Default().
+	Logger *slog.Logger
 }
 
 // Install applies definitions and returns when the server serves their kinds.
@@ -27,6 +31,12 @@ type Installer struct {
 // A definition that objects in the cluster may not fit is not applied: the
 // error wraps an [IncompatibleError] that names each reason. Names that
 // another definition has already are an error too ([ErrNames]).
+//
+// A program that was rolled back finds a definition that a later release of it has
+// installed. That is left as it is, and no error, if it takes in and keeps all that
+// the older one does: the later one is known by an annotation, in which Install
+// notes what it has applied. A definition that came by other ways, as kubectl apply,
+// has none: then an older one is an IncompatibleError if it has less.
 //
 // It needs the verbs get, list, watch, create and patch on
 // customresourcedefinitions. Where several API servers run, another one than
@@ -40,17 +50,20 @@ var ErrNames = errors.New("names are taken")
 
 // Install is [Install] in the way that i says.
 func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	if i.Logger == nil {
+		i.Logger = slog.Default()
+	}
 	definitions := kube.ViewOf[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
 	// All are applied before the first is waited for.
-	before := make([]*Definition, len(defs))
+	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
 		var err error
-		if before[n], err = i.apply(ctx, definitions, d); err != nil {
+		if before[n], there[n], err = i.apply(ctx, definitions, d); err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
 	for n, d := range defs {
-		if err := established(ctx, definitions, d, before[n]); err != nil {
+		if err := established(ctx, definitions, there[n], before[n]); err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 		if err := served(ctx, client, d); err != nil {
@@ -60,29 +73,40 @@ func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*De
 	return nil
 }
 
-// apply applies a definition unless it breaks what is there, which it returns.
-func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (before *Definition, err error) {
+// apply applies a definition unless it breaks what is there, or that has come
+// after it. It returns what was there before, and what is to be there now.
+func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (before, now *Definition, err error) {
 	before, err = definitions.Get(ctx, d.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		before = nil
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case before.DeletionTimestamp != nil:
 		// It takes its objects with it; what is applied now would go too.
 		if err := definitions.UntilGone(ctx, d.Name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		before = nil
-	default:
-		if breaks := Compare(before, d); len(breaks) > 0 && !i.Force {
-			return nil, &IncompatibleError{Name: d.Name, Breaks: breaks}
+	case !i.Force:
+		newer, err := before.supersedes(d)
+		if err != nil {
+			return nil, nil, err
+		}
+		if newer {
+			i.Logger.Info("a later definition is installed: it is left as it is", "definition", d.Name)
+			return before, before, nil
+		}
+		if breaks := Compare(before, d); len(breaks) > 0 {
+			return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}
 		}
 	}
-	wanted := *d
-	wanted.Status = Status{}
-	_, err = definitions.Apply(ctx, &wanted)
-	return before, err
+	wanted, err := d.noted(before)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = definitions.Apply(ctx, wanted)
+	return before, d, err
 }
 
 // patience is how long a refusal of other names than those wanted is taken for

@@ -109,6 +109,74 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
+// A program that is rolled back leaves the definition of a later release alone,
+// if that serves it.
+func TestRollback(t *testing.T) {
+	s := start(t)
+	definitions := kube.For[crd.Definition](s.client)
+	old, wide := caseOf[Old](t, s), caseOf[Wide](t, s)
+	s.install(t, old)
+	if err := crd.Install(soon(t), s.client, wide); err != nil {
+		t.Fatal(err)
+	}
+	same := func(what string, install func() error) {
+		t.Helper()
+		before, err := definitions.Get(soon(t), old.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := install(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if after, err := definitions.Get(soon(t), old.Name); err != nil || after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("%s: it was changed: %v", what, err)
+		}
+	}
+	same("rolled back", func() error { return crd.Install(soon(t), s.client, old) })
+	same("and forth", func() error { return crd.Install(soon(t), s.client, wide) })
+	if old.Annotations != nil {
+		t.Errorf("the caller's definition has got %v", old.Annotations)
+	}
+
+	// What has come by another way is not known to be later.
+	annotated := func(value string) {
+		t.Helper()
+		patch := `{"metadata":{"annotations":{"crd.pintle.dev/history":` + value + `}}}`
+		if _, err := definitions.Patch(soon(t), old.Name, types.MergePatchType, []byte(patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live, err := definitions.Get(soon(t), old.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := live.Annotations["crd.pintle.dev/history"]
+	annotated("null")
+	same("unknown", func() error {
+		err := crd.Install(soon(t), s.client, old)
+		if refused := (*crd.IncompatibleError)(nil); !errors.As(err, &refused) || !refused.Served || !strings.Contains(err.Error(), "run without installing") {
+			t.Errorf("over one that is not known: %v", err)
+		}
+		return nil
+	})
+
+	// A later one that does not serve the older one is no place to run it.
+	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s)); err != nil {
+		t.Fatal(err)
+	}
+	annotated(fmt.Sprintf("%q", history+",0123456789abcdef"))
+	if err := crd.Install(soon(t), s.client, old); err != nil {
+		t.Errorf("over a narrower one: %v", err)
+	}
+	live, err = definitions.Get(soon(t), old.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec := live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; spec.Properties["removed"] == nil {
+		t.Error("the older definition was not installed")
+	}
+}
+
 // eventually waits until something that takes a moment is so.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
