@@ -25,6 +25,11 @@ import (
 // for which there is no store or whose intent sets what the server does not show,
 // such as the stringData of a Secret, and dry runs.
 //
+// A child, which names its controller (see [SetController]), takes the place of no
+// object of its name that the store shows to belong to another controller, nor of
+// one without any, unless that has all the labels of the child: such a one was
+// orphaned, or is meant to be taken over. The error wraps [ErrTaken].
+//
 // Caveat: a store learns of changes a moment later. A change by somebody else that
 // the store has not seen yet is not put back by this call, but by the one that the
 // change itself leads to where the kind is watched.
@@ -52,6 +57,9 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 		if err := e.decode(v.codec, asObject(is)); err == nil {
 			return is, nil
 		}
+	}
+	if err := t.takes(ctx, key, acc); err != nil {
+		return nil, req.wrap(err)
 	}
 	is, err := v.sendApply(ctx, req, acc.GetUID())
 	if err == nil {

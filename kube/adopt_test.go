@@ -1,0 +1,67 @@
+package kube_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// A child takes the place of no object that is somebody else's, and of one that is
+// nobody's only if it looks like it.
+func TestEnsureTakesNothingAway(t *testing.T) {
+	s := start(t)
+	mine, others := kube.For[corev1.ConfigMap](s.Client).In(s.namespace), kube.For[corev1.ConfigMap](s.Client).In(s.namespace).With(kube.WriteOptions{FieldManager: "other"})
+	owner := func(name string) *corev1.ConfigMap {
+		o := new(corev1.ConfigMap)
+		o.Name = name
+		o, err := others.Create(soon(t), o)
+		must(t, err)
+		return o
+	}
+	me, other := owner("me"), owner("other")
+	child := func(of *corev1.ConfigMap, name string, labels map[string]string) *corev1.ConfigMap {
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: labels}, Data: map[string]string{"of": of.Name}}
+		must(t, kube.SetController(mine, of, mine, c))
+		return c
+	}
+	labels := map[string]string{"app": "x"}
+	for _, c := range []struct {
+		name   string
+		make   func(o *corev1.ConfigMap)
+		labels map[string]string
+		want   string // in the error
+	}{
+		{"owned", func(o *corev1.ConfigMap) { must(t, kube.SetController(mine, other, mine, o)) }, labels, "it belongs to ConfigMap other"},
+		{"alone", func(*corev1.ConfigMap) {}, labels, `to have it taken over, give it the labels "app=x"`},
+		{"alone-without-labels", func(*corev1.ConfigMap) {}, nil, "it has no owner that controls it"},
+		{"co-owned", func(o *corev1.ConfigMap) { must(t, kube.SetOwner(mine, other, mine, o)) }, labels, "it has no owner that controls it"},
+		{"orphaned", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "x", "more": "y"} }, labels, ""},
+		{"earlier", func(o *corev1.ConfigMap) {
+			before := me.DeepCopy()
+			before.UID = "another"
+			must(t, kube.SetController(mine, before, mine, o))
+		}, labels, "it belongs to an earlier ConfigMap me"},
+	} {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: s.namespace}, Data: map[string]string{"of": "somebody"}}
+		c.make(o)
+		_, err := others.Create(soon(t), o)
+		must(t, err)
+		e := ensure(t, s, mine, others, func() *corev1.ConfigMap { return child(me, c.name, c.labels) })
+		_, err = e.mine.Ensure(soon(t), e.intent())
+		is, failed := others.Get(soon(t), c.name)
+		must(t, failed)
+		switch {
+		case c.want == "" && (err != nil || is.Data["of"] != "me" || !metav1.IsControlledBy(is, me)):
+			t.Errorf("%s: %v, %v", c.name, err, is)
+		case c.want != "" && (!errors.Is(err, kube.ErrTaken) || !strings.Contains(err.Error(), "apply ConfigMap "+s.namespace+"/"+c.name) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		case c.want != "" && (is.Data["of"] != "somebody" || metav1.IsControlledBy(is, me)):
+			t.Errorf("%s: it was taken: %v", c.name, is)
+		}
+	}
+}
