@@ -1,10 +1,9 @@
 package metrics
 
 import (
+	"maps"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Result is what a reconcile ended with, in controller_runtime_reconcile_total.
@@ -27,15 +26,16 @@ type ControllerStats struct {
 
 // Controller counts what a controller does.
 type Controller struct {
-	results                                    map[Result]prometheus.Counter
-	errors, terminal, panics, adds, retries    prometheus.Counter
-	hot                                        prometheus.Counter
-	reconcileTime, queueDuration, workDuration prometheus.Observer
+	name                                       string
+	results                                    *Family[Counter]
+	errors, terminal, panics, adds, retries    *Counter
+	hot                                        *Counter
+	reconcileTime, queueDuration, workDuration *Histogram
 }
 
 // Reconciled counts a reconcile and how long it took.
 func (c *Controller) Reconciled(r Result, took time.Duration) {
-	c.results[r].Inc()
+	c.results.With(c.name, string(r)).Inc()
 	if r == Failure {
 		c.errors.Inc()
 	}
@@ -63,139 +63,118 @@ func (c *Controller) Worked(took time.Duration) { c.workDuration.Observe(took.Se
 // HotLoop counts an object that was found to reconcile without end.
 func (c *Controller) HotLoop() { c.hot.Inc() }
 
-// controllers are the metrics of all controllers. They are registered when the
-// first is added, so that programs without have none.
-type controllers struct {
-	once    sync.Once
-	results *prometheus.CounterVec
-	counts  map[string]*prometheus.CounterVec
-	times   map[string]*prometheus.HistogramVec
-	leader  *prometheus.GaugeVec
-	live    liveControllers
-}
-
 // Controller returns the counters of a controller, whose stats are asked for
 // when somebody asks for the metrics. A second one of a name takes the place of the
 // first, and goes on counting where that has ended.
 func (m *Metrics) Controller(name string, concurrency int, stats func() ControllerStats) *Controller {
-	m.controllers.register(m.registry)
-	c := &Controller{results: make(map[Result]prometheus.Counter)}
+	cs := m.controllers
 	for _, r := range []Result{Success, Failure, Requeue, RequeueAfter} {
-		c.results[r] = m.controllers.results.WithLabelValues(name, string(r))
+		cs.results.With(name, string(r)) // shown as 0 until there is one
 	}
-	count := func(metric string, labels ...string) prometheus.Counter {
-		return m.controllers.counts[metric].WithLabelValues(labels...)
+	cs.add(name, runningController{concurrency, stats})
+	return &Controller{
+		name:          name,
+		results:       cs.results,
+		errors:        cs.errors.With(name),
+		terminal:      cs.terminal.With(name),
+		panics:        cs.panics.With(name),
+		hot:           cs.hot.With(name),
+		adds:          cs.adds.With(name, name),
+		retries:       cs.retries.With(name, name),
+		reconcileTime: cs.reconcileTime.With(name),
+		queueDuration: cs.queueDuration.With(name, name),
+		workDuration:  cs.workDuration.With(name, name),
 	}
-	c.errors = count("controller_runtime_reconcile_errors_total", name)
-	c.terminal = count("controller_runtime_terminal_reconcile_errors_total", name)
-	c.panics = count("controller_runtime_reconcile_panics_total", name)
-	c.hot = count("pintle_controller_hot_loops_total", name)
-	c.adds = count("workqueue_adds_total", name, name)
-	c.retries = count("workqueue_retries_total", name, name)
-	c.reconcileTime = m.controllers.times["controller_runtime_reconcile_time_seconds"].WithLabelValues(name)
-	c.queueDuration = m.controllers.times["workqueue_queue_duration_seconds"].WithLabelValues(name, name)
-	c.workDuration = m.controllers.times["workqueue_work_duration_seconds"].WithLabelValues(name, name)
-	m.controllers.live.add(name, concurrency, stats)
-	return c
 }
 
 // Leader notes whether this process holds a lease.
 func (m *Metrics) Leader(lease string, held bool) {
-	m.controllers.register(m.registry)
-	value := 0.0
-	if held {
-		value = 1
-	}
-	m.controllers.leader.WithLabelValues(lease).Set(value)
+	m.controllers.leader.With(lease).Set(number(held))
 }
 
-// reconcileBuckets are controller-runtime's.
-var reconcileBuckets = []float64{
-	0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
-	1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+// controllers are the metrics of all controllers. In programs without any there
+// is nothing to show.
+type controllers struct {
+	results, errors, terminal, panics, hot, adds, retries *Family[Counter]
+	reconcileTime, queueDuration, workDuration            *Family[Histogram]
+	leader                                                *Family[Gauge]
+
+	// They are asked for.
+	concurrency, active, depth, unfinished, longest *Family[Gauge]
+
+	mu      sync.Mutex
+	running map[string]runningController
 }
 
-func (cs *controllers) register(registry *prometheus.Registry) {
-	cs.once.Do(func() {
-		cs.counts = make(map[string]*prometheus.CounterVec)
-		cs.times = make(map[string]*prometheus.HistogramVec)
-		counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-			v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-			cs.counts[name] = v
-			registry.MustRegister(v)
-			return v
-		}
-		histogram := func(name, help string, buckets []float64, labels ...string) {
-			v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-			cs.times[name] = v
-			registry.MustRegister(v)
-		}
-		queueBuckets := prometheus.ExponentialBuckets(10e-9, 10, 12) // controller-runtime's
-		cs.results = counter("controller_runtime_reconcile_total", "Total number of reconciliations per controller and result.", "controller", "result")
-		counter("controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller.", "controller")
-		counter("controller_runtime_terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller.", "controller")
-		counter("controller_runtime_reconcile_panics_total", "Total number of reconciliation panics per controller.", "controller")
-		counter("pintle_controller_hot_loops_total", "Number of objects found to reconcile without end because of what their reconcile writes.", "controller")
-		counter("workqueue_adds_total", "Total number of keys added to the queue.", "name", "controller")
-		counter("workqueue_retries_total", "Total number of retries of failed reconciles.", "name", "controller")
-		histogram("controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller.", reconcileBuckets, "controller")
-		histogram("workqueue_queue_duration_seconds", "How long a key waits for its turn.", queueBuckets, "name", "controller")
-		histogram("workqueue_work_duration_seconds", "How long a key is worked on.", queueBuckets, "name", "controller")
-		cs.leader = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "leader_election_master_status", Help: "Whether this process holds the lease: 1 if it does.",
-		}, []string{"name"})
-		registry.MustRegister(cs.leader, &cs.live)
-	})
-}
-
-var (
-	maxConcurrent = prometheus.NewDesc("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller.", []string{"controller"}, nil)
-	activeWorkers = prometheus.NewDesc("controller_runtime_active_workers", "Number of currently used workers per controller.", []string{"controller"}, nil)
-	queueDepth    = prometheus.NewDesc("workqueue_depth", "Number of keys that wait for their turn, by priority.", []string{"name", "controller", "priority"}, nil)
-	unfinished    = prometheus.NewDesc("workqueue_unfinished_work_seconds", "What the running reconciles have taken so far, together.", []string{"name", "controller"}, nil)
-	longest       = prometheus.NewDesc("workqueue_longest_running_processor_seconds", "What the longest running reconcile has taken so far.", []string{"name", "controller"}, nil)
-)
-
-// liveControllers asks the controllers only when somebody asks for the metrics.
-type liveControllers struct {
-	mu     sync.Mutex
-	byName map[string]liveController
-}
-
-type liveController struct {
+type runningController struct {
 	concurrency int
 	stats       func() ControllerStats
 }
 
-func (l *liveControllers) add(name string, concurrency int, stats func() ControllerStats) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byName == nil {
-		l.byName = make(map[string]liveController)
+func newControllers(m *Metrics) *controllers {
+	cs := &controllers{
+		results:  m.Counter("controller_runtime_reconcile_total", "Total number of reconciliations per controller and result.", "controller", "result"),
+		errors:   m.Counter("controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller.", "controller"),
+		terminal: m.Counter("controller_runtime_terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller.", "controller"),
+		panics:   m.Counter("controller_runtime_reconcile_panics_total", "Total number of reconciliation panics per controller.", "controller"),
+		hot:      m.Counter("pintle_controller_hot_loops_total", "Number of objects found to reconcile without end because of what their reconcile writes.", "controller"),
+		adds:     m.Counter("workqueue_adds_total", "Total number of keys added to the queue.", "name", "controller"),
+		retries:  m.Counter("workqueue_retries_total", "Total number of retries of failed reconciles.", "name", "controller"),
+
+		reconcileTime: m.Histogram("controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller.", reconcileBounds(), "controller"),
+		queueDuration: m.Histogram("workqueue_queue_duration_seconds", "How long a key waits for its turn.", queueBounds(), "name", "controller"),
+		workDuration:  m.Histogram("workqueue_work_duration_seconds", "How long a key is worked on.", queueBounds(), "name", "controller"),
+
+		leader: m.Gauge("leader_election_master_status", "Whether this process holds the lease: 1 if it does.", "name"),
+
+		concurrency: m.Gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller.", "controller"),
+		active:      m.Gauge("controller_runtime_active_workers", "Number of currently used workers per controller.", "controller"),
+		depth:       m.Gauge("workqueue_depth", "Number of keys that wait for their turn, by priority.", "name", "controller", "priority"),
+		unfinished:  m.Gauge("workqueue_unfinished_work_seconds", "What the running reconciles have taken so far, together.", "name", "controller"),
+		longest:     m.Gauge("workqueue_longest_running_processor_seconds", "What the longest running reconcile has taken so far.", "name", "controller"),
+
+		running: make(map[string]runningController),
 	}
-	l.byName[name] = liveController{concurrency, stats}
+	m.Collect(cs.collect)
+	return cs
 }
 
-func (l *liveControllers) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{maxConcurrent, activeWorkers, queueDepth, unfinished, longest} {
-		ch <- d
+// reconcileBounds are controller-runtime's.
+func reconcileBounds() []float64 {
+	return []float64{
+		0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
+		1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 	}
 }
 
-func (l *liveControllers) Collect(ch chan<- prometheus.Metric) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, c := range l.byName {
-		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+// queueBounds are controller-runtime's: powers of ten from 10 ns to 1,000 s, with
+// what multiplying makes of them, for the texts of bounds are names of series.
+func queueBounds() []float64 {
+	bounds := make([]float64, 12)
+	for i, v := 0, 10e-9; i < len(bounds); i, v = i+1, v*10 {
+		bounds[i] = v
+	}
+	return bounds
+}
+
+func (cs *controllers) add(name string, c runningController) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.running[name] = c
+}
+
+func (cs *controllers) collect(s *Scrape) {
+	cs.mu.Lock()
+	running := maps.Clone(cs.running)
+	cs.mu.Unlock()
+	for name, c := range running {
+		stats := c.stats()
+		s.Gauge(cs.concurrency, float64(c.concurrency), name)
+		s.Gauge(cs.active, float64(stats.Active), name)
+		for priority, n := range stats.Depth {
+			s.Gauge(cs.depth, float64(n), name, name, priority)
 		}
-		s := c.stats()
-		gauge(maxConcurrent, float64(c.concurrency), name)
-		gauge(activeWorkers, float64(s.Active), name)
-		for priority, n := range s.Depth {
-			gauge(queueDepth, float64(n), name, name, priority)
-		}
-		gauge(unfinished, s.Unfinished.Seconds(), name, name)
-		gauge(longest, s.Longest.Seconds(), name, name)
+		s.Gauge(cs.unfinished, stats.Unfinished.Seconds(), name, name)
+		s.Gauge(cs.longest, stats.Longest.Seconds(), name, name)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/kube"
@@ -96,23 +95,6 @@ func TestStores(t *testing.T) {
 			t.Errorf("%s is there", absent)
 		}
 	}
-}
-
-func TestRegistryInAnother(t *testing.T) {
-	m := metrics.New()
-	m.AddStore("books", &store{})
-	other := prometheus.NewRegistry()
-	other.MustRegister(m.Registry())
-	families, err := other.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "pintle_store_objects" {
-			return
-		}
-	}
-	t.Error("the other registry does not show the store")
 }
 
 type store struct {

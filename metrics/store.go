@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -17,26 +15,33 @@ type Store interface {
 	Done() <-chan struct{}
 }
 
-var (
-	storeSynced  = prometheus.NewDesc("pintle_store_synced", "Whether the store has been filled.", []string{"store"}, nil)
-	storeObjects = prometheus.NewDesc("pintle_store_objects", "Number of objects in the store.", []string{"store"}, nil)
-	storeBytes   = prometheus.NewDesc("pintle_store_bytes", "Size of the store's objects in bytes, as it keeps them.", []string{"store"}, nil)
-	storeAge     = prometheus.NewDesc("pintle_store_last_event_age_seconds",
-		"Time since the store last heard of the server: an object, a bookmark, a listing.", []string{"store"}, nil)
-)
+// AddStore adds a store under a name, in the place of what had the name before.
+// A store that has stopped is left out.
+func (m *Metrics) AddStore(name string, s Store) { m.stores.add(name, s) }
 
 // stores asks the stores only when somebody asks for the metrics.
 type stores struct {
+	synced, objects, bytes, age *Family[Gauge]
+
 	mu     sync.Mutex
 	byName map[string]Store
+}
+
+func newStores(m *Metrics) *stores {
+	s := &stores{
+		synced:  m.Gauge("pintle_store_synced", "Whether the store has been filled.", "store"),
+		objects: m.Gauge("pintle_store_objects", "Number of objects in the store.", "store"),
+		bytes:   m.Gauge("pintle_store_bytes", "Size of the store's objects in bytes, as it keeps them.", "store"),
+		age:     m.Gauge("pintle_store_last_event_age_seconds", "Time since the store last heard of the server: an object, a bookmark, a listing.", "store"),
+		byName:  make(map[string]Store),
+	}
+	m.Collect(s.collect)
+	return s
 }
 
 func (s *stores) add(name string, store Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byName == nil {
-		s.byName = make(map[string]Store)
-	}
 	s.byName[name] = store
 }
 
@@ -55,28 +60,22 @@ func (s *stores) running() map[string]Store {
 	return maps.Clone(s.byName)
 }
 
-func (s *stores) Describe(ch chan<- *prometheus.Desc) {
-	ch <- storeSynced
-	ch <- storeObjects
-	ch <- storeBytes
-	ch <- storeAge
-}
-
-func (s *stores) Collect(ch chan<- prometheus.Metric) {
+func (s *stores) collect(scrape *Scrape) {
 	for name, store := range s.running() {
-		gauge := func(desc *prometheus.Desc, value float64) {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, name)
-		}
-		synced := 0.0
-		if store.Synced() {
-			synced = 1
-		}
 		stats := store.Stats()
-		gauge(storeSynced, synced)
-		gauge(storeObjects, float64(stats.Objects))
-		gauge(storeBytes, float64(stats.Bytes))
+		scrape.Gauge(s.synced, number(store.Synced()), name)
+		scrape.Gauge(s.objects, float64(stats.Objects), name)
+		scrape.Gauge(s.bytes, float64(stats.Bytes), name)
 		if !stats.LastEvent.IsZero() {
-			gauge(storeAge, time.Since(stats.LastEvent).Seconds())
+			scrape.Gauge(s.age, time.Since(stats.LastEvent).Seconds(), name)
 		}
 	}
+}
+
+// number is 1 for what is true.
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -1,0 +1,270 @@
+package metrics
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// Family are the metrics of a name, one for each combination of values of its
+// labels. M is Counter, Gauge or Histogram. Get one from [Metrics.Counter] and
+// the like; its methods may be called from any goroutine.
+type Family[M any] struct {
+	*family
+}
+
+// With returns the metric of some values, as many as there are labels and in the
+// order in which those were declared. Values are any text; what of it is not
+// UTF-8 is replaced. The first call for some values makes a metric, which is
+// shown from then on; the others look it up and allocate nothing.
+//
+// With another number of values it returns a metric that is not shown.
+func (f *Family[M]) With(values ...string) *M {
+	// The family of an M makes nothing else.
+	m, _ := any(f.with(values)).(*M)
+	return m
+}
+
+// Delete forgets the metric of some values. Who still has it counts unseen.
+func (f *Family[M]) Delete(values ...string) {
+	var buf [128]byte
+	if key, ok := f.key(buf[:0], values); ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.series, string(key))
+	}
+}
+
+// kind is the type of a family, as the text format calls it.
+type kind string
+
+const (
+	counter   kind = "counter"
+	gauge     kind = "gauge"
+	histogram kind = "histogram"
+	summary   kind = "summary"
+)
+
+// metric is what a family has for a combination of values.
+type metric interface {
+	// appendText appends the samples. Labels are as the text format has them,
+	// without braces.
+	appendText(b []byte, name, labels string) []byte
+}
+
+// series is a metric and its values.
+type series struct {
+	values []string // in the order of the labels' names
+	labels string   // as the text format has them
+	metric metric
+}
+
+// family is a [Family] of any type.
+type family struct {
+	metrics    *Metrics
+	kind       kind
+	name, help string
+	labels     []string  // as they were declared
+	sorted     []int     // the labels' places, in the order of their names
+	bounds     []float64 // a histogram's, without +Inf
+	les        []string  // the bounds and +Inf, as the text format has them
+
+	mu     sync.RWMutex
+	series map[string]*series
+	lost   metric // what those get that name a wrong number of values
+
+	misused atomic.Bool
+}
+
+// declare returns a family that is new, or the one that was declared before in
+// the same words. If there is something wrong it returns one that is not shown.
+func (m *Metrics) declare(k kind, name, help string, bounds []float64, labels []string) *family {
+	f := newFamily(m, k, name, help, bounds, labels)
+	err := f.check()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		if before := m.families[name]; before != nil && before.same(f) {
+			return before
+		}
+		err = m.take(f)
+	}
+	if err != nil {
+		m.noteLocked(fmt.Errorf("declare %s %q: %w", k, name, err))
+	}
+	return f
+}
+
+func newFamily(m *Metrics, k kind, name, help string, bounds []float64, labels []string) *family {
+	f := &family{
+		metrics: m, kind: k, name: name, help: strings.ToValidUTF8(help, "\uFFFD"),
+		labels: slices.Clone(labels), bounds: slices.Clone(bounds), series: make(map[string]*series),
+	}
+	for i := range f.labels {
+		f.sorted = append(f.sorted, i)
+	}
+	slices.SortFunc(f.sorted, func(a, b int) int { return cmp.Compare(f.labels[a], f.labels[b]) })
+	if n := len(f.bounds); n > 0 && math.IsInf(f.bounds[n-1], 1) {
+		f.bounds = f.bounds[:n-1] // every histogram has it
+	}
+	if k == histogram {
+		for _, bound := range f.bounds {
+			f.les = append(f.les, string(appendFloat(nil, bound)))
+		}
+		f.les = append(f.les, "+Inf")
+	}
+	return f
+}
+
+// check says what is wrong with a family by itself.
+func (f *family) check() error {
+	if !isName(f.name, true) {
+		return errors.New("a metric's name is of letters, digits, underscores and colons, and begins with no digit")
+	}
+	for i, label := range f.labels {
+		switch {
+		case !isName(label, false):
+			return fmt.Errorf("label %q: a label's name is of letters, digits and underscores, and begins with no digit", label)
+		case strings.HasPrefix(label, "__"):
+			return fmt.Errorf("label %q: what begins with two underscores is Prometheus' own", label)
+		case label == "le" && f.kind == histogram, label == "quantile" && f.kind == summary:
+			return fmt.Errorf("label %q: every %s has it already", label, f.kind)
+		case slices.Contains(f.labels[:i], label):
+			return fmt.Errorf("label %q: it is named twice", label)
+		}
+	}
+	for i, bound := range f.bounds {
+		if math.IsNaN(bound) || i > 0 && bound <= f.bounds[i-1] {
+			return fmt.Errorf("bound %v: bounds ascend", bound)
+		}
+	}
+	return nil
+}
+
+// take adds a family, if no other has one of its names: a histogram has four.
+func (m *Metrics) take(f *family) error {
+	if before := m.families[f.name]; before != nil {
+		return fmt.Errorf("it is declared already, otherwise: as a %s with the labels %q and the help %q", before.kind, before.labels, before.help)
+	}
+	names := []string{f.name}
+	switch f.kind {
+	case histogram:
+		names = append(names, f.name+"_bucket", f.name+"_sum", f.name+"_count")
+	case summary:
+		names = append(names, f.name+"_sum", f.name+"_count")
+	}
+	for _, name := range names {
+		if other, ok := m.taken[name]; ok {
+			return fmt.Errorf("%s is also what %s has", name, other)
+		}
+	}
+	for _, name := range names {
+		m.taken[name] = f.name
+	}
+	m.families[f.name] = f
+	return nil
+}
+
+func (f *family) same(other *family) bool {
+	return f.kind == other.kind && f.help == other.help && slices.Equal(f.labels, other.labels) && slices.Equal(f.bounds, other.bounds)
+}
+
+// with returns the metric of some values.
+func (f *family) with(values []string) metric {
+	var buf [128]byte
+	key, ok := f.key(buf[:0], values)
+	if !ok {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.lost == nil {
+			f.lost = f.newMetric()
+		}
+		return f.lost
+	}
+	f.mu.RLock()
+	s := f.series[string(key)]
+	f.mu.RUnlock()
+	if s != nil {
+		return s.metric
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.series[string(key)]; s != nil {
+		return s.metric
+	}
+	s = f.newSeries(values, f.newMetric())
+	f.series[string(key)] = s
+	return s.metric
+}
+
+// key appends what tells some values from others: no valid text has a byte 255.
+// If the values are too few or too many it notes that.
+func (f *family) key(b []byte, values []string) (key []byte, ok bool) {
+	if len(values) != len(f.labels) {
+		f.misuse(fmt.Errorf("%d values for the labels %q", len(values), f.labels))
+		return nil, false
+	}
+	for _, v := range values {
+		if !utf8.ValidString(v) {
+			v = strings.ToValidUTF8(v, "\uFFFD")
+		}
+		b = append(append(b, v...), 0xff)
+	}
+	return b, true
+}
+
+func (f *family) newMetric() metric {
+	switch f.kind {
+	case counter:
+		return &Counter{family: f}
+	case gauge:
+		return &Gauge{}
+	default:
+		return &Histogram{family: f, counts: make([]atomic.Uint64, len(f.bounds)+1)}
+	}
+}
+
+func (f *family) newSeries(values []string, m metric) *series {
+	s := &series{metric: m}
+	var text []byte
+	for n, i := range f.sorted {
+		// A copy, for the text of which a value is part may be long.
+		value := strings.Clone(strings.ToValidUTF8(values[i], "\uFFFD"))
+		s.values = append(s.values, value)
+		if n > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(text, f.labels[i]...), `="`...)
+		text = append(appendEscaped(text, value, true), '"')
+	}
+	s.labels = string(text)
+	return s
+}
+
+// misuse notes a mistake, if it is the first in the use of the family.
+func (f *family) misuse(err error) {
+	if !f.misused.Swap(true) {
+		f.metrics.note(fmt.Errorf("use %s %q: %w", f.kind, f.name, err))
+	}
+}
+
+// isName says whether the text format can have a name, which may have colons if
+// it is a metric's.
+func isName(name string, colons bool) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+		case c == ':' && colons:
+		case c >= '0' && c <= '9' && i > 0:
+		default:
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,81 @@
+package metrics
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// What Linux tells under /proc, as proc(5) describes it.
+
+// procStat is what is used of /proc/self/stat.
+type procStat struct {
+	start   float64 // seconds after the machine's
+	virtual float64 // bytes
+	pages   float64 // resident ones
+}
+
+// parseStat reads /proc/self/stat.
+func parseStat(text []byte) (s procStat, ok bool) {
+	// The second field is the program's name in parentheses, and may have some.
+	end := bytes.LastIndexByte(text, ')')
+	if end < 0 {
+		return procStat{}, false
+	}
+	fields := bytes.Fields(text[end+1:])
+	const third = 3 // the number that proc(5) gives the first of the fields
+	for _, f := range []struct {
+		number int
+		unit   float64 // what there are of it in ours
+		to     *float64
+	}{
+		{22, 100, &s.start}, // USER_HZ, wherever Go runs
+		{23, 1, &s.virtual},
+		{24, 1, &s.pages},
+	} {
+		if len(fields) <= f.number-third {
+			return procStat{}, false
+		}
+		n, err := strconv.ParseUint(string(fields[f.number-third]), 10, 64)
+		if err != nil {
+			return procStat{}, false
+		}
+		*f.to = float64(n) / f.unit
+	}
+	return s, true
+}
+
+// parseBootTime reads the time when the machine was started, in seconds since
+// 1970, from /proc/stat.
+func parseBootTime(text []byte) (seconds float64, ok bool) {
+	for line := range bytes.Lines(text) {
+		if value, found := bytes.CutPrefix(line, []byte("btime ")); found {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 64)
+			return float64(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// parseNetstat reads a value of /proc/self/net/netstat, where a line of names and
+// one of values follow each other, both beginning with a group.
+func parseNetstat(text []byte, group, name string) (value float64, ok bool) {
+	var names [][]byte
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) == 0 || string(fields[0]) != group+":" {
+			continue
+		}
+		if names == nil {
+			names = fields
+			continue
+		}
+		for i, n := range names {
+			if string(n) == name && i < len(fields) {
+				v, err := strconv.ParseFloat(string(fields[i]), 64)
+				return v, err == nil
+			}
+		}
+		return 0, false
+	}
+	return 0, false
+}

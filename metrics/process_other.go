@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package metrics
+
+func (p *process) collectors() []func(*Scrape) { return nil }

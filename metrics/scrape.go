@@ -1,0 +1,174 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Scrape is one time that somebody asks for the metrics. It is for the goroutine
+// that a function of [Metrics.Collect] is called by, until that returns.
+type Scrape struct {
+	metrics *Metrics
+	series  map[*family][]*series
+}
+
+// Gauge reports a value of a gauge for this scrape alone. The values of its
+// labels are as in [Family.With]. Of two values for the same labels the later is
+// shown, and that there are two is a mistake.
+func (s *Scrape) Gauge(f *Family[Gauge], value float64, labels ...string) {
+	s.add(f.family, constant(value), labels)
+}
+
+// Counter reports the value of a counter that is kept elsewhere, as Gauge does.
+func (s *Scrape) Counter(f *Family[Counter], value float64, labels ...string) {
+	s.add(f.family, constant(value), labels)
+}
+
+func (s *Scrape) add(f *family, m metric, labels []string) {
+	switch {
+	case f.metrics != s.metrics:
+		f.misuse(errors.New("report it in a scrape of other metrics"))
+	case len(labels) != len(f.labels):
+		f.misuse(fmt.Errorf("%d values for the labels %q", len(labels), f.labels))
+	default:
+		s.series[f] = append(s.series[f], f.newSeries(labels, m))
+	}
+}
+
+// WriteTo writes the metrics in the text format.
+func (m *Metrics) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(m.text())
+	if err != nil {
+		return int64(n), fmt.Errorf("write metrics: %w", err)
+	}
+	return int64(n), nil
+}
+
+// text returns the metrics in the text format: families by name, and series by
+// the values of their labels, so that what has not changed looks the same. No
+// lock is held while the program's functions are called.
+func (m *Metrics) text() []byte {
+	m.mu.Lock()
+	collectors, writers := slices.Clone(m.collectors), slices.Clone(m.appended)
+	m.mu.Unlock()
+
+	s := &Scrape{metrics: m, series: make(map[*family][]*series)}
+	for _, report := range collectors {
+		report(s)
+	}
+	var more [][]byte
+	var wrong []error
+	for _, write := range writers {
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			wrong = append(wrong, fmt.Errorf("append metrics: %w", err))
+			continue
+		}
+		more = append(more, text.Bytes())
+	}
+
+	m.mu.Lock()
+	families := make([]*family, 0, len(m.families))
+	for _, f := range m.families {
+		families = append(families, f)
+	}
+	wrong = append(slices.Clone(m.mistakes), wrong...)
+	m.mu.Unlock()
+	s.Gauge(m.wrong, float64(len(wrong)))
+
+	slices.SortFunc(families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
+	b := make([]byte, 0, m.size.Load()*9/8+1024)
+	shown := make(map[string]bool, len(families))
+	for _, f := range families {
+		shown[f.name] = true
+		b = appendFamily(b, f, f.all(s.series[f]))
+	}
+	for _, text := range more {
+		b = appendFamilies(b, text, shown)
+	}
+	for _, err := range wrong {
+		b = append(appendEscaped(append(b, "# error: "...), err.Error(), false), '\n')
+	}
+	m.size.Store(int64(len(b)))
+	return b
+}
+
+// all returns a family's series in the order in which they are shown, with those
+// that were reported for a scrape.
+func (f *family) all(reported []*series) []*series {
+	f.mu.RLock()
+	all := make([]*series, 0, len(f.series)+len(reported))
+	for _, s := range f.series {
+		all = append(all, s)
+	}
+	f.mu.RUnlock()
+	all = append(all, reported...)
+	slices.SortStableFunc(all, func(a, b *series) int { return slices.Compare(a.values, b.values) })
+	for i := len(all) - 1; i > 0; i-- {
+		if slices.Equal(all[i-1].values, all[i].values) {
+			f.misuse(fmt.Errorf("two values for {%s}", all[i].labels))
+			all = slices.Delete(all, i-1, i)
+		}
+	}
+	return all
+}
+
+// appendFamilies appends the families of a text that were not shown before.
+func appendFamilies(b, text []byte, shown map[string]bool) []byte {
+	var names []string
+	var name []byte // the family that the last comment is about
+	skip := false
+	for line := range bytes.Lines(text) {
+		if about, ok := commentAbout(line); ok {
+			if !bytes.Equal(about, name) {
+				name, skip = about, shown[string(about)]
+				names = append(names, string(about))
+			}
+		} else if skip && !isSample(line, name) {
+			skip = false // of a family without comments
+		}
+		if !skip {
+			b = append(b, line...)
+		}
+	}
+	if n := len(b); n > 0 && b[n-1] != '\n' {
+		b = append(b, '\n')
+	}
+	for _, n := range names {
+		shown[n] = true
+	}
+	return b
+}
+
+// commentAbout returns the name of the family of which a line tells the help or
+// the type.
+func commentAbout(line []byte) (name []byte, ok bool) {
+	rest, help := bytes.CutPrefix(line, []byte("# HELP "))
+	if !help {
+		if rest, ok = bytes.CutPrefix(line, []byte("# TYPE ")); !ok {
+			return nil, false
+		}
+	}
+	name, _, _ = bytes.Cut(bytes.TrimRight(rest, "\r\n"), []byte(" "))
+	return name, len(name) > 0
+}
+
+// isSample says whether a line is a sample of a family, or no sample at all.
+func isSample(line, family []byte) bool {
+	rest, ok := bytes.CutPrefix(line, family)
+	if !ok {
+		return len(line) == 0 || bytes.ContainsRune([]byte("#\r\n"), rune(line[0]))
+	}
+	if end := bytes.IndexAny(rest, "{ \t\r\n"); end >= 0 {
+		rest = rest[:end]
+	}
+	switch string(rest) {
+	case "", "_bucket", "_sum", "_count":
+		return true
+	}
+	return false
+}
