@@ -74,7 +74,18 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 // CloseIdleConnections closes connections that no request uses. Programs need
 // not: idle connections close after a while.
 func (c *Client) CloseIdleConnections() {
-	utilnet.CloseIdleConnectionsFor(c.http.Transport)
+	// apimachinery's function for it complains of transports that it does not know.
+	for rt := c.http.Transport; rt != nil; {
+		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+			return
+		}
+		wrapper, ok := rt.(utilnet.RoundTripperWrapper)
+		if !ok {
+			return
+		}
+		rt = wrapper.WrappedRoundTripper()
+	}
 }
 
 // Namespace returns the namespace that the kubeconfig's context names, or that

@@ -6,27 +6,29 @@ import (
 	"net/http"
 )
 
-// WithGate returns a context whose requests that write are sent only while open
-// returns nil, and end when until does. It is how a program that may act only
-// for a time, because it holds a lease, is kept from acting later, wherever the
-// request is made.
+// WithGate returns a context that ends when until does, if not before, and for
+// the same cause, and whose requests that write are sent only while open returns
+// nil. It is how a program that may act only for a time, because it holds a
+// lease, is kept from acting later, wherever the request is made. What it takes
+// is freed by stop, which ends the context, or at the end of until.
 //
 // open is asked right before a request is sent, again when its body leaves, and
 // for every repetition; its error is what the request fails with. It is called
 // from several goroutines and must not block. Every request but a GET is one
 // that writes; exec and port-forward are not asked for. A gate stays in contexts
-// that are derived, those of [context.WithoutCancel] too; a second gate is added
-// to the first.
+// that are derived, those of [context.WithoutCancel] too, and what they still
+// write ends when until does; a second gate is added to the first.
 //
 // Caveat: between the last question and the network there remain some
 // microseconds, and in front of the server any time: what must not be done late
 // needs a precondition that the server checks.
-func WithGate(ctx, until context.Context, open func() error) context.Context {
+func WithGate(ctx, until context.Context, open func() error) (gated context.Context, stop context.CancelFunc) {
+	ctx, stop = endWith(ctx, until)
 	return context.WithValue(ctx, gateKey{}, &gate{
 		outer: gateOf(ctx),
 		open:  open,
 		bind:  func(ctx context.Context) (context.Context, context.CancelFunc) { return endWith(ctx, until) },
-	})
+	}), stop
 }
 
 type gateKey struct{}

@@ -63,7 +63,9 @@ func TestGate(t *testing.T) {
 		}
 		o := new(corev1.ConfigMap)
 		o.Name = "x"
-		return g, kube.WithGate(t.Context(), until, g.open), kube.For[corev1.ConfigMap](client).In("ns"), o
+		ctx, stop := kube.WithGate(t.Context(), until, g.open)
+		t.Cleanup(stop)
+		return g, ctx, kube.For[corev1.ConfigMap](client).In("ns"), o
 	}
 
 	t.Run("open", func(t *testing.T) {
@@ -75,12 +77,14 @@ func TestGate(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		g, ctx, maps, o := begin(t)
 		g.closed.Store(true)
+		second, stop := kube.WithGate(ctx, until, func() error { return nil })
+		defer stop()
 		for name, write := range map[string]func(context.Context) error{
 			"create": func(ctx context.Context) error { _, err := maps.Create(ctx, o); return err },
 			"apply":  func(ctx context.Context) error { _, err := maps.Apply(ctx, o); return err },
 			"delete": func(ctx context.Context) error { return maps.Delete(ctx, "x") },
 		} {
-			for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx), kube.WithGate(ctx, until, func() error { return nil })} {
+			for _, ctx := range []context.Context{ctx, context.WithoutCancel(ctx), second} {
 				if err := write(ctx); !errors.Is(err, errClosed) {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -152,9 +152,11 @@ func (e *election) now() instant {
 	return instant{time.Now(), e.wall().Round(0)}
 }
 
-// watch sends what becomes of the lease, the latest only.
+// watch sends what becomes of the lease, the latest only. It goes over the
+// connection of all else: if that hangs, the lease is looked at when it expires.
 func (e *election) watch(ctx context.Context, changes chan *coordinationv1.Lease) {
-	for ev, err := range e.leases.Fielded("metadata.name=" + e.Name).Watch(ctx) {
+	leases := kube.For[coordinationv1.Lease](e.Client).In(e.Namespace)
+	for ev, err := range leases.Fielded("metadata.name=" + e.Name).Watch(ctx) {
 		var trouble *kube.Trouble
 		switch {
 		case errors.As(err, &trouble) && trouble.Over:

@@ -10,6 +10,10 @@
 // time that term.go measures, and gives it up. record.go says what is written.
 // Leases are shared with client-go's leader election, which writes the same.
 //
+// Requests for the lease have a connection of their own (see
+// [kube.Client.Apart]), because the connection of all else may hang, or be busy,
+// for longer than the lease lasts.
+//
 // # Promise
 //
 // The function that Run calls has a context. No request that writes is started

@@ -15,12 +15,12 @@ import (
 
 // hold calls f while the lease is renewed, and gives it up.
 func (e *election) hold(ctx context.Context, got *held, f func(context.Context) error) error {
-	until, term := newTerm(e.now, got.until)
+	until, term := newTerm(ctx, e.now, got.until)
 	e.tell(e.Identity, true)
 
 	// Renewals go on after the end of ctx, for as long as f takes to stop. No
 	// gate is asked about them.
-	renewals, stop := endTogether(context.WithoutCancel(ctx), until)
+	renewals, stop := context.WithCancel(until)
 	last := got.lease
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -32,11 +32,11 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	err := func() error {
 		defer renewing.Wait()
 		defer stop()
-		acting, cancel := endTogether(ctx, until)
+		acting, cancel := kube.WithGate(ctx, until, term.check)
 		defer cancel()
 		// What f left running must not write while another process does.
 		defer term.lose(errEnded)
-		return f(kube.WithGate(acting, until, term.check))
+		return f(acting)
 	}()
 
 	lost := context.Cause(until)
@@ -53,16 +53,6 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 }
 
 var errEnded = errors.New("what the lease was held for has ended")
-
-// endTogether returns a context that ends with either, for the same cause.
-func endTogether(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
 
 // renew renews the lease until ctx ends, with the term at the latest, and returns
 // it as it was last seen, nil if it is known to be gone.

@@ -84,6 +84,7 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	if err != nil {
 		return fmt.Errorf("run election: %w", err)
 	}
+	defer e.apart.CloseIdleConnections()
 	held, err := e.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire lease %s: %w", e.key, err)
@@ -101,7 +102,9 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 // election is one run of a lease, with all defaults filled in.
 type election struct {
 	Lease
-	key    kube.Key
+	key kube.Key
+	// apart is for the requests that must be answered in time.
+	apart  *kube.Client
 	leases kube.Resource[coordinationv1.Lease]
 	// asked: the lease was asked for, and the answer was not seen.
 	asked bool
@@ -149,7 +152,11 @@ func (l *Lease) election() (*election, error) {
 	if e.wall == nil {
 		e.wall = time.Now
 	}
-	e.leases = kube.For[coordinationv1.Lease](l.Client).In(e.Namespace)
+	var err error
+	if e.apart, err = l.Client.Apart(); err != nil {
+		return nil, err
+	}
+	e.leases = kube.For[coordinationv1.Lease](e.apart).In(e.Namespace)
 	return e, nil
 }
 

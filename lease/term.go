@@ -30,10 +30,10 @@ type term struct {
 	lost  error
 }
 
-// newTerm returns a term and a context that ends with it. until is its end
-// unless it is extended.
-func newTerm(now func() instant, until instant) (context.Context, *term) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+// newTerm returns a term and a context that ends with it, not with ctx, of which
+// it has the values. until is its end unless it is extended.
+func newTerm(ctx context.Context, now func() instant, until instant) (context.Context, *term) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	t := &term{now: now, until: until, end: cancel}
 	t.mu.Lock() // the timer may be due
 	defer t.mu.Unlock()
