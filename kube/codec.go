@@ -1,6 +1,7 @@
 package kube
 
 import (
+	stdjson "encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -29,6 +30,7 @@ type codec struct {
 	project projection // from whole to a view; nil: the type is whole
 	proto   *protoKeep // what a record keeps of a message besides its metadata
 	json    *jsonKeep  // what a record keeps of a JSON object besides its metadata
+	status  int        // the number of the status in protobuf; 0: the kind has none
 }
 
 // message is what generated protobuf types have.
@@ -64,6 +66,11 @@ func newCodec(t reflect.Type, kind Kind, view bool) (*codec, error) {
 		// A view that protobuf cannot serve is read as JSON.
 		if p, keep, err := projectStruct(t, kind.whole, setApart); err == nil {
 			c.whole, c.project, c.proto = kind.whole, p, keep
+		}
+	}
+	if c.whole != nil {
+		if f, ok := c.whole.FieldByName("Status"); ok {
+			c.status, _ = protoNumber(f.Tag) // without one nothing is taken for the status
 		}
 	}
 	return c, nil
@@ -273,3 +280,7 @@ func appendQuoted(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD, which is all that can go wrong
 	return dst
 }
+
+// encodeJSON encodes as every Go client does: what encoding/json makes of a
+// type's tags is what its authors tested with.
+func encodeJSON(v any) ([]byte, error) { return stdjson.Marshal(v) }

@@ -1,10 +1,10 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,20 +48,16 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 		return v.sendApply(ctx, req, acc.GetUID())
 	}
 	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
-	e, err := t.unchanged(ctx, key, wanted, v.codec)
-	if err != nil {
+	is := new(T)
+	if same, err := t.unchanged(ctx, key, wanted, asObject(is)); err != nil {
 		return nil, req.wrap(err)
-	}
-	if e != nil {
-		is := new(T)
-		if err := e.decode(v.codec, asObject(is)); err == nil {
-			return is, nil
-		}
+	} else if same {
+		return is, nil
 	}
 	if err := t.takes(ctx, key, acc); err != nil {
 		return nil, req.wrap(err)
 	}
-	is, err := v.sendApply(ctx, req, acc.GetUID())
+	is, err = v.sendApply(ctx, req, acc.GetUID())
 	if err == nil {
 		t.ensure(key, wanted, req.query.Get("fieldManager"), asObject(is))
 	}
@@ -94,37 +90,37 @@ func (s *stores) covering(h handle, namespace string) (found *table) {
 	return found
 }
 
-// unchanged returns the entry of an object in which nothing is to change by what
-// is wanted, nil if something is, or if that is not known.
-func (t *table) unchanged(ctx context.Context, key Key, wanted [sha256.Size]byte, c *codec) (*entry, error) {
+// unchanged reports that by what is wanted nothing is to change in an object, and
+// decodes it then. If that is not known it is false.
+func (t *table) unchanged(ctx context.Context, key Key, wanted [sha256.Size]byte, into object) (bool, error) {
 	t.mu.RLock()
 	last, known := t.ensured[key]
 	t.mu.RUnlock()
 	if !known || last.wanted != wanted {
-		return nil, nil
+		return false, nil
 	}
 	e, _, live, err := t.get(ctx, key)
 	if err != nil || live || e == nil || !e.is(last.uid) || e.metaField(fieldDeletionTimestamp) != nil {
-		return nil, err
+		return false, err
+	}
+	if e.decode(t.handle.codec, into) != nil {
+		return false, nil // an Apply will tell
 	}
 	if e == last.seen {
-		return e, nil
+		return true, nil
 	}
-	o := reflect.New(t.handle.goType).Interface().(object)
-	if err := e.decode(c, o); err != nil {
-		return nil, nil // an Apply will tell
-	}
-	values, err := digest(last.fields, o)
-	if err != nil || values != last.values {
-		return nil, nil
+	if last.seen == nil || !t.handle.codec.sameSpec(e, last.seen) {
+		if values, err := digest(last.fields, into); err != nil || values != last.values {
+			return false, nil
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now, ok := t.ensured[key]; ok && now.values == values && now.wanted == wanted {
+	if now, ok := t.ensured[key]; ok && now.values == last.values && now.wanted == wanted {
 		now.seen = e
 		t.ensured[key] = now
 	}
-	return e, nil
+	return true, nil
 }
 
 // ensure notes what was applied to an object, and how the server answered.
@@ -133,7 +129,7 @@ func (t *table) ensure(key Key, wanted [sha256.Size]byte, manager string, o obje
 	var err error
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
-			last.fields, err = t.handle.client.ownedFields(m.FieldsV1.GetRawBytes())
+			last.fields, err = t.handle.client.ownedFields(m.FieldsV1.GetRawBytes(), o)
 		}
 	}
 	if last.fields != nil && err == nil {
@@ -165,8 +161,14 @@ func digest(fields *owned.Fields, o object) (owned.Digest, error) {
 // objects that are reconciled alike have the same.
 const maxOwnedSets = 1024
 
-// ownedFields returns a set of fields, which is kept once for all who have it.
-func (c *Client) ownedFields(raw []byte) (*owned.Fields, error) {
+// ownedFields returns a set of an object's fields, which is kept once for all who
+// have it.
+func (c *Client) ownedFields(raw []byte, o object) (*owned.Fields, error) {
+	// References to owners go by uid. By their place the sets of like objects are
+	// the same; where the place changes, that is a change.
+	for i, owner := range o.GetOwnerReferences() {
+		raw = bytes.Replace(raw, fmt.Appendf(nil, `"k:{\"uid\":\"%s\"}"`, owner.UID), fmt.Appendf(nil, `"i:%d"`, i), 1)
+	}
 	c.owned.Lock()
 	defer c.owned.Unlock()
 	if f, ok := c.owned.sets[string(raw)]; ok {

@@ -1,8 +1,12 @@
 package kube
 
 import (
+	"bytes"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // entry is a kept object: its record's bytes in one piece, never changed.
@@ -82,4 +86,63 @@ func (e *entry) owners(f func(types.UID)) {
 		uid, _ := findField(val, fieldOwnerUID)
 		f(types.UID(uid))
 	})
+}
+
+// sameSpec reports that two entries of an object differ in nothing but its status
+// and what the server writes with every change. It may be false where they do not
+// differ.
+func (c *codec) sameSpec(a, b *entry) bool {
+	counts := func(num int) bool {
+		return num != fieldResourceVersion && num != fieldGeneration && num != fieldManagedFields
+	}
+	if a.proto != b.proto || !sameFields(a.meta(), b.meta(), counts) {
+		return false
+	}
+	x, y := a.data[a.split:], b.data[b.split:]
+	if a.proto {
+		return sameFields(x, y, func(num int) bool { return num != c.status })
+	}
+	return bytes.Equal(withoutStatus(x), withoutStatus(y))
+}
+
+// sameFields reports that two messages that were encoded alike have the same
+// fields, of those that count.
+func sameFields(a, b []byte, counts func(num int) bool) bool {
+	for {
+		x, restA := nextThat(a, counts)
+		y, restB := nextThat(b, counts)
+		if !bytes.Equal(x, y) {
+			return false
+		}
+		if x == nil {
+			return true
+		}
+		a, b = restA, restB
+	}
+}
+
+// nextThat returns the next field of a message that counts, nil if there is none.
+func nextThat(msg []byte, counts func(num int) bool) (field, rest []byte) {
+	for len(msg) > 0 {
+		f, rest, err := nextField(msg)
+		if err != nil {
+			return msg, nil // as it is
+		}
+		if counts(f.num) {
+			return f.all, rest
+		}
+		msg = rest
+	}
+	return nil, nil
+}
+
+// withoutStatus returns the members of an object in JSON but for its status.
+func withoutStatus(object []byte) (members []byte) {
+	_ = scan.Members(object, func(name string, value []byte) error { // it was checked when it was made
+		if name != "status" {
+			members = append(append(append(members, name...), 0), value...)
+		}
+		return nil
+	})
+	return members
 }

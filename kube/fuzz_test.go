@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // What comes from the wire must never panic, loop or read past its end, and what
@@ -202,17 +204,17 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"\u0061":1,"a":{}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got []string
-		err := eachMember(b, func(name string, value []byte) error {
+		err := scan.Members(b, func(name string, value []byte) error {
 			got = append(got, name, string(value))
-			return eachElement(value, func([]byte) error { return nil })
+			return scan.Elements(value, func([]byte) error { return nil })
 		})
 		_ = err
 		got = nil
-		err = eachMember(b, func(name string, value []byte) error {
+		err = scan.Members(b, func(name string, value []byte) error {
 			got = append(got, name, string(value))
 			return nil
 		})
-		unquote(b)
+		scan.Unquote(b)
 		// What is valid is cut as a decoder cuts it.
 		d := jsontext.NewDecoder(bytes.NewReader(b), decodeOptions)
 		if !jsontext.Value(b).IsValid(decodeOptions) || d.PeekKind() != '{' {

@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // decodeOptions make decoding as lenient as the API server's own encoder needs:
@@ -114,10 +116,10 @@ type jsonEvents struct{ d *jsontext.Decoder }
 func (j *jsonEvents) next() ([]byte, error) { return j.d.ReadValue() }
 
 func parseEventJSON(raw []byte) (ev wireEvent, err error) {
-	err = eachMember(raw, func(name string, value []byte) error {
+	err = scan.Members(raw, func(name string, value []byte) error {
 		switch name {
 		case "type":
-			ev.kind = unquote(value)
+			ev.kind = scan.Unquote(value)
 		case "object":
 			ev.object = value
 		}

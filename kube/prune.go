@@ -6,6 +6,8 @@ import (
 	stdjson "encoding/json"
 	"reflect"
 	"strings"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // A store and a view pay for the fields that their type names and no others:
@@ -60,7 +62,7 @@ func (k *jsonKeep) append(dst, value []byte) ([]byte, error) {
 	case value[0] == '{' && (k.members != nil || k.isMap):
 		dst = append(dst, '{')
 		start := len(dst)
-		err := eachMember(value, func(name string, v []byte) (err error) {
+		err := scan.Members(value, func(name string, v []byte) (err error) {
 			sub := k.elements
 			if !k.isMap {
 				var ok bool
@@ -80,7 +82,7 @@ func (k *jsonKeep) append(dst, value []byte) ([]byte, error) {
 	case value[0] == '[' && k.elements != nil && !k.isMap:
 		dst = append(dst, '[')
 		start := len(dst)
-		err := eachElement(value, func(v []byte) (err error) {
+		err := scan.Elements(value, func(v []byte) (err error) {
 			if len(dst) > start {
 				dst = append(dst, ',')
 			}

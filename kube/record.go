@@ -6,6 +6,8 @@ import (
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // record is an object as it is kept: still encoded, its metadata apart. Its
@@ -72,7 +74,7 @@ func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
 func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
 	r.om = metav1.ObjectMeta{}
 	r.buf = append(r.buf[:0], '{')
-	err = eachMember(raw, func(name string, value []byte) (err error) {
+	err = scan.Members(raw, func(name string, value []byte) (err error) {
 		switch {
 		case name == "metadata":
 			return r.metadata(value)

@@ -6,25 +6,100 @@ package owned
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
 	"hash"
-	"maps"
-	"reflect"
-	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // Fields is a set of fields. It is read only, and may be shared.
-type Fields struct{ root map[string]any }
+type Fields struct{ root []element }
+
+// element is an element of a path, with the set of what is owned within it. If
+// that is empty, the whole is.
+type element struct {
+	kind   byte // one of those below
+	name   string
+	index  int
+	key    []member
+	within []element
+}
+
+// The kinds of elements, as they begin in FieldsV1.
+const (
+	itself  = '.' // what the set is within
+	byName  = 'f' // a member, by its name
+	byKey   = 'k' // an item of a list, by the members that are its key
+	byValue = 'v' // an item of a set, by its value in JSON, which is in name
+	byIndex = 'i' // an item of a list, by its place
+)
+
+// member is one of an object, its value in JSON.
+type member struct{ name, value string }
 
 // Parse reads a set in the format FieldsV1.
 func Parse(raw []byte) (*Fields, error) {
-	var root map[string]any
-	if err := json.Unmarshal(raw, &root); err != nil {
+	if !jsontext.Value(raw).IsValid() {
+		return nil, fmt.Errorf("read managed fields: %w", scan.ErrJSON)
+	}
+	root, err := parse(raw)
+	if err != nil {
 		return nil, fmt.Errorf("read managed fields: %w", err)
 	}
 	return &Fields{root}, nil
+}
+
+func parse(set []byte) (elements []element, err error) {
+	err = scan.Members(set, func(path string, within []byte) error {
+		e, err := parseElement(path)
+		if err == nil {
+			e.within, err = parse(within)
+		}
+		elements = append(elements, e)
+		return err
+	})
+	return elements, err
+}
+
+func parseElement(path string) (e element, err error) {
+	kind, rest, ok := strings.Cut(path, ":")
+	switch {
+	case path == string(itself):
+		e.kind = itself
+		return e, nil
+	case ok && len(kind) == 1:
+		e.kind = kind[0]
+	}
+	switch e.kind {
+	case byName:
+		e.name = rest
+		return e, nil
+	case byKey:
+		if jsontext.Value(rest).IsValid() {
+			err = scan.Members([]byte(rest), func(name string, value []byte) error {
+				e.key = append(e.key, member{name, string(value)})
+				return nil
+			})
+		}
+		if err == nil && len(e.key) > 0 {
+			return e, nil
+		}
+	case byValue:
+		e.name = rest
+		if jsontext.Value(rest).IsValid() {
+			return e, nil
+		}
+	case byIndex:
+		if e.index, err = strconv.Atoi(rest); err == nil {
+			return e, nil
+		}
+	}
+	return e, fmt.Errorf("%q is no path of FieldsV1", path)
 }
 
 // Digest is of the values that an object has in a set of fields, and of which it
@@ -39,17 +114,11 @@ type Digest struct {
 // encodes itself alike have the same digest if, and as far as anybody will ever
 // see only if, no field of the set differs.
 func (f *Fields) Of(object []byte) (d Digest, err error) {
-	d64 := json.NewDecoder(bytes.NewReader(object))
-	d64.UseNumber() // integers above 2^53 differ too
-	var value any
-	if err := d64.Decode(&value); err != nil {
-		return d, fmt.Errorf("read object: %w", err)
+	if !jsontext.Value(object).IsValid() {
+		return d, fmt.Errorf("read object: %w", scan.ErrJSON)
 	}
 	w := digester{h: sha256.New(), whole: true}
-	w.children(f.root, value)
-	if w.err != nil {
-		return d, fmt.Errorf("read managed fields: %w", w.err)
-	}
+	w.add(f.root, object)
 	w.h.Sum(d.sum[:0])
 	d.Whole = w.whole
 	return d, nil
@@ -58,112 +127,92 @@ func (f *Fields) Of(object []byte) (d Digest, err error) {
 type digester struct {
 	h     hash.Hash
 	whole bool // no field is missing
-	err   error
+	head  [9]byte
 }
 
-// children adds the fields of a set within a value.
-func (w *digester) children(fields map[string]any, value any) {
-	for _, path := range slices.Sorted(maps.Keys(fields)) {
-		within, ok := fields[path].(map[string]any)
-		if !ok {
-			w.fail(path)
-			return
-		}
-		found, exists := value, value != nil
-		if path != "." {
-			found, exists = w.find(path, value)
-		}
-		fmt.Fprintf(w.h, "%d %q %t\n", len(within), path, exists)
+// add adds what a set names within a value, which is nil if there is none.
+func (w *digester) add(set []element, value []byte) {
+	var few [16][]byte // saves an allocation nearly always
+	for i, found := range find(few[:0], set, value) {
+		e := &set[i]
 		switch {
-		case !exists:
+		case found == nil:
 			w.whole = false
-		case path == ".":
-		case len(within) == 0:
-			w.value(found)
+			w.write(0, nil)
+		case e.kind == itself:
+			w.write(1, nil)
+		case len(e.within) == 0:
+			w.write(1, found)
 		default:
-			w.children(within, found)
+			w.write(1, nil)
+			w.add(e.within, found)
 		}
 	}
 }
 
-// value adds a value with all that is in it.
-func (w *digester) value(value any) {
-	raw, err := json.Marshal(value) // sorts the members of objects
-	if err != nil && w.err == nil {
-		w.err = err
-	}
-	_, _ = w.h.Write(raw) // never fails
+// write adds a value, behind its length, so that no two can be taken for one.
+func (w *digester) write(exists byte, value []byte) {
+	w.head[0] = exists
+	binary.LittleEndian.PutUint64(w.head[1:], uint64(len(value)))
+	_, _ = w.h.Write(w.head[:]) // never fails
+	_, _ = w.h.Write(value)
 }
 
-// find returns the element of a path within a value.
-func (w *digester) find(path string, value any) (found any, exists bool) {
-	kind, rest, ok := strings.Cut(path, ":")
-	if !ok {
-		w.fail(path)
-		return nil, false
-	}
-	switch kind {
-	case "f": // a member, by its name
-		members, _ := value.(map[string]any)
-		found, exists = members[rest]
-		return found, exists
-	case "k": // an item of a list, by the members that are its key
-		var key map[string]any
-		if !w.parse(path, rest, &key) {
-			return nil, false
+// find appends, for each element of a set, what there is of it within a value, nil
+// if nothing is.
+func find(found [][]byte, set []element, value []byte) [][]byte {
+	found = append(found, make([][]byte, len(set))...)
+	place := 0
+	each := func(name string, v []byte) error {
+		for i := range set {
+			if found[i] == nil && set[i].is(name, place, v) {
+				found[i] = v
+			}
 		}
-		return item(value, func(v any) bool {
-			members, _ := v.(map[string]any)
-			for name, want := range key {
-				if is, ok := members[name]; !ok || !reflect.DeepEqual(is, want) {
-					return false
+		place++
+		return nil
+	}
+	switch {
+	case len(value) == 0:
+		return found
+	case value[0] == '{':
+		_ = scan.Members(value, each) // it is valid
+	case value[0] == '[':
+		_ = scan.Elements(value, func(v []byte) error { return each("", v) })
+	}
+	for i := range set {
+		if set[i].kind == itself && string(value) != "null" {
+			found[i] = value
+		}
+	}
+	return found
+}
+
+// is reports that an element is a member of a name or an item at a place.
+func (e *element) is(name string, place int, value []byte) bool {
+	switch e.kind {
+	case byName:
+		return e.name == name
+	case byIndex:
+		return e.index == place
+	case byValue:
+		return equal(e.name, value)
+	case byKey:
+		left := len(e.key)
+		_ = scan.Members(value, func(name string, v []byte) error { // what is no object has no members
+			for _, k := range e.key {
+				if k.name == name && equal(k.value, v) {
+					left--
 				}
 			}
-			return members != nil
+			return nil
 		})
-	case "v": // an item of a set, by its value
-		var want any
-		if !w.parse(path, rest, &want) {
-			return nil, false
-		}
-		return item(value, func(v any) bool { return reflect.DeepEqual(v, want) })
-	case "i": // an item of a list, by its place
-		var index int
-		if !w.parse(path, rest, &index) {
-			return nil, false
-		}
-		if list, _ := value.([]any); index >= 0 && index < len(list) {
-			return list[index], true
-		}
-		return nil, false
+		return left == 0
 	}
-	w.fail(path)
-	return nil, false
+	return false
 }
 
-func item(list any, is func(any) bool) (found any, exists bool) {
-	items, _ := list.([]any)
-	for _, v := range items {
-		if is(v) {
-			return v, true
-		}
-	}
-	return nil, false
-}
-
-// parse reads the JSON in a path.
-func (w *digester) parse(path, raw string, into any) bool {
-	d := json.NewDecoder(strings.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
-		w.fail(path)
-		return false
-	}
-	return true
-}
-
-func (w *digester) fail(path string) {
-	if w.err == nil {
-		w.err = fmt.Errorf("%q is no path of FieldsV1", path)
-	}
+// equal reports that two scalars in JSON are the same, however they are escaped.
+func equal(a string, b []byte) bool {
+	return a == string(b) || bytes.HasPrefix(b, []byte{'"'}) && strings.HasPrefix(a, `"`) && scan.Unquote([]byte(a)) == scan.Unquote(b)
 }

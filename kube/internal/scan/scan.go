@@ -1,4 +1,7 @@
-package kube
+// Package scan walks JSON that a decoder has already found valid, without decoding
+// it. Of malformed input it returns ErrJSON or nonsense within its bounds; it never
+// panics.
+package scan
 
 import (
 	"errors"
@@ -6,11 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The functions of this file walk JSON that a decoder has already found valid,
-// without decoding it. Of malformed input they return errJSON or nonsense
-// within its bounds; they never panic.
-
-var errJSON = errors.New("malformed JSON")
+// ErrJSON is the error of input that is no JSON, or not of the kind asked for.
+var ErrJSON = errors.New("malformed JSON")
 
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
@@ -29,13 +29,13 @@ func skipString(b []byte, i int) (int, error) {
 			return i + 1, nil
 		}
 	}
-	return 0, errJSON
+	return 0, ErrJSON
 }
 
 // skipValue returns the index behind the value that starts at i.
 func skipValue(b []byte, i int) (end int, err error) {
 	if i >= len(b) {
-		return 0, errJSON
+		return 0, ErrJSON
 	}
 	switch b[i] {
 	case '"':
@@ -58,23 +58,23 @@ func skipValue(b []byte, i int) (end int, err error) {
 			}
 			i++
 		}
-		return 0, errJSON
+		return 0, ErrJSON
 	}
 	start := i
 	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
 		i++
 	}
 	if i == start {
-		return 0, errJSON
+		return 0, ErrJSON
 	}
 	return i, nil
 }
 
-// eachMember calls f for the members of an object, in their order.
-func eachMember(b []byte, f func(name string, value []byte) error) error {
+// Members calls f for the members of an object, in their order.
+func Members(b []byte, f func(name string, value []byte) error) error {
 	return each(b, '{', '}', func(i int) (int, error) {
 		if i >= len(b) || b[i] != '"' {
-			return 0, errJSON
+			return 0, ErrJSON
 		}
 		end, err := skipString(b, i)
 		if err != nil {
@@ -82,18 +82,18 @@ func eachMember(b []byte, f func(name string, value []byte) error) error {
 		}
 		name := b[i:end]
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ':' {
-			return 0, errJSON
+			return 0, ErrJSON
 		}
 		i = skipSpace(b, i+1)
 		if end, err = skipValue(b, i); err != nil {
 			return 0, err
 		}
-		return end, f(unquote(name), b[i:end])
+		return end, f(Unquote(name), b[i:end])
 	})
 }
 
-// eachElement calls f for the elements of an array.
-func eachElement(b []byte, f func(value []byte) error) error {
+// Elements calls f for the elements of an array.
+func Elements(b []byte, f func(value []byte) error) error {
 	return each(b, '[', ']', func(i int) (int, error) {
 		end, err := skipValue(b, i)
 		if err != nil {
@@ -108,7 +108,7 @@ func eachElement(b []byte, f func(value []byte) error) error {
 func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != open {
-		return errJSON
+		return ErrJSON
 	}
 	if i = skipSpace(b, i+1); i < len(b) && b[i] == shut {
 		return nil
@@ -119,7 +119,7 @@ func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 			return err
 		}
 		if i = skipSpace(b, end); i >= len(b) {
-			return errJSON
+			return ErrJSON
 		}
 		switch b[i] {
 		case ',':
@@ -127,13 +127,13 @@ func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 		case shut:
 			return nil
 		default:
-			return errJSON
+			return ErrJSON
 		}
 	}
 }
 
-// unquote returns the value of a JSON string, or "" if it is none.
-func unquote(b []byte) string {
+// Unquote returns the value of a JSON string, or "" if it is none.
+func Unquote(b []byte) string {
 	if len(b) < 2 || b[0] != '"' {
 		return ""
 	}
