@@ -71,7 +71,7 @@ type Controller[T any] struct {
 
 // Any is a [Controller] of any type.
 type Any interface {
-	open(env environment) (runner, error)
+	prepare(env environment) (runner, error)
 }
 
 const (

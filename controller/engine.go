@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
@@ -25,12 +27,14 @@ type environment struct {
 type runner interface {
 	name() string
 	client() *kube.Client
+	// open opens the stores, which fill from then on.
+	open() error
 	// run reconciles until ctx ends, and returns when the last reconcile has.
-	// Those that are running have the context work. A successor has been a standby:
-	// what the one before it has written last its stores may not know yet.
-	run(ctx, work context.Context, successor bool)
-	// waitsFor returns what keeps the controller from reconciling, nil if
-	// nothing does.
+	// Those that are running have the context work. If a predecessor may have
+	// written since the stores were opened they catch up first.
+	run(ctx, work context.Context, catchUp bool)
+	// waitsFor returns what keeps the controller, once it is open, from
+	// reconciling, nil if nothing does.
 	waitsFor() error
 	// busy returns the keys that are being worked on.
 	busy() []kube.Key
@@ -39,7 +43,7 @@ type runner interface {
 	close()
 }
 
-// engine runs a controller. Its stores are filled from the start; keys are
+// engine runs a controller. Its stores are filled once it is open; keys are
 // asked for, and worked on, while run runs.
 type engine[T any] struct {
 	Controller[T]
@@ -64,7 +68,7 @@ type opened struct {
 	feed *kube.Feed
 }
 
-func (c Controller[T]) open(env environment) (runner, error) {
+func (c Controller[T]) prepare(env environment) (runner, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -81,34 +85,45 @@ func (c Controller[T]) open(env environment) (runner, error) {
 	for _, s := range c.Watches {
 		e.sources = append(e.sources, opened{Source: s})
 	}
-	e.store, e.objects = kube.OpenStore(c.For)
-	err = e.objects.Err()
+	for _, s := range e.sources {
+		if err := s.validate(); err != nil {
+			return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
+		}
+	}
+	e.counts = env.metrics.Controller(c.Name, c.Concurrency, e.stats)
+	return e, nil
+}
+
+// open implements runner.
+func (e *engine[T]) open() error {
+	e.store, e.objects = kube.OpenStore(e.For)
 	for i := range e.sources {
-		s := &e.sources[i]
-		err = errors.Join(err, s.validate())
-		if s.objects != nil {
+		if s := &e.sources[i]; s.objects != nil {
 			s.feed = kube.OpenFeed(s.objects)
-			err = errors.Join(err, s.feed.Err())
 			s.name = s.feed.Kind().Kind
 		}
 	}
-	if err != nil {
-		e.close()
-		return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
-	}
-	e.counts = env.metrics.Controller(c.Name, c.Concurrency, e.stats)
+	var failed []error
 	for _, f := range e.feeds() {
-		env.metrics.AddStore(f.Name(), f)
+		failed = append(failed, f.Err())
 	}
-	return e, nil
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("configure controller %q: %w", e.Name, err)
+	}
+	for _, f := range e.feeds() {
+		e.metrics.AddStore(f.Name(), f)
+	}
+	return nil
 }
 
 func (e *engine[T]) name() string         { return e.Name }
 func (e *engine[T]) client() *kube.Client { return kube.ClientOf(e.For) }
 
 // feeds returns the stores that it has opened.
-func (e *engine[T]) feeds() []*kube.Feed {
-	all := []*kube.Feed{e.objects}
+func (e *engine[T]) feeds() (all []*kube.Feed) {
+	if e.objects != nil {
+		all = append(all, e.objects)
+	}
 	for _, s := range e.sources {
 		if s.feed != nil {
 			all = append(all, s.feed)
@@ -147,7 +162,7 @@ func (e *engine[T]) busy() []kube.Key {
 }
 
 // run implements runner.
-func (e *engine[T]) run(ctx, work context.Context, successor bool) {
+func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	e.mu.Lock()
@@ -181,23 +196,45 @@ func (e *engine[T]) run(ctx, work context.Context, successor bool) {
 			return
 		}
 	}
-	if successor {
-		e.refresh(ctx)
+	if catchUp {
+		for _, f := range e.feeds() {
+			e.catchUp(ctx, f)
+		}
 	}
 	e.log.Info("controller runs", "objects", e.store.Stats().Objects)
 	e.dispatch(ctx, work)
 	e.log.Info("controller has stopped")
 }
 
-// refresh has the stores catch up with the server. Where that fails they are as
-// new as their watches have made them.
-func (e *engine[T]) refresh(ctx context.Context) {
-	for _, f := range e.feeds() {
-		if err := f.Refresh(ctx); err != nil && ctx.Err() == nil {
-			e.log.Warn("cannot refresh a store after taking the lease", "store", f.Name(), "error", err)
+// catchUp has a store know what a predecessor has written last. It goes on until
+// that is known, as nothing must be decided by what was before, unless the server
+// refuses to tell: then the store is as new as its watch has made it.
+func (e *engine[T]) catchUp(ctx context.Context, f *kube.Feed) {
+	log := e.log.With("store", f.Name())
+	for failing := false; ; failing = true {
+		err := f.Refresh(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			if failing {
+				log.Info("the store has caught up")
+			}
+			return
+		case apierrors.IsForbidden(err), errors.Is(err, kube.ErrNotServed):
+			log.Warn("the store cannot catch up after taking the lease: it may lack what was written last", "error", err)
+			return
+		case !failing:
+			log.Warn("the store cannot catch up after taking the lease; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(catchUpAgain):
 		}
 	}
 }
+
+const catchUpAgain = time.Second
 
 func waitFor(ctx context.Context, done <-chan struct{}) bool {
 	select {

@@ -45,7 +45,8 @@ type Options struct {
 	Profiles http.Handler
 	// Metrics get those of the controllers and their stores, and are served at
 	// /metrics. Default: new ones, which also count the requests of the
-	// controllers' clients.
+	// controllers' clients. What their Err says before the controllers start, Run
+	// returns.
 	Metrics *metrics.Metrics
 	// Logger gets what happens. Default: slog.Default().
 	Logger *slog.Logger
@@ -81,8 +82,14 @@ var ErrGrace = errors.New("the program stops")
 
 // Run runs controllers until ctx ends, and returns nil then. It returns an error
 // at once if a controller is not well configured or the address cannot be
-// listened on, and later if the lease is lost: then its process should end and be
+// listened on (if a handle is not well made, with a lease after that was first
+// looked at), and later if the lease is lost: then its process should end and be
 // started anew.
+//
+// With a lease, stores are filled from when it is held, or is seen to be
+// another's. In the first case they have what any process before this one has
+// written; in the second they catch up with that when the lease is got, before
+// anything is reconciled.
 //
 // When ctx ends no new reconcile starts. Those that are running finish, or see
 // their context end after Grace; then the lease is released, the port closed, and
@@ -101,8 +108,9 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	o.Grace = cmp.Or(o.Grace, 20*time.Second)
 
 	p := &program{Options: o}
+	p.open = sync.OnceValue(p.openAll)
 	defer p.close() // stores outlive ctx: reconciles that finish read them
-	if err := p.open(controllers); err != nil {
+	if err := p.prepare(controllers); err != nil {
 		return err
 	}
 	if counted {
@@ -124,8 +132,9 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 type program struct {
 	Options
 	runners []runner
-	// succeeds is true if another process has held the lease while this one ran.
-	succeeds atomic.Bool
+	// open opens the stores, at its first call; opened says that it has.
+	open   func() error
+	opened atomic.Bool
 }
 
 // client returns the one that is used for what belongs to no controller.
@@ -136,13 +145,13 @@ func (p *program) client() *kube.Client {
 	return p.runners[0].client()
 }
 
-// open opens the controllers, whose stores fill from then on.
-func (p *program) open(controllers []Any) error {
+// prepare checks the controllers.
+func (p *program) prepare(controllers []Any) error {
 	env := environment{log: p.Logger, metrics: p.Metrics, trace: p.Trace, events: p.Events}
 	names := make(map[string]bool)
 	var failed []error
 	for _, c := range controllers {
-		r, err := c.open(env)
+		r, err := c.prepare(env)
 		switch {
 		case err != nil:
 			failed = append(failed, err)
@@ -153,6 +162,19 @@ func (p *program) open(controllers []Any) error {
 		names[r.name()] = true
 		p.runners = append(p.runners, r)
 	}
+	if err := p.Metrics.Err(); err != nil {
+		failed = append(failed, fmt.Errorf("configure metrics: %w", err))
+	}
+	return errors.Join(failed...)
+}
+
+// openAll opens the controllers.
+func (p *program) openAll() error {
+	var failed []error
+	for _, r := range p.runners {
+		failed = append(failed, r.open())
+	}
+	p.opened.Store(true)
 	return errors.Join(failed...)
 }
 
@@ -193,11 +215,17 @@ func (p *program) countRequests() (stop func()) {
 	}
 }
 
-// elected calls f while the lease is held, or at once if there is none.
-func (p *program) elected(ctx context.Context, f func(context.Context) error) error {
+// elected calls f while the lease is held, or at once if there is none. catchUp
+// is true if stores were opened before the lease was got.
+func (p *program) elected(ctx context.Context, f func(ctx context.Context, catchUp bool) error) error {
 	if p.Lease.Name == "" {
-		return f(ctx)
+		if err := p.open(); err != nil {
+			return err
+		}
+		return f(ctx, false)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	election := p.Lease
 	if election.Client == nil {
 		election.Client = p.client()
@@ -209,25 +237,35 @@ func (p *program) elected(ctx context.Context, f func(context.Context) error) er
 	p.Metrics.Leader(election.Name, false)
 	election.OnChange = func(holder string, mine bool) {
 		p.Metrics.Leader(election.Name, mine)
-		if holder != "" && !mine {
-			p.succeeds.Store(true)
+		if !mine && p.open() != nil {
+			cancel()
 		}
 		if tell != nil {
 			tell(holder, mine)
 		}
 	}
-	return election.Run(ctx, f)
+	err := election.Run(ctx, func(ctx context.Context) error {
+		catchUp := p.opened.Load()
+		if err := p.open(); err != nil {
+			return err
+		}
+		return f(ctx, catchUp)
+	})
+	if err == nil && p.opened.Load() {
+		err = p.open() // what it has said
+	}
+	return err
 }
 
 // reconcile runs the controllers until ctx ends and all reconciles have.
-func (p *program) reconcile(ctx context.Context) error {
+func (p *program) reconcile(ctx context.Context, catchUp bool) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stopped := make(chan struct{})
 	var running, watching sync.WaitGroup
 	watching.Go(func() { p.limit(ctx, stopped, cancel) })
 	for _, r := range p.runners {
-		running.Go(func() { r.run(ctx, work, p.succeeds.Load()) })
+		running.Go(func() { r.run(ctx, work, catchUp) })
 	}
 	running.Wait()
 	close(stopped)

@@ -113,7 +113,12 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter) {
 		code = http.StatusServiceUnavailable
 		lines.WriteString("stopping\n")
 	}
-	for _, r := range p.runners {
+	runners := p.runners
+	if !p.opened.Load() {
+		runners, code = nil, http.StatusServiceUnavailable
+		lines.WriteString("waits for a first look at the lease\n")
+	}
+	for _, r := range runners {
 		switch err := r.waitsFor(); {
 		case err == nil:
 			fmt.Fprintf(&lines, "%s: ok\n", r.name())
