@@ -35,6 +35,8 @@ func appendSample(b []byte, name, suffix, labels string, value float64) []byte {
 
 func appendFloat(b []byte, v float64) []byte {
 	switch {
+	case v == 0: // also if it is less
+		return append(b, '0')
 	case math.IsInf(v, 1):
 		return append(b, "+Inf"...)
 	case math.IsInf(v, -1):
