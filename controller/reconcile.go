@@ -43,7 +43,7 @@ func stackOf(err error) string {
 type run struct {
 	key    kube.Key
 	causes causes
-	log    *slog.Logger
+	log    *slog.Logger // the controller's
 	writes writes
 
 	mu  sync.Mutex
@@ -56,11 +56,14 @@ type run struct {
 
 type runKey struct{}
 
+// logger is made when it is asked for, as most reconciles log nothing.
+func (r *run) logger() *slog.Logger { return r.log.With("object", r.key.String()) }
+
 // Logger returns the logger of the reconcile whose context ctx is, which names
 // controller and object, or else slog.Default().
 func Logger(ctx context.Context) *slog.Logger {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
-		return r.log
+		return r.logger()
 	}
 	return slog.Default()
 }
@@ -119,7 +122,7 @@ func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
 	defer cancel()
 	if err := protect(func() error { return e.Failed(ctx, o, failure) }); err != nil {
-		r.log.Warn("cannot report the failure", "error", err)
+		r.logger().Warn("cannot report the failure", "error", err)
 	}
 }
 
@@ -252,16 +255,21 @@ func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *
 
 // say logs what became of a reconcile.
 func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
-	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
+	level, message, args := slog.LevelError, "reconcile failed", []any{"error", out.err}
 	switch stack := stackOf(out.err); {
 	case out.gone:
+		return
 	case out.err == nil:
-		log.Debug("reconciled")
+		level, message, args = slog.LevelDebug, "reconciled", nil
 	case stack != "":
-		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
+		message, args = "reconcile panicked", append(args, "failures", failures, "retryIn", retry, "stack", stack)
 	case IsTerminal(out.err):
-		log.Error("reconcile failed; it is not tried again until something changes", "error", out.err)
+		message = "reconcile failed; it is not tried again until something changes"
 	default:
-		log.Error("reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
+		args = append(args, "failures", failures, "retryIn", retry)
+	}
+	// What nobody reads is not made: there is a line for every reconcile.
+	if ctx := context.Background(); e.log.Enabled(ctx, level) {
+		e.log.Log(ctx, level, message, append([]any{"object", it.key.String(), "causes", &it.causes, "took", took}, args...)...)
 	}
 }
