@@ -35,7 +35,7 @@ func echoRows(o options, sizes map[string]built, results map[string]echoResults)
 		measured(many+"CPU time of the operator", func(r echoResult) float64 { return r.cpu }, asTime, shareOf("1/2", 1./2)),
 		measured(many+"peak RSS", func(r echoResult) float64 { return r.peak }, asSize, shareOf("1/2", 1./2)),
 		measured(many+"requests", func(r echoResult) float64 { return r.requests }, asCount, shareOf("1", 1)),
-		measured("… without those of ours for its lease", func(r echoResult) float64 { return r.requests - r.leases }, asCount, target{}),
+		measured("… without those for the lease", func(r echoResult) float64 { return r.requests - r.leases }, asCount, target{}),
 		measured(many+"time", func(r echoResult) float64 { return r.ready }, asTime, target{}),
 		measured(one+", p50", answer(0.5), asTime, under(float64(5*time.Millisecond))),
 		measured(one+", p99", answer(0.99), asTime, under(float64(25*time.Millisecond))),
@@ -71,8 +71,8 @@ func summary(requests []request) string {
 // echoSetup says what was measured, and how.
 func echoSetup(o options) string {
 	return fmt.Sprintf(`Echo: a whole control plane with simulated nodes on this machine; peer: the same operator on controller-runtime %s (bench/peerecho): a manager with its defaults, that is metrics on,
-leader election off, protobuf for built-in kinds, no client-side rate limit; controllerutil.CreateOrUpdate, which reads from the cache and sends nothing when nothing changes; status by patch; a finalizer;
-log/slog; 16 reconciles at a time. Ours: operators/echo as it is shipped: server-side apply, a finalizer, 16 reconciles at a time, a lease held (its requests count). Same kind, same children, same status.
+protobuf for built-in kinds, no client-side rate limit; controllerutil.CreateOrUpdate, which reads from the cache and sends nothing when nothing changes; status by patch; a finalizer;
+log/slog; 16 reconciles at a time; leader election. Ours: operators/echo as it is shipped: server-side apply, a finalizer, 16 reconciles at a time, a lease. Same kind, same children, same status.
 Both go through one recording proxy in the bench (TLS and HTTP/2 on either hand); Echoes are written past it. Images: made of either program by the same command.
 Start: from starting the process, one Echo being there, to its first request that writes about it; idle RSS: VmRSS ten seconds after that one is ready (medians of %d runs in turn).
 %d Echoes of one replica, created by %d writers while the operator runs: CPU (user and system) and requests, watches aside, until the operator has been still for %s; peak RSS: VmHWM then (%d runs).

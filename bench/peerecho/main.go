@@ -1,7 +1,7 @@
 // Command peerecho is the Echo operator of operators/echo on controller-runtime,
-// written as its users write one: a manager with its defaults (no leader
-// election, metrics and health served), a cache of Echoes, Deployments and
-// Services, and controllerutil.CreateOrUpdate, which reads from that cache and
+// written as its users write one: a manager with its defaults (metrics and health
+// served) and leader election, released at its end, a cache of Echoes, Deployments
+// and Services, and controllerutil.CreateOrUpdate, which reads from that cache and
 // sends nothing when nothing is to be changed.
 package main
 
@@ -51,6 +51,11 @@ func run(address, health string) error {
 		Scheme:                 scheme,
 		Metrics:                server.Options{BindAddress: address},
 		HealthProbeBindAddress: health,
+		// As ours does.
+		LeaderElection:                true,
+		LeaderElectionID:              "peerecho",
+		LeaderElectionNamespace:       "default",
+		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
 		return err
