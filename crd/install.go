@@ -84,6 +84,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 		return nil, nil, err
 	case before.DeletionTimestamp != nil:
 		// It takes its objects with it; what is applied now would go too.
+		i.Logger.Info("the definition is being deleted: it is installed when that is done", "definition", d.Name)
 		if err := definitions.UntilGone(ctx, d.Name); err != nil {
 			return nil, nil, err
 		}

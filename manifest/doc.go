@@ -11,15 +11,20 @@
 //		Definitions: []*crd.Definition{definition},
 //		Needs: []manifest.Rules{
 //			manifest.Controls(echoController),
-//			manifest.Applies(deployments, services),
+//			manifest.Ensures(deployments, services),
 //			manifest.AppliesStatus(echoes),
 //			manifest.Events(),
 //		},
 //	}
 //	yaml, err := op.YAML()
 //
-// Rights follow from handles: [Applies] of a handle that is narrowed to a
-// namespace is the right to apply there and nowhere else, in a Role; of one that
+// [Main] is the main function of a program that does so when it is asked to, and
+// runs the operator otherwise:
+//
+//	go run ./operators/echo manifests | kubectl apply -f -
+//
+// Rights follow from handles: [Ensures] of a handle that is narrowed to a
+// namespace is the right to do so there and nowhere else, in a Role; of one that
 // is not, everywhere, in a ClusterRole. [Controls] knows what a controller does by
 // itself. What a reconcile does besides is declared, and held to be right by
 // [Recorder] in a test: it compares the requests that were made with the rights.
@@ -28,5 +33,5 @@
 // will do.
 //
 // rule.go says which verbs follow from what, merge.go makes roles of them,
-// objects.go the rest; chart.go turns all into a chart.
+// objects.go the rest; chart.go turns all into a chart, and main.go is the program.
 package manifest

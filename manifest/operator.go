@@ -4,17 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 )
 
-// Operator is what is rendered. Name and Image are required; the zero value of
-// the rest leaves things out or has defaults.
+// Operator is what is rendered and, by [Main], run. Name and Image are required;
+// the zero value of the rest leaves things out or has defaults.
 type Operator struct {
 	// Name names the objects, in the namespace and in the cluster.
 	Name string
@@ -40,8 +42,15 @@ type Operator struct {
 	// Lease, if it is set, is the name of the Lease that it holds in its
 	// namespace, and adds the rights for it.
 	Lease string
-	// Needs are the rights that it gets.
+	// Needs are the rights that it gets, besides those that follow from Lease and
+	// Options.
 	Needs []Rules
+
+	// Controllers are what Main runs, with Options: Options.Events adds the right
+	// to write events, everywhere unless Needs says where, and Options.Authorize
+	// the rights of [Authorizes]. Nothing else of them is rendered.
+	Controllers []controller.Any
+	Options     controller.Options
 
 	// Version and Description are the chart's. Default: 0.1.0, and none.
 	Version, Description string
@@ -82,12 +91,20 @@ func (o Operator) withDefaults() (Operator, error) {
 	return o, errors.Join(wrong...)
 }
 
-// needs returns all rights, those for the lease with the others.
+// needs returns all rights, those that follow from other fields with the others.
 func (o Operator) needs() []Rules {
-	if o.Lease == "" {
-		return o.Needs
+	all := slices.Clone(o.Needs)
+	if o.Lease != "" {
+		all = append(all, elects(o.Lease, o.Namespace))
 	}
-	return append([]Rules{elects(o.Lease, o.Namespace)}, o.Needs...)
+	said := slices.ContainsFunc(slices.Concat(o.Needs...), func(r Rule) bool { return r.Kind.GVK == eventKind.GVK })
+	if o.Options.Events != nil && !said {
+		all = append(all, Events())
+	}
+	if o.Options.Authorize {
+		all = append(all, Authorizes())
+	}
+	return all
 }
 
 func (o Operator) wrap(err error) error {

@@ -63,6 +63,10 @@ func UpdatesStatus(handles ...kube.Source) Rules { return may(handles, "status",
 // Applies is what Apply needs: it creates what is not there.
 func Applies(handles ...kube.Source) Rules { return may(handles, "", "create", "patch") }
 
+// Ensures is what Ensure needs, with a store of the same kind: what Apply does, and
+// a look at what became of an apply whose answer was lost.
+func Ensures(handles ...kube.Source) Rules { return may(handles, "", "get", "create", "patch") }
+
 // AppliesStatus is what ApplyStatus needs.
 func AppliesStatus(handles ...kube.Source) Rules { return may(handles, "status", "patch") }
 
@@ -99,8 +103,10 @@ func may(handles []kube.Source, subresource string, verbs ...string) Rules {
 // Events is what an event.Recorder needs for objects in some namespaces, or in
 // all and for those that have none.
 func Events(namespaces ...string) Rules {
-	return Rules{{Kind: builtin("events.k8s.io", "Event", "events"), Verbs: []string{"create", "patch"}, Namespaces: namespaces}}
+	return Rules{{Kind: eventKind, Verbs: []string{"create", "patch"}, Namespaces: namespaces}}
 }
+
+var eventKind = builtin("events.k8s.io", "Event", "events")
 
 // Authorizes is what the option Authorize of package controller needs, which has
 // the server say who may see metrics.

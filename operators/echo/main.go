@@ -1,18 +1,22 @@
 // Command echo runs echo servers: for every Echo a Deployment of as many as it
 // asks for, listening on port 8080, and a Service in front of them.
 //
+//	go run ./operators/echo                                    # against the kubeconfig's cluster
+//	go run ./operators/echo manifests | kubectl apply -f -     # in it
+//	go run ./operators/echo manifests -chart DIR               # as a Helm chart
+//
 // A child that is deleted or changed by hand comes back; what others add to it
-// stays. When an Echo is deleted its Service goes first and then its servers.
-// What cannot be done is said in the condition Ready, in an event and in the log.
+// stays. A Deployment or Service of the same name that somebody else has made is
+// left alone, unless it has no owner and the labels of the Echo's own. When an Echo
+// is deleted its Service goes first and then its servers. What cannot be done is
+// said in the condition Ready, in an event and in the log.
 package main
 
 import (
 	"context"
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
-	"log"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +28,7 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/manifest"
 )
 
 // An Echo asks for echo servers behind a Service of its own name.
@@ -121,24 +125,22 @@ func children(e *Echo) (*corev1.Service, *appsv1.Deployment) {
 //go:embed main.go
 var source embed.FS
 
-func main() {
-	address := flag.String("addr", "127.0.0.1:8080", "address of health, readiness and metrics")
-	flag.Parse()
-	ctx, stop := controller.Signals()
-	defer stop()
-	client, err := kube.Connect()
-	definition, wrong := crd.Of[Echo](crd.Options{Source: source, ShortNames: []string{"echo"}, Scale: &crd.Scale{LabelSelectorPath: ".status.selector"}})
-	if err := errors.Join(err, wrong); err != nil {
-		log.Fatal(err)
-	}
-	if err := crd.Install(ctx, client, definition); err != nil {
-		log.Fatal(err)
-	}
+func main() { manifest.Main(describe) }
+
+// describe says what the operator is: what it runs, and what rights that takes.
+func describe(client *kube.Client) (manifest.Operator, error) {
+	definition, err := crd.Of[Echo](crd.Options{Source: source, ShortNames: []string{"echo"}, Scale: &crd.Scale{LabelSelectorPath: ".status.selector"}})
 	op := operator{kube.For[Echo](client), kube.For[appsv1.Deployment](client), kube.For[corev1.Service](client)}
-	options := controller.Options{Lease: lease.Lease{Name: "echo-operator"}, Address: *address, Events: &event.Recorder{Controller: "example.com/echo-operator"}}
-	if err := controller.Run(ctx, options, controller.Controller[Echo]{
+	echoes := controller.Controller[Echo]{
 		For: op.echoes, Owns: []kube.Source{op.deployments, op.services}, Reconcile: op.reconcile, Cleanup: op.cleanup, Failed: op.failed,
-	}); err != nil {
-		log.Fatal(err)
 	}
+	return manifest.Operator{
+		Name: "echo-operator", Image: "ghcr.io/pintle-go/echo:v0.1.0", Lease: "echo-operator", Definitions: []*crd.Definition{definition},
+		Needs: []manifest.Rules{
+			manifest.Controls(echoes), manifest.AppliesStatus(op.echoes),
+			manifest.Ensures(op.deployments, op.services), manifest.Deletes(op.services),
+		},
+		Options:     controller.Options{Events: &event.Recorder{Controller: "example.com/echo-operator"}},
+		Controllers: []controller.Any{echoes},
+	}, err
 }
