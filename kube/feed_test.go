@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -185,5 +186,38 @@ func TestRecorder(t *testing.T) {
 	}
 	if want := []brief{{a.ResourceVersion, false}, {b.ResourceVersion, false}, {"", true}}; !slices.Equal(briefs, want) {
 		t.Errorf("told of %v, want %v", briefs, want)
+	}
+
+	// A deletion that finalizers hold up is a write; DeleteAll tells of each object.
+	told = nil
+	held := configMap("held")
+	held.Finalizers = []string{"example.com/held"}
+	got(maps.Create(ctx, held))(t)
+	must(t, maps.Delete(ctx, "held"))
+	going := got(maps.Get(ctx, "held"))(t)
+	if last := told[len(told)-1]; !last.Deleted || last.ResourceVersion != going.ResourceVersion {
+		t.Errorf("told of a deletion that is held up: %+v, want version %s", last, going.ResourceVersion)
+	}
+	got(maps.Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))(t)
+	told = nil
+	got(maps.Create(ctx, configMap("c")))(t)
+	must(t, maps.DeleteAll(ctx))
+	if n := len(told); n < 2 || !told[n-1].Deleted || told[n-1].UID == "" {
+		t.Errorf("told of a DeleteAll: %+v", told)
+	}
+
+	// What is written through a subresource is a write of the object.
+	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
+	d := new(appsv1.Deployment)
+	d.Name = "d"
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "d"}}
+	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "none"}}
+	got(deployments.Create(soon(t), d))(t)
+	told = nil
+	got(kube.Sub[autoscalingv1.Scale](deployments, "scale").Patch(ctx, "d", types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)))(t)
+	scaled := got(deployments.Get(ctx, "d"))(t)
+	if len(told) != 1 || told[0].Kind.Kind != "Deployment" || told[0].UID != scaled.UID || told[0].ResourceVersion == "" {
+		t.Errorf("told of a scale: %+v", told)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // What comes from the wire must never panic, loop or read past its end, and what
@@ -196,51 +194,6 @@ func fuzzEvent(t *testing.T, rec *recorder, proto bool, ev wireEvent) {
 	} else {
 		_ = e.decode(rec.codec, new(widget))
 	}
-}
-
-func FuzzScan(f *testing.F) {
-	f.Add([]byte(` {"a":[1,{"b":"\"]"}],"c":null} `))
-	f.Add([]byte(`{"a":`))
-	f.Add([]byte(`{"\u0061":1,"a":{}}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var got []string
-		err := scan.Members(b, func(name string, value []byte) error {
-			got = append(got, name, string(value))
-			return scan.Elements(value, func([]byte) error { return nil })
-		})
-		_ = err
-		got = nil
-		err = scan.Members(b, func(name string, value []byte) error {
-			got = append(got, name, string(value))
-			return nil
-		})
-		scan.Unquote(b)
-		// What is valid is cut as a decoder cuts it.
-		d := jsontext.NewDecoder(bytes.NewReader(b), decodeOptions)
-		if !jsontext.Value(b).IsValid(decodeOptions) || d.PeekKind() != '{' {
-			return
-		}
-		if err != nil {
-			t.Fatalf("%q: %v", b, err)
-		}
-		_, _ = d.ReadToken()
-		var want []string
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, name.String())
-			value, err := d.ReadValue()
-			if err != nil {
-				t.Fatal(err)
-			}
-			want = append(want, string(value))
-		}
-		if jsontext.Value(b).IsValid() && !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q: got %q, want %q", b, got, want)
-		}
-	})
 }
 
 func FuzzPruneJSON(f *testing.F) {

@@ -8,8 +8,9 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/pintle-go/pintle/kube/internal/threeway"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/kube/internal/threeway"
 )
 
 // maxConflicts bounds how often Modify starts over.

@@ -85,25 +85,25 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	}
 	answer, _, err := s.handle.client.roundTrip(ctx, req)
 	if err != nil {
-		s.wrote(req, nil, err)
+		s.wrote(ctx, req, nil, err)
 		return nil, err
 	}
 	o := new(S)
 	if _, ok := decodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
 		// Evictions and bindings are answered with success, not with an S.
-		s.wrote(req, nil, nil)
+		s.wrote(ctx, req, nil, nil)
 		return o, nil
 	}
 	if err := json.Unmarshal(answer, o, decodeOptions); err != nil {
 		return nil, req.wrap(err)
 	}
-	s.wrote(req, o, nil)
+	s.wrote(ctx, req, o, nil)
 	return o, nil
 }
 
 // wrote tells the stores of the objects that one of them was written through
-// the subresource, so that they are not read older.
-func (s Subresource[S]) wrote(req *request, answer *S, err error) {
+// the subresource, so that they are not read older, and the recorder.
+func (s Subresource[S]) wrote(ctx context.Context, req *request, answer *S, err error) {
 	if req.method == http.MethodGet || s.handle.write.DryRun {
 		return
 	}
@@ -119,6 +119,7 @@ func (s Subresource[S]) wrote(req *request, answer *S, err error) {
 	// it belongs to; a token has none.
 	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
 		stores.wrotePart(req.resource, o)
+		confirmed(ctx, req.resource, o)
 	}
 }
 

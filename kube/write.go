@@ -11,11 +11,12 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
-	"github.com/pintle-go/pintle/kube/internal/intent"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/intent"
 )
 
 // WriteOptions say how to write. The zero value writes for good, in the name of
@@ -311,12 +312,13 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 		v.client.stores.lost(req.resource, key, errLost)
 		return nil //nolint:nilerr // the deletion itself went well
 	}
-	confirmedDeletion(ctx, req.resource, key, asObject(o).GetUID())
 	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
 		// Services and some other kinds are answered as they last were.
 		v.client.stores.deleted(req.resource, key, acc.GetUID())
+		confirmedDeletion(ctx, req.resource, key, acc.GetUID())
 	} else {
 		v.client.stores.wrote(req.resource, acc)
+		confirmed(ctx, req.resource, acc)
 	}
 	return nil
 }
@@ -343,16 +345,16 @@ func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions)
 			return err
 		}
 		if !dry {
-			v.deletedAll(req.resource, body, contentType)
+			v.deletedAll(ctx, req.resource, body, contentType)
 		}
 	}
 	return nil
 }
 
-// deletedAll tells the stores of the objects that a DeleteAll was answered
-// with, as they were before it: some may be held by finalizers or by their
-// grace period.
-func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
+// deletedAll tells the stores, and the recorder, of the objects that a DeleteAll
+// was answered with, as they were before it: some may be held by finalizers or by
+// their grace period.
+func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
 	proto := isProtobuf(contentType)
 	each := func(item []byte) error {
 		var o metav1.PartialObjectMetadata
@@ -364,6 +366,7 @@ func (h handle) deletedAll(kind Kind, body []byte, contentType string) {
 		}
 		if err == nil {
 			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
+			confirmedDeletion(ctx, kind, KeyOf(&o), o.UID)
 		}
 		return err
 	}

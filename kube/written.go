@@ -13,15 +13,18 @@ type Written struct {
 	Key  Key
 	UID  types.UID
 	// ResourceVersion is the object's after the write. It is the one before if
-	// the write changed nothing, and empty where the server does not say.
+	// the write changed nothing, and empty where the server does not say: of what
+	// a deletion has removed, and of all that a DeleteAll was answered with.
 	ResourceVersion string
 	// Deleted: the object is gone or going.
 	Deleted bool
 }
 
 // WithRecorder returns a context whose confirmed writes are told to f, from the
-// goroutine that made them, before the call that made them returns. Dry runs and
-// DeleteAll are not told of. A second recorder is added to the first.
+// goroutine that made them, before the call that made them returns. What is
+// written through a [Subresource] is told as a write of the object, if the answer
+// says of which version. Dry runs are not told of, nor is a DeleteAll by a server
+// that does not answer with the objects. A second recorder is added to the first.
 func WithRecorder(ctx context.Context, f func(Written)) context.Context {
 	if outer, ok := ctx.Value(recorderKey{}).(func(Written)); ok {
 		inner := f
