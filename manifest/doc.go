@@ -11,7 +11,7 @@
 //		Definitions: []*crd.Definition{definition},
 //		Needs: []manifest.Rules{
 //			manifest.Controls(echoController),
-//			manifest.Ensures(deployments, services),
+//			manifest.Applies(deployments, services),
 //			manifest.AppliesStatus(echoes),
 //			manifest.Events(),
 //		},
@@ -23,7 +23,7 @@
 //
 //	go run ./operators/echo manifests | kubectl apply -f -
 //
-// Rights follow from handles: [Ensures] of a handle that is narrowed to a
+// Rights follow from handles: [Applies] of a handle that is narrowed to a
 // namespace is the right to do so there and nowhere else, in a Role; of one that
 // is not, everywhere, in a ClusterRole. [Controls] knows what a controller does by
 // itself. What a reconcile does besides is declared, and held to be right by

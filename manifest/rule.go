@@ -60,12 +60,8 @@ func Updates(handles ...kube.Source) Rules { return may(handles, "", "update") }
 // UpdatesStatus is what UpdateStatus needs.
 func UpdatesStatus(handles ...kube.Source) Rules { return may(handles, "status", "update") }
 
-// Applies is what Apply needs: it creates what is not there.
+// Applies is what Apply and Ensure need: they create what is not there.
 func Applies(handles ...kube.Source) Rules { return may(handles, "", "create", "patch") }
-
-// Ensures is what Ensure needs, with a store of the same kind: what Apply does, and
-// a look at what became of an apply whose answer was lost.
-func Ensures(handles ...kube.Source) Rules { return may(handles, "", "get", "create", "patch") }
 
 // AppliesStatus is what ApplyStatus needs.
 func AppliesStatus(handles ...kube.Source) Rules { return may(handles, "status", "patch") }

@@ -138,7 +138,7 @@ func describe(client *kube.Client) (manifest.Operator, error) {
 		Name: "echo-operator", Image: "ghcr.io/pintle-go/echo:v0.1.0", Lease: "echo-operator", Definitions: []*crd.Definition{definition},
 		Needs: []manifest.Rules{
 			manifest.Controls(echoes), manifest.AppliesStatus(op.echoes),
-			manifest.Ensures(op.deployments, op.services), manifest.Deletes(op.services),
+			manifest.Applies(op.deployments, op.services), manifest.Gets(op.services), manifest.Deletes(op.services),
 		},
 		Options:     controller.Options{Events: &event.Recorder{Controller: "example.com/echo-operator"}},
 		Controllers: []controller.Any{echoes},

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/install"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+const account = "echo-operator"
+
+// printed runs the program for its manifests, where it can find no cluster.
+func printed(t *testing.T, args ...string) []install.Manifest {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary.Path(t), append([]string{"manifests"}, args...)...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + t.TempDir() + "/none"}
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("print manifests: %v", err)
+	}
+	list, err := install.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestRights runs the program with a token of its service account, under exactly
+// the roles that it prints, and under those less one verb at a time.
+func TestRights(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	client := optest.Client(t, cluster.Config())
+	op, err := describe(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(t.Context(), client, op.Definitions...); err != nil {
+		t.Fatal(err)
+	}
+	var all []optest.Right
+	for _, m := range printed(t) {
+		if m.GVK.Kind != "Role" && m.GVK.Kind != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal(m.YAML, &role); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, optest.Rights(m.GVK.Kind, role.Rules)...)
+	}
+
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t, cluster, client, all)
+		s.play()
+		op.Namespace = s.namespace
+		if err := s.proxy.Used.Compare(op); err != nil {
+			t.Error(err)
+		}
+		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
+			t.Errorf("refused: %s", refused)
+		}
+	})
+	for _, r := range all {
+		t.Run("without "+r.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, cluster, client, all, r)
+			s.play()
+			if refused := s.proxy.Used.Refused(); !slices.ContainsFunc(refused, func(what string) bool { return concerns(what, r) }) {
+				t.Fatalf("refused: %q: is the right needed?", refused)
+			}
+		})
+	}
+	t.Run("taken away and given back", func(t *testing.T) {
+		t.Parallel()
+		testRevoked(t, newScene(t, cluster, client, all), all)
+	})
+}
+
+// concerns reports whether what was refused is what a right allows: what a request
+// asks for may need another right besides.
+func concerns(refused string, r optest.Right) bool {
+	resource := r.Resource
+	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
+		return true // an apply that creates, an owner that waits
+	}
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	return strings.HasPrefix(refused, r.Verb+" "+resource)
+}
+
+// scene is the program in a namespace, with the rights of its service account.
+type scene struct {
+	*testing.T
+	client      *kube.Client
+	namespace   string
+	proxy       *optest.Proxy
+	operator    *program.Program
+	echoes      kube.Resource[Echo]
+	deployments kube.Resource[appsv1.Deployment]
+	services    kube.Resource[corev1.Service]
+	leases      kube.Resource[coordinationv1.Lease]
+}
+
+func newScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right) *scene {
+	t.Helper()
+	namespace := cluster.Namespace(t)
+	s := &scene{
+		T: t, client: client, namespace: namespace,
+		proxy:       optest.StartProxy(t, cluster.Config(), namespace),
+		echoes:      kube.For[Echo](client).In(namespace),
+		deployments: kube.For[appsv1.Deployment](client).In(namespace),
+		services:    kube.For[corev1.Service](client).In(namespace),
+		leases:      kube.For[coordinationv1.Lease](client).In(namespace),
+	}
+	other, seconds := "another process", int32(3600)
+	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
+	held.Name = "echo-operator"
+	_, err := s.leases.Create(t.Context(), held)
+	s.ok(err)
+	a := new(corev1.ServiceAccount)
+	a.Name = account
+	_, err = kube.For[corev1.ServiceAccount](client).In(namespace).Create(t.Context(), a)
+	s.ok(err)
+	s.grant(all, without...)
+	s.bind()
+	for _, r := range all {
+		optest.AwaitRight(t, client, namespace, account, r, !slices.Contains(without, r))
+	}
+	kubeconfig := optest.Kubeconfig(t, s.proxy.Config, namespace, optest.Token(t, client, namespace, account))
+	s.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-install=false")
+	return s
+}
+
+func (s *scene) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// grant makes the roles be as printed, but for what is left out.
+func (s *scene) grant(all []optest.Right, without ...optest.Right) {
+	s.Helper()
+	of := metav1.ObjectMeta{Name: s.namespace}
+	_, err := kube.For[rbacv1.ClusterRole](s.client).Apply(s.Context(), &rbacv1.ClusterRole{ObjectMeta: of, Rules: optest.Rules("ClusterRole", all, without...)})
+	s.ok(err)
+	_, err = kube.For[rbacv1.Role](s.client).In(s.namespace).Apply(s.Context(), &rbacv1.Role{ObjectMeta: of, Rules: optest.Rules("Role", all, without...)})
+	s.ok(err)
+}
+
+func (s *scene) bind() {
+	s.Helper()
+	of := metav1.ObjectMeta{Name: s.namespace}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace}
+	_, err := kube.For[rbacv1.ClusterRoleBinding](s.client).Apply(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: of, Subjects: subjects, RoleRef: ref})
+	s.ok(err)
+	ref.Kind = "Role"
+	_, err = kube.For[rbacv1.RoleBinding](s.client).In(s.namespace).Apply(s.Context(), &rbacv1.RoleBinding{ObjectMeta: of, Subjects: subjects, RoleRef: ref})
+	s.ok(err)
+	s.Cleanup(func() {
+		// What has no namespace does not go with it.
+		_ = kube.For[rbacv1.ClusterRoleBinding](s.client).Delete(context.Background(), s.namespace)
+		_ = kube.For[rbacv1.ClusterRole](s.client).Delete(context.Background(), s.namespace)
+	})
+}
+
+// play has the program do all that it can, until something is refused.
+func (s *scene) play() {
+	s.Helper()
+	for _, step := range []func(){s.acquire, s.create, s.renew, s.lose, s.fail, s.delete} {
+		if step(); len(s.proxy.Used.Refused()) > 0 {
+			return
+		}
+	}
+	// The last repetitions of events are written at the end.
+	s.ok(s.operator.Signal(syscall.SIGTERM))
+	if code := optest.ExpectEnd(s, s.operator); code != 0 {
+		s.Errorf("status %d", code)
+	}
+}
+
+func (s *scene) create() {
+	s.Helper()
+	s.apply("one", 1)
+	s.until("the Echo has all", func() bool { return s.says("one", "Servers", "0 of 1 servers answer") })
+}
+
+// renew has the lease be deleted, which is made again then.
+func (s *scene) renew() {
+	s.Helper()
+	s.ok(s.leases.Delete(s.Context(), "echo-operator"))
+	s.until("there is a lease again", func() bool {
+		_, err := s.leases.Get(s.Context(), "echo-operator")
+		return err == nil
+	})
+}
+
+// lose has answers to writes be lost: what became of them must be asked for.
+func (s *scene) lose() {
+	s.Helper()
+	for _, path := range []string{"/services/one", "/deployments/one", "/echoes/one/status"} {
+		s.proxy.Lose("^PATCH .*/namespaces/" + s.namespace + path + "$")
+	}
+	_, err := s.services.Patch(s.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`))
+	s.ok(err)
+	s.apply("one", 2)
+	s.until("the Echo has two", func() bool { return s.says("one", "Servers", "0 of 2 servers answer") })
+}
+
+// fail has there be a Deployment that is somebody else's, which is left alone, and
+// said again and again.
+func (s *scene) fail() {
+	s.Helper()
+	labels := map[string]string{"app": "other"}
+	other := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}}},
+	}}
+	other.Name = "two"
+	other, err := s.deployments.Create(s.Context(), other)
+	s.ok(err)
+	s.apply("two", 1)
+	s.until("the second Echo cannot have it", func() bool { return s.says("two", "Failed", "there is one of that name already") })
+	s.until("that is tried again", func() bool {
+		lines, _ := s.operator.Lines()
+		return strings.Count(strings.Join(lines, "\n"), "there is one of that name already") > 1
+	})
+	if is, err := s.deployments.Get(s.Context(), "two"); err != nil || is.ResourceVersion != other.ResourceVersion {
+		s.Errorf("somebody else's Deployment was changed: %+v, %v", is, err)
+	}
+}
+
+func (s *scene) delete() {
+	s.Helper()
+	for _, name := range []string{"one", "two"} {
+		s.ok(s.echoes.Delete(s.Context(), name))
+		s.until(name+" is gone", func() bool {
+			_, err := s.echoes.Get(s.Context(), name)
+			return apierrors.IsNotFound(err)
+		})
+	}
+}
+
+// acquire lets the program have the lease, while it watches it.
+func (s *scene) acquire() {
+	s.Helper()
+	s.until("the program waits for the lease", func() bool {
+		lines, _ := s.operator.Lines()
+		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
+	})
+	_, err := s.leases.Patch(s.Context(), "echo-operator", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
+	s.ok(err)
+}
+
+func (s *scene) apply(name string, replicas int32) {
+	s.Helper()
+	e := new(Echo)
+	e.Name, e.Spec.Replicas, e.Spec.Image = name, replicas, "inanimate/echo-server"
+	_, err := s.echoes.Apply(s.Context(), e)
+	s.ok(err)
+}
+
+// says reports whether the condition Ready of an Echo says something.
+func (s *scene) says(name, reason, message string) bool {
+	e, err := s.echoes.Get(s.Context(), name)
+	s.ok(err)
+	return len(e.Status.Conditions) == 1 && e.Status.Conditions[0].Reason == reason && strings.Contains(e.Status.Conditions[0].Message, message)
+}
+
+// until waits for something, or for a refusal.
+func (s *scene) until(what string, holds func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(patience); len(s.proxy.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// testRevoked takes rights away from the program that runs, and gives them back.
+func testRevoked(t *testing.T, s *scene, all []optest.Right) {
+	s.acquire()
+	s.apply("before", 1)
+	s.wait("before", "Servers", "0 of 1")
+
+	create := optest.Right{Role: "ClusterRole", Group: "apps", Resource: "deployments", Verb: "create"}
+	s.grant(all, create)
+	optest.AwaitRight(t, s.client, s.namespace, account, create, false)
+	s.apply("after", 1)
+	s.wait("after", "Failed", `cannot create resource "deployments"`)
+	optest.Expect(t, s.operator, "reconcile failed", `cannot create resource \"deployments\"`, "retryIn=")
+	events := kube.For[eventsv1.Event](s.client).In(s.namespace)
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		var notes []string
+		for e, err := range events.List(t.Context()) {
+			s.ok(err)
+			notes = append(notes, e.Regarding.Name+": "+e.Note)
+		}
+		if slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "after: ") && strings.Contains(n, "cannot create resource") }) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no event says so: %q", notes)
+		}
+	}
+	s.grant(all)
+	s.wait("after", "Servers", "0 of 1")
+
+	// Without the right to see Services it goes on with what it has seen, and says
+	// so; afterwards it sees what has happened meanwhile.
+	blind := []optest.Right{{Role: "ClusterRole", Resource: "services", Verb: "list"}, {Role: "ClusterRole", Resource: "services", Verb: "watch"}}
+	s.grant(all, blind...)
+	for _, r := range blind {
+		optest.AwaitRight(t, s.client, s.namespace, account, r, false)
+	}
+	s.proxy.Cut()
+	optest.Expect(t, s.operator, "store has trouble", `resource \"services\"`, "forbidden")
+	s.ok(s.services.Delete(t.Context(), "before"))
+	s.grant(all)
+	optest.Expect(t, s.operator, "store recovered", "Service")
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		_, err := s.services.Get(t.Context(), "before")
+		if err == nil {
+			break
+		}
+		if !apierrors.IsNotFound(err) || time.Now().After(deadline) {
+			t.Fatalf("the Service does not come back: %v", err)
+		}
+	}
+}
+
+// wait waits until the condition Ready of an Echo says something.
+func (s *scene) wait(name, reason, message string) {
+	s.Helper()
+	for deadline := time.Now().Add(patience); !s.says(name, reason, message); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			e, err := s.echoes.Get(s.Context(), name)
+			s.Fatalf("%s does not say %s, %s: %+v, %v", name, reason, message, e.Status, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package optest
+
+import (
+	"bytes"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"sync"
+	"testing"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/manifest"
+)
+
+// Proxy passes on what a program asks an API server, with the program's own
+// credentials, and notes it.
+type Proxy struct {
+	// Config is for the program. It has no credentials.
+	Config *rest.Config
+	// Used has the rights that the requests needed.
+	Used manifest.Recorder
+
+	server *httptest.Server
+
+	mu   sync.Mutex
+	lose []*regexp.Regexp
+}
+
+// StartProxy starts a proxy for a cluster. Of lists and watches of all namespaces
+// it has the server answer with what is in one, so that several programs that act
+// everywhere can be tested at the same time.
+func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
+	t.Helper()
+	target, err := url.Parse(c.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := new(Proxy)
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if r.In.Method == http.MethodGet && everywhere.MatchString(r.In.URL.Path) {
+				q := r.Out.URL.Query()
+				q.Set("fieldSelector", "metadata.namespace="+namespace)
+				r.Out.URL.RawQuery = q.Encode()
+			}
+		},
+		Transport: p.Used.Wrap(transport),
+		ModifyResponse: func(resp *http.Response) error {
+			if p.loses(resp.Request) {
+				return errLost
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0),
+	}
+	p.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the program has gone
+		}
+		// What is noted depends on what a request says.
+		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		r.Body, _ = r.GetBody()
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		p.server.CloseClientConnections()
+		p.server.Close()
+		utilnet.CloseIdleConnectionsFor(transport)
+	})
+	p.Config = &rest.Config{Host: p.server.URL}
+	p.Config.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	return p
+}
+
+var (
+	// everywhere matches the path of all objects of a namespaced kind.
+	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services)$`)
+	errLost    = errors.New("the answer is lost")
+)
+
+// Cut breaks all connections.
+func (p *Proxy) Cut() { p.server.CloseClientConnections() }
+
+// Lose has the answer to the next request be lost whose method and path, as in
+// "PATCH /api/v1/…", match a pattern.
+func (p *Proxy) Lose(pattern string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lose = append(p.lose, regexp.MustCompile(pattern))
+}
+
+func (p *Proxy) loses(r *http.Request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, pattern := range p.lose {
+		if pattern.MatchString(r.Method + " " + r.URL.Path) {
+			p.lose = append(p.lose[:i:i], p.lose[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
