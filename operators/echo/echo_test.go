@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 // patience is how long something may take on a busy machine.
 const patience = 90 * time.Second
 
-// A bench is a namespace of a cluster with nodes, and the operator on it.
+// A bench is a namespace of a cluster with nodes, and the operator on it once that
+// was started.
 type bench struct {
 	*testing.T
 	client      *kube.Client
@@ -59,15 +60,17 @@ func newBench(t *testing.T, client *kube.Client, kubeconfig, namespace string) *
 		services:    kube.For[corev1.Service](client).In(namespace),
 		pods:        kube.For[corev1.Pod](client).In(namespace),
 	}
-	b.start()
 	return b
 }
 
+// simulated is a bench on simulated nodes, with the operator beside it.
 func simulated(t *testing.T) *bench {
 	t.Helper()
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 2})
 	namespace := cluster.Namespace(t)
-	return newBench(t, optest.Client(t, cluster.Config()), optest.Kubeconfig(t, cluster.Config(), namespace, ""), namespace)
+	b := newBench(t, optest.Client(t, cluster.Config()), optest.Kubeconfig(t, cluster.Config(), namespace, ""), namespace)
+	b.start()
+	return b
 }
 
 // start starts the operator, and returns when it reconciles.

@@ -11,30 +11,45 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/ship"
 )
 
-const serverImage = "ghcr.io/pintle-go/echo-server:v0.1.0"
+const (
+	serverImage   = "ghcr.io/pintle-go/echo-server:v0.1.0"
+	operatorImage = "ghcr.io/pintle-go/echo:v0.1.0"
+)
 
-// TestRealNode has pods of the server that is shipped answer HTTP through the
-// Service, from the first to the last.
+// TestRealNode runs the operator as it is shipped, its image in a pod by the
+// manifests that it prints, and has pods of the server that is shipped answer HTTP
+// through the Service, from the first to the last.
 func TestRealNode(t *testing.T) {
 	node := optest.StartRealNode(t)
-	archive := filepath.Join(t.TempDir(), "echo-server.tar")
-	server := ship.Image{Package: "github.com/pintle-go/pintle/operators/echo/server", Name: serverImage, Output: archive}
-	if err := server.Build(t.Context(), t.Output()); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	for _, i := range []ship.Image{
+		{Package: "github.com/pintle-go/pintle/operators/echo/server", Name: serverImage, Output: filepath.Join(dir, "echo-server.tar")},
+		{Package: "github.com/pintle-go/pintle/operators/echo", Name: operatorImage, Output: filepath.Join(dir, "echo.tar")},
+	} {
+		if err := i.Build(t.Context(), t.Output()); err != nil {
+			t.Fatal(err)
+		}
+		node.Load(t, i.Output)
 	}
-	node.Load(t, archive)
 	b := newBench(t, node.Client, node.Kubeconfig, "default")
+	optest.Apply(t, node.Client, "default", printed(t)...)
+	_, err := kube.For[appsv1.Deployment](node.Client).In("echo-operator").Until(b.soon(), "echo-operator", func(d *appsv1.Deployment) bool {
+		return d.Status.AvailableReplicas == 1
+	})
+	b.ok(err)
 
 	e := new(Echo)
 	e.Name, e.Spec.Replicas, e.Spec.Image = "hello", 2, serverImage
-	_, err := b.echoes.Apply(b.soon(), e)
+	_, err = b.echoes.Apply(b.soon(), e)
 	b.ok(err)
 	b.until("hello", "two servers answer", ready)
 	s, err := b.services.Get(t.Context(), "hello")

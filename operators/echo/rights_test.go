@@ -322,7 +322,9 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 			s.ok(err)
 			notes = append(notes, e.Regarding.Name+": "+e.Note)
 		}
-		if slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "after: ") && strings.Contains(n, "cannot create resource") }) {
+		if slices.ContainsFunc(notes, func(n string) bool {
+			return strings.Contains(n, "after: ") && strings.Contains(n, "cannot create resource")
+		}) {
 			break
 		}
 		if time.Now().After(deadline) {
