@@ -1,5 +1,6 @@
-// Package thirdparty has no code: its test uses the types of other people's API
-// modules, cert-manager's and Gateway API's, as an operator would.
+// Package thirdparty has no code: its tests use other people's modules as an
+// operator would, with the types of cert-manager and Gateway API, client-go's
+// leader election beside package lease, and OpenTelemetry.
 //
 // It is a module of its own, outside the workspace, because those modules
 // require other versions of what Kubernetes is built from, and in a workspace
