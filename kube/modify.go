@@ -73,7 +73,7 @@ func (v View[T]) modify(ctx context.Context, name string, change func(*T) error)
 		return nil, false, err
 	}
 	req.query, req.contentType, req.body = v.writeQuery(), typeMergePatch, patch
-	o, err = v.writes(ctx, req, Key{req.namespace, name})
+	o, err = writes[T](ctx, v.handle, req, Key{req.namespace, name})
 	return o, apierrors.IsConflict(err), err
 }
 

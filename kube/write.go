@@ -63,7 +63,7 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
-	return r.writes(ctx, req, Key{req.namespace, name})
+	return writes[T](ctx, r.handle, req, Key{req.namespace, name})
 }
 
 // Update replaces an object by o, which is the object as it was read, changed,
@@ -90,7 +90,7 @@ func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, 
 	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
-	return r.writes(ctx, req, Key{req.namespace, req.name})
+	return writes[T](ctx, r.handle, req, Key{req.namespace, req.name})
 }
 
 // Patch changes an object by a patch of any type that the server takes and
@@ -106,7 +106,7 @@ func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, p
 	if kind == types.ApplyYAMLPatchType && !v.write.NoForce {
 		req.query.Set("force", "true")
 	}
-	return v.writes(ctx, req, Key{req.namespace, name})
+	return writes[T](ctx, v.handle, req, Key{req.namespace, name})
 }
 
 // Apply makes the fields that o sets be as o says, creates the object if there
@@ -124,7 +124,11 @@ func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 	if err := v.unread(asObject(o)); err != nil {
 		return nil, err
 	}
-	return v.apply(ctx, asObject(o), intent.Spec)
+	req, err := v.applyRequest(ctx, asObject(o), intent.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return v.sendApply(ctx, req, asObject(o).GetUID())
 }
 
 // unread returns an error for an object that was read, which names everything.
@@ -141,16 +145,16 @@ func (v View[T]) unread(o object) error {
 // was made anew it is a conflict, although the status of a custom kind may have
 // been written: the server does not look at the uid there.
 func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
-	_, err := v.apply(ctx, asObject(o), intent.Status)
-	return err
-}
-
-func (v View[T]) apply(ctx context.Context, o object, part intent.Part) (*T, error) {
-	req, err := v.applyRequest(ctx, o, part)
+	acc := asObject(o)
+	req, err := v.applyRequest(ctx, acc, intent.Status)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return v.sendApply(ctx, req, o.GetUID())
+	// All that is to be known of the answer is in its metadata.
+	answer := handle{client: v.client, codec: &codec{gvk: v.kind.GVK, apiVersion: v.codec.apiVersion, metadata: true}, write: v.write}
+	req.accept = answer.codec.accept(acceptObject) + "," + typeJSON
+	applied, err := writes[metav1.PartialObjectMetadata](ctx, answer, req, Key{req.namespace, req.name})
+	return madeAnew(req, acc.GetUID(), applied, err)
 }
 
 // applyRequest prepares an apply of part of an object.
@@ -183,18 +187,18 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 }
 
 func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T, error) {
-	applied, err := v.writes(ctx, req, Key{req.namespace, req.name})
-	return applied, v.madeAnew(req, uid, applied, err)
+	applied, err := writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
+	return applied, madeAnew(req, uid, asObject(applied), err)
 }
 
 // madeAnew returns a conflict if an apply with a uid met another object of the
 // same name. The server answers 409 if there is none, 422 for most kinds if it
 // is another one, and does not look at the uid in the status of custom ones.
-func (v View[T]) madeAnew(req *request, uid types.UID, applied *T, err error) error {
+func madeAnew(req *request, uid types.UID, applied object, err error) error {
 	switch {
 	case uid == "":
 		return err
-	case err == nil && asObject(applied).GetUID() == uid:
+	case err == nil && applied.GetUID() == uid:
 		return nil
 	case err != nil && !isInvalidUID(err):
 		return err
@@ -261,16 +265,16 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 }
 
 // writes sends a write and remembers it, so that stores are not read older.
-func (v View[T]) writes(ctx context.Context, req *request, key Key) (*T, error) {
-	o, err := exchange[T](ctx, v.handle, req)
-	if v.write.DryRun {
+func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, error) {
+	o, err := exchange[T](ctx, h, req)
+	if h.write.DryRun {
 		return o, err
 	}
 	if err != nil {
-		v.client.stores.lost(req.resource, key, err)
+		h.client.stores.lost(req.resource, key, err)
 		return nil, err
 	}
-	v.client.stores.wrote(req.resource, asObject(o))
+	h.client.stores.wrote(req.resource, asObject(o))
 	confirmed(ctx, req.resource, asObject(o))
 	return o, nil
 }
