@@ -90,10 +90,18 @@ const causesKept = 16
 type causes struct {
 	list []Cause
 	more int // causes that are not in the list
+	// timed is the reason of one that is due at a time, which is all that most
+	// keys wait for: it is in the list when it is handed out.
+	timed Reason
+	due   time.Time
 }
 
 // add merges a cause into the others.
 func (cs *causes) add(c Cause) {
+	if !c.due.IsZero() {
+		cs.timed, cs.due = c.Reason, c.due
+		return
+	}
 	for i := range cs.list {
 		was := &cs.list[i]
 		switch {
@@ -116,11 +124,13 @@ func (cs *causes) add(c Cause) {
 	cs.list = append(cs.list, c)
 }
 
-// dueBy drops what was asked for a later time, where something else came first.
+// dueBy puts what was asked for a time into the list, unless that time is later
+// and something else came first.
 func (cs *causes) dueBy(now time.Time) {
-	kept := slices.DeleteFunc(slices.Clone(cs.list), func(c Cause) bool { return c.due.After(now) })
-	if len(kept) > 0 {
-		cs.list = kept
+	timed, due := cs.timed, cs.due
+	cs.timed, cs.due = "", time.Time{}
+	if timed != "" && (len(cs.list) == 0 || !due.After(now)) {
+		cs.add(Cause{Reason: timed})
 	}
 }
 

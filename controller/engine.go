@@ -59,6 +59,7 @@ type engine[T any] struct {
 	mu        sync.Mutex
 	queue     *queue
 	known     map[kube.Key]*history // of objects that have one
+	fades     time.Time             // when known is to be looked through, if it is
 	accepting bool                  // requests are taken
 }
 
@@ -312,7 +313,32 @@ func (e *engine[T]) handOut(ctx context.Context, start func(*item)) (wait time.D
 		start(it)
 	}
 	due, ok := e.queue.next()
+	if fades := e.fade(now); !fades.IsZero() && (!ok || fades.Before(due)) {
+		due, ok = fades, true
+	}
 	return max(0, due.Sub(now)), ok
+}
+
+// fade forgets, now and then, what no longer matters of objects that are left
+// alone. It returns when it is next to be called, zero if nothing will fade. It is
+// called with mu held.
+func (e *engine[T]) fade(now time.Time) time.Time {
+	if e.fades.IsZero() || now.Before(e.fades) {
+		return e.fades
+	}
+	e.fades = time.Time{}
+	for key, h := range e.known {
+		switch {
+		case !h.fade(now):
+			delete(e.known, key)
+		case h.writes != nil:
+			e.fades = now.Add(fadeAfter)
+		}
+	}
+	if len(e.known) == 0 {
+		e.known = make(map[kube.Key]*history) // the old one stays as large as it ever was
+	}
+	return e.fades
 }
 
 // ask asks for reconciles.
@@ -341,7 +367,7 @@ func (e *engine[T]) signal() {
 
 // begin prepares the reconcile of a key.
 func (e *engine[T]) begin(it *item) *run {
-	r := &run{key: it.key, causes: it.causes, log: e.log.With("object", it.key.String()), writes: newWrites()}
+	r := &run{key: it.key, causes: it.causes, log: e.log, writes: new(writes)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if h := e.known[it.key]; h != nil {

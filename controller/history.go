@@ -14,33 +14,50 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// history is what is remembered of an object between its reconciles.
+// history is what is remembered of an object between its reconciles. An object
+// that is left alone has none as a rule.
 type history struct {
 	// failures counts those in a row; none is tried before retryAt because of
 	// what the reconcile itself has written.
 	failures int
 	retryAt  time.Time
-	writes   writes // of the last reconcile
 	// blank is the uid of the object if its status was written and is all zero,
 	// which cannot be told from none.
 	blank types.UID
-	loop  loop
+	last  time.Time // the end of the last reconcile
+	// Both are nil after reconciles that have written nothing, or when the last
+	// one was so long ago that all changes it has made are known.
+	writes *writes
+	loop   *loop
 }
 
-// writes are what a reconcile has written. They are noted by whatever goroutines
-// it uses.
+// fadeAfter is how long after a reconcile its writes are forgotten.
+const fadeAfter = hotAgain
+
+// fade forgets what no longer matters. It returns whether anything is left.
+func (h *history) fade(now time.Time) bool {
+	if now.Sub(h.last) >= fadeAfter {
+		h.writes, h.loop = nil, nil
+	}
+	return h.failures > 0 || h.blank != "" || h.writes != nil
+}
+
+// writes are what a reconcile has written, and the last of those before it, whose
+// changes may be told late where watches differ. They are noted by whatever
+// goroutines it uses.
 type writes struct {
-	mu       *sync.Mutex
+	mu       sync.Mutex
 	versions []string    // resource versions, which no two writes share
 	deleted  []types.UID // of objects that it has deleted
 }
 
-func newWrites() writes { return writes{mu: new(sync.Mutex)} }
+// writesKept is how many writes of earlier reconciles are remembered.
+const writesKept = 16
 
 func (w *writes) note(x kube.Written) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if x.Deleted {
+	if x.Deleted && x.UID != "" {
 		w.deleted = append(w.deleted, x.UID)
 	}
 	if x.ResourceVersion != "" {
@@ -54,17 +71,35 @@ func (w *writes) any() bool {
 	return len(w.versions)+len(w.deleted) > 0
 }
 
-// made reports that a change is one of the writes.
+// follow adds the last writes of the reconcile before, which has ended.
+func (w *writes) follow(before *writes) {
+	if before == nil {
+		return
+	}
+	before.mu.Lock()
+	versions, deleted := before.versions, before.deleted
+	before.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.versions = join(versions, w.versions)
+	w.deleted = join(deleted, w.deleted)
+}
+
+// join returns the last of the earlier and all of the later.
+func join[E any](earlier, later []E) []E {
+	return slices.Concat(earlier[max(0, len(earlier)-writesKept):], later)
+}
+
+// made reports that a change is one of the writes. Somebody else's change of the
+// same object that was followed by one of the writes before anybody looked cannot
+// be told from it.
 func (w *writes) made(c kube.Change) bool {
-	if w.mu == nil {
+	if w == nil {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.Type == kube.Deleted {
-		return slices.Contains(w.deleted, c.UID())
-	}
-	return slices.Contains(w.versions, c.ResourceVersion())
+	return c.Deleting() && slices.Contains(w.deleted, c.UID()) || slices.Contains(w.versions, c.ResourceVersion())
 }
 
 const (
@@ -83,7 +118,6 @@ type loop struct {
 	runs   int                 // reconciles in a row that their own writes have caused
 	fields map[string]struct{} // what those writes have changed
 	said   time.Time
-	last   time.Time // the end of the last reconcile
 }
 
 // judge tells which causes of a key's next reconcile are its own writes. It
@@ -94,23 +128,35 @@ func (h *history) judge(cs *causes, now time.Time) (until time.Time, report stri
 		c := &cs.list[i]
 		c.own = c.Reason == Changed && h.writes.made(c.Change)
 	}
-	switch {
-	case h.failures > 0 && now.Before(h.retryAt) && cs.onlyOwn(true):
+	if h.failures > 0 && now.Before(h.retryAt) && cs.onlyOwn(true) {
 		return h.retryAt, "" // a failure that is written into a status must not be its own reason
-	case !cs.onlyOwn(false):
-		h.loop.runs, h.loop.fields = 0, nil
+	}
+	if !cs.onlyOwn(false) {
+		if h.loop != nil {
+			h.loop.runs, h.loop.fields = 0, nil
+		}
 		return until, ""
-	case h.loop.runs >= hotAfter && now.Before(h.loop.last.Add(hotSlow)):
-		return h.loop.last.Add(hotSlow), ""
 	}
-	h.loop.runs++
-	if h.loop.runs >= hotAfter/2 && h.loop.runs <= hotAfter {
-		h.loop.note(cs)
+	if h.loop == nil {
+		h.loop = new(loop)
 	}
-	if h.loop.runs >= hotAfter && now.Sub(h.loop.said) >= hotAgain {
-		h.loop.note(cs)
-		h.loop.said = now
-		report = strings.Join(slices.Sorted(maps.Keys(h.loop.fields)), ", ")
+	return h.loop.turn(cs, h.last, now)
+}
+
+// turn counts a reconcile that is caused by what the last one, which ended at a
+// time, has written.
+func (l *loop) turn(cs *causes, last, now time.Time) (until time.Time, report string) {
+	if l.runs >= hotAfter && now.Before(last.Add(hotSlow)) {
+		return last.Add(hotSlow), ""
+	}
+	l.runs++
+	if l.runs >= hotAfter/2 && l.runs <= hotAfter {
+		l.note(cs)
+	}
+	if l.runs >= hotAfter && (l.said.IsZero() || now.Sub(l.said) >= hotAgain) {
+		l.note(cs)
+		l.said = now
+		report = strings.Join(slices.Sorted(maps.Keys(l.fields)), ", ")
 	}
 	return until, report
 }

@@ -246,8 +246,6 @@ func onStage(t *testing.T, test func(*stage)) {
 // start runs a controller whose reconciles are noted.
 func (s *stage) start(o Options, c Controller[gizmo]) (stop func() error) {
 	s.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
-	o.Logger = slog.New(s.log)
 	f := c.Reconcile
 	c.For, c.Reconcile = s.gizmos, func(ctx context.Context, g *gizmo) (Action, error) {
 		s.mu.Lock()
@@ -255,6 +253,14 @@ func (s *stage) start(o Options, c Controller[gizmo]) (stop func() error) {
 		s.mu.Unlock()
 		return f(ctx, g)
 	}
+	return s.run(o, c)
+}
+
+// run runs a controller.
+func (s *stage) run(o Options, c Any) (stop func() error) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	o.Logger = slog.New(s.log)
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o, c) }()
 	stop = sync.OnceValue(func() error {

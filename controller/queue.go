@@ -19,6 +19,7 @@ type queue struct {
 	later   dueHeap
 	// ahead counts the live keys that were taken in a row while others waited.
 	ahead int
+	most  int // keys that waited at a time since waiting was made
 }
 
 // priority is the class of a request.
@@ -66,6 +67,7 @@ func (q *queue) add(r request, now time.Time) (added bool) {
 	if it == nil {
 		it = &item{key: r.key, priority: r.priority, due: r.due, index: -1}
 		q.waiting[r.key] = it
+		q.most = max(q.most, len(q.waiting))
 		it.causes.add(r.cause)
 		q.put(it, now)
 		return true
@@ -138,9 +140,15 @@ func (q *queue) take(now time.Time) *item {
 	it := first.Value.(*item)
 	q.remove(it)
 	delete(q.waiting, it.key)
+	if len(q.waiting) == 0 && q.most > emptied {
+		q.waiting, q.most = make(map[kube.Key]*item), 0 // the old map stays as large as it ever was
+	}
 	q.running[it.key] = it
 	return it
 }
+
+// emptied is how many keys may have waited for their map to be kept.
+const emptied = 1000
 
 // postpone takes back a key that was handed out, until it is due.
 func (q *queue) postpone(it *item, due time.Time) {

@@ -44,7 +44,7 @@ type run struct {
 	key    kube.Key
 	causes causes
 	log    *slog.Logger // the controller's
-	writes writes
+	writes *writes
 
 	mu  sync.Mutex
 	uid types.UID
@@ -244,11 +244,20 @@ func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *
 	r.mu.Lock()
 	h.blank = r.blank
 	r.mu.Unlock()
-	h.writes, h.loop.last = r.writes, now
-	if h.failures == 0 && h.blank == "" && !r.writes.any() {
-		delete(e.known, key)
+	h.last = now
+	if r.writes.any() {
+		r.writes.follow(h.writes)
+		h.writes = r.writes
+		if e.fades.IsZero() {
+			e.fades = now.Add(fadeAfter)
+		}
 	} else {
+		h.writes = nil
+	}
+	if h.fade(now) {
 		e.known[key] = h
+	} else {
+		delete(e.known, key)
 	}
 	return h
 }

@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"context"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// Reconciles on a real server that flip fields of their own object, of a child,
+// or of both, whose changes come by two watches, are said to be hot loops, with
+// the fields; and slowed down.
+func TestHotLoops(t *testing.T) {
+	b := newBench(t)
+	flip := [2]string{"false", "true"}
+	object := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
+		_, err := b.parents.In(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(`{"data":{"one":"`+flip[n%2]+`","two":"`+flip[(n+1)%2]+`"}}`))
+		return err
+	}
+	child := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
+		c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, StringData: map[string]string{"flips": flip[n%2]}}
+		if err := kube.SetController(b.parents, p, b.children.In(p.Namespace), c); err != nil {
+			return err
+		}
+		_, err := b.children.In(p.Namespace).Apply(ctx, c)
+		return err
+	}
+	remade := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
+		if n%2 == 0 {
+			return b.children.In(p.Namespace).Labeled("of=" + p.Name).DeleteAll(ctx)
+		}
+		c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{"of": p.Name}}}
+		if err := kube.SetController(b.parents, p, b.children.In(p.Namespace), c); err != nil {
+			return err
+		}
+		_, err := b.children.In(p.Namespace).Create(ctx, c)
+		return err
+	}
+	for name, test := range map[string]struct {
+		write []func(context.Context, *corev1.ConfigMap, int64) error
+		flips []string
+	}{
+		"object": {[]func(context.Context, *corev1.ConfigMap, int64) error{object}, []string{"ConfigMap %/p data.one", "ConfigMap %/p data.two"}},
+		"child":  {[]func(context.Context, *corev1.ConfigMap, int64) error{child}, []string{"Secret %/p data.flips"}},
+		"both":   {[]func(context.Context, *corev1.ConfigMap, int64) error{object, child}, []string{"ConfigMap %/p data.one", "ConfigMap %/p data.two", "Secret %/p data.flips"}},
+		"remade": {[]func(context.Context, *corev1.ConfigMap, int64) error{remade}, []string{"Secret %/p (added)", "Secret %/p (deleted)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := b.sub(t)
+			b.namespace = b.cluster.Namespace(t)
+			b.parents, b.children = b.parents.In(b.namespace), b.children.In(b.namespace)
+			var runs atomic.Int64
+			counts := metrics.New()
+			stop := b.start(Options{Metrics: counts}, Controller[corev1.ConfigMap]{
+				For: b.parents, Owns: []kube.Source{b.children},
+				Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+					n := runs.Add(1)
+					for _, w := range test.write {
+						if err := w(ctx, p, n); err != nil {
+							return Done, err
+						}
+					}
+					return Done, nil
+				},
+			})
+			b.create("p")
+			said := []string{"again and again", "object=" + b.namespace + "/p"}
+			for _, f := range test.flips {
+				said = append(said, strings.ReplaceAll(f, "%", b.namespace))
+			}
+			b.eventually("the hot loop is said", func() bool { return b.log.count("again and again") > 0 })
+			if b.log.count(said...) != 1 {
+				t.Errorf("what is said of the hot loop does not name %q:\n%s", said, b.log.tail(5))
+			}
+			at := runs.Load()
+			if at > 60 {
+				t.Errorf("a hot loop is said after %d reconciles", at)
+			}
+			time.Sleep(3 * time.Second)
+			if more := runs.Load() - at; more > 8 {
+				t.Errorf("%d reconciles in the 3 s after a hot loop was seen", more)
+			}
+			stop()
+			if n := b.log.count("again and again"); n != 1 {
+				t.Errorf("the hot loop is said %d times", n)
+			}
+			page := httptest.NewRecorder()
+			counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+			if want := `pintle_controller_hot_loops_total{controller="configmap"} 1`; !strings.Contains(page.Body.String(), want) {
+				t.Errorf("the metrics lack %s", want)
+			}
+		})
+	}
+}
+
+// A controller that answers each of many quick changes of something else with
+// writes is no hot loop.
+func TestBusyIsNotHot(t *testing.T) {
+	b := newBench(t)
+	b.create("p")
+	settings := kube.For[corev1.Secret](b.client).In(b.namespace).Labeled("settings")
+	read := func(ctx context.Context) string {
+		s, err := settings.Get(ctx, "settings")
+		if err != nil {
+			return ""
+		}
+		return s.Labels["settings"]
+	}
+	var seen atomic.Value
+	b.start(Options{}, Controller[corev1.ConfigMap]{
+		For: b.parents, Owns: []kube.Source{b.children},
+		Watches: []Source{Mapped(settings, func(context.Context, *corev1.Secret) []kube.Key {
+			return []kube.Key{{Namespace: b.namespace, Name: "p"}}
+		})},
+		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+			now := read(ctx)
+			c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, StringData: map[string]string{"mark": now}}
+			if err := kube.SetController(b.parents, p, b.children, c); err != nil {
+				return Done, err
+			}
+			if _, err := b.children.Apply(ctx, c); err != nil {
+				return Done, err
+			}
+			_, err := b.parents.Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"`+now+`"}}}`))
+			seen.Store(now)
+			return Done, err
+		},
+	})
+	for i := range 200 {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "settings", Labels: map[string]string{"settings": strconv.Itoa(i)}}}
+		if _, err := b.children.Apply(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.eventually("the last change is seen", func() bool { return seen.Load() == "199" })
+	time.Sleep(500 * time.Millisecond)
+	if n := b.log.count("again and again"); n > 0 {
+		t.Errorf("a hot loop is said that is none:\n%s", b.log.tail(5))
+	}
+}

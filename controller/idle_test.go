@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// heapOf returns how many bytes of heap what build returns takes.
+func heapOf(build func() any) int {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := build()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return int(after.HeapAlloc) - int(before.HeapAlloc)
+}
+
+// What waits for nothing but its resync costs little, and what was reconciled a
+// while ago nothing at all.
+func TestIdleObjectsAreCheap(t *testing.T) {
+	const objects = 100_000
+	keys := make([]kube.Key, objects)
+	for i := range keys {
+		keys[i] = named(fmt.Sprint(i))
+	}
+	now := time.Unix(1, 0)
+	perObject := func(what string, limit int, build func() any) {
+		t.Helper()
+		n := heapOf(build) / objects
+		t.Logf("%s: %d bytes an object", what, n)
+		if n > limit {
+			t.Errorf("%s: %d bytes an object, want %d at most", what, n, limit)
+		}
+	}
+	perObject("that wait for a resync", 300, func() any {
+		q := newQueue()
+		for i, key := range keys {
+			due := now.Add(time.Hour + time.Duration(i))
+			q.add(request{key: key, due: due, priority: low, cause: Cause{Reason: Resynced, due: due}}, now)
+		}
+		return q
+	})
+	perObject("that were reconciled in a burst", 1, func() any {
+		q := newQueue()
+		for _, key := range keys {
+			q.add(request{key: key, cause: Cause{Reason: Triggered}}, now)
+		}
+		for it := q.take(now); it != nil; it = q.take(now) {
+			q.done(it.key, now)
+		}
+		return q
+	})
+	e := &engine[gizmo]{queue: newQueue(), known: make(map[kube.Key]*history)}
+	wrote := func(blank types.UID) {
+		for i, key := range keys {
+			r := &run{key: key, blank: blank, writes: new(writes)}
+			r.writes.note(kube.Written{ResourceVersion: fmt.Sprint(1_000_000 + i)})
+			e.remember(key, r, outcome{}, now)
+		}
+	}
+	perObject("that have just written", 320, func() any { wrote(""); return e })
+	perObject("that wrote a while ago", -150, func() any { e.fade(now.Add(fadeAfter)); return e })
+	if len(e.known) > 0 || !e.fades.IsZero() {
+		t.Errorf("%d objects are remembered that nothing happens to", len(e.known))
+	}
+}
+
+// Writes are forgotten though nothing else happens.
+func TestWritesFade(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
+		c := Controller[gizmo]{For: s.gizmos, Filter: kube.Change.NewGeneration, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			g.Status.Seen = g.Spec.Size
+			return Done, ApplyStatus(ctx, s.gizmos, g)
+		}}
+		started := make(chan *engine[gizmo], 1)
+		s.run(Options{}, spied{c, started})
+		e := <-started
+		known := func() int {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.known)
+		}
+		s.sleep(time.Second)
+		if n := known(); n != 1 {
+			t.Errorf("%d objects are remembered after one has written its status", n)
+		}
+		s.sleep(2 * fadeAfter)
+		if n := known(); n != 0 {
+			t.Errorf("%d objects are remembered for good", n)
+		}
+	})
+}
+
+// spied is a controller that shows its engine.
+type spied struct {
+	Controller[gizmo]
+	engine chan<- *engine[gizmo]
+}
+
+func (s spied) prepare(env environment) (runner, error) {
+	r, err := s.Controller.prepare(env)
+	if err == nil {
+		s.engine <- r.(*engine[gizmo])
+	}
+	return r, err
+}
