@@ -90,17 +90,20 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 		}
 		before = nil
 	case !i.Force:
-		newer, err := before.supersedes(d)
-		if err != nil {
-			return nil, nil, err
+		// One that loses nothing is applied also if it is older.
+		breaks := Compare(before, d)
+		if len(breaks) == 0 {
+			break
 		}
-		if newer {
+		newer, err := before.supersedes(d)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case newer:
 			i.Logger.Info("a later definition is installed: it is left as it is", "definition", d.Name)
 			return before, before, nil
 		}
-		if breaks := Compare(before, d); len(breaks) > 0 {
-			return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}
-		}
+		return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}
 	}
 	wanted, err := d.noted(before)
 	if err != nil {
