@@ -265,12 +265,28 @@ func (e *engine[T]) clusterScoped(ctx context.Context) bool {
 // dispatch hands out keys until ctx ends, and returns when the last one that was
 // handed out has been worked on.
 func (e *engine[T]) dispatch(ctx, work context.Context) {
+	// Workers stay: their stacks have grown to what a reconcile needs.
 	var working sync.WaitGroup
-	defer working.Wait()
+	handed, workers := make(chan *item, e.Concurrency), 0
+	defer func() {
+		close(handed)
+		working.Wait()
+	}()
+	start := func(it *item) {
+		if workers < len(e.queue.running) {
+			workers++
+			working.Go(func() {
+				for it := range handed {
+					e.work(work, it)
+				}
+			})
+		}
+		handed <- it // there is room for all that run
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if wait, ok := e.handOut(ctx, func(it *item) { working.Go(func() { e.work(work, it) }) }); ok {
+		if wait, ok := e.handOut(ctx, start); ok {
 			timer.Reset(wait)
 		} else {
 			timer.Stop()

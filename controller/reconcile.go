@@ -264,21 +264,18 @@ func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *
 
 // say logs what became of a reconcile.
 func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
-	level, message, args := slog.LevelError, "reconcile failed", []any{"error", out.err}
-	switch stack := stackOf(out.err); {
-	case out.gone:
-		return
-	case out.err == nil:
-		level, message, args = slog.LevelDebug, "reconciled", nil
-	case stack != "":
-		message, args = "reconcile panicked", append(args, "failures", failures, "retryIn", retry, "stack", stack)
-	case IsTerminal(out.err):
-		message = "reconcile failed; it is not tried again until something changes"
-	default:
-		args = append(args, "failures", failures, "retryIn", retry)
+	if out.gone || out.err == nil && !e.log.Enabled(context.Background(), slog.LevelDebug) {
+		return // what nobody reads is not made
 	}
-	// What nobody reads is not made: there is a line for every reconcile.
-	if ctx := context.Background(); e.log.Enabled(ctx, level) {
-		e.log.Log(ctx, level, message, append([]any{"object", it.key.String(), "causes", &it.causes, "took", took}, args...)...)
+	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
+	switch stack := stackOf(out.err); {
+	case out.err == nil:
+		log.Debug("reconciled")
+	case stack != "":
+		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
+	case IsTerminal(out.err):
+		log.Error("reconcile failed; it is not tried again until something changes", "error", out.err)
+	default:
+		log.Error("reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
 	}
 }
