@@ -277,6 +277,47 @@ func TestPanicAndTimeout(t *testing.T) {
 	})
 }
 
+// A filter and a source that panic end neither the program nor the controller.
+func TestPanicsOutsideReconcile(t *testing.T) {
+	onStage(t, func(s *stage) {
+		ticks := 0
+		clock := Every("clock", time.Second, func(context.Context) []kube.Key {
+			if ticks++; ticks == 1 {
+				panic("no time")
+			}
+			return []kube.Key{{Namespace: "default", Name: "g"}}
+		})
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Watches: []Source{clock},
+			Filter: func(c kube.Change) bool {
+				if c.Type == kube.Modified {
+					panic("no filter")
+				}
+				return true
+			},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+		})
+		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(0)
+		if runs := s.ran("g"); len(runs) != 2 {
+			t.Errorf("a change that the filter panicked at: %d reconciles, want 2", len(runs))
+		}
+		s.sleep(2500 * time.Millisecond)
+		if runs := s.ran("g"); len(runs) != 3 || !slices.Equal(runs[2].reasons(), []Reason{Triggered}) {
+			t.Errorf("after a tick that panicked and one that did not: %v", runs)
+		}
+		for _, want := range [][]string{
+			{"the filter panicked", "Gizmo default/g modified", "panic: no filter", "engine_test.go"},
+			{"a source panicked", "clock", "panic: no time", "engine_test.go"},
+		} {
+			if n := s.log.count(want...); n != 1 {
+				t.Errorf("%q is said %d times:\n%s", want, n, s.log)
+			}
+		}
+	})
+}
+
 // No more than Concurrency objects are reconciled at a time, none twice, and
 // changes go ahead of the initial listing.
 func TestConcurrencyAndPriority(t *testing.T) {

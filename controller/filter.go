@@ -10,7 +10,7 @@ import (
 // under an old name is a new object: filters see it as [kube.Added]. They never
 // see the end of an object, nor the beginning of the deletion of one that the
 // controller has to clean up after. They must be quick: the changes of a kind
-// wait for one another.
+// wait for one another. A change that one panics at passes, and the log says so.
 //
 // NewGeneration of a [kube.Change] is one, which leaves out changes of status and
 // metadata of kinds that count generations:

@@ -21,12 +21,22 @@ func (e *engine[T]) follow(ctx context.Context, synced chan struct{}) {
 			e.forget(c.Key)
 			continue
 		case e.Cleanup != nil && c.DeletionBegan(): // whatever the filter says
-		case !passes([]Filter{e.Filter}, c):
+		case !e.passes(c):
 			continue
 		}
 		r.key, r.cause.Change = c.Key, c
 		e.ask(r)
 	}
+}
+
+// passes reports that the controller's filter lets a change pass. After a panic it
+// does: a reconcile too many does no harm.
+func (e *engine[T]) passes(c kube.Change) (pass bool) {
+	err := protect(func() error { pass = passes([]Filter{e.Filter}, c); return nil })
+	if err != nil {
+		e.log.Error("the filter panicked", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+	}
+	return pass || err != nil
 }
 
 // forget drops all that is known of an object that is gone.
@@ -59,7 +69,12 @@ func (e *engine[T]) followSource(ctx context.Context, s opened, cluster bool, sy
 
 // runSource asks for what a source without objects asks for.
 func (e *engine[T]) runSource(ctx context.Context, s opened) {
-	s.run(ctx, func(keys ...kube.Key) { e.trigger(s.name, keys) })
+	s.run(ctx, func(keys func() []kube.Key) {
+		err := protect(func() error { e.trigger(s.name, keys()); return nil })
+		if err != nil {
+			e.log.Error("a source panicked", "source", s.name, "error", err, "stack", stackOf(err))
+		}
+	})
 }
 
 func (e *engine[T]) trigger(name string, keys []kube.Key) {
@@ -89,8 +104,14 @@ func (e *engine[T]) hooks() (hooks []hook) {
 				http.Error(w, "the controller does not run in this process", http.StatusServiceUnavailable)
 				return
 			}
-			keys, err := s.hook(r)
-			if err != nil {
+			var keys []kube.Key
+			err := protect(func() (err error) { keys, err = s.hook(r); return err })
+			switch stack := stackOf(err); {
+			case stack != "":
+				e.log.Error("a hook panicked", "hook", s.name, "error", err, "stack", stack)
+				http.Error(w, "the hook failed", http.StatusInternalServerError)
+				return
+			case err != nil:
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}

@@ -70,8 +70,11 @@ func TestServe(t *testing.T) {
 	stop := b.start(Options{Address: address, Profiles: profile.Handler(), Lease: lease.Lease{Name: "served", Namespace: b.namespace}}, Controller[corev1.ConfigMap]{
 		Name: "served", For: parents,
 		Watches: []Source{Hook("POST /hooks/{name}", func(r *http.Request) ([]kube.Key, error) {
-			if r.PathValue("name") == "none" {
+			switch r.PathValue("name") {
+			case "none":
 				return nil, errors.New("no such hook")
+			case "panics":
+				panic("secret")
 			}
 			return []kube.Key{{Namespace: b.namespace, Name: r.PathValue("name")}}, nil
 		})},
@@ -94,6 +97,9 @@ func TestServe(t *testing.T) {
 	b.eventually("the hook reconciles", func() bool { return hooked.Load() > 0 })
 	if code, body := ask(t, "POST", url+"/hooks/none", ""); code != http.StatusBadRequest || !strings.Contains(body, "no such hook") {
 		t.Errorf("a wrong hook: %d %q", code, body)
+	}
+	if code, body := ask(t, "POST", url+"/hooks/panics", ""); code != http.StatusInternalServerError || strings.Contains(body, "secret") {
+		t.Errorf("a hook that panics: %d %q", code, body)
 	}
 	_, text := ask(t, "GET", url+"/metrics", "")
 	for _, want := range []string{

@@ -19,8 +19,9 @@ type Source struct {
 	// have no namespace if cluster is true.
 	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	filters []Filter
-	// run asks for keys until ctx ends, if the source is not of objects.
-	run func(ctx context.Context, ask func(...kube.Key))
+	// run asks for the keys that a function returns, until ctx ends, if the source
+	// is not of objects.
+	run func(ctx context.Context, ask func(func() []kube.Key))
 	// pattern and hook are of a source that is asked by HTTP.
 	pattern string
 	hook    func(*http.Request) ([]kube.Key, error)
@@ -65,7 +66,7 @@ func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) 
 // Channel makes what comes from a channel reconcile. Nothing is received before
 // the controller runs, and nothing after the channel is closed.
 func Channel(name string, keys <-chan kube.Key) Source {
-	return Source{name: name, run: func(ctx context.Context, ask func(...kube.Key)) {
+	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		for {
 			select {
 			case <-ctx.Done():
@@ -74,7 +75,7 @@ func Channel(name string, keys <-chan kube.Key) Source {
 				if !ok {
 					return
 				}
-				ask(key)
+				ask(func() []kube.Key { return []kube.Key{key} })
 			}
 		}
 	}}
@@ -84,7 +85,7 @@ func Channel(name string, keys <-chan kube.Key) Source {
 // time that d has passed since keys returned. For all objects of the controller
 // see Resync.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
-	return Source{name: name, run: func(ctx context.Context, ask func(...kube.Key)) {
+	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		for {
@@ -93,7 +94,7 @@ func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.K
 				return
 			case <-timer.C:
 			}
-			ask(keys(ctx)...)
+			ask(func() []kube.Key { return keys(ctx) })
 			timer.Reset(d)
 		}
 	}}
