@@ -3,7 +3,6 @@
 package ship
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,7 +14,7 @@ import (
 
 const (
 	mega = 1_000_000
-	// An image and its program are no larger than this, unless they say so.
+	// No image and no program is larger than this.
 	maxImage  = 7*mega - 1
 	maxBinary = 20*mega - 1
 )
@@ -25,9 +24,6 @@ type Image struct {
 	Package string // the import path of the main package
 	Name    string // what pods call it
 	Output  string // the archive to write
-	// Max and MaxBinary are the most bytes that the image, compressed, and its
-	// program may have: by default just under 7 and 20 MB.
-	Max, MaxBinary int64
 }
 
 // Build builds an image and says how large it is. One that is too large is an
@@ -36,14 +32,13 @@ func (i Image) Build(ctx context.Context, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(i.Output), 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	limit, binary := cmp.Or(i.Max, maxImage), cmp.Or(i.MaxBinary, maxBinary)
-	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: limit})
+	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: maxImage})
 	if result.Size > 0 {
 		fmt.Fprintf(out, "%s: %.2f MB compressed (of %.1f), its program %.2f MB (of %.1f)\n%s in %s\n",
-			result.Name, float64(result.Size)/mega, float64(limit)/mega, float64(result.Binary)/mega, float64(binary)/mega, result.Digest, i.Output)
+			result.Name, float64(result.Size)/mega, float64(maxImage)/mega, float64(result.Binary)/mega, float64(maxBinary)/mega, result.Digest, i.Output)
 	}
-	if err == nil && result.Binary > binary {
-		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, binary)
+	if err == nil && result.Binary > maxBinary {
+		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
 	}
 	return err
 }
