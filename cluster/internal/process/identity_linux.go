@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -19,9 +20,7 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The second field, a name in parentheses, may hold anything: count from
-	// its end. There the state is field 0 and the start time field 19.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	fields := statFields(stat)
 	if len(fields) < 20 {
 		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
@@ -33,4 +32,30 @@ func startTime(pid int) (string, error) {
 		return "", err
 	}
 	return strings.TrimSpace(string(boot)) + "/" + string(fields[19]), nil
+}
+
+// statFields returns the fields of a stat file from the state on, which is field
+// 0 then, and the start time field 19: the one before it is a name in parentheses,
+// which may hold anything.
+func statFields(stat []byte) [][]byte {
+	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+}
+
+// stopped reports that no thread of a process runs, because it was stopped or is
+// gone.
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return true
+	}
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		if fields := statFields(stat); len(fields) > 0 && !bytes.ContainsAny(fields[0][:1], "TtZX") {
+			return false
+		}
+	}
+	return true
 }

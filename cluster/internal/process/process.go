@@ -45,8 +45,19 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Pause stops the process where it is; its connections stay open and silent.
-func (p *Process) Pause() error { return p.Signal(syscall.SIGSTOP) }
+// Pause stops the process where it is; its connections stay open and silent. On
+// Linux all its threads have stopped when Pause returns, unless that takes five
+// seconds: the kernel wakes the stopped children of a supervisor that ends, so
+// that they end too, but not those that are about to stop.
+func (p *Process) Pause() error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(5 * time.Second); !stopped(p.id.PID) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
 
 // Resume lets a paused process go on.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }

@@ -151,6 +151,9 @@ func TestStop(t *testing.T) {
 			if err := p.Pause(); err != nil {
 				t.Fatal(err)
 			}
+			if !stopped(p.id.PID) {
+				t.Error("a thread of a paused process runs")
+			}
 		}
 		if err := p.Stop(t.Context(), c.grace); err != nil {
 			t.Fatal(err)
