@@ -90,6 +90,7 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 			}
 		}
 		first := s.put(key("a"), "first")
+		synctest.Wait() // the store may have listed before
 		want("first")
 		put("second")
 		want("second")

@@ -328,7 +328,9 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 }
 
 // DeleteAll deletes all objects of the handle: narrow it with In, Labeled and
-// Fielded. Of a namespaced kind it must be narrowed to namespaces.
+// Fielded. Of a namespaced kind it must be narrowed to namespaces. The server gives
+// a request a minute or so: of many thousand objects some may be left then, which
+// is an error, and it is to be called again.
 func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions) error {
 	for ns := range v.eachNamespace() {
 		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)
