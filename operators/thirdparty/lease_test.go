@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
@@ -207,7 +208,13 @@ func (c *candidate) runPintle() {
 
 func (c *candidate) runClientGo() {
 	config := c.connection()
-	leases, err := coordinationv1.NewForConfig(config)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		c.Error(err)
+		return
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Transport)
+	leases, err := coordinationv1.NewForConfigAndClient(config, client)
 	if err != nil {
 		c.Error(err)
 		return
