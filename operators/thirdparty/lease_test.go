@@ -101,10 +101,10 @@ type candidate struct {
 	cut  atomic.Bool // nothing it sends arrives any more
 
 	began    chan struct{}   // closed when it acts
-	work     context.Context // that of what it does
+	work     context.Context //nolint:containedctx // of what it does; a test ends that by itself
 	stopWork context.CancelFunc
-	stopped  chan struct{} // closed when that has ended
-	ctx      context.Context
+	stopped  chan struct{}   // closed when that has ended
+	ctx      context.Context //nolint:containedctx // of the candidate, which lives between calls
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the election has
 }
