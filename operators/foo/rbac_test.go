@@ -8,7 +8,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,8 +51,7 @@ func TestRights(t *testing.T) {
 					awaitRight(t, client, namespace, verb)
 				}
 			}
-			account := kube.For[corev1.ServiceAccount](client).In(namespace)
-			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, token(t, account, "foo")), "-addr=127.0.0.1:0")
+			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, optest.Token(t, client, namespace, "foo")), "-addr=127.0.0.1:0")
 			url := address(t, p)
 			if test.filled {
 				expectBody(t, url+"/readyz", 200, "ok")
@@ -92,8 +90,7 @@ func TestRightsAreNoMore(t *testing.T) {
 	}
 	optest.Apply(t, client, namespace, rights...)
 	optest.Apply(t, client, namespace, optest.Read(t, "foo/sample.yaml")...)
-	account := kube.For[corev1.ServiceAccount](client).In(namespace)
-	foo := optest.Client(t, withToken(cluster.Config(), token(t, account, "foo")))
+	foo := optest.Client(t, withToken(cluster.Config(), optest.Token(t, client, namespace, "foo")))
 
 	foos := kube.For[Foo](foo, fooKind)
 	if _, err := foos.In(namespace).Get(t.Context(), "good"); !apierrors.IsForbidden(err) {
@@ -198,14 +195,5 @@ func nobody(t *testing.T, client *kube.Client, namespace string) string {
 	if _, err := accounts.Create(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
-	return token(t, accounts, account.Name)
-}
-
-func token(t *testing.T, accounts kube.Resource[corev1.ServiceAccount], name string) string {
-	t.Helper()
-	request, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), name, new(authenticationv1.TokenRequest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return request.Status.Token
+	return optest.Token(t, client, namespace, account.Name)
 }
