@@ -117,60 +117,6 @@ func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
 	})
 }
 
-func TestOwnDeletionsNeedNoWait(t *testing.T) {
-	ownWritesTest(t, asIs, func(c *ownCase) {
-		c.remove("a")
-		c.wantNote("a", "")
-		wantLines(c.T, "all", content(c.T, c.store))
-		c.write("b", "new")
-		c.remove("b")
-		c.wantNote("b", "")
-		c.took(0)
-		c.write("a", "again") // under another uid
-		c.wantNote("a", "again")
-		c.took(ownWriteWait)
-		// The watch tells of all of it, step by step, and no step shows.
-		c.s.mu.Lock()
-		last := c.s.rv
-		c.s.mu.Unlock()
-		for {
-			synctest.Wait()
-			c.wantNote("b", "")
-			c.wantNote("a", "again")
-			c.s.mu.Lock()
-			done := c.s.held >= last
-			c.s.held++
-			close(c.s.changed)
-			c.s.changed = make(chan struct{})
-			c.s.mu.Unlock()
-			if done {
-				break
-			}
-		}
-		synctest.Wait()
-		own := &c.store.table.own
-		if len(own.pending) > 0 || len(own.gone) > 0 || len(own.lanes["default"].order) > 0 {
-			c.Errorf("left over: %+v", own)
-		}
-	})
-}
-
-func TestRemovingTheLastFinalizerIsADeletion(t *testing.T) {
-	ownWritesTest(t, asIs, func(c *ownCase) {
-		now := metav1.Now()
-		c.s.release()
-		c.s.put(key("held"), "one", func(o *modelObject) {
-			o.extra = metav1.ObjectMeta{DeletionTimestamp: &now, Finalizers: []string{"example.com/f"}}
-		})
-		synctest.Wait()
-		c.s.hold()
-		c.wantNote("held", "one")
-		c.write("held", "one", func(o *corev1.ConfigMap) { o.Finalizers = nil })
-		c.wantNote("held", "")
-		c.took(0)
-	})
-}
-
 func TestLostAnswers(t *testing.T) {
 	for name, executed := range map[string]bool{"executed": true, "not executed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -390,43 +336,6 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 		own.listed("default", fmt.Sprint(1000+n), own.seq, time.Now())
 		if len(own.pending) != 0 || len(own.lanes["default"].order) != 0 {
 			c.Errorf("%d are pending after all", len(own.pending))
-		}
-	})
-}
-
-func TestDeleteAllAndReads(t *testing.T) {
-	ownWritesTest(t, asIs, func(c *ownCase) {
-		held := c.write("held", "one", func(o *corev1.ConfigMap) { o.Finalizers = []string{"example.com/f"} })
-		c.s.release()
-		synctest.Wait()
-		c.s.hold()
-		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodDelete {
-				return nil, nil
-			}
-			get := r.Clone(r.Context())
-			get.Method = http.MethodGet
-			resp, err := c.s.list(get, "default") // as they were
-			c.s.remove(key("a"))
-			now := metav1.Now()
-			c.s.put(key("held"), "one", func(o *modelObject) { o.extra.DeletionTimestamp = &now })
-			return resp, err
-		})
-		if err := c.cms.DeleteAll(c.Context()); err != nil {
-			c.Fatal(err)
-		}
-		go func() {
-			time.Sleep(ownWriteWait / 2)
-			c.s.release()
-		}()
-		wantLines(c.T, "all", content(c.T, c.store), "default/held one")
-		c.took(ownWriteWait / 2)
-		o, err := c.store.Get(c.Context(), key("held"))
-		if err != nil || o.DeletionTimestamp == nil || o.UID != held.UID {
-			c.Errorf("held: %v, %v", o, err)
-		}
-		if n := len(c.store.table.own.pending); n > 0 {
-			c.Errorf("%d are pending", n)
 		}
 	})
 }
