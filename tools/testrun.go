@@ -66,10 +66,11 @@ func (t tester) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// compile compiles what the packages and their tests import.
+// compile compiles what the packages and their tests import. Packages of tests
+// alone are left out: go build refuses them.
 func (t tester) compile(ctx context.Context, build, packages []string) error {
 	list := append([]string{"list", "-deps", "-test", "-f",
-		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe")}}{{.ImportPath}}{{end}}`}, packages...)
+		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe") (or .GoFiles .CgoFiles)}}{{.ImportPath}}{{end}}`}, packages...)
 	out, err := t.command(ctx, list...).Output()
 	if err != nil {
 		return fmt.Errorf("list what the tests need: %w", err)
