@@ -1,0 +1,57 @@
+package manifest_test
+
+import (
+	"context"
+	"embed"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/manifest"
+)
+
+// A Greeting asks for a ConfigMap with a text.
+type Greeting struct {
+	kube.Object
+	Spec struct {
+		// Who is greeted.
+		Name string `json:"name" crd:"minLength=1,column"`
+	} `json:"spec"`
+}
+
+func (Greeting) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"}
+}
+
+//go:embed example_test.go
+var source embed.FS // its comments become descriptions in the definition
+
+// A whole operator, which also prints what a cluster needs to run it:
+//
+//	greeter manifests | kubectl apply -f -
+func ExampleMain() {
+	manifest.Main(func(client *kube.Client) (manifest.Operator, error) {
+		greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
+		greeter := controller.Controller[Greeting]{
+			For: greetings, Owns: []kube.Source{texts},
+			Reconcile: func(ctx context.Context, g *Greeting) (controller.Action, error) {
+				text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Data: map[string]string{"text": "Hello, " + g.Spec.Name}}
+				if err := kube.SetController(greetings, g, texts, text); err != nil {
+					return controller.Done, err
+				}
+				_, err := texts.Ensure(ctx, text)
+				return controller.Await, err
+			},
+		}
+		definition, err := crd.Of[Greeting](crd.Options{Source: source})
+		return manifest.Operator{
+			Name: "greeter", Image: "ghcr.io/example/greeter:v1.0.0", Lease: "greeter",
+			Definitions: []*crd.Definition{definition},
+			Needs:       []manifest.Rules{manifest.Controls(greeter), manifest.Applies(texts)},
+			Controllers: []controller.Any{greeter},
+		}, err
+	})
+}
