@@ -8,7 +8,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -48,7 +47,7 @@ func TestRights(t *testing.T) {
 
 			for _, verb := range []string{"list", "watch"} {
 				if verb != test.without {
-					awaitRight(t, client, namespace, verb)
+					optest.AwaitRight(t, client, namespace, "foo", optest.Right{Verb: verb, Group: "clux.dev", Resource: "foos"}, true)
 				}
 			}
 			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, optest.Token(t, client, namespace, "foo")), "-addr=127.0.0.1:0")
@@ -163,27 +162,6 @@ func without(t *testing.T, list []install.Manifest, verb string) []install.Manif
 		list[i].YAML = slices.Concat(before, after)
 	}
 	return list
-}
-
-// awaitRight waits until the server goes by the new role.
-func awaitRight(t *testing.T, client *kube.Client, namespace, verb string) {
-	t.Helper()
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               "system:serviceaccount:" + namespace + ":foo",
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: "clux.dev", Resource: "foos"},
-	}}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		answer, err := kube.For[authorizationv1.SubjectAccessReview](client).Create(t.Context(), review)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if answer.Status.Allowed {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the role does not let foo %s: %s", verb, answer.Status.Reason)
-		}
-	}
 }
 
 // nobody makes a service account that has no rights, and returns its token.
