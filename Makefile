@@ -41,6 +41,10 @@ test: ## test all modules, with the race detector if there is a C compiler
 	light=$$($(tools) light); \
 	echo "test: root, cluster and operators"; \
 	$(tools) test $$race $$light; \
+	if [ -n "$$race" ]; then \
+		echo "test: what is allocated, without the race detector, which allocates too"; \
+		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube ./kube/internal/intent; \
+	fi; \
 	echo "test: other people's kinds, in a module of its own"; \
 	$(tools) test -dir operators/thirdparty ./...; \
 	echo "test: the tools"; \
