@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -189,12 +190,29 @@ func TestDefinitionReplaced(t *testing.T) {
 	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
 	must(t, crds.Delete(soon(t), "books."+kind.Group))
 	must(t, crds.UntilGone(soon(t), "books."+kind.Group))
-	if _, err := books.In(s.namespace).Get(soon(t), "b"); !errors.Is(err, kube.ErrNotServed) {
-		t.Errorf("without a definition: %v", err)
+	// The server goes by what its own watch has told it of definitions, which is
+	// a moment after others see them go and come.
+	ctx := soon(t)
+	for {
+		_, err := books.In(s.namespace).Get(ctx, "b")
+		if errors.Is(err, kube.ErrNotServed) {
+			break
+		}
+		if !apierrors.IsNotFound(err) {
+			t.Fatalf("without a definition: %v", err)
+		}
 	}
-	got(crds.Create(soon(t), bookCRD(kind.Group, kube.ClusterScoped)))(t)
-	got(crds.Until(soon(t), "books."+kind.Group, established))(t)
-	got(books.Create(soon(t), newBook("b", "Dune")))(t)
+	got(crds.Create(ctx, bookCRD(kind.Group, kube.ClusterScoped)))(t)
+	got(crds.Until(ctx, "books."+kind.Group, established))(t)
+	for {
+		_, err := books.Create(ctx, newBook("b", "Dune"))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, kube.ErrNotServed) {
+			t.Fatal(err)
+		}
+	}
 	if _, err := books.In(s.namespace).Get(soon(t), "b"); !errors.Is(err, kube.ErrScope) {
 		t.Errorf("now it is cluster-scoped: %v", err)
 	}
