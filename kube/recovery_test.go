@@ -395,6 +395,28 @@ func TestKindThatIsInstalledLater(t *testing.T) {
 	})
 }
 
+// TestListThatIsNewerThanItSays has a server list objects that are newer than the
+// version it names, as one that lists without a snapshot may: what the watch tells
+// of the time in between has been seen.
+func TestListThatIsNewerThanItSays(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+		first := s.put(key("a"), "one")
+		s.put(key("a"), "two")
+		last := s.put(key("a"), "three")
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if !isWatch(r) {
+				return s.encodeList(r, first.rv, "", []modelObject{last}), nil
+			}
+			return nil, nil
+		})
+		f := watch(nil)
+		time.Sleep(time.Second)
+		wantLines(t, "events", names(f.taken()), "ADDED default/a", "SYNCED")
+		s.put(key("a"), "four")
+		wantLines(t, "events", names(f.taken()), "MODIFIED default/a")
+	})
+}
+
 func TestListOlderThanWhatWasSeen(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		s.put(key("a"), "one")
