@@ -213,8 +213,11 @@ func TestOwnWritesThatAFieldSelectorHides(t *testing.T) {
 func TestAnswersThatOvertakeOneAnother(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		first := c.write("a", "two")
-		c.write("a", "three")
+		last := c.write("a", "three")
 		c.cms.client.stores.wrote(c.cms.kind, first) // told late
+		if w := c.store.table.own.pending[key("a")]; w.rv != last.GetResourceVersion() {
+			c.Errorf("version %s is waited for, want %s", w.rv, last.GetResourceVersion())
+		}
 		c.wantNote("a", "three")
 		c.took(ownWriteWait)
 		c.remove("a")
@@ -332,6 +335,10 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 		own.progress("default", fmt.Sprint(1000+n/2-1))
 		if len(own.pending) != n/2 || len(own.lanes["default"].order) != n/2 {
 			c.Errorf("%d are pending after half", len(own.pending))
+		}
+		own.listed("default", "1000", own.seq-10, time.Now()) // of before the last ten
+		if len(own.pending) != 10 {
+			c.Errorf("%d are pending after a list that began before the last ten", len(own.pending))
 		}
 		own.listed("default", fmt.Sprint(1000+n), own.seq, time.Now())
 		if len(own.pending) != 0 || len(own.lanes["default"].order) != 0 {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -414,6 +415,32 @@ func TestListThatIsNewerThanItSays(t *testing.T) {
 		wantLines(t, "events", names(f.taken()), "ADDED default/a", "SYNCED")
 		s.put(key("a"), "four")
 		wantLines(t, "events", names(f.taken()), "MODIFIED default/a")
+	})
+}
+
+// The same where the object was made anew in between: its first life's end is no
+// end of what the store has.
+func TestStoreOfListThatIsNewerThanItSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		c := s.client(t)
+		first := s.put(key("a"), "first")
+		s.remove(key("a"))
+		last := s.put(key("a"), "second")
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if !isWatch(r) {
+				return s.encodeList(r, first.rv, "", []modelObject{last}), nil
+			}
+			return nil, nil
+		})
+		s.mu.Lock()
+		s.held = last.rv - 1 // the watch tells of the deletion, and of nothing after it
+		s.mu.Unlock()
+		store := For[corev1.ConfigMap](c).Store(t.Context())
+		time.Sleep(time.Second)
+		if o, err := store.Get(t.Context(), key("a")); err != nil || o.Data["note"] != "second" {
+			t.Errorf("got %v, %v", o, err)
+		}
 	})
 }
 
