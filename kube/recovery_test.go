@@ -396,6 +396,16 @@ func TestKindThatIsInstalledLater(t *testing.T) {
 	})
 }
 
+// listOnly has every list be of these objects and of that version.
+func (s *apiServer) listOnly(rv int64, items ...modelObject) {
+	s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+		if isWatch(r) {
+			return nil, nil
+		}
+		return s.encodeList(r, rv, "", items), nil
+	})
+}
+
 // TestListThatIsNewerThanItSays has a server list objects that are newer than the
 // version it names, as one that lists without a snapshot may: what the watch tells
 // of the time in between has been seen.
@@ -404,12 +414,7 @@ func TestListThatIsNewerThanItSays(t *testing.T) {
 		first := s.put(key("a"), "one")
 		s.put(key("a"), "two")
 		last := s.put(key("a"), "three")
-		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
-			if !isWatch(r) {
-				return s.encodeList(r, first.rv, "", []modelObject{last}), nil
-			}
-			return nil, nil
-		})
+		s.listOnly(first.rv, last)
 		f := watch(nil)
 		time.Sleep(time.Second)
 		wantLines(t, "events", names(f.taken()), "ADDED default/a", "SYNCED")
@@ -427,12 +432,7 @@ func TestStoreOfListThatIsNewerThanItSays(t *testing.T) {
 		first := s.put(key("a"), "first")
 		s.remove(key("a"))
 		last := s.put(key("a"), "second")
-		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
-			if !isWatch(r) {
-				return s.encodeList(r, first.rv, "", []modelObject{last}), nil
-			}
-			return nil, nil
-		})
+		s.listOnly(first.rv, last)
 		s.mu.Lock()
 		s.held = last.rv - 1 // the watch tells of the deletion, and of nothing after it
 		s.mu.Unlock()
