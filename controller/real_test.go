@@ -81,7 +81,7 @@ func (b *bench) connect(w wire, change ...func(*rest.Config)) *kube.Client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(client.CloseIdleConnections)
+	b.Cleanup(client.Close)
 	return client
 }
 

@@ -37,7 +37,7 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.client.CloseIdleConnections)
+	t.Cleanup(s.client.Close)
 	s.namespace = s.cluster.Namespace(t)
 	return s
 }

@@ -60,7 +60,7 @@ func TestViolationsAreTheServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	namespace := cluster.Namespace(t)
 	group := namespace + ".pintle.test"
 

@@ -23,7 +23,7 @@ func TestOnServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
+	defer client.Close()
 	namespace := cluster.Namespace(t)
 	subject := new(corev1.ConfigMap)
 	subject.Name = strings.Repeat("long.name.", 25) + "end" // no room for more

@@ -126,7 +126,7 @@ func TestUnreachable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, err := kube.Config{Rest: &c.config}.Connect()
 			must(t, err)
-			defer client.CloseIdleConnections()
+			defer client.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			if name == "silent" {

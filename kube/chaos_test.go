@@ -100,8 +100,8 @@ func newChaos(t *testing.T, gate bool, seed uint64) *chaos {
 	if c.shaken, err = (Config{Rest: through, Logger: quiet}).Connect(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.steady.CloseIdleConnections)
-	t.Cleanup(c.shaken.CloseIdleConnections)
+	t.Cleanup(c.steady.Close)
+	t.Cleanup(c.shaken.Close)
 	c.prepare()
 	return c
 }

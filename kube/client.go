@@ -16,10 +16,11 @@ import (
 )
 
 // Client is a connection to a cluster. It is made by [Connect] and used through
-// the handles that [For] and [ViewOf] make. It needs no closing; connections
-// that stay idle are dropped.
+// the handles that [For] and [ViewOf] make. It keeps connections of its own, one
+// as a rule; those that stay idle are dropped.
 type Client struct {
 	http         *http.Client
+	connections  *connections
 	config       *rest.Config
 	base         *url.URL
 	namespace    string
@@ -44,7 +45,9 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	// their context.
 	cfg.Timeout = 0
 	cfg.UserAgent = cmp.Or(c.UserAgent, cfg.UserAgent, programName())
-	hc, err := rest.HTTPClientFor(cfg)
+	tracked := rest.CopyConfig(cfg) // cfg is given away by RestConfig
+	connections := connectionsOf(tracked)
+	hc, err := rest.HTTPClientFor(tracked)
 	if err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
@@ -57,6 +60,7 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	}
 	client := &Client{
 		http:         hc,
+		connections:  connections,
 		config:       cfg,
 		base:         base,
 		namespace:    namespace,
@@ -71,9 +75,15 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	return client, nil
 }
 
-// CloseIdleConnections closes connections that no request uses. Programs need
-// not: idle connections close after a while.
-func (c *Client) CloseIdleConnections() {
+// Close closes the client's connections, also those that requests use: they fail,
+// as later ones do, with an error that wraps [net.ErrClosed]. Watches and stores
+// report that as a trouble and end with their contexts, which should come first.
+// A program that ends need not call it.
+//
+// Of a transport that the configuration brought, which others may use, Close
+// closes the idle connections.
+func (c *Client) Close() {
+	c.connections.close()
 	// apimachinery's function for it complains of transports that it does not know.
 	for rt := c.http.Transport; rt != nil; {
 		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {

@@ -283,7 +283,7 @@ func TestProxy(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "config")
 		must(t, clientcmd.WriteToFile(*raw, file))
 		client := got(kube.Config{Kubeconfig: file}.Connect())(t)
-		t.Cleanup(client.CloseIdleConnections)
+		t.Cleanup(client.Close)
 		return client
 	}
 	client := through(proxy.URL)
@@ -291,7 +291,7 @@ func TestProxy(t *testing.T) {
 	if connects.Load() != 1 {
 		t.Errorf("%d connections through the proxy", connects.Load())
 	}
-	client.CloseIdleConnections()
+	client.Close()
 
 	closed := httptest.NewServer(nil)
 	addr := closed.URL
@@ -370,7 +370,7 @@ clusters: [{name: c, cluster: {server: %q, tls-server-name: kubernetes.default.s
 users: [{name: u, user: {client-certificate-data: %s, client-key-data: %s}}]
 `, server.URL, b64(pemOf(ca.cert)), b64(pemOf(user.cert)), b64(user.keyPEM(t))), 0o600))
 	client := got(kube.Config{Kubeconfig: file}.Connect())(t)
-	defer client.CloseIdleConnections()
+	defer client.Close()
 	got(kube.For[corev1.ConfigMap](client).In("a").Get(soon(t), "x"))(t)
 	if seen.Load() != "ann" {
 		t.Errorf("the server saw %v", seen.Load())

@@ -25,7 +25,7 @@ func TestWatchInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.CloseIdleConnections)
+	t.Cleanup(c.Close)
 	cms := For[corev1.ConfigMap](c).In(ns)
 	const n = 2*pageSize + 100
 	put := func(i, round int) {

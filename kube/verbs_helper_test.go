@@ -77,7 +77,7 @@ func (s *server) connect(t *testing.T, config *rest.Config) *kube.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	return client
 }
 

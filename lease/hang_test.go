@@ -112,7 +112,7 @@ func TestConnectionHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	maps := kube.For[corev1.ConfigMap](client).In("default")
 	hung := errors.New("hung")
 	l := Lease{Client: client, Namespace: cluster.Namespace(t), Name: "hangs", Logger: testLogger(t, "a")}

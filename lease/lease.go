@@ -84,7 +84,7 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	if err != nil {
 		return fmt.Errorf("run election: %w", err)
 	}
-	defer e.apart.CloseIdleConnections()
+	defer e.apart.Close()
 	held, err := e.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire lease %s: %w", e.key, err)

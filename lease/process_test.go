@@ -183,7 +183,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 
 	for name, test := range map[string]struct {
 		duration time.Duration

@@ -44,7 +44,7 @@ func newGadgetry(t testing.TB, config *rest.Config, namespace string) *gadgetry 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	g := &gadgetry{
 		namespace: namespace,
 		gadgets:   kube.For[Gadget](client),

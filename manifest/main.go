@@ -110,7 +110,7 @@ func (c command) operate(ctx context.Context, address string, install bool) erro
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
+	defer client.Close()
 	o, err := c.build(client)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func admin(t *testing.T) (*kubetest.Cluster, *kube.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	if err := crd.Install(t.Context(), client, newGadgetry(t, nowhere(), "").operator(t).Definitions...); err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestRequestsOfAClient(t *testing.T) {
 	if _, err := kube.ViewOf[kube.Object](client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}}).In("a").Get(t.Context(), "b"); err == nil {
 		t.Fatal("a server without anything has an X")
 	}
-	client.CloseIdleConnections()
+	client.Close()
 	host := strings.TrimPrefix(srv.URL, "http://")
 	expect(t, scrape(t, m.Handler()),
 		`rest_client_requests_total{code="404",host="`+host+`",method="GET"} `,

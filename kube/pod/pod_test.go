@@ -42,7 +42,7 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	namespace := cluster.Namespace(t)
 	s.pods = kube.For[corev1.Pod](client).In(namespace)
 	s.budgets = kube.For[policyv1.PodDisruptionBudget](client).In(namespace)
@@ -124,7 +124,7 @@ func clientOf(t *testing.T, s *server) *kube.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	return client
 }
 

@@ -122,7 +122,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 		stopStore()
 		filling.Wait()
 		<-store.Done()
-		client.CloseIdleConnections()
+		client.Close()
 	}()
 	m.AddStore("foos", store)
 	filling.Go(func() {

@@ -192,7 +192,7 @@ func (c *candidate) runPintle() {
 		c.Error(err)
 		return
 	}
-	defer client.CloseIdleConnections()
+	defer client.Close()
 	l := lease.Lease{
 		Client: client, Namespace: c.namespace, Name: c.scene.name, Identity: c.name, Duration: leaseDuration,
 		Logger: slog.New(slog.DiscardHandler),

@@ -261,7 +261,7 @@ func connect(t *testing.T) (client *kube.Client, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	return client, cluster.Namespace(t)
 }
 

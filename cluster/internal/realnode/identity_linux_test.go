@@ -22,7 +22,7 @@ func nodeIsHeldBack(t *testing.T, c *testCluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(client.CloseIdleConnections)
+		t.Cleanup(client.Close)
 		return client
 	}
 	admin, node := connect("kubeconfig"), connect("node/"+kubelet+".kubeconfig")

@@ -37,7 +37,7 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.CloseIdleConnections()
+	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	pods := kube.For[corev1.Pod](client).In("default")
@@ -127,7 +127,7 @@ func TestPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer old.CloseIdleConnections()
+		defer old.Close()
 		pods := kube.For[corev1.Pod](old).In("default")
 		execTool(t, ctx, pods)
 		forwardTool(t, ctx, pods)
@@ -150,7 +150,7 @@ func TestPods(t *testing.T) {
 		}
 	})
 	c.end()
-	client.CloseIdleConnections()
+	client.Close()
 	// client-go's pings of a connection that was cut end with the next one.
 	eventually(t, 10*time.Second, "no goroutine is left", func() error { return goleak.Find() })
 }

@@ -29,7 +29,7 @@ func connect(t *testing.T, c *kubetest.Cluster) *kube.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	return client
 }
 

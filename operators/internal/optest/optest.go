@@ -176,7 +176,7 @@ func Client(t testing.TB, c *rest.Config) *kube.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	return client
 }
 

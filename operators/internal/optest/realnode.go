@@ -47,7 +47,7 @@ func StartRealNode(t testing.TB) *RealNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.CloseIdleConnections)
+	t.Cleanup(client.Close)
 	c.Client = client
 	return c
 }
