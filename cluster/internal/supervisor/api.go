@@ -41,6 +41,8 @@ func newProber(plane *controlplane.Plane) (*prober, error) {
 		return nil, err
 	}
 	config.Timeout = 10 * time.Second
+	// Of HTTP/2, close would leave a connection whose request was just given up.
+	config.NextProtos = []string{"http/1.1"}
 	admin, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the API server: %w", err)

@@ -43,7 +43,11 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(c))
+	config := rest.AnonymousClientConfig(c)
+	// Of HTTP/2, a connection stays open whose request was given up just before it
+	// is to be closed.
+	config.NextProtos = []string{"http/1.1"}
+	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
