@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,6 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 	if n := services.writes(); n != 1 {
 		t.Errorf("%d requests at first, want 1", n)
 	}
-	services.quiet("again")
 	services.patch("web", `{"spec":{"sessionAffinity":"ClientIP"}}`)
 	time.Sleep(100 * time.Millisecond)
 	services.quiet("after a change of what is not set")
@@ -167,8 +167,64 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"password": "secret"}}
 	})
 	secrets.writes()
+	secrets.quiet("again")
 	secrets.patch("secret", `{"data":{"password":"b3RoZXI="}}`)
 	secrets.settles("what does not show as it was sent comes back", "secret", func(o *corev1.Secret) bool { return string(o.Data["password"]) == "secret" })
+}
+
+// overtaken calls a function before it hands over the answer to a write.
+type overtaken struct {
+	http.RoundTripper
+	by *func()
+}
+
+func (o overtaken) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := o.RoundTripper.RoundTrip(r)
+	if r.Method == http.MethodPatch && *o.by != nil {
+		by := *o.by
+		*o.by = nil
+		by()
+	}
+	return resp, err
+}
+
+// The watch may tell of an object, and of what others have done to it since,
+// before the answer comes.
+func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
+	s := start(t)
+	var meanwhile func()
+	config := s.cluster.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return overtaken{next, &meanwhile} })
+	mine := kube.For[corev1.ConfigMap](s.connect(t, config)).In(s.namespace)
+	e := ensure(t, s, mine, kube.For[corev1.ConfigMap](s.Client).In(s.namespace), func() *corev1.ConfigMap {
+		return configMap("map", "a", "1")
+	})
+	store := mine.Store(t.Context())
+	patched := func(patch string, seen func(*corev1.ConfigMap) bool) func() {
+		return func() {
+			if _, err := e.others.Patch(soon(t), "map", types.MergePatchType, []byte(patch)); err != nil {
+				t.Error(err)
+			}
+			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				if o, err := store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "map"}); err == nil && seen(o) {
+					return
+				}
+				if time.Now().After(end) {
+					t.Error("the store does not show the change")
+					return
+				}
+			}
+		}
+	}
+	meanwhile = patched(`{"data":{"theirs":"yes"}}`, func(o *corev1.ConfigMap) bool { return o.Data["theirs"] == "yes" })
+	if n := e.writes(); n != 2 { // the other's is one of them
+		t.Errorf("%d requests at first, want 2", n)
+	}
+	e.quiet("after others have added something")
+	must(t, e.others.Delete(soon(t), "map"))
+	meanwhile = patched(`{"data":{"a":"2"}}`, func(o *corev1.ConfigMap) bool { return o.Data["a"] == "2" })
+	e.settles("a value that was changed meanwhile comes back", "map", func(o *corev1.ConfigMap) bool { return o.Data["a"] == "1" })
+	e.quiet("at the end")
 }
 
 // Without a store it is Apply.

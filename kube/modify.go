@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,7 +88,7 @@ func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
 		return nil, err
 	}
 	patch, err := threeway.Patch(raw, was, is, func(changed []byte) ([]byte, error) {
-		o := reflect.New(v.goType).Interface().(object)
+		o := v.blank()
 		if err := v.codec.decode(typeJSON, changed, o); err != nil {
 			return nil, err
 		}
