@@ -108,11 +108,10 @@ func (t *table) unchanged(ctx context.Context, key Key, wanted [sha256.Size]byte
 	if e.decode(t.handle.codec, into) != nil {
 		return false, nil // an Apply will tell
 	}
-	switch {
-	case e == last.seen:
+	if e == last.seen {
 		return true, nil
-	case last.seen == nil && e.rv() == last.rv:
-	case last.seen == nil || !t.keeps(last.fields, last.seen, e, into):
+	}
+	if last.seen == nil || !t.keeps(last.fields, last.seen, e, into) {
 		return false, nil
 	}
 	t.mu.Lock()
