@@ -78,7 +78,8 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 // Close closes the client's connections, also those that requests use: they fail,
 // as later ones do, with an error that wraps [net.ErrClosed]. Watches and stores
 // report that as a trouble and end with their contexts, which should come first.
-// A program that ends need not call it.
+// A program that ends need not call it, a test that looks for leaked goroutines
+// does.
 //
 // Of a transport that the configuration brought, which others may use, Close
 // closes the idle connections.

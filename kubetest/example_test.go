@@ -15,6 +15,7 @@ func TestPodRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(client.Close)
 	pods := kube.For[corev1.Pod](client).In(cluster.Namespace(t))
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},

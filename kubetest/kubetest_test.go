@@ -19,6 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // get returns the status and the body of an answer of the API server.
 func get(t *testing.T, config *rest.Config, path string) (int, string) {
 	t.Helper()
+	// Of HTTP/2, a connection stays open whose request was just given up.
+	config.NextProtos = []string{"http/1.1"}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
