@@ -22,9 +22,8 @@ import (
 // Whatever else there is in the object counts no more than for Apply: what others
 // added stays. What they changed of the manager's fields, or took away, is put
 // back. The first Ensure of an object in a process is always an Apply, as are those
-// for which there is no store, and dry runs. So is the next one after any change
-// by others if the intent sets what the server does not show, such as the
-// stringData of a Secret.
+// for which there is no store or whose intent sets what the server does not show,
+// such as the stringData of a Secret, and dry runs.
 //
 // A child, which names its controller (see [SetController]), takes the place of no
 // object of its name that the store shows to belong to another controller, nor of
@@ -69,10 +68,9 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 type ensured struct {
 	uid    types.UID
 	wanted [sha256.Size]byte // a digest of what was sent
-	rv     string            // as the server answered
 	fields *owned.Fields     // what the field manager owns since
-	// seen is the entry that was last found to have these fields as the server
-	// answered. It is nil while the watch has not told of the answer's version.
+	values owned.Digest      // of these fields, as the server answered
+	// seen is the entry that was last found to have these values.
 	seen *entry
 }
 
@@ -111,59 +109,37 @@ func (t *table) unchanged(ctx context.Context, key Key, wanted [sha256.Size]byte
 	if e == last.seen {
 		return true, nil
 	}
-	if last.seen == nil || !t.keeps(last.fields, last.seen, e, into) {
-		return false, nil
+	if last.seen == nil || !t.handle.codec.sameSpec(e, last.seen) {
+		if values, err := digest(last.fields, into); err != nil || values != last.values {
+			return false, nil
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now, ok := t.ensured[key]; ok && now.rv == last.rv {
+	if now, ok := t.ensured[key]; ok && now.values == last.values && now.wanted == wanted {
 		now.seen = e
 		t.ensured[key] = now
 	}
 	return true, nil
 }
 
-// keeps reports that an object, whose entry was one and is another that decodes to
-// is, has the same in all fields of a set.
-func (t *table) keeps(fields *owned.Fields, was, now *entry, is object) bool {
-	if c := t.handle.codec; !c.view && c.sameSpec(was, now) {
-		return true
-	}
-	old := t.handle.blank()
-	return was.decode(t.handle.codec, old) == nil && same(fields, old, is)
-}
-
-// same reports that two objects of one type have the same in all fields of a set.
-// It is false if some are not there: fields that the server takes and does not
-// show, such as a Secret's stringData, may differ unseen.
-func same(fields *owned.Fields, a, b object) bool {
-	before, err := digest(fields, a)
-	if err != nil || !before.Whole {
-		return false
-	}
-	after, err := digest(fields, b)
-	return err == nil && after == before
-}
-
 // ensure notes what was applied to an object, and how the server answered.
 func (t *table) ensure(key Key, wanted [sha256.Size]byte, manager string, o object) {
-	last := ensured{uid: o.GetUID(), wanted: wanted, rv: o.GetResourceVersion()}
+	last := ensured{uid: o.GetUID(), wanted: wanted}
 	var err error
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
 			last.fields, err = t.handle.client.ownedFields(m.FieldsV1.GetRawBytes(), o)
 		}
 	}
-	if e := t.entry(key); last.fields != nil && e != nil && olderThan(last.rv, e.rv()) {
-		// The watch was quicker than the answer, and has told of later changes.
-		is := t.handle.blank()
-		if e.is(last.uid) && e.decode(t.handle.codec, is) == nil && same(last.fields, o, is) {
-			last.seen = e
-		}
+	if last.fields != nil && err == nil {
+		last.values, err = digest(last.fields, o)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if last.fields == nil || err != nil || last.uid == "" || last.rv == "" {
+	// Fields that the server takes and does not show, such as a Secret's
+	// stringData, may be changed unseen.
+	if last.fields == nil || err != nil || last.uid == "" || !last.values.Whole {
 		delete(t.ensured, key) // it is applied again the next time
 		return
 	}
@@ -171,16 +147,6 @@ func (t *table) ensure(key Key, wanted [sha256.Size]byte, manager string, o obje
 		t.ensured = make(map[Key]ensured)
 	}
 	t.ensured[key] = last
-	t.answer(key, t.entries[key])
-}
-
-// answer notes that an entry is what the server answered to an Ensure. It is
-// called with mu held.
-func (t *table) answer(key Key, e *entry) {
-	if last, ok := t.ensured[key]; ok && last.seen == nil && e != nil && e.rv() == last.rv {
-		last.seen = e
-		t.ensured[key] = last
-	}
 }
 
 func digest(fields *owned.Fields, o object) (owned.Digest, error) {

@@ -135,6 +135,7 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 	if n := services.writes(); n != 1 {
 		t.Errorf("%d requests at first, want 1", n)
 	}
+	services.quiet("again")
 	services.patch("web", `{"spec":{"sessionAffinity":"ClientIP"}}`)
 	time.Sleep(100 * time.Millisecond)
 	services.quiet("after a change of what is not set")
@@ -167,7 +168,6 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"password": "secret"}}
 	})
 	secrets.writes()
-	secrets.quiet("again")
 	secrets.patch("secret", `{"data":{"password":"b3RoZXI="}}`)
 	secrets.settles("what does not show as it was sent comes back", "secret", func(o *corev1.Secret) bool { return string(o.Data["password"]) == "secret" })
 }

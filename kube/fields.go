@@ -35,7 +35,7 @@ func (c Change) Fields() ([]string, error) {
 
 // generic decodes an entry into maps.
 func (c Change) generic(e *entry) (map[string]any, error) {
-	o := c.table.handle.blank()
+	o := reflect.New(c.table.handle.goType).Interface().(object)
 	err := e.decode(c.table.handle.codec, o)
 	var raw []byte
 	if err == nil {

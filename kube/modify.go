@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +89,7 @@ func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
 		return nil, err
 	}
 	patch, err := threeway.Patch(raw, was, is, func(changed []byte) ([]byte, error) {
-		o := v.blank()
+		o := reflect.New(v.goType).Interface().(object)
 		if err := v.codec.decode(typeJSON, changed, o); err != nil {
 			return nil, err
 		}

@@ -51,9 +51,6 @@ type handle struct {
 	err        error
 }
 
-// blank returns an object of the handle's type.
-func (h handle) blank() object { return reflect.New(h.goType).Interface().(object) }
-
 // For returns a handle for the objects that T describes whole. T embeds
 // [Object], or metav1.TypeMeta and metav1.ObjectMeta. Its kind is found as
 // [Kind] says; at most one is given. It covers all namespaces until [Resource.In]

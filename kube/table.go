@@ -117,7 +117,6 @@ func (t *table) set(key Key, e *entry) {
 	if e != nil {
 		t.size += int64(len(e.data))
 		t.entries[key] = e
-		t.answer(key, e)
 	} else {
 		delete(t.entries, key)
 		delete(t.ensured, key)

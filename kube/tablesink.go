@@ -66,7 +66,6 @@ func (s *tableSink) synced(rv string) error {
 		s.entries = s.staging
 		for key, e := range s.entries {
 			s.size += int64(len(e.data))
-			s.answer(key, e)
 			s.tell(key, nil, e)
 		}
 	} else {
