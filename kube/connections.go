@@ -14,19 +14,16 @@ import (
 // request uses: one whose request was just given up, or that is still being made
 // for it, would stay for as long as idle ones do.
 type connections struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// ctx ends when the client is closed, and with it what is being dialled.
-	ctx  context.Context
-	stop context.CancelFunc
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	closed chan struct{} // closed with the client
 
 	mu   sync.Mutex
-	open map[*connection]struct{}
+	open map[*connection]struct{} // nil when the client is closed
 }
 
 // connectionsOf makes cfg dial through the connections that it returns.
 func connectionsOf(cfg *rest.Config) *connections {
-	c := &connections{dial: cfg.Dial, open: make(map[*connection]struct{})}
-	c.ctx, c.stop = context.WithCancel(context.Background())
+	c := &connections{dial: cfg.Dial, closed: make(chan struct{}), open: make(map[*connection]struct{})}
 	if c.dial == nil {
 		// As client-go does.
 		c.dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -38,37 +35,41 @@ func connectionsOf(cfg *rest.Config) *connections {
 func (c *connections) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	go func() {
+		select {
+		case <-c.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	conn, err := c.dial(ctx, network, address)
-	if c.ctx.Err() != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.open == nil:
 		if err == nil {
 			conn.Close()
 		}
 		return nil, errClosed
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	tracked := &connection{Conn: conn, of: c}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		conn.Close()
-		return nil, errClosed
-	}
 	c.open[tracked] = struct{}{}
 	return tracked, nil
 }
 
 func (c *connections) close() {
-	c.stop()
 	c.mu.Lock()
-	open := c.open
-	c.open = nil // of which a connection may still take itself out
-	c.mu.Unlock()
-	for conn := range open {
+	defer c.mu.Unlock()
+	if c.open == nil {
+		return
+	}
+	close(c.closed)
+	for conn := range c.open {
 		conn.Conn.Close()
 	}
+	c.open = nil
 }
 
 var errClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)

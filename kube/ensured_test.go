@@ -40,7 +40,7 @@ func (e *ensuredTable) answered(o *corev1.ConfigMap) {
 	o = o.DeepCopy()
 	o.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "me", Operation: metav1.ManagedFieldsOperationApply,
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:note":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:note":{}}}`),
 	}}
 	e.ensure(e.at, e.wanted, "me", o)
 }
