@@ -22,6 +22,7 @@ type ensuring[T any] struct {
 	*testing.T
 	*server
 	mine, others kube.Resource[T]
+	store        *kube.Store[T]
 	intent       func() *T
 }
 
@@ -31,7 +32,7 @@ func ensure[T any](t *testing.T, s *server, mine, others kube.Resource[T], inten
 	store := mine.Store(ctx)
 	t.Cleanup(func() { cancel(); <-store.Done() })
 	must(t, store.Sync(soon(t)))
-	return &ensuring[T]{t, s, mine, others, intent}
+	return &ensuring[T]{t, s, mine, others, store, intent}
 }
 
 // writes ensures the intent and returns how many requests that took.
@@ -199,14 +200,13 @@ func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 	e := ensure(t, s, mine, kube.For[corev1.ConfigMap](s.Client).In(s.namespace), func() *corev1.ConfigMap {
 		return configMap("map", "a", "1")
 	})
-	store := mine.Store(t.Context())
 	patched := func(patch string, seen func(*corev1.ConfigMap) bool) func() {
 		return func() {
 			if _, err := e.others.Patch(soon(t), "map", types.MergePatchType, []byte(patch)); err != nil {
 				t.Error(err)
 			}
 			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-				if o, err := store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "map"}); err == nil && seen(o) {
+				if o, err := e.store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "map"}); err == nil && seen(o) {
 					return
 				}
 				if time.Now().After(end) {
