@@ -109,6 +109,7 @@ func TestQueueModel(t *testing.T) {
 		q, m := newQueue(), &modelQueue{running: make(map[kube.Key]bool)}
 		now := time.Unix(1_000_000, 0)
 		var running []kube.Key
+		delayed := 0
 		key := rapid.Custom(func(t *rapid.T) kube.Key { return named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))) })
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -116,7 +117,8 @@ func TestQueueModel(t *testing.T) {
 				r.priority = priority(rapid.IntRange(0, 1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
 					// No two are due at once, so that the order is known.
-					r.due = now.Add(time.Duration(in)*time.Second + time.Duration(m.seq+len(m.waiting)+1)*time.Microsecond)
+					delayed++
+					r.due = now.Add(time.Duration(in)*time.Second + time.Duration(delayed)*time.Microsecond)
 					if in <= 0 {
 						r.due = now
 					}
