@@ -26,7 +26,7 @@ func get(t *testing.T, config *rest.Config, path string) (int, string) {
 		t.Fatal(err)
 	}
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
-	client.Timeout = 5 * time.Second
+	client.Timeout = 30 * time.Second
 	response, err := client.Get(config.Host + path)
 	if err != nil {
 		return 0, err.Error()

@@ -18,7 +18,7 @@ func TestRunner(t *testing.T) {
 		"prints and goes on":    {"echo ready; exec sleep 100", "ready", time.Minute, ""},
 		"prints piece by piece": {"printf re; sleep 0.1; printf ady; exec sleep 100", "ready", time.Minute, ""},
 		"ends without printing": {"echo other", "ready", time.Minute, "without printing"},
-		"never prints":          {"sleep 100 & wait", "ready", 200 * time.Millisecond, "after 200ms"},
+		"never prints":          {"sleep 100 & wait", "ready", 2 * time.Second, "after 2s"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

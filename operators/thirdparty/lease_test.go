@@ -27,7 +27,7 @@ import (
 // package lease compete for one Lease.
 
 const (
-	leaseDuration = 8 * time.Second
+	leaseDuration = 12 * time.Second // client-go gives up after 5/8 of it
 	// leasePatience is how long a candidate may take to act, whatever else the
 	// machine does.
 	leasePatience = 2 * time.Minute

@@ -82,6 +82,9 @@ func TestRealNode(t *testing.T) {
 	pods := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
 	ips := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
 	service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	inside := func(args ...string) (string, error) {
+		return c.try(append([]string{"exec", pods[0], "--", "/web"}, args...)...)
+	}
 	exec := func(args ...string) string {
 		t.Helper()
 		return c.kubectl(append([]string{"exec", pods[0], "--", "/web"}, args...)...)
@@ -98,11 +101,11 @@ func TestRealNode(t *testing.T) {
 		}
 	})
 	t.Run("a Service answers", func(t *testing.T) {
-		reached(t, pods, "from the host", func() string { return fetch(t, "http://"+service+"/") })
-		reached(t, pods, "from a pod, itself among the answers", func() string { return exec("get", "http://"+service+"/") })
+		reached(t, pods, "from the host", func() (string, error) { return try("http://" + service + "/") })
+		reached(t, pods, "from a pod, itself among the answers", func() (string, error) { return inside("get", "http://"+service+"/") })
 		node := c.kubectl("get", "node", Name, "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}")
 		port := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
-		reached(t, pods, "at the node's port", func() string { return fetch(t, "http://"+node+":"+port+"/") })
+		reached(t, pods, "at the node's port", func() (string, error) { return try("http://" + node + ":" + port + "/") })
 	})
 	t.Run("names resolve", func(t *testing.T) {
 		eventually(t, time.Minute, "DNS answers", func() error {
@@ -114,7 +117,7 @@ func TestRealNode(t *testing.T) {
 				t.Errorf("%s is %q, want %s", name, got, service)
 			}
 		}
-		reached(t, pods, "by name", func() string { return exec("get", "http://web/") })
+		reached(t, pods, "by name", func() (string, error) { return inside("get", "http://web/") })
 		out, err := c.try("exec", pods[0], "--", "/web", "lookup", "nothing.default.svc.cluster.local")
 		if err == nil || !strings.Contains(out, "no such host") {
 			t.Errorf("a name that is not there: %v\n%s", err, out)
@@ -166,7 +169,8 @@ func TestRealNode(t *testing.T) {
 		c.awaitAvailable("web")
 	})
 
-	last := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
+	// Those that are being deleted already may never have begun.
+	last := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}"))
 	start := time.Now()
 	c.end()
 	t.Logf("ended after %v", time.Since(start).Round(100*time.Millisecond))
@@ -230,7 +234,7 @@ func TestTwoRealNodes(t *testing.T) {
 		pods := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
 		service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 		services[service] = true
-		reached(t, pods, name, func() string { return fetch(t, "http://"+service+"/") })
+		reached(t, pods, name, func() (string, error) { return try("http://" + service + "/") })
 		if got := c.kubectl("exec", pods[0], "--", "/web", "lookup", "web"); got != service {
 			t.Errorf("%s: web is %q, want %s", name, got, service)
 		}
@@ -345,18 +349,22 @@ func (c *testCluster) awaitReady(pod string) {
 	})
 }
 
-// reached asks until each pod has answered.
-func reached(t *testing.T, pods []string, how string, ask func() string) {
+// reached asks until each pod has answered. The first requests may fail:
+// kube-proxy is up to a second behind what is available.
+func reached(t *testing.T, pods []string, how string, ask func() (string, error)) {
 	t.Helper()
 	missing := map[string]bool{}
 	for _, pod := range pods {
 		missing[pod] = true
 	}
+	var last error
 	for start := time.Now(); len(missing) > 0; {
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("%s: %v have not answered", how, missing)
+		if time.Since(start) > time.Minute {
+			t.Fatalf("%s: %v have not answered: %v", how, missing, last)
 		}
-		delete(missing, ask())
+		var pod string
+		pod, last = ask()
+		delete(missing, pod)
 	}
 }
 

@@ -82,10 +82,7 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 		"roleRef":    map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
 		"subjects":   []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": controlplane.KubeletClient}},
 	}
-	_, err := p.send(ctx, p.admin, http.MethodPost, p.plane.Server()+path, binding)
-	var status *statusError
-	exists := errors.As(err, &status) && status.code == http.StatusConflict
-	if err != nil && !exists {
+	if err := p.create(ctx, p.plane.Server()+path, binding); err != nil {
 		return fmt.Errorf("let the API server use kubelets: %w", err)
 	}
 	if !controllers {
@@ -102,6 +99,27 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the default service account: %w", err)
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// create makes an object that may be there already. It goes on while the server
+// does not answer, or not well, as one that has just started may.
+func (p *prober) create(ctx context.Context, url string, object any) error {
+	for {
+		_, err := p.send(ctx, p.admin, http.MethodPost, url, object)
+		var status *statusError
+		answered := errors.As(err, &status)
+		switch {
+		case err == nil, answered && status.code == http.StatusConflict:
+			return nil
+		case answered && status.code < http.StatusInternalServerError && status.code != http.StatusTooManyRequests:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

@@ -27,8 +27,10 @@ func (d *dev) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	d.out.Say("watching %d directories; save a file, and look; Ctrl-C ends it", len(d.sources()))
-	return watch(ctx, d.sources, func(saved map[string]bool) {
+	watching := func() {
+		d.out.Say("watching %d directories; save a file, and look; Ctrl-C ends it", len(d.sources()))
+	}
+	return watch(ctx, d.sources, watching, func(saved map[string]bool) {
 		for _, o := range d.operators {
 			if !o.madeOf(saved) {
 				continue

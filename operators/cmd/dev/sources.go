@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -53,9 +54,10 @@ func sources(ctx context.Context, pkg string) (map[string]bool, error) {
 }
 
 // watch calls changed with the directories in which something was saved, until
-// ctx ends. Which directories are watched changed may have changed: dirs tells
-// them anew after each call.
-func watch(ctx context.Context, dirs func() map[string]bool, changed func(map[string]bool)) error {
+// ctx ends. Nothing is missed that is saved once it has called ready. Which
+// directories are watched changed may have changed: dirs tells them anew after
+// each call.
+func watch(ctx context.Context, dirs func() map[string]bool, ready func(), changed func(map[string]bool)) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch sources: %w", err)
@@ -65,6 +67,7 @@ func watch(ctx context.Context, dirs func() map[string]bool, changed func(map[st
 	quiet.Stop()
 	defer quiet.Stop()
 	saved, watched := map[string]bool{}, map[string]bool{}
+	tell := sync.OnceFunc(ready)
 	for {
 		for dir := range dirs() {
 			if watched[dir] {
@@ -75,6 +78,7 @@ func watch(ctx context.Context, dirs func() map[string]bool, changed func(map[st
 			}
 			watched[dir] = true
 		}
+		tell()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

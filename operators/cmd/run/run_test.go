@@ -93,7 +93,7 @@ func TestSignals(t *testing.T) {
 			if code := optest.ExpectEnd(t, p); code != want {
 				t.Errorf("status %d", code)
 			}
-			for deadline := time.Now().Add(3 * time.Second); alive(book) || alive(foo) || alive(echo); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); alive(book) || alive(foo) || alive(echo); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("book is left: %v, foo is left: %v, echo is left: %v", alive(book), alive(foo), alive(echo))
 				}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -35,7 +36,7 @@ func main() {
 	context.AfterFunc(ctx, stop) // the next signal ends it at once
 	name, err := os.Hostname()
 	if err == nil {
-		err = run(ctx, ":"+cmp.Or(os.Getenv("PORT"), "8080"), echo(name))
+		err = listen(ctx, ":"+cmp.Or(os.Getenv("PORT"), "8080"), echo(name))
 	}
 	if err != nil {
 		slog.Error("the echo server ends", "error", err)
@@ -43,15 +44,23 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, addr string, h http.Handler) error {
+func listen(ctx context.Context, addr string, h http.Handler) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP: %w", err)
+	}
+	return run(ctx, l, h)
+}
+
+func run(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Addr: addr, Handler: h,
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.ListenAndServe() }()
-	slog.Info("echoing", "address", addr)
+	go func() { failed <- srv.Serve(l) }()
+	slog.Info("echoing", "address", l.Addr().String())
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve HTTP: %w", err)
