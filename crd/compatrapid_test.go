@@ -122,12 +122,11 @@ func constrain(t *rapid.T, s *Schema) {
 			s.MaxProperties = n("maxProperties")
 		case 2, 3:
 			s.Required = nil
-			for name := range s.Properties {
+			for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 				if rapid.Bool().Draw(t, "required "+name) {
 					s.Required = append(s.Required, name)
 				}
 			}
-			slices.Sort(s.Required)
 		case 4, 5:
 			for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 				p := s.Properties[name]

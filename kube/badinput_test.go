@@ -127,7 +127,7 @@ func TestUnreachable(t *testing.T) {
 			client, err := kube.Config{Rest: &c.config}.Connect()
 			must(t, err)
 			defer client.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			if name == "silent" {
 				cancel()
@@ -148,7 +148,7 @@ func TestUnreachable(t *testing.T) {
 				return
 			}
 			sentence(t, err, c.want, addr, "ADDR")
-			if d := time.Since(start); d > 3*time.Second {
+			if d := time.Since(start); d > 20*time.Second {
 				t.Errorf("took %s", d)
 			}
 		})

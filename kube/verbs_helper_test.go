@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -132,6 +133,15 @@ func (s *server) during(f func()) []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[before:]
+}
+
+// answered tells whether a request has been answered, and well.
+func (s *server) answered(method, path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.calls, func(c call) bool {
+		return c.method == method && strings.HasSuffix(c.path, path) && c.code == http.StatusOK
+	})
 }
 
 func (s *server) logged() string {

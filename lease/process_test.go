@@ -165,12 +165,21 @@ func writers(t *testing.T, client *kube.Client, namespace string) []string {
 		}
 	}
 	slices.SortFunc(all, func(a, b written) int { return cmp.Compare(a.rv, b.rv) })
-	t.Logf("%d writes", len(all))
 	var order []string
 	for _, w := range all {
 		order = append(order, w.who)
 	}
 	return slices.Compact(order)
+}
+
+// wrote waits until a candidate has written.
+func wrote(t *testing.T, client *kube.Client, namespace, who string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !slices.Contains(writers(t, client, namespace), who); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s writes nothing", who)
+		}
+	}
 }
 
 // TestProcesses has real processes compete on a real server.
@@ -226,7 +235,9 @@ func TestProcesses(t *testing.T) {
 			a.says("acts")
 			b := startCandidate(t, cluster, namespace, "b", test.duration)
 			time.Sleep(time.Second) // b sees who holds it
+			wrote(t, client, namespace, "a")
 			test.disturb(t, a, b)
+			wrote(t, client, namespace, "b")
 			time.Sleep(500 * time.Millisecond)
 			if got := writers(t, client, namespace); !slices.Equal(got, []string{"a", "b"}) {
 				t.Errorf("writers in the server's order: %s", got)
