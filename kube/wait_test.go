@@ -3,7 +3,6 @@ package kube_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +65,7 @@ func TestUntilGone(t *testing.T) {
 	held.Finalizers = []string{"example.com/hold"}
 	got(maps.Create(soon(t), held))(t)
 	must(t, maps.Delete(soon(t), "m"))
-	patiently(t, `finalizers ["example.com/hold"] hold it`, func(ctx context.Context) error { return maps.UntilGone(ctx, "m") })
+	patiently(t, "wait for ConfigMap "+s.namespace+`/m: context deadline exceeded: finalizers ["example.com/hold"] hold it`, func(ctx context.Context) error { return maps.UntilGone(ctx, "m") })
 	done := make(chan error, 1)
 	go func() { done <- maps.UntilGone(soon(t), "m") }()
 	time.Sleep(200 * time.Millisecond)
@@ -86,8 +85,8 @@ func TestUntilGone(t *testing.T) {
 	must(t, <-done)
 }
 
-// patiently holds what a wait says, whose time is up before that of the test, to
-// a text; it is given more time where the server takes that to answer at all.
+// patiently holds a wait, whose time is up before what it waits for, to what it
+// must say. It is given more time where the server takes that to answer at all.
 func patiently(t *testing.T, want string, wait func(context.Context) error) {
 	t.Helper()
 	var err error
@@ -95,7 +94,7 @@ func patiently(t *testing.T, want string, wait func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		err = wait(ctx)
 		cancel()
-		if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), want) {
+		if errors.Is(err, context.DeadlineExceeded) && err.Error() == want {
 			return
 		}
 	}

@@ -87,7 +87,11 @@ func TestRealNode(t *testing.T) {
 	}
 	exec := func(args ...string) string {
 		t.Helper()
-		return c.kubectl(append([]string{"exec", pods[0], "--", "/web"}, args...)...)
+		out, err := inside(args...)
+		if err != nil {
+			t.Fatalf("%q in a pod: %v\n%s", args, err, out)
+		}
+		return out
 	}
 
 	t.Run("pods answer at their addresses", func(t *testing.T) {
@@ -109,7 +113,7 @@ func TestRealNode(t *testing.T) {
 	})
 	t.Run("names resolve", func(t *testing.T) {
 		eventually(t, time.Minute, "DNS answers", func() error {
-			_, err := c.try("exec", pods[0], "--", "/web", "lookup", "web")
+			_, err := inside("lookup", "web")
 			return err
 		})
 		for _, name := range []string{"web", "web.default", "web.default.svc.cluster.local"} {
@@ -118,7 +122,7 @@ func TestRealNode(t *testing.T) {
 			}
 		}
 		reached(t, pods, "by name", func() (string, error) { return inside("get", "http://web/") })
-		out, err := c.try("exec", pods[0], "--", "/web", "lookup", "nothing.default.svc.cluster.local")
+		out, err := inside("lookup", "nothing.default.svc.cluster.local")
 		if err == nil || !strings.Contains(out, "no such host") {
 			t.Errorf("a name that is not there: %v\n%s", err, out)
 		}
@@ -144,7 +148,7 @@ func TestRealNode(t *testing.T) {
 		if got := exec("env", "FAREWELL"); got != "/farewell" {
 			t.Errorf("stdout is %q", got)
 		}
-		out, err := c.try("exec", pods[0], "--", "/web", "nonsense")
+		out, err := inside("nonsense")
 		if err == nil || !strings.Contains(out, "unknown arguments") || !strings.Contains(out, "exit code 1") {
 			t.Errorf("a program that fails: %v\n%s", err, out)
 		}

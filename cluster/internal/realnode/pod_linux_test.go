@@ -213,11 +213,13 @@ func execTool(t *testing.T, ctx context.Context, pods kube.Resource[corev1.Pod])
 		t.Errorf("a program that is not there: %v", err)
 	}
 
-	hanging, stop := context.WithCancel(ctx)
+	hanging, stop := context.WithTimeout(ctx, 10*time.Second) // long enough for it to begin
 	defer stop()
-	hangs := until{text: "hangs\n", seen: stop}
-	if err := pod.Exec(hanging, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "hang"}, Stdout: &hangs}); !errors.Is(err, context.Canceled) || hangs.String() != "hangs\n" {
-		t.Errorf("%v, %q", err, &hangs)
+	out.Reset()
+	begun := time.Now()
+	err = pod.Exec(hanging, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "hang"}, Stdout: &out})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 17*time.Second || out.String() != "hangs\n" {
+		t.Errorf("after %s: %v, %q", time.Since(begun), err, &out)
 	}
 }
 
