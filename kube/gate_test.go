@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/internal/gate"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -63,7 +64,7 @@ func TestGate(t *testing.T) {
 		}
 		o := new(corev1.ConfigMap)
 		o.Name = "x"
-		ctx, stop := kube.WithGate(t.Context(), until, g.open)
+		ctx, stop := gate.With(t.Context(), until, g.open)
 		t.Cleanup(stop)
 		return g, ctx, kube.For[corev1.ConfigMap](client).In("ns"), o
 	}
@@ -77,7 +78,7 @@ func TestGate(t *testing.T) {
 	t.Run("closed", func(t *testing.T) {
 		g, ctx, maps, o := begin(t)
 		g.closed.Store(true)
-		second, stop := kube.WithGate(ctx, until, func() error { return nil })
+		second, stop := gate.With(ctx, until, func() error { return nil })
 		defer stop()
 		for name, write := range map[string]func(context.Context) error{
 			"create": func(ctx context.Context) error { _, err := maps.Create(ctx, o); return err },

@@ -16,6 +16,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/pintle-go/pintle/internal/gate"
 )
 
 const (
@@ -145,7 +147,7 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	if err != nil {
 		return nil, false, err
 	}
-	if err := pass(req); err != nil {
+	if err := gate.Pass(req); err != nil {
 		return nil, false, err
 	}
 	if r.accept != "" {
@@ -187,7 +189,7 @@ func (c *Client) warn(resp *http.Response, r *request) {
 
 // roundTrip sends r and returns the whole body of its answer.
 func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, contentType string, err error) {
-	ctx, release := gated(ctx, r.method)
+	ctx, release := gate.Bind(ctx, r.method)
 	defer release()
 	for lost := 1; ; lost++ {
 		resp, err := c.do(ctx, r)

@@ -19,7 +19,7 @@
 // The function that Run calls has a context. No request that writes is started
 // with it, or with one derived from it, after the lease's expiry less a margin,
 // by the monotonic or by the wall clock, whichever says so first: package kube
-// asks right before it sends (see [kube.WithGate]), also in a process that was
+// asks right before it sends (internal/gate), also in a process that was
 // stopped and goes on. Requests in flight and the context itself end then too.
 //
 // # Caveats

@@ -10,7 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/internal/gate"
 )
 
 // hold calls f while the lease is renewed, and gives it up.
@@ -32,7 +32,7 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	err := func() error {
 		defer renewing.Wait()
 		defer stop()
-		acting, cancel := kube.WithGate(ctx, until, term.check)
+		acting, cancel := gate.With(ctx, until, term.check)
 		defer cancel()
 		// What f left running must not write while another process does.
 		defer term.lose(errEnded)
