@@ -1,0 +1,174 @@
+package ready
+
+import (
+	"cmp"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// conditioned is the part of an object that its conditions are judged by.
+type conditioned struct {
+	generation int64
+	observed   int64 // status.observedGeneration, 0 if the kind counts none
+	conditions []condition
+}
+
+type condition struct {
+	kind, status, reason, message string
+	observed                      int64 // the generation that it was set for, 0 if it does not say
+}
+
+// judge returns the state of an object of a kind that has no rule of its own.
+func judge(o conditioned) State {
+	if o.observed != 0 && o.observed < o.generation {
+		return unseen()
+	}
+	// NamesAccepted and Established are of CustomResourceDefinition.
+	if c, ok := o.find("NamesAccepted"); ok && c.status == "False" {
+		return failed("%s", withMessage("NamesAccepted is False", c.message))
+	}
+	for _, kind := range []string{"Ready", "Available", "Established"} {
+		c, ok := o.find(kind)
+		switch {
+		case !ok:
+			continue
+		case c.observed != 0 && c.observed < o.generation:
+			return unseen()
+		case c.status == "True":
+			return ready()
+		}
+		return waiting("%s", withMessage(kind+" is "+cmp.Or(c.status, "Unknown"), cmp.Or(c.message, c.reason)))
+	}
+	return ready()
+}
+
+func (o conditioned) find(kind string) (condition, bool) {
+	for _, c := range o.conditions {
+		if c.kind == kind {
+			return c, true
+		}
+	}
+	return condition{}, false
+}
+
+// conditionsOf reads status.conditions and status.observedGeneration of any Go type.
+func conditionsOf(o any) conditioned {
+	var found conditioned
+	if m, ok := o.(metav1.Object); ok {
+		found.generation = m.GetGeneration()
+	}
+	status := member(reflect.ValueOf(o), "Status")
+	found.observed = number(member(status, "ObservedGeneration"))
+	list := member(status, "Conditions")
+	if !list.IsValid() || list.Kind() != reflect.Slice {
+		return found
+	}
+	for i := range list.Len() {
+		c := list.Index(i)
+		found.conditions = append(found.conditions, condition{
+			kind: text(member(c, "Type")), status: text(member(c, "Status")),
+			reason: text(member(c, "Reason")), message: text(member(c, "Message")),
+			observed: number(member(c, "ObservedGeneration")),
+		})
+	}
+	return found
+}
+
+// member returns a field of a struct or of a pointer to one, the zero Value if there
+// is none.
+func member(v reflect.Value, name string) reflect.Value {
+	for v.IsValid() && v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if !v.IsValid() || v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	f := v.FieldByName(name)
+	for f.IsValid() && f.Kind() == reflect.Pointer {
+		f = f.Elem()
+	}
+	return f
+}
+
+func text(v reflect.Value) string {
+	if !v.IsValid() || v.Kind() != reflect.String {
+		return ""
+	}
+	return v.String()
+}
+
+func number(v reflect.Value) int64 {
+	if !v.IsValid() || !v.CanInt() {
+		return 0
+	}
+	return v.Int()
+}
+
+// untyped judges an unstructured object by the rule of its kind.
+func untyped(u *unstructured.Unstructured) State {
+	if typed := typeOf(u.GroupVersionKind().GroupKind()); typed != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
+			return waiting("it cannot be read: %v", err)
+		}
+		return byKind(typed)
+	}
+	found := conditioned{generation: u.GetGeneration()}
+	found.observed, _, _ = unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, item := range list {
+		c, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		var one condition
+		one.kind, _, _ = unstructured.NestedString(c, "type")
+		one.status, _, _ = unstructured.NestedString(c, "status")
+		one.reason, _, _ = unstructured.NestedString(c, "reason")
+		one.message, _, _ = unstructured.NestedString(c, "message")
+		one.observed, _, _ = unstructured.NestedInt64(c, "observedGeneration")
+		found.conditions = append(found.conditions, one)
+	}
+	return judge(found)
+}
+
+// typeOf returns an object of the Go type of a kind that has a rule of its own, nil
+// for any other kind.
+func typeOf(kind schema.GroupKind) any {
+	switch kind {
+	case appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind():
+		return new(appsv1.Deployment)
+	case appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind():
+		return new(appsv1.StatefulSet)
+	case appsv1.SchemeGroupVersion.WithKind("DaemonSet").GroupKind():
+		return new(appsv1.DaemonSet)
+	case appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind():
+		return new(appsv1.ReplicaSet)
+	case batchv1.SchemeGroupVersion.WithKind("Job").GroupKind():
+		return new(batchv1.Job)
+	case corev1.SchemeGroupVersion.WithKind("ReplicationController").GroupKind():
+		return new(corev1.ReplicationController)
+	case corev1.SchemeGroupVersion.WithKind("Pod").GroupKind():
+		return new(corev1.Pod)
+	case corev1.SchemeGroupVersion.WithKind("Service").GroupKind():
+		return new(corev1.Service)
+	case corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim").GroupKind():
+		return new(corev1.PersistentVolumeClaim)
+	case corev1.SchemeGroupVersion.WithKind("PersistentVolume").GroupKind():
+		return new(corev1.PersistentVolume)
+	case corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind():
+		return new(corev1.Namespace)
+	case admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind():
+		return new(admissionv1.MutatingWebhookConfiguration)
+	case admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration").GroupKind():
+		return new(admissionv1.ValidatingWebhookConfiguration)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+// Package ready tells whether an object is ready, by the rules of its kind.
+//
+//	d, err := deployments.Until(ctx, "web", ready.Is)
+//
+// [Of] returns a [State]: ready, waiting or failed, with a message for people such
+// as "0 of 2 replicas available". [Is], [Failed] and [Ended] are conditions for
+// [kube.Reader.Until]; they are counterparts of kube-rs's wait::conditions.
+//
+// # Rules
+//
+// The rules for workloads are those of kubectl rollout status. A status that is
+// older than the spec (status.observedGeneration) is never ready. An object whose
+// deletion has begun is never ready.
+//
+//   - Deployment: all replicas are updated and available, and no old one is left.
+//     Failed: the progress deadline is exceeded.
+//   - StatefulSet: all replicas are ready and available, and those that the update
+//     strategy updates are updated.
+//   - DaemonSet: a pod is updated and available on each node that needs one.
+//   - ReplicaSet, ReplicationController: all replicas are available.
+//   - Pod: it is Ready or has succeeded. Failed: its phase is Failed.
+//   - Job: it is complete. Failed: it has the condition Failed.
+//   - CronJob: it exists.
+//   - Service: a LoadBalancer has an address; any other Service has its cluster IP.
+//   - PersistentVolumeClaim: it is bound. Failed: it has lost its volume.
+//   - PersistentVolume: it is available or bound. Failed: its phase is Failed.
+//   - Namespace: it is active.
+//   - MutatingWebhookConfiguration, ValidatingWebhookConfiguration: each webhook has
+//     a CA bundle.
+//   - CustomResourceDefinition: it is established. Failed: its names are taken.
+//   - Any other kind: its condition Ready is True or, if it has none, its condition
+//     Available. If it has neither, it is ready as soon as it exists. APIService and
+//     Node are of this sort.
+//
+// Any Go type works: the types of k8s.io/api, structs with status.conditions of
+// their own, views, and unstructured objects. A view must name the fields that the
+// rule of its kind reads, or the rule takes them for zero; a view of a Go type that
+// is not the kind's own is judged by its conditions.
+package ready

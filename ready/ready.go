@@ -1,0 +1,113 @@
+package ready
+
+import (
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Phase is the sort of a [State].
+type Phase string
+
+const (
+	// Ready says that others can rely on the object.
+	Ready Phase = "Ready"
+	// Waiting says that the object is not ready and may become ready by itself.
+	Waiting Phase = "Waiting"
+	// Failed says that the object does not become ready by itself: its spec, or
+	// something that it depends on, must change.
+	Failed Phase = "Failed"
+)
+
+// State is the readiness of an object.
+type State struct {
+	Phase Phase
+	// Message says why, in a few words: "1 of 3 replicas available". A ready
+	// object may have an empty one.
+	Message string
+}
+
+// Is reports that an object is ready.
+func Is[T any](o *T) bool { return Of(o).Phase == Ready }
+
+// HasFailed reports that an object does not become ready by itself.
+func HasFailed[T any](o *T) bool { return Of(o).Phase == Failed }
+
+// HasEnded reports that an object is ready or has failed. It is the condition for
+// the end of a Job, which may never be ready.
+func HasEnded[T any](o *T) bool { return Of(o).Phase != Waiting }
+
+// Of returns the state of an object, which must have Kubernetes metadata. The state
+// of a nil object is Waiting.
+func Of[T any](o *T) State {
+	if o == nil {
+		return waiting("does not exist")
+	}
+	if m, ok := any(o).(metav1.Object); ok && m.GetDeletionTimestamp() != nil {
+		return waiting("is being deleted")
+	}
+	return byKind(o)
+}
+
+// byKind judges an object, given as a pointer, by the rule of its kind.
+func byKind(o any) State {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return deployment(o)
+	case *appsv1.StatefulSet:
+		return statefulSet(o)
+	case *appsv1.DaemonSet:
+		return daemonSet(o)
+	case *appsv1.ReplicaSet:
+		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.AvailableReplicas)
+	case *corev1.ReplicationController:
+		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.AvailableReplicas)
+	case *corev1.Pod:
+		return pod(o)
+	case *batchv1.Job:
+		return job(o)
+	case *corev1.Service:
+		return service(o)
+	case *corev1.PersistentVolumeClaim:
+		return claim(o)
+	case *corev1.PersistentVolume:
+		return volume(o)
+	case *corev1.Namespace:
+		return namespace(o)
+	case *admissionv1.MutatingWebhookConfiguration:
+		for _, w := range o.Webhooks {
+			if !callable(w.ClientConfig) {
+				return waiting("webhook %s has no CA bundle", w.Name)
+			}
+		}
+		return ready()
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for _, w := range o.Webhooks {
+			if !callable(w.ClientConfig) {
+				return waiting("webhook %s has no CA bundle", w.Name)
+			}
+		}
+		return ready()
+	case *unstructured.Unstructured:
+		return untyped(o)
+	}
+	return judge(conditionsOf(o))
+}
+
+func ready() State { return State{Phase: Ready} }
+
+func waiting(format string, args ...any) State {
+	return State{Waiting, fmt.Sprintf(format, args...)}
+}
+
+func failed(format string, args ...any) State {
+	return State{Failed, fmt.Sprintf(format, args...)}
+}
+
+// unseen is the state of an object whose controller has not seen its spec.
+func unseen() State { return waiting("its controller has not seen the latest spec") }
