@@ -12,13 +12,32 @@ import (
 	"strings"
 )
 
-// Check returns why a value of type t could be written and then not be read
-// back, or would be named differently by different readers of its tags. It looks
-// at t and at all types in it. Nil means: what encoding/json writes it reads.
+// A Problem is why values of a type could be written and then not be read back,
+// or why different readers of its tags would name a field differently.
+type Problem struct {
+	// Where is the Go type that has the problem, with the field if it is one's.
+	Where string
+	Err   error
+}
+
+func (p Problem) Error() string { return p.Where + ": " + p.Err.Error() }
+
+func (p Problem) Unwrap() error { return p.Err }
+
+// Problems returns the problems of type t and of all types in it. None means:
+// whatever encoding/json writes it reads.
+func Problems(t reflect.Type) (problems []Problem) {
+	for where, t := range Reachable(t) {
+		problems = append(problems, check(where, t)...)
+	}
+	return problems
+}
+
+// Check returns the problems of type t as one error, or nil.
 func Check(t reflect.Type) error {
 	var errs []error
-	for where, t := range Reachable(t) {
-		errs = append(errs, check(where, t)...)
+	for _, p := range Problems(t) {
+		errs = append(errs, p)
 	}
 	return errors.Join(errs...)
 }
@@ -37,12 +56,10 @@ func Reachable(t reflect.Type) iter.Seq2[string, reflect.Type] {
 type walker struct {
 	seen  map[reflect.Type]bool
 	yield func(string, reflect.Type) bool
-	// all goes into the types of Kubernetes as well.
-	all bool
 }
 
 func (w *walker) walk(where string, t reflect.Type) bool {
-	if w.seen[t] || !w.all && isKubernetes(t) {
+	if w.seen[t] || isKubernetes(t) {
 		return true
 	}
 	w.seen[t] = true
@@ -56,9 +73,7 @@ func (w *walker) walk(where string, t reflect.Type) bool {
 		return true
 	}
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return w.walk(where, t.Elem())
-	case reflect.Map:
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		return w.walk(where, t.Elem())
 	case reflect.Struct:
 		for _, f := range Of(t) {
@@ -97,9 +112,9 @@ func Encodes(t reflect.Type) bool { return hasAny(t, marshalerType, textMarshale
 func Decodes(t reflect.Type) bool { return hasAny(t, unmarshalerType, textUnmarshalerType) }
 
 // check returns what is wrong with a type, apart from what is in it.
-func check(where string, t reflect.Type) []error {
-	fail := func(format string, args ...any) []error {
-		return []error{fmt.Errorf("%s: "+format, append([]any{where}, args...)...)}
+func check(where string, t reflect.Type) []Problem {
+	fail := func(format string, args ...any) []Problem {
+		return []Problem{{where, fmt.Errorf(format, args...)}}
 	}
 	if Encodes(t) != Decodes(t) {
 		if text, err := lost(t); err != nil {
@@ -164,16 +179,16 @@ func checkKey(t reflect.Type) error {
 }
 
 // checkFields looks at the tags of a struct and of those that it embeds.
-func checkFields(where string, t reflect.Type) (errs []error) {
+func checkFields(where string, t reflect.Type) (problems []Problem) {
 	for _, s := range Structs(t) {
 		for i := range s.NumField() {
 			f := s.Field(i)
 			if err := checkTag(f); err != nil {
-				errs = append(errs, fmt.Errorf("%s.%s, json:%q: %w", where, f.Name, f.Tag.Get("json"), err))
+				problems = append(problems, Problem{where + "." + f.Name, fmt.Errorf("json:%q: %w", f.Tag.Get("json"), err)})
 			}
 		}
 	}
-	return errs
+	return problems
 }
 
 func checkTag(f reflect.StructField) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/internal/jsonfields/drawn"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,14 +22,14 @@ import (
 func TestReadAsEncodingJSON(t *testing.T) {
 	passed, read := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		typ := drawStruct(t, 2)
+		typ := drawn.Struct(t, 2)
 		if jsonfields.Check(typ) != nil {
 			return
 		}
 		passed++
 		options := jsonfields.ReadOptions(typ)
 		v := reflect.New(typ)
-		fill(t, v.Elem(), 5)
+		drawn.Fill(t, v.Elem(), 5)
 		text, err := stdjson.Marshal(v.Interface())
 		if err != nil {
 			t.Fatalf("%s: %v", typ, err)
