@@ -168,7 +168,10 @@ func (f field) with(encode encodeFunc) memberFunc {
 // they are encoded, or nil if there are none.
 func (f field) absence() func(reflect.Value) bool {
 	kind := f.Type.Kind()
-	if kind == reflect.Pointer || kind == reflect.Interface {
+	switch {
+	case kind == reflect.Pointer && f.Type.Elem().Kind() == reflect.Pointer:
+		return leadsToNil
+	case kind == reflect.Pointer || kind == reflect.Interface:
 		return reflect.Value.IsNil
 	}
 	var tests []func(reflect.Value) bool
@@ -196,6 +199,17 @@ func (f field) absence() func(reflect.Value) bool {
 }
 
 func isEmpty(v reflect.Value) bool { return v.Len() == 0 }
+
+// leadsToNil reports that a pointer, or one that it points to, is nil.
+func leadsToNil(v reflect.Value) bool {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return true
+		}
+		v = v.Elem()
+	}
+	return false
+}
 
 // zeroTest returns the type's own IsZero, or Go's.
 func zeroTest(t reflect.Type) func(reflect.Value) bool {
