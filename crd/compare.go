@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 )
@@ -24,6 +23,7 @@ func (c *comparer) add(path, format string, args ...any) {
 // where it finds none. ruled says that rules in CEL look at the value from
 // around.
 func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
+	was, is = was.folded(), is.folded()
 	if is.unrestricted() {
 		return
 	}
@@ -110,60 +110,6 @@ func (c *comparer) enumerated(was, is *Schema, path string) {
 	}
 }
 
-func (c *comparer) numbers(was, is *Schema, path string) {
-	if low, old := is.lowest(), was.lowest(); is.Minimum != nil && (low > old || low == old && is.opens(is.ExclusiveMinimum) && !was.opens(was.ExclusiveMinimum)) {
-		c.add(path, "the minimum rises from %s to %s", limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
-	}
-	if high, old := is.highest(), was.highest(); is.Maximum != nil && (high < old || high == old && is.opens(is.ExclusiveMaximum) && !was.opens(was.ExclusiveMaximum)) {
-		c.add(path, "the maximum falls from %s to %s", limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
-	}
-	if is.MultipleOf != nil && (was.MultipleOf == nil || math.Mod(*was.MultipleOf, *is.MultipleOf) != 0) {
-		c.add(path, "it must be a multiple of %v now", *is.MultipleOf)
-	}
-	if is.Format == "int32" && was.Format != "int32" && is.Type == "integer" || is.Format == "float" && was.Format != "float" && is.Type == "number" {
-		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
-	}
-}
-
-// opens reports whether an exclusive bound counts as such: that of an integer
-// is the next integer.
-func (s *Schema) opens(exclusive bool) bool { return exclusive && s.Type != "integer" }
-
-// lowest is the lower bound, for integers the lowest that there is.
-func (s *Schema) lowest() float64 {
-	switch {
-	case s.Minimum == nil:
-		return math.Inf(-1)
-	case s.Type == "integer" && s.ExclusiveMinimum:
-		return math.Floor(*s.Minimum) + 1
-	case s.Type == "integer":
-		return math.Ceil(*s.Minimum)
-	}
-	return *s.Minimum
-}
-
-func (s *Schema) highest() float64 {
-	switch {
-	case s.Maximum == nil:
-		return math.Inf(1)
-	case s.Type == "integer" && s.ExclusiveMaximum:
-		return math.Ceil(*s.Maximum) - 1
-	case s.Type == "integer":
-		return math.Floor(*s.Maximum)
-	}
-	return *s.Maximum
-}
-
-func limitText(limit *float64, exclusive bool) string {
-	switch {
-	case limit == nil:
-		return "none"
-	case exclusive:
-		return fmt.Sprintf("%v (exclusive)", *limit)
-	}
-	return fmt.Sprint(*limit)
-}
-
 func countText(n *int64) string {
 	if n == nil {
 		return "none"
@@ -189,7 +135,13 @@ func (c *comparer) strings(was, is *Schema, path string) {
 	plain := func(format string) bool {
 		return !slices.Contains(formats["string"], format) && format != "datetime" || format == "password"
 	}
-	if is.Format != was.Format && !plain(is.Format) {
+	name := func(format string) string {
+		if format == "datetime" {
+			return "date-time"
+		}
+		return format
+	}
+	if name(is.Format) != name(was.Format) && !plain(is.Format) {
 		c.add(path, "the format changes from %q to %q", was.Format, is.Format)
 	}
 }
@@ -215,7 +167,8 @@ func orAny(s *Schema) *Schema {
 }
 
 func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
-	c.counts(path, "Properties", was.MinProperties, is.MinProperties, was.MaxProperties, is.MaxProperties)
+	wasMin := was.fewest(is)
+	c.counts(path, "Properties", &wasMin, is.MinProperties, was.MaxProperties, is.MaxProperties)
 	if is.EmbeddedResource && !was.EmbeddedResource {
 		c.add(path, "it must be a whole resource now, with apiVersion, kind and metadata")
 	}
@@ -224,8 +177,11 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 	}
 	// What was let in under names without a schema of their own; nil: nothing.
 	wasOther, isOther := was.others(), is.others()
-	for _, name := range slices.Sorted(maps.Keys(was.Properties)) {
-		target := is.Properties[name]
+	// Of a resource the server knows some fields without being told.
+	resource := path == "" || was.EmbeddedResource && is.EmbeddedResource
+	wasFields, isFields := was.fields(resource), is.fields(resource)
+	for _, name := range slices.Sorted(maps.Keys(wasFields)) {
+		target := isFields[name]
 		if target == nil {
 			target = isOther
 		}
@@ -233,12 +189,12 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 			c.add(path+jsonPathStep(name), "the field is removed, and what is stored in it would be dropped")
 			continue
 		}
-		c.compare(was.Properties[name], target, path+jsonPathStep(name), ruled)
+		c.compare(wasFields[name], target, path+jsonPathStep(name), ruled)
 	}
 	if wasOther != nil {
-		for _, name := range slices.Sorted(maps.Keys(is.Properties)) {
-			if was.Properties[name] == nil {
-				c.compare(wasOther, is.Properties[name], path+jsonPathStep(name), ruled)
+		for _, name := range slices.Sorted(maps.Keys(isFields)) {
+			if wasFields[name] == nil {
+				c.compare(wasOther, isFields[name], path+jsonPathStep(name), ruled)
 			}
 		}
 		switch {
@@ -251,6 +207,49 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 		}
 	}
 	c.defaults(was, is, path, ruled)
+}
+
+// fewest is how many fields a value has at least that was let in under s, once the
+// defaults of is are filled in. Those of s need not be stored.
+func (s *Schema) fewest(is *Schema) int64 {
+	lost := func(name string) bool {
+		was, now := s.Properties[name], is.Properties[name]
+		return was != nil && was.Default != nil && (now == nil || now.Default == nil)
+	}
+	var required, defaults int64
+	for _, name := range s.Required {
+		if !lost(name) {
+			required++
+		}
+	}
+	for name := range s.Properties {
+		if lost(name) {
+			defaults++
+		}
+	}
+	if s.MinProperties == nil {
+		return required
+	}
+	return max(required, *s.MinProperties-defaults)
+}
+
+// fields returns the schemas of the fields that are known by name. Every resource
+// has apiVersion, kind and metadata, whether its schema says so or not; of the
+// metadata a schema can say something of name and generateName alone.
+func (s *Schema) fields(resource bool) map[string]*Schema {
+	if !resource {
+		return s.Properties
+	}
+	metadata := Schema{Type: "object", PreserveUnknownFields: true, Properties: map[string]*Schema{
+		"name": {Type: "string"}, "generateName": {Type: "string"},
+	}}
+	all := map[string]*Schema{"apiVersion": {Type: "string"}, "kind": {Type: "string"}}
+	maps.Copy(all, s.Properties)
+	if own := s.Properties["metadata"]; own != nil {
+		maps.Copy(metadata.Properties, own.Properties)
+	}
+	all["metadata"] = &metadata
+	return all
 }
 
 // others is the schema of what has no schema by its name, or nil if such is
@@ -267,8 +266,8 @@ func (s *Schema) others() *Schema {
 
 // required compares a field that must be there.
 func (c *comparer) required(was, is *Schema, path, name string) {
-	if path == "" && (name == "metadata" || name == "kind" || name == "apiVersion") {
-		return
+	if (path == "" || is.EmbeddedResource) && (name == "metadata" || name == "kind" || name == "apiVersion") {
+		return // said, if it is new, by that it must be a resource
 	}
 	if p := is.Properties[name]; p != nil && p.Default != nil {
 		return
@@ -304,7 +303,9 @@ func (r Rule) stands() bool {
 
 func (c *comparer) rules(was, is *Schema, path string) {
 	for _, r := range is.Rules {
-		known := slices.ContainsFunc(was.Rules, func(o Rule) bool { return o.Rule == r.Rule && o.stands() })
+		known := slices.ContainsFunc(was.Rules, func(o Rule) bool {
+			return strings.TrimSpace(o.Rule) == strings.TrimSpace(r.Rule) && o.stands()
+		})
 		if r.stands() && !known {
 			c.add(path, "the rule %s is new", r.Rule)
 		}
@@ -322,7 +323,7 @@ func (c *comparer) junctors(was, is *Schema, path string) {
 		return len(is) > 0 && !slices.EqualFunc(was, is, (*Schema).same)
 	}
 	// That an int-or-string is one or the other says nothing new of it.
-	said := is.IntOrString && slices.EqualFunc(is.AnyOf, intOrString().AnyOf, (*Schema).same)
+	said := is.IntOrString && isIntOrString(is.AnyOf)
 	if changed(was.AnyOf, is.AnyOf) && !said {
 		c.add(path, "anyOf changes")
 	}

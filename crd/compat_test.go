@@ -33,6 +33,11 @@ func TestCompareField(t *testing.T) {
 		{integer, `{"type":"number"}`, ``},
 		{`{"type":"number"}`, integer, `the type changes from number to integer`},
 		{str, `{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]}`, ``},
+		{`{"x-kubernetes-int-or-string":true}`, `{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"string"},{"type":"integer"}]}`, ``},
+		{`{"x-kubernetes-int-or-string":true}`, `{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]}]}`, ``},
+		{`{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},{"pattern":"a"}]}`,
+			`{"x-kubernetes-int-or-string":true,"pattern":"a"}`, ``},
+		{`{"x-kubernetes-int-or-string":true}`, `{"x-kubernetes-int-or-string":true,"pattern":"a"}`, `the pattern changes`},
 		{`{"x-kubernetes-int-or-string":true}`, str, `the type changes from int-or-string to string`},
 		{str, anything, ``},
 		{anything, str, `any value was allowed, now it must be string`},
@@ -64,6 +69,15 @@ func TestCompareField(t *testing.T) {
 		{`{"type":"integer","multipleOf":2}`, `{"type":"integer","multipleOf":4}`, `it must be a multiple of 4 now`},
 		{`{"type":"integer","format":"int64"}`, `{"type":"integer","format":"int32"}`, `the format narrows from "int64" to "int32"`},
 		{`{"type":"integer","format":"int32"}`, `{"type":"integer","format":"int64"}`, ``},
+		{`{"type":"integer","minimum":0,"maximum":10}`, `{"type":"integer","minimum":0,"maximum":10,"format":"int32"}`, ``},
+		{`{"type":"integer","maximum":10}`, `{"type":"integer","maximum":10,"format":"int32"}`, `the format narrows`},
+		{`{"type":"integer","format":"int32"}`, `{"type":"integer","minimum":-2147483648,"maximum":2147483647}`, ``},
+		{`{"type":"integer","format":"int32"}`, `{"type":"integer","maximum":2147483646}`, `the maximum falls from none to 2.147483646e+09`},
+		{`{"type":"integer","format":"int32","minimum":0}`, `{"type":"integer","format":"int64","minimum":0,"maximum":4294967295}`, ``},
+		{`{"type":"number","minimum":-1,"maximum":1}`, `{"type":"number","minimum":-1,"maximum":1,"format":"float"}`, ``},
+		{integer, `{"type":"integer","multipleOf":1}`, ``},
+		{`{"type":"number"}`, `{"type":"number","multipleOf":1}`, `it must be a multiple of 1 now`},
+		{`{"x-kubernetes-int-or-string":true,"minimum":1}`, `{"x-kubernetes-int-or-string":true,"minimum":0,"exclusiveMinimum":true}`, ``},
 
 		{str, `{"type":"string","minLength":0}`, ``},
 		{str, `{"type":"string","minLength":1}`, `minLength rises from none to 1`},
@@ -74,6 +88,7 @@ func TestCompareField(t *testing.T) {
 		{`{"type":"string","pattern":"a"}`, str, ``},
 		{str, `{"type":"string","format":"date"}`, `the format changes from "" to "date"`},
 		{str, `{"type":"string","format":"password"}`, ``},
+		{`{"type":"string","format":"date-time"}`, `{"type":"string","format":"datetime"}`, ``},
 		{`{"type":"string","format":"date"}`, str, ``},
 
 		{`{"type":"array","items":{"type":"string"}}`, `{"type":"array","items":{"type":"integer"}}`, `.f[]: the type changes from string to integer`},
@@ -95,6 +110,12 @@ func TestCompareField(t *testing.T) {
 		{`{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object","additionalProperties":{"type":"string","maxLength":1}}`, `.f[*]: maxLength falls`},
 		{`{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object","additionalProperties":true}`, ``},
 		{`{"type":"object","additionalProperties":{"type":"string"}}`, `{"type":"object","additionalProperties":{"type":"string"},"maxProperties":1}`, `maxProperties falls from none to 1`},
+		{`{"type":"object","additionalProperties":true}`, `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``},
+		{`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, `{"type":"object","additionalProperties":true}`, ``},
+		{`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object"},"spec":{"type":"string"}}}`,
+			`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":{"type":"string"}},"required":["metadata"]}`, ``},
+		{`{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}}`,
+			`{"type":"object","minProperties":1,"properties":{"a":{"type":"string"}}}`, ``},
 		{`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, `{"type":"object"}`, `.f: fields that the schema does not name were kept, and would be dropped`},
 		{`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}`, `.f.a: any value was allowed, now it must be string`},
 		{`{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}`, `it must be a whole resource now`},
@@ -115,7 +136,14 @@ func TestCompareField(t *testing.T) {
 		{`{"type":"object","x-kubernetes-validations":[{"rule":"true"}]}`,
 			`{"type":"object","x-kubernetes-validations":[{"rule":"true"}],"properties":{"a":{"type":"string","default":"x"}}}`, ``},
 
-		{str, `{"type":"string","allOf":[{"minLength":1}]}`, `allOf has a new condition`},
+		{str, `{"type":"string","allOf":[{"minLength":1}]}`, `minLength rises from none to 1`},
+		{str, `{"type":"string","allOf":[{"not":{"minLength":1}}]}`, `allOf has a new condition`},
+		{`{"type":"string","allOf":[{"maxLength":5},{"maxLength":3}]}`, `{"type":"string","maxLength":3}`, ``},
+		{`{"type":"string","maxLength":3}`, `{"type":"string","allOf":[{"maxLength":5},{"maxLength":3}]}`, ``},
+		{`{"type":"string","allOf":[{"enum":["a","b"]},{"enum":["b","c"]}]}`, `{"type":"string","enum":["b"]}`, ``},
+		{`{"type":"string","enum":["a","b"]}`, `{"type":"string","allOf":[{"enum":["a","b"]},{"enum":["b","a"]}]}`, ``},
+		{`{"type":"string","enum":["a","b"]}`, `{"type":"string","allOf":[{"enum":["a","b"]},{"enum":["b"]}]}`, `"a" is not allowed any more`},
+		{`{"type":"string","pattern":"a","allOf":[{"pattern":"b"}]}`, `{"type":"string","pattern":"b"}`, `the pattern changes`},
 		{`{"type":"string","allOf":[{"minLength":1},{"maxLength":3}]}`, `{"type":"string","allOf":[{"minLength":1}]}`, ``},
 		{str, `{"type":"string","anyOf":[{"minLength":1}]}`, `anyOf changes`},
 		{str, `{"type":"string","oneOf":[{"minLength":1}]}`, `oneOf changes`},
@@ -129,6 +157,29 @@ func TestCompareField(t *testing.T) {
 			t.Errorf("%s → %s: %v", c.was, c.is, cmp.breaks)
 		case c.why != "" && (len(cmp.breaks) == 0 || !strings.Contains(cmp.breaks[0].String(), c.why)):
 			t.Errorf("%s → %s: got %v, want %s", c.was, c.is, cmp.breaks, c.why)
+		}
+	}
+}
+
+// Of an object every server knows apiVersion, kind and metadata, whatever the
+// schema says.
+func TestCompareObject(t *testing.T) {
+	const typed = `"apiVersion":{"type":"string","description":"x"},"kind":{"type":"string"},"metadata":{"type":"object"},"spec":{"type":"object"}`
+	object := func(inside, more string) string { return `{"type":"object","properties":{` + inside + `}` + more + `}` }
+	short := `"spec":{"type":"object"},"metadata":{"type":"object","properties":{"name":{"type":"string","maxLength":5}}}`
+	for _, c := range []struct{ was, is, why string }{
+		{object(typed, ``), object(`"spec":{"type":"object"}`, ``), ``},
+		{object(`"spec":{"type":"object"}`, ``), object(typed, `,"required":["metadata"]`), ``},
+		{object(typed, ``), object(short, ``), `.metadata.name: maxLength falls from none to 5`},
+		{object(short, ``), object(typed, ``), ``},
+		{object(typed, ``), object(`"metadata":{"type":"object"}`, ``), `.spec: the field is removed`},
+	} {
+		breaks := compareSchemas(parseSchema(t, c.was), parseSchema(t, c.is))
+		switch {
+		case c.why == "" && len(breaks) > 0:
+			t.Errorf("%s → %s: %v", c.was, c.is, breaks)
+		case c.why != "" && (len(breaks) != 1 || !strings.Contains(breaks[0].String(), c.why)):
+			t.Errorf("%s → %s: got %v, want %s", c.was, c.is, breaks, c.why)
 		}
 	}
 }

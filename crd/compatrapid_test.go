@@ -63,9 +63,17 @@ func constrain(t *rapid.T, s *Schema) {
 	}
 	if maybe(t, "junctor") {
 		part := &Schema{MinLength: n("part")}
+		switch rapid.IntRange(0, 5).Draw(t, "of") {
+		case 0:
+			part = &Schema{Minimum: f("part minimum"), ExclusiveMinimum: rapid.Bool().Draw(t, "open")}
+		case 1:
+			part = &Schema{Maximum: f("part maximum"), MaxLength: n("part longest"), Pattern: drawPattern.Draw(t, "part pattern")}
+		case 2:
+			part = &Schema{Enum: []json.RawMessage{json.RawMessage(`"a"`), json.RawMessage(`1`)}}
+		}
 		switch rapid.IntRange(0, 3).Draw(t, "which") {
 		case 0:
-			s.AllOf = []*Schema{part}
+			s.AllOf = append(s.AllOf, part)
 		case 1:
 			s.Not = part
 		case 2:
@@ -91,7 +99,7 @@ func constrain(t *rapid.T, s *Schema) {
 			s.MinLength, s.MaxLength, s.Pattern, s.Enum = nil, nil, "", nil
 		}
 	case "integer", "number":
-		switch rapid.IntRange(0, 5).Draw(t, "what") {
+		switch rapid.IntRange(0, 6).Draw(t, "what") {
 		case 0:
 			s.Minimum, s.ExclusiveMinimum = f("minimum"), rapid.Bool().Draw(t, "exclusive")
 		case 1:
@@ -104,6 +112,11 @@ func constrain(t *rapid.T, s *Schema) {
 			}
 		case 4:
 			s.Minimum, s.Maximum, s.MultipleOf, s.Enum = nil, nil, nil, nil
+		case 5:
+			s.Format = map[string]string{"integer": "int32", "number": "float"}[s.Type]
+			if rapid.Bool().Draw(t, "without format") {
+				s.Format = ""
+			}
 		}
 	case "array":
 		switch rapid.IntRange(0, 3).Draw(t, "what") {
@@ -216,6 +229,9 @@ func drawValue(t *rapid.T, s *Schema) any {
 	case "string":
 		return drawText.Draw(t, "text")
 	case "integer":
+		if maybe(t, "large") {
+			return json.Number(fmt.Sprint(rapid.Int64Range(-1<<33, 1<<33).Draw(t, "integer")))
+		}
 		return json.Number(fmt.Sprint(rapid.IntRange(-3, 4).Draw(t, "integer")))
 	case "number":
 		return json.Number(fmt.Sprint(float64(rapid.IntRange(-6, 8).Draw(t, "number")) / 2))

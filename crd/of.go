@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -163,6 +164,12 @@ func versionOf(t reflect.Type, kind kube.Kind, o Options) (Version, error) {
 	}
 	if b.deprecated != nil && v.DeprecationWarning == "" {
 		v.DeprecationWarning = *b.deprecated
+	}
+	if len(b.errs) == 0 {
+		// What the schema would let in and a client could not read back.
+		for _, p := range jsonfields.Problems(t) {
+			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
+		}
 	}
 	if len(b.errs) > 0 {
 		return v, errors.Join(b.errs...)

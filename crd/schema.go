@@ -258,7 +258,7 @@ func known(t reflect.Type) *Schema {
 		return s
 	case reflect.TypeFor[intstr.IntOrString]():
 		return intOrString()
-	case reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[runtime.Object](), reflect.TypeFor[metav1.FieldsV1]():
+	case reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.FieldsV1]():
 		return &Schema{Type: "object", PreserveUnknownFields: true}
 	case reflect.TypeFor[json.Number]():
 		return &Schema{Type: "number"}
@@ -442,10 +442,7 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	before := len(b.errs)
 	s := b.schema(m.Type, at)
 	if m.quoted {
-		switch s.Type {
-		case "integer", "number", "boolean":
-			s = &Schema{Type: "string"}
-		}
+		s = &Schema{Type: "string"}
 	}
 	if len(b.errs) > before {
 		parent.Properties[m.name] = s

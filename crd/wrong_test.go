@@ -35,6 +35,14 @@ type Tree struct {
 	Value string `json:"value"`
 }
 
+type Inner struct {
+	B int `json:"a" crd:"min=1"`
+}
+
+type Key string
+
+func (*Key) UnmarshalText([]byte) error { return nil }
+
 type Ring struct {
 	Next []Link `json:"next,omitempty"`
 }
@@ -46,6 +54,12 @@ type Link struct {
 type Own struct{ X int }
 
 func (Own) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
+func (*Own) UnmarshalJSON([]byte) error  { return nil }
+
+// WriteOnly is encoded as something that it cannot be decoded from.
+type WriteOnly struct{ X int }
+
+func (WriteOnly) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
 
 // What is wrong is said with type, field and tag.
 func TestWrong(t *testing.T) {
@@ -223,6 +237,25 @@ func TestWrong(t *testing.T) {
 			A string `json:"-" crd:"minLength=1"`
 		}](), `the field is left out of the JSON`},
 		{wrong[struct {
+			A runtime.Object `json:"a"`
+		}](), `crd_test.Case.Spec.A: what interface runtime.Object holds is not known`},
+		{wrong[struct {
+			A WriteOnly `json:"a" crd:"type=integer"`
+		}](), `crd_test.WriteOnly: crd_test.WriteOnly is written as 1, which cannot be read back`},
+		{wrong[struct {
+			A string `json:"a,string"`
+		}](), `Spec.A: json:"a,string": the option string is not for strings`},
+		{wrong[struct {
+			A int `json:"→"`
+		}](), `the field has no name in JSON`},
+		{wrong[struct {
+			A map[Key]int `json:"a"`
+		}](), `a map with keys of type crd_test.Key is not read as it is written`},
+		{wrong[struct {
+			A int `json:"a"`
+			Inner
+		}](), `crd_test.Inner.B, crd:"min=1": the field is hidden by another one of its name in JSON`},
+		{wrong[struct {
 			Inlined `crd:"minProperties=1"`
 		}](), "the field is embedded: tag a blank field"},
 		{wrong[struct {
@@ -300,10 +333,13 @@ type Self int
 func (Self) OpenAPISchemaType() []string  { return []string{"string"} }
 func (Self) OpenAPISchemaFormat() string  { return "date" }
 func (Self) MarshalJSON() ([]byte, error) { return []byte(`"2026-01-01"`), nil }
+func (*Self) UnmarshalJSON([]byte) error  { return nil }
 
 type hidden struct {
 	FromHidden string `json:"fromHidden"`
 }
+
+type letter byte
 
 type Deep struct {
 	Over string `json:"over"`
@@ -325,7 +361,10 @@ func TestShapes(t *testing.T) {
 		OwnList  []Own                         `json:"ownList,omitempty" crd:"items.type=string"`
 		AnyMap   map[string]any                `json:"anyMap,omitempty"`
 		Maps     map[string]map[string]Celsius `json:"maps,omitempty" crd:"values.values.minLength=1"`
-		Runtime  runtime.Object                `json:"runtime,omitempty"`
+		Raw      runtime.RawExtension          `json:"raw,omitzero"`
+		Letters  []letter                      `json:"letters,omitempty"`
+		Quoted   bool                          `json:"quoted,string"`
+		Dash     int                           `json:"-,"`
 		Std      time.Time                     `json:"std,omitzero"`
 		Bytes    [2]byte                       `json:"bytes,omitzero"`
 		Optional string                        `json:"optional" crd:"optional"`
@@ -341,7 +380,7 @@ func TestShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"object","required":["fromHidden"],"properties":{
+	want := `{"type":"object","required":["fromHidden","quoted","-"],"properties":{
 		"anyMap":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"bytes":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"integer","format":"int32","minimum":0,"maximum":255}},
 		"empty":{"type":"object"},
@@ -355,7 +394,10 @@ func TestShapes(t *testing.T) {
 		"own":{"type":"integer","minimum":1},
 		"ownList":{"type":"array","items":{"type":"string"}},
 		"pointer":{"type":"string"},
-		"runtime":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+		"-":{"type":"integer","format":"int64"},
+		"letters":{"type":"string","format":"byte"},
+		"quoted":{"type":"string"},
+		"raw":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"self":{"type":"string","format":"date"},
 		"std":{"type":"string","format":"date-time"}}}`
 	var a, b any

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 // codec turns the objects of a kind from the wire into records, and records
@@ -31,6 +33,8 @@ type codec struct {
 	proto   *protoKeep // what a record keeps of a message besides its metadata
 	json    *jsonKeep  // what a record keeps of a JSON object besides its metadata
 	status  int        // the number of the status in protobuf; 0: the kind has none
+	// read are the options with which JSON is decoded into the type.
+	read json.Options
 }
 
 // message is what generated protobuf types have.
@@ -40,7 +44,7 @@ type message interface {
 }
 
 func newCodec(t reflect.Type, kind Kind, view bool) (*codec, error) {
-	c := &codec{gvk: kind.GVK, apiVersion: kind.GroupVersion().String(), view: view}
+	c := &codec{gvk: kind.GVK, apiVersion: kind.GroupVersion().String(), view: view, read: decodeOptions}
 	sample := reflect.New(t).Interface().(object)
 	if _, ok := sample.(runtime.Unstructured); ok {
 		if view {
@@ -55,6 +59,10 @@ func newCodec(t reflect.Type, kind Kind, view bool) (*codec, error) {
 		c.metadata = true
 		return c, nil
 	}
+	if err := jsonfields.Check(t); err != nil {
+		return nil, fmt.Errorf("%w: %s cannot be written and read back: %w", ErrKind, t, err)
+	}
+	c.read = jsonfields.ReadOptions(t)
 	c.json = keepJSON(t, make(map[reflect.Type]*jsonKeep))
 	switch {
 	case !view && isMessage(t):
@@ -126,7 +134,7 @@ func isProtobuf(contentType string) bool {
 // decode decodes the whole object that an answer holds.
 func (c *codec) decode(contentType string, body []byte, into object) error {
 	if !isProtobuf(contentType) {
-		if err := json.Unmarshal(body, into, decodeOptions); err != nil {
+		if err := json.Unmarshal(body, into, c.read); err != nil {
 			return fmt.Errorf("decode %s: %w", c.gvk.Kind, err)
 		}
 		c.stamp(into)
@@ -189,7 +197,7 @@ func (c *codec) decodeRecord(meta, body []byte, proto bool, into object) (err er
 	if proto {
 		err = c.unmarshal(body, into)
 	} else if len(body) > 0 {
-		err = json.Unmarshal(body, into, decodeOptions)
+		err = json.Unmarshal(body, into, c.read)
 	}
 	if merr := objectMeta(into).Unmarshal(meta); err == nil {
 		err = merr

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	stdjson "encoding/json"
 	"reflect"
-	"strings"
 
+	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
@@ -145,51 +145,13 @@ type jsonField struct {
 	outer []reflect.StructField
 }
 
-// jsonFields yields the fields of a struct by their names in JSON, those of
-// embedded structs included; the outermost comes first where two share a name.
+// jsonFields yields the members of a struct, those of embedded structs included.
 func jsonFields(t reflect.Type) func(yield func(jsonField) bool) {
 	return func(yield func(jsonField) bool) {
-		seen := make(map[string]bool)
-		type level struct {
-			t     reflect.Type
-			index []int
-			outer []reflect.StructField
-		}
-		for level0 := []level{{t: t}}; len(level0) > 0; {
-			var deeper []level
-			for _, l := range level0 {
-				for i := range l.t.NumField() {
-					f := l.t.Field(i)
-					name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-					if name == "-" && options == "" {
-						continue
-					}
-					index := append(append([]int(nil), l.index...), i)
-					ft := f.Type
-					if ft.Kind() == reflect.Pointer {
-						ft = ft.Elem()
-					}
-					if f.Anonymous && name == "" && ft.Kind() == reflect.Struct {
-						outer := append(append([]reflect.StructField(nil), l.outer...), f)
-						deeper = append(deeper, level{ft, index, outer})
-						continue
-					}
-					if !f.IsExported() {
-						continue
-					}
-					if name == "" {
-						name = f.Name
-					}
-					if seen[name] {
-						continue
-					}
-					seen[name] = true
-					if !yield(jsonField{name, f.Type, index, f.Tag, l.outer}) {
-						return
-					}
-				}
+		for _, f := range jsonfields.Of(t) {
+			if !yield(jsonField{f.Member, f.Type, f.Path, f.Tag, f.Outer}) {
+				return
 			}
-			level0 = deeper
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 // Subresource reads and writes a part of objects that has a path and a type of
@@ -94,7 +96,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 		s.wrote(ctx, req, nil, nil)
 		return o, nil
 	}
-	if err := json.Unmarshal(answer, o, decodeOptions); err != nil {
+	if err := json.Unmarshal(answer, o, jsonfields.ReadOptions(reflect.TypeFor[S]())); err != nil {
 		return nil, req.wrap(err)
 	}
 	s.wrote(ctx, req, o, nil)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 // encodeFunc appends the encoding of v, which is addressable, to s.buf.
@@ -28,14 +30,6 @@ var (
 
 type zeroer interface{ IsZero() bool }
 
-// encodesItself reports whether t has MarshalJSON or MarshalText, by value or
-// by pointer. An interface has not: what it holds has.
-func encodesItself(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer &&
-		(p.Implements(marshalerType) || p.Implements(textMarshalerType))
-}
-
 func nilable(k reflect.Kind) bool {
 	return k == reflect.Pointer || k == reflect.Slice || k == reflect.Map || k == reflect.Interface
 }
@@ -52,7 +46,7 @@ func (c *compiler) node(t reflect.Type) (*node, error) {
 }
 
 func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
-	if encodesItself(t) {
+	if jsonfields.Encodes(t) {
 		if reflect.PointerTo(t).Implements(marshalerType) {
 			return encodeMarshaler, nil
 		}
@@ -81,7 +75,7 @@ func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
 		for _, f := range fieldsOf(t) {
 			m, err := c.member(f)
 			if err != nil {
-				return nil, atMember(f.name, err)
+				return nil, atMember(f.Member, err)
 			}
 			members = append(members, m)
 		}
@@ -89,7 +83,7 @@ func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
 	case reflect.Map:
 		return c.mapEncoder(t)
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 && !encodesItself(t.Elem()) {
+		if t.Elem().Kind() == reflect.Uint8 && !jsonfields.Encodes(t.Elem()) {
 			return encodeBytes, nil
 		}
 	case reflect.Array, reflect.Pointer:
@@ -108,7 +102,7 @@ func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
 
 // member returns the encoder of one field of a struct with its name.
 func (c *compiler) member(f field) (memberFunc, error) {
-	n, err := c.node(f.typ)
+	n, err := c.node(f.Type)
 	if err != nil {
 		return nil, err
 	}
@@ -116,27 +110,27 @@ func (c *compiler) member(f field) (memberFunc, error) {
 	if n.encode != nil {
 		encode = n.encode
 	}
-	if f.quoted {
-		encode = c.quotedEncoder(f.typ, encode)
+	if f.Quoted {
+		encode = c.quotedEncoder(f.Type, encode)
 	}
 	return f.with(encode), nil
 }
 
 // with returns the encoder of the field's member around that of its value.
 func (f field) with(encode encodeFunc) memberFunc {
-	key, err := jsontext.AppendQuote(nil, f.name)
+	key, err := jsontext.AppendQuote(nil, f.Member)
 	if err != nil {
-		return func(*state, reflect.Value) error { return atMember(f.name, err) }
+		return func(*state, reflect.Value) error { return atMember(f.Member, err) }
 	}
 	key = append(key, ':')
 	var (
 		absent  = f.absence()
-		isTree  = f.typ.Kind() == reflect.Struct && (f.omitEmpty || f.omitZero)
+		isTree  = f.Type.Kind() == reflect.Struct && (f.OmitEmpty || f.OmitZero)
 		nullish = f.nullAsZero()
 		single  = -1
 	)
-	if len(f.index) == 1 {
-		single = f.index[0]
+	if len(f.Path) == 1 {
+		single = f.Path[0]
 	}
 	return func(s *state, object reflect.Value) error {
 		var v reflect.Value
@@ -144,7 +138,7 @@ func (f field) with(encode encodeFunc) memberFunc {
 			v = object.Field(single)
 		} else {
 			var ok bool
-			if v, ok = fieldByIndex(object, f.index); !ok {
+			if v, ok = f.Value(object); !ok {
 				return nil
 			}
 		}
@@ -158,7 +152,7 @@ func (f field) with(encode encodeFunc) memberFunc {
 		s.buf = append(s.buf, key...)
 		value := len(s.buf)
 		if err := encode(s, v); err != nil {
-			return atMember(f.name, err)
+			return atMember(f.Member, err)
 		}
 		switch encoded := s.buf[value:]; {
 		case isTree && string(encoded) == "{}":
@@ -173,24 +167,27 @@ func (f field) with(encode encodeFunc) memberFunc {
 // absence returns the test for values of the field that are left out before
 // they are encoded, or nil if there are none.
 func (f field) absence() func(reflect.Value) bool {
-	kind := f.typ.Kind()
-	if kind == reflect.Pointer || kind == reflect.Interface {
+	kind := f.Type.Kind()
+	switch {
+	case kind == reflect.Pointer && f.Type.Elem().Kind() == reflect.Pointer:
+		return leadsToNil
+	case kind == reflect.Pointer || kind == reflect.Interface:
 		return reflect.Value.IsNil
 	}
 	var tests []func(reflect.Value) bool
 	if kind == reflect.Slice || kind == reflect.Map {
 		tests = append(tests, reflect.Value.IsNil)
 	}
-	if f.omitEmpty {
+	if f.OmitEmpty {
 		switch kind {
 		case reflect.Slice, reflect.Map:
 			tests = []func(reflect.Value) bool{isEmpty}
 		default:
-			tests = append(tests, emptyTest(f.typ))
+			tests = append(tests, emptyTest(f.Type))
 		}
 	}
-	if f.omitZero {
-		tests = append(tests, zeroTest(f.typ))
+	if f.OmitZero {
+		tests = append(tests, zeroTest(f.Type))
 	}
 	switch len(tests) {
 	case 0:
@@ -202,6 +199,17 @@ func (f field) absence() func(reflect.Value) bool {
 }
 
 func isEmpty(v reflect.Value) bool { return v.Len() == 0 }
+
+// leadsToNil reports that a pointer, or one that it points to, is nil.
+func leadsToNil(v reflect.Value) bool {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return true
+		}
+		v = v.Elem()
+	}
+	return false
+}
 
 // zeroTest returns the type's own IsZero, or Go's.
 func zeroTest(t reflect.Type) func(reflect.Value) bool {
@@ -215,14 +223,14 @@ func zeroTest(t reflect.Type) func(reflect.Value) bool {
 // that its own tag leaves out does not make the struct around it differ from
 // zero: it would be nil once sent and read.
 func emptyTest(t reflect.Type) func(reflect.Value) bool {
-	if t.Kind() != reflect.Struct || encodesItself(t) {
+	if t.Kind() != reflect.Struct || jsonfields.Encodes(t) {
 		return reflect.Value.IsZero
 	}
 	fields := fieldsOf(t)
 	tests := make([]func(reflect.Value) bool, len(fields))
 	for i, f := range fields {
-		tests[i] = emptyTest(f.typ)
-		if kind := f.typ.Kind(); f.omitEmpty && (kind == reflect.Slice || kind == reflect.Map) {
+		tests[i] = emptyTest(f.Type)
+		if kind := f.Type.Kind(); f.OmitEmpty && (kind == reflect.Slice || kind == reflect.Map) {
 			tests[i] = isEmpty
 		}
 	}
@@ -231,7 +239,7 @@ func emptyTest(t reflect.Type) func(reflect.Value) bool {
 			return true
 		}
 		for i, f := range fields {
-			if member, ok := fieldByIndex(v, f.index); ok && !tests[i](member) {
+			if member, ok := f.Value(v); ok && !tests[i](member) {
 				return false
 			}
 		}
@@ -242,11 +250,11 @@ func emptyTest(t reflect.Type) func(reflect.Value) bool {
 // nullAsZero returns the test that tells a null which stands for nothing from
 // one that was meant, or nil if the field's type never writes null itself.
 func (f field) nullAsZero() func(reflect.Value) bool {
-	base, pointers := f.typ, 0
+	base, pointers := f.Type, 0
 	for base.Kind() == reflect.Pointer {
 		base, pointers = base.Elem(), pointers+1
 	}
-	if !encodesItself(base) {
+	if !jsonfields.Encodes(base) {
 		return nil
 	}
 	isZero := zeroTest(base)
@@ -259,21 +267,6 @@ func (f field) nullAsZero() func(reflect.Value) bool {
 		}
 		return v.IsZero() || isZero(v)
 	}
-}
-
-// fieldByIndex walks to a field through embedded structs. It is false if one
-// of them is a nil pointer.
-func fieldByIndex(v reflect.Value, index []int) (reflect.Value, bool) {
-	for i, x := range index {
-		if i > 0 && v.Kind() == reflect.Pointer {
-			if v.IsNil() {
-				return v, false
-			}
-			v = v.Elem()
-		}
-		v = v.Field(x)
-	}
-	return v, true
 }
 
 var errDepth = errors.New("nested too deep: does the object contain itself?")

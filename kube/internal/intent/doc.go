@@ -10,7 +10,8 @@
 //
 // # Which fields are sent
 //
-//   - A nil pointer, slice, map or interface is left out, whatever its tag.
+//   - A nil pointer, slice, map or interface is left out, whatever its tag. So
+//     is a pointer to a nil pointer.
 //   - A pointer or interface that is not nil is sent, whatever it points to:
 //     `replicas: 0`, `emptyDir: {}`, `storageClassName: ""`.
 //   - A field tagged omitempty is left out when it is Go's zero value, an

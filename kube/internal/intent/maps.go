@@ -39,7 +39,7 @@ func (c *compiler) mapEncoder(t reflect.Type) (encodeFunc, error) {
 		base := len(s.keys)
 		for iter := v.MapRange(); iter.Next(); {
 			value := iter.Value()
-			if elided && value.IsNil() {
+			if elided && leadsToNil(value) {
 				continue
 			}
 			key, err := name(iter.Key())

@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 // inSpec reports whether a member of an object's metadata may be applied.
@@ -27,7 +29,7 @@ func inStatus(name string) bool {
 // compile builds the encoders of the type's members.
 func (e *Encoder) compile() error {
 	c := compiler{nodes: map[reflect.Type]*node{}}
-	if e.typ.Kind() != reflect.Struct || encodesItself(e.typ) {
+	if e.typ.Kind() != reflect.Struct || jsonfields.Encodes(e.typ) {
 		n, err := c.node(e.typ)
 		if err != nil {
 			return err
@@ -37,7 +39,7 @@ func (e *Encoder) compile() error {
 	}
 	for _, f := range fieldsOf(e.typ) {
 		var err error
-		switch f.name {
+		switch f.Member {
 		case "apiVersion", "kind":
 		case "metadata":
 			if e.meta.spec, err = c.metadata(f, inSpec); err == nil {
@@ -52,7 +54,7 @@ func (e *Encoder) compile() error {
 			e.plain = append(e.plain, m)
 		}
 		if err != nil {
-			return atMember(f.name, err)
+			return atMember(f.Member, err)
 		}
 	}
 	return nil
@@ -61,11 +63,11 @@ func (e *Encoder) compile() error {
 // metadata returns the encoder of a metadata field, of which it sends the
 // members that keep allows.
 func (c *compiler) metadata(f field, keep func(string) bool) (memberFunc, error) {
-	n, err := c.node(f.typ)
+	n, err := c.node(f.Type)
 	if err != nil {
 		return nil, err
 	}
-	base := f.typ
+	base := f.Type
 	if base.Kind() == reflect.Pointer {
 		base = base.Elem()
 	}
@@ -78,20 +80,20 @@ func (c *compiler) metadata(f field, keep func(string) bool) (memberFunc, error)
 		s.buf = append(s.buf[:start], kept...)
 		return err
 	}
-	if base.Kind() == reflect.Struct && !encodesItself(base) {
+	if base.Kind() == reflect.Struct && !jsonfields.Encodes(base) {
 		var members []memberFunc
 		for _, mf := range fieldsOf(base) {
-			if !keep(mf.name) {
+			if !keep(mf.Member) {
 				continue
 			}
 			m, err := c.member(mf)
 			if err != nil {
-				return nil, atMember(mf.name, err)
+				return nil, atMember(mf.Member, err)
 			}
 			members = append(members, m)
 		}
 		encode = structEncoder(members)
-		if f.typ.Kind() == reflect.Pointer {
+		if f.Type.Kind() == reflect.Pointer {
 			encode = pointerEncoder(&node{encode: encode})
 		}
 	}
@@ -99,18 +101,18 @@ func (c *compiler) metadata(f field, keep func(string) bool) (memberFunc, error)
 }
 
 func (c *compiler) status(f field) (encodeStatus, error) {
-	n, err := c.node(f.typ)
+	n, err := c.node(f.Type)
 	if err != nil {
 		return nil, err
 	}
 	return func(s *state, object reflect.Value) error {
-		v, ok := fieldByIndex(object, f.index)
-		if !ok || nilable(f.typ.Kind()) && v.IsNil() {
-			return atMember(f.name, errors.New("is nil"))
+		v, ok := f.Value(object)
+		if !ok || nilable(f.Type.Kind()) && v.IsNil() {
+			return atMember(f.Member, errors.New("is nil"))
 		}
 		s.buf = append(s.buf, `,"status":`...)
 		if err := n.encode(s, v); err != nil {
-			return atMember(f.name, err)
+			return atMember(f.Member, err)
 		}
 		return nil
 	}, nil

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
 func encodeBool(s *state, v reflect.Value) error {
@@ -89,7 +91,7 @@ func (c *compiler) quotedEncoder(t reflect.Type, encode encodeFunc) encodeFunc {
 	if base.Kind() == reflect.Pointer {
 		base = base.Elem()
 	}
-	if encodesItself(base) {
+	if jsonfields.Encodes(base) {
 		return encode
 	}
 	return func(s *state, v reflect.Value) error {

@@ -1,0 +1,109 @@
+package crd
+
+import (
+	"fmt"
+	"math"
+)
+
+// limit is an end of the range of numbers that a schema allows.
+type limit struct {
+	at float64
+	// open: the limit itself is not allowed.
+	open bool
+	// format: the format sets the limit, not minimum or maximum.
+	format bool
+}
+
+// formatRanges are the ranges that servers check for a type and format.
+var formatRanges = map[[2]string]float64{
+	{"integer", "int32"}: math.MaxInt32,
+	{"number", "float"}:  math.MaxFloat32,
+}
+
+// isWhole reports that all numbers that a schema allows are integers.
+func (s *Schema) isWhole() bool { return s.Type == "integer" || s.IntOrString }
+
+// lowest is the lower limit: for integers the lowest that there is.
+func (s *Schema) lowest() limit {
+	low := limit{at: math.Inf(-1)}
+	if s.Minimum != nil {
+		low = limit{at: *s.Minimum, open: s.ExclusiveMinimum}
+		switch {
+		case s.isWhole() && s.ExclusiveMinimum:
+			low = limit{at: math.Floor(*s.Minimum) + 1}
+		case s.isWhole():
+			low = limit{at: math.Ceil(*s.Minimum)}
+		}
+	}
+	if highest, ok := formatRanges[[2]string{s.Type, s.Format}]; ok {
+		lowest := -highest
+		if s.Type == "integer" {
+			lowest-- // two's complement
+		}
+		if lowest > low.at {
+			low = limit{at: lowest, format: true}
+		}
+	}
+	return low
+}
+
+// highest is the upper limit: for integers the highest that there is.
+func (s *Schema) highest() limit {
+	high := limit{at: math.Inf(1)}
+	if s.Maximum != nil {
+		high = limit{at: *s.Maximum, open: s.ExclusiveMaximum}
+		switch {
+		case s.isWhole() && s.ExclusiveMaximum:
+			high = limit{at: math.Ceil(*s.Maximum) - 1}
+		case s.isWhole():
+			high = limit{at: math.Floor(*s.Maximum)}
+		}
+	}
+	if highest, ok := formatRanges[[2]string{s.Type, s.Format}]; ok && highest < high.at {
+		high = limit{at: highest, format: true}
+	}
+	return high
+}
+
+// numbers compares the ranges of numbers, whichever words say them: a format
+// beside a minimum and a maximum changes nothing where these are narrower.
+func (c *comparer) numbers(was, is *Schema, path string) {
+	narrower := false
+	low, old := is.lowest(), was.lowest()
+	switch {
+	case low.at < old.at || low.at == old.at && (!low.open || old.open):
+	case low.format:
+		narrower = true
+	default:
+		c.add(path, "the minimum rises from %s to %s", limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
+	}
+	high, old := is.highest(), was.highest()
+	switch {
+	case high.at > old.at || high.at == old.at && (!high.open || old.open):
+	case high.format:
+		narrower = true
+	default:
+		c.add(path, "the maximum falls from %s to %s", limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
+	}
+	if narrower {
+		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
+	}
+	if is.MultipleOf != nil && !was.areMultiples(*is.MultipleOf) {
+		c.add(path, "it must be a multiple of %v now", *is.MultipleOf)
+	}
+}
+
+// areMultiples reports that all numbers that a schema allows are multiples of n.
+func (s *Schema) areMultiples(n float64) bool {
+	return s.MultipleOf != nil && math.Mod(*s.MultipleOf, n) == 0 || s.isWhole() && math.Mod(1, n) == 0
+}
+
+func limitText(limit *float64, exclusive bool) string {
+	switch {
+	case limit == nil:
+		return "none"
+	case exclusive:
+		return fmt.Sprintf("%v (exclusive)", *limit)
+	}
+	return fmt.Sprint(*limit)
+}

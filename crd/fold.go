@@ -1,0 +1,103 @@
+package crd
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// folded returns a schema that allows the same values with fewer words: what the
+// parts of allOf say is said by the schema itself, where it can be. Generators
+// write an allOf where a type and a field of it have constraints of their own.
+func (s *Schema) folded() *Schema {
+	if len(s.AllOf) == 0 {
+		return s
+	}
+	f := *s
+	f.AllOf = nil
+	for _, part := range s.AllOf {
+		if s.IntOrString && part.saysIntOrString() {
+			continue
+		}
+		if !f.fold(part) {
+			f.AllOf = append(f.AllOf, part)
+		}
+	}
+	return &f
+}
+
+// saysIntOrString reports a schema that says no more than that a value is an
+// integer or a string.
+func (s *Schema) saysIntOrString() bool {
+	return (&Schema{AnyOf: s.AnyOf}).same(s) && isIntOrString(s.AnyOf)
+}
+
+// isIntOrString reports the two alternatives of an int-or-string, in any order.
+func isIntOrString(anyOf []*Schema) bool {
+	integer, text := &Schema{Type: "integer"}, &Schema{Type: "string"}
+	return len(anyOf) == 2 && slices.ContainsFunc(anyOf, integer.same) && slices.ContainsFunc(anyOf, text.same)
+}
+
+// fold adds to a schema what another one says, and reports whether it could.
+func (s *Schema) fold(part *Schema) bool {
+	simple := Schema{
+		Enum: part.Enum, Pattern: part.Pattern, Format: part.Format, MultipleOf: part.MultipleOf,
+		Minimum: part.Minimum, ExclusiveMinimum: part.ExclusiveMinimum, Maximum: part.Maximum, ExclusiveMaximum: part.ExclusiveMaximum,
+		MinLength: part.MinLength, MaxLength: part.MaxLength, MinItems: part.MinItems, MaxItems: part.MaxItems,
+		MinProperties: part.MinProperties, MaxProperties: part.MaxProperties,
+	}
+	enum := common(s.Enum, part.Enum)
+	fits := func(own, other string) bool { return other == "" || own == "" || own == other }
+	switch {
+	case !simple.same(part), len(enum) == 0 && len(part.Enum) > 0, !fits(s.Pattern, part.Pattern), !fits(s.Format, part.Format),
+		s.MultipleOf != nil && part.MultipleOf != nil && *s.MultipleOf != *part.MultipleOf:
+		return false
+	}
+	s.Pattern, s.Format = either(s.Pattern, part.Pattern), either(s.Format, part.Format)
+	if part.MultipleOf != nil {
+		s.MultipleOf = part.MultipleOf
+	}
+	s.Enum = enum
+	if m := part.Minimum; m != nil && (s.Minimum == nil || *m > *s.Minimum || *m == *s.Minimum && part.ExclusiveMinimum) {
+		s.Minimum, s.ExclusiveMinimum = m, part.ExclusiveMinimum
+	}
+	if m := part.Maximum; m != nil && (s.Maximum == nil || *m < *s.Maximum || *m == *s.Maximum && part.ExclusiveMaximum) {
+		s.Maximum, s.ExclusiveMaximum = m, part.ExclusiveMaximum
+	}
+	raise := func(own **int64, other *int64) {
+		if other != nil && (*own == nil || *other > **own) {
+			*own = other
+		}
+	}
+	lower := func(own **int64, other *int64) {
+		if other != nil && (*own == nil || *other < **own) {
+			*own = other
+		}
+	}
+	raise(&s.MinLength, part.MinLength)
+	lower(&s.MaxLength, part.MaxLength)
+	raise(&s.MinItems, part.MinItems)
+	lower(&s.MaxItems, part.MaxItems)
+	raise(&s.MinProperties, part.MinProperties)
+	lower(&s.MaxProperties, part.MaxProperties)
+	return true
+}
+
+func either(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// common returns the values of two enums, of which an empty one allows any.
+func common(a, b []json.RawMessage) []json.RawMessage {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(raw json.RawMessage) bool {
+		return !slices.ContainsFunc(b, func(o json.RawMessage) bool { return sameJSON(raw, o) })
+	})
+}

@@ -1,0 +1,216 @@
+package jsonfields
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Problem is why values of a type could be written and then not be read back,
+// or why different readers of its tags would name a field differently.
+type Problem struct {
+	// Where is the Go type that has the problem, with the field if it is one's.
+	Where string
+	Err   error
+}
+
+func (p Problem) Error() string { return p.Where + ": " + p.Err.Error() }
+
+func (p Problem) Unwrap() error { return p.Err }
+
+// Problems returns the problems of type t and of all types in it. None means:
+// whatever encoding/json writes it reads.
+func Problems(t reflect.Type) (problems []Problem) {
+	for where, t := range Reachable(t) {
+		problems = append(problems, check(where, t)...)
+	}
+	return problems
+}
+
+// Check returns the problems of type t as one error, or nil.
+func Check(t reflect.Type) error {
+	var errs []error
+	for _, p := range Problems(t) {
+		errs = append(errs, p)
+	}
+	return errors.Join(errs...)
+}
+
+// Reachable yields type t and each type in it once, with a name of the place
+// where it was found first. It does not go into types that encode or decode
+// themselves, nor into those of k8s.io/api and k8s.io/apimachinery, whose tags
+// are in order.
+func Reachable(t reflect.Type) iter.Seq2[string, reflect.Type] {
+	return func(yield func(string, reflect.Type) bool) {
+		w := walker{seen: make(map[reflect.Type]bool), yield: yield}
+		w.walk(t.String(), t)
+	}
+}
+
+type walker struct {
+	seen  map[reflect.Type]bool
+	yield func(string, reflect.Type) bool
+}
+
+func (w *walker) walk(where string, t reflect.Type) bool {
+	if w.seen[t] || isKubernetes(t) {
+		return true
+	}
+	w.seen[t] = true
+	if t.Name() != "" {
+		where = t.String()
+	}
+	if !w.yield(where, t) {
+		return false
+	}
+	if Encodes(t) || Decodes(t) {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return w.walk(where, t.Elem())
+	case reflect.Struct:
+		for _, f := range Of(t) {
+			if !w.walk(where+"."+f.Name, f.Type) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isKubernetes(t reflect.Type) bool {
+	p := t.PkgPath()
+	return strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/apimachinery/")
+}
+
+var (
+	marshalerType       = reflect.TypeFor[json.Marshaler]()
+	unmarshalerType     = reflect.TypeFor[json.Unmarshaler]()
+	textMarshalerType   = reflect.TypeFor[encoding.TextMarshaler]()
+	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func hasAny(t reflect.Type, interfaces ...reflect.Type) bool {
+	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
+		return false // what it holds or points to has methods
+	}
+	return slices.ContainsFunc(interfaces, reflect.PointerTo(t).Implements)
+}
+
+// Encodes reports whether t has MarshalJSON or MarshalText, by value or by
+// pointer.
+func Encodes(t reflect.Type) bool { return hasAny(t, marshalerType, textMarshalerType) }
+
+// Decodes reports whether t has UnmarshalJSON or UnmarshalText.
+func Decodes(t reflect.Type) bool { return hasAny(t, unmarshalerType, textUnmarshalerType) }
+
+// check returns what is wrong with a type, apart from what is in it.
+func check(where string, t reflect.Type) []Problem {
+	fail := func(format string, args ...any) []Problem {
+		return []Problem{{where, fmt.Errorf(format, args...)}}
+	}
+	if Encodes(t) != Decodes(t) {
+		if text, err := lost(t); err != nil {
+			return fail("%s is written as %s, which cannot be read back (%w): give it both MarshalJSON and UnmarshalJSON", t, text, err)
+		}
+	}
+	if Encodes(t) || Decodes(t) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return fail("a %s has no JSON form", t)
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			return fail("what interface %s holds cannot be read back: use runtime.RawExtension, any or a struct", t)
+		}
+	case reflect.Map:
+		if err := checkKey(t.Key()); err != nil {
+			return fail("a map with keys of type %s %w", t.Key(), err)
+		}
+	case reflect.Struct:
+		return checkFields(where, t)
+	}
+	return nil
+}
+
+// lost encodes and decodes the zero value of a type. It returns the JSON and why
+// that cannot be read. A zero value that cannot be written says nothing.
+func lost(t reflect.Type) (text []byte, err error) {
+	text = zero(t)
+	if text == nil || bytes.Equal(text, []byte("null")) {
+		return text, nil
+	}
+	return text, json.Unmarshal(text, reflect.New(t).Interface())
+}
+
+// zero encodes the zero value of a type, or returns nil if it has no encoding.
+func zero(t reflect.Type) (text []byte) {
+	defer func() {
+		if recover() != nil {
+			text = nil // a method that cannot bear a zero value
+		}
+	}()
+	text, err := json.Marshal(reflect.New(t).Interface())
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// checkKey returns what is wrong with a type as that of a map's keys.
+func checkKey(t reflect.Type) error {
+	plain := t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
+	text := t.Implements(textMarshalerType) && hasAny(t, textUnmarshalerType)
+	switch {
+	case plain && !Encodes(t) && !Decodes(t), text && t.Kind() != reflect.String && !hasAny(t, marshalerType, unmarshalerType):
+		return nil
+	case Encodes(t) || Decodes(t):
+		return errors.New("is not read as it is written: use keys without methods")
+	}
+	return errors.New("has no JSON form")
+}
+
+// checkFields looks at the tags of a struct and of those that it embeds.
+func checkFields(where string, t reflect.Type) (problems []Problem) {
+	for _, s := range Structs(t) {
+		for i := range s.NumField() {
+			f := s.Field(i)
+			if err := checkTag(f); err != nil {
+				problems = append(problems, Problem{where + "." + f.Name, fmt.Errorf("json:%q: %w", f.Tag.Get("json"), err)})
+			}
+		}
+	}
+	return problems
+}
+
+func checkTag(f reflect.StructField) error {
+	tag := f.Tag.Get("json")
+	name, rest, _ := strings.Cut(tag, ",")
+	base := indirect(f.Type)
+	options := strings.Split(rest, ",")
+	switch {
+	case tag == "-":
+	case f.Anonymous && !f.IsExported() && f.Type.Kind() == reflect.Pointer && base.Kind() == reflect.Struct:
+		return errors.New("an embedded pointer to a struct that is not exported cannot be read")
+	case !f.IsExported() && !f.Anonymous:
+	case name != "" && !validName(name):
+		return fmt.Errorf("encoding/json does not take the name %q", name)
+	case slices.Contains(options, "embed") && !f.Anonymous:
+		return errors.New("embed is for embedded structs")
+	case slices.Contains(options, "string") && quotable(base.Kind()) && (Encodes(base) || Decodes(base)):
+		return fmt.Errorf("the option string is not for %s, which encodes itself", base)
+	case slices.Contains(options, "string") && base.Kind() == reflect.String && base != reflect.TypeFor[json.Number]():
+		return errors.New(`the option string is not for strings: not all readers tell the string "null" from null then`)
+	case !f.IsExported() && base.Kind() == reflect.Struct && name != "" && (Encodes(base) || Decodes(base)):
+		return fmt.Errorf("%s is not exported, and its methods cannot be called", base)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package jsonfields
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	v1 "github.com/go-json-experiment/json/v1"
+)
+
+// readOptions make go-json-experiment read what encoding/json writes. Strings may
+// hold invalid UTF-8, which API servers stored before it was checked.
+var readOptions = json.JoinOptions(
+	jsontext.AllowInvalidUTF8(true),
+	jsontext.AllowDuplicateNames(true),
+	v1.FormatByteArrayAsArray(true),
+	v1.FormatBytesWithLegacySemantics(true),
+	v1.FormatDurationAsNano(true),
+	v1.StringifyWithLegacySemantics(true),
+	v1.ParseTimeWithLooseRFC3339(true),
+)
+
+// ReadOptions returns the options with which go-json-experiment reads values of t
+// as encoding/json does. They cost nothing for types with plain tags.
+func ReadOptions(t reflect.Type) json.Options {
+	options := readOptions
+	lenient, numbers := false, false
+	for _, t := range Reachable(t) {
+		numbers = numbers || t == reflect.TypeFor[stdjson.Number]()
+		lenient = lenient || isOdd(t)
+	}
+	if lenient {
+		// It checks the syntax of each value before it reads it: twice the work.
+		options = json.JoinOptions(options, v1.ReportErrorsWithLegacySemantics(true))
+	}
+	if numbers {
+		// It looks for each value's type in a table.
+		options = json.JoinOptions(options, json.WithUnmarshalers(json.UnmarshalFromFunc(readNumber)))
+	}
+	return options
+}
+
+// readNumber reads a number, or, as encoding/json does, one in a string.
+func readNumber(d *jsontext.Decoder, n *stdjson.Number) error {
+	value, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	text := value
+	switch value.Kind() {
+	case 'n':
+		return nil
+	case '"':
+		unquoted, err := jsontext.AppendUnquote(nil, value)
+		if err != nil {
+			return err
+		}
+		if text = unquoted; string(text) == "null" || len(text) == 0 {
+			return nil
+		}
+	}
+	if text.Kind() != '0' || !text.IsValid() {
+		return fmt.Errorf("%s is no number", value)
+	}
+	*n = stdjson.Number(text)
+	return nil
+}
+
+// isOdd reports a struct with tags that a reader must be told to pass over, as
+// encoding/json does: an option string where it means nothing, a comma that
+// nothing follows, two fields of one name.
+func isOdd(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct || Encodes(t) || Decodes(t) {
+		return false
+	}
+	if json.Unmarshal([]byte("{}"), reflect.New(t).Interface(), readOptions) != nil {
+		return true
+	}
+	return slices.ContainsFunc(Of(t), func(f Field) bool {
+		_, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return !f.Quoted && slices.Contains(strings.Split(rest, ","), "string")
+	})
+}
