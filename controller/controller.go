@@ -67,6 +67,11 @@ type Controller[T any] struct {
 	Resync time.Duration
 	// Backoff is how long a failed reconcile waits for its next try.
 	Backoff Backoff
+	// EveryReplica has the controller run in every process of the program, from the
+	// start. No lease keeps its reconciles from writing. It is for what each process
+	// must do for itself, such as filling a cache of its own. Default: it runs
+	// while the lease is held. In controller-runtime it is NeedLeaderElection.
+	EveryReplica bool
 }
 
 // Any is a [Controller] of any type.
@@ -114,6 +119,9 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 	}
 	return c, nil
 }
+
+// everyReplica implements runner.
+func (c Controller[T]) everyReplica() bool { return c.EveryReplica }
 
 var nameFormat = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 

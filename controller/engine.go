@@ -27,6 +27,8 @@ type environment struct {
 type runner interface {
 	name() string
 	client() *kube.Client
+	// everyReplica reports that it runs without the lease.
+	everyReplica() bool
 	// open opens the stores, which fill from then on.
 	open() error
 	// run reconciles until ctx ends, and returns when the last reconcile has.
