@@ -29,6 +29,8 @@ type runner interface {
 	client() *kube.Client
 	// everyReplica reports that it runs without the lease.
 	everyReplica() bool
+	// finalizes returns the finalizers that it removes.
+	finalizes() []finalizing
 	// open opens the stores, which fill from then on.
 	open() error
 	// run reconciles until ctx ends, and returns when the last reconcile has.

@@ -130,7 +130,7 @@ func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
 // clean up.
 func (e *engine[T]) ignores(o *T) bool {
 	acc := meta(o)
-	return acc.GetDeletionTimestamp() != nil && (e.Cleanup == nil || !e.holds(acc))
+	return acc.GetDeletionTimestamp() != nil && !e.holds(acc)
 }
 
 // meta returns the metadata of an object: package kube has made sure that every
@@ -154,13 +154,15 @@ func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
 // cleanup, with the finalizer before and after.
 func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
-		out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		if e.Cleanup != nil {
+			out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		}
 		if out.err == nil && out.action == Done {
 			out.err = e.release(ctx, o)
 		}
 		return out
 	}
-	if e.Cleanup != nil && !e.holds(meta(o)) {
+	if !e.ready(meta(o)) {
 		held, err := e.hold(ctx, o)
 		switch {
 		case err != nil:

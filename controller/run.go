@@ -205,6 +205,7 @@ func (p *program) prepare(controllers []Any) error {
 			p.electing = append(p.electing, r)
 		}
 	}
+	failed = append(failed, inCommon(p.runners))
 	names = make(map[string]bool)
 	for _, r := range p.Runnables {
 		if err := r.validate(); err != nil {
