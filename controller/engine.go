@@ -415,7 +415,7 @@ func (e *engine[T]) work(ctx context.Context, it *item) {
 		e.counts.Retried()
 	}
 	if stopping {
-		e.log.Info("reconcile was cut off", "object", it.key.String(), "error", out.err)
+		e.log.InfoContext(out.trace, "reconcile was cut off", "object", it.key.String(), "error", out.err)
 	} else {
 		e.say(it, out, failures, took, retry)
 	}

@@ -51,10 +51,13 @@ type Options struct {
 	// Logger gets what happens. Default: slog.Default().
 	Logger *slog.Logger
 	// Events, if it is set, gets a warning for every reconcile that fails, which
-	// shows in kubectl describe. Run runs it; its Client is that of the first
+	// shows in kubectl describe, unless the reconcile or Failed has recorded a warning
+	// about the object with the error. Run runs it; its Client is that of the first
 	// controller if it has none.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span of every reconcile.
+	// Trace, if it is set, makes a span of every reconcile. Log lines about the
+	// reconcile are made with the context that it returns: a handler that adds the
+	// trace's id to lines finds it there.
 	Trace TraceFunc
 	// Runnables are functions of the program's own that run beside the controllers.
 	Runnables []Runnable

@@ -44,7 +44,7 @@ const (
 	// no room, the namespace that has the most waiting loses the latest of it.
 	maxSeries = 5000
 	// maxBuckets bounds how many objects are remembered.
-	maxBuckets = 4 * maxSeries
+	maxBuckets = 2 * maxSeries
 )
 
 // correlator decides which requests events are worth. It knows neither clocks nor
@@ -57,13 +57,17 @@ type correlator struct {
 
 // observe takes note of an event. It returns false if that is dropped.
 func (c *correlator) observe(id identity, now time.Time) bool {
+	own := c.bucket(id.regarding, now)
+	if id.warning {
+		own.warned, own.note = now, id.note
+	}
 	if s := c.series[id]; s != nil {
 		s.count++
 		s.last = now
 		return true
 	}
 	s := &series{identity: id, first: now, last: now, count: 1, apart: firstApart}
-	if !c.bucket(id.regarding, now).take(now) || !c.room(s) {
+	if !own.take(now) || !c.room(s) {
 		return false
 	}
 	if c.series == nil {
@@ -199,10 +203,12 @@ func (c *correlator) unwritten() int {
 	return n
 }
 
-// bucket holds the tokens of an object.
+// bucket holds the tokens of an object, and what it was last warned of.
 type bucket struct {
-	left float64
-	at   time.Time // when left was right
+	left   float64
+	at     time.Time // when left was right
+	warned time.Time
+	note   string
 }
 
 func (b *bucket) fill(now time.Time) {
@@ -220,5 +226,5 @@ func (b *bucket) take(now time.Time) bool {
 
 func (b *bucket) full(now time.Time) bool {
 	b.fill(now)
-	return b.left >= tokens
+	return b.left >= tokens && now.Sub(b.warned) >= forgetAfter
 }
