@@ -15,25 +15,35 @@ import (
 
 // SetCondition puts a condition into a list, in the place of the one of its type,
 // and returns whether that changed anything. The time of the last transition
-// becomes now only if the status is another than before; observedGeneration is o's
-// generation, as what was observed is o. A condition without a reason gets its
-// type for one, because the API asks for one; messages are cut at what the API
-// takes.
+// changes only with the status. The observed generation is that of o. It is
+// meta.SetStatusCondition of apimachinery, with a result that every API server
+// takes if the type is valid:
+//   - The default reason is the type, because the API asks for one, and the
+//     default status is Unknown.
+//   - A character that a reason may not have becomes an underscore, and
+//     the prefix of the type is left out of a default: the reason of
+//     example.com/Ready is Ready.
+//   - Text that is too long is cut.
+//
+// For example:
 //
 //	controller.SetCondition(e, &e.Status.Conditions, metav1.Condition{
 //		Type: "Ready", Status: metav1.ConditionFalse, Reason: "Scaling", Message: "2 of 3 servers are ready",
 //	})
 func SetCondition(o metav1.Object, conditions *[]metav1.Condition, c metav1.Condition) (changed bool) {
 	c.ObservedGeneration = o.GetGeneration()
-	c.Reason = cmp.Or(c.Reason, c.Type)
+	c.Reason = reasonWord(cmp.Or(c.Reason, c.Type[strings.LastIndex(c.Type, "/")+1:]))
 	c.Status = cmp.Or(c.Status, metav1.ConditionUnknown)
+	c.Message = strings.ToValidUTF8(c.Message, "\uFFFD")
 	if len(c.Message) > maxMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage-len(cut)], "") + cut
 	}
 	if c.LastTransitionTime.IsZero() {
-		// Whole seconds, as the server keeps them: what is read equals what was written.
-		c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+		c.LastTransitionTime = metav1.Now()
 	}
+	// Whole seconds, as the server keeps them: a condition that is read equals the
+	// one that was written.
+	c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Truncate(time.Second))
 	for i := range *conditions {
 		was := &(*conditions)[i]
 		if was.Type != c.Type {
@@ -52,10 +62,30 @@ func SetCondition(o metav1.Object, conditions *[]metav1.Condition, c metav1.Cond
 	return true
 }
 
+// The API server's limits.
 const (
 	maxMessage = 32768
+	maxReason  = 1024
 	cut        = " …"
 )
+
+// reasonWord makes of a text a reason that the API takes: a letter, and then
+// letters, digits, underscores, commas and colons, of which the last two do not end
+// it.
+func reasonWord(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if isLetter(r) || r == '_' || '0' <= r && r <= '9' || r == ',' || r == ':' {
+			return r
+		}
+		return '_'
+	}, s)
+	if s == "" || !isLetter(rune(s[0])) {
+		s = "Is" + s
+	}
+	return strings.TrimRight(s[:min(len(s), maxReason)], ",:")
+}
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
 // StatusWriter is a [kube.Resource] or [kube.View].
 type StatusWriter[T any] interface {

@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 )
 
 // A condition changes its time only with its status, and says of which
@@ -45,4 +49,79 @@ func TestSetCondition(t *testing.T) {
 			t.Errorf("there are %d conditions, the message has %d bytes", len(list), len(long.Message))
 		}
 	})
+}
+
+// conditionSchema is the schema of metav1.Condition, as the API types say it.
+var conditionSchema = struct{ kind, reason *regexp.Regexp }{
+	kind:   regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`),
+	reason: regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`),
+}
+
+// valid returns what a server would refuse about a condition.
+func valid(c metav1.Condition) (wrong []string) {
+	refuse := func(is bool, what string) {
+		if is {
+			wrong = append(wrong, what)
+		}
+	}
+	refuse(!conditionSchema.reason.MatchString(c.Reason), "the reason's pattern")
+	refuse(len(c.Reason) < 1 || utf8.RuneCountInString(c.Reason) > 1024, "the reason's length")
+	refuse(utf8.RuneCountInString(c.Message) > 32768, "the message's length")
+	refuse(!utf8.ValidString(c.Message), "the message's encoding")
+	refuse(!slices.Contains([]metav1.ConditionStatus{"True", "False", "Unknown"}, c.Status), "the status")
+	refuse(c.LastTransitionTime.IsZero(), "the time")
+	refuse(c.ObservedGeneration < 0, "the generation")
+	return wrong
+}
+
+// Whatever is left out or goes into a text, the server takes the condition, and the
+// same again is no change, also after it was written and read.
+func TestSetConditionIsValid(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := metav1.Condition{
+			Type:    rapid.StringMatching(conditionSchema.kind.String()).Draw(rt, "type"),
+			Reason:  rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringN(1000, 1100, -1)).Draw(rt, "reason"),
+			Message: rapid.String().Draw(rt, "message"),
+			Status:  rapid.SampledFrom([]metav1.ConditionStatus{"", "True", "False"}).Draw(rt, "status"),
+		}
+		if rapid.Bool().Draw(rt, "broken") {
+			c.Message += "\xff" + strings.Repeat("ä", rapid.SampledFrom([]int{0, 16383, 16384, 40000}).Draw(rt, "more"))
+		}
+		if rapid.Bool().Draw(rt, "timed") {
+			c.LastTransitionTime = metav1.NewTime(time.Now())
+		}
+		var g gizmo
+		if !SetCondition(&g, &g.Status.Conditions, c) {
+			rt.Fatal("nothing changed")
+		}
+		if wrong := valid(g.Status.Conditions[0]); wrong != nil {
+			rt.Fatalf("%q of %+v", wrong, g.Status.Conditions[0])
+		}
+		if conditionSchema.reason.MatchString(c.Reason) && len(c.Reason) <= 1024 && g.Status.Conditions[0].Reason != c.Reason {
+			rt.Fatalf("the good reason %q became %q", c.Reason, g.Status.Conditions[0].Reason)
+		}
+		written, err := json.Marshal(g)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var read gizmo
+		if err := json.Unmarshal(written, &read); err != nil {
+			rt.Fatal(err)
+		}
+		if SetCondition(&read, &read.Status.Conditions, c) {
+			rt.Fatalf("it changed from %+v to %+v", g.Status.Conditions[0], read.Status.Conditions[0])
+		}
+	})
+}
+
+func TestDefaultReasons(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Ready": "Ready", "example.com/Ready": "Ready", "example.com/a.b-c": "a_b_c", "3rd": "Is3rd",
+	} {
+		var g gizmo
+		SetCondition(&g, &g.Status.Conditions, metav1.Condition{Type: kind})
+		if got := g.Status.Conditions[0].Reason; got != want {
+			t.Errorf("the reason of %s is %q, want %q", kind, got, want)
+		}
+	}
 }

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -43,12 +42,20 @@ type Controller[T any] struct {
 	// Cleanup undoes, when the deletion of an object has begun, what the garbage
 	// collector would not. It is called until it returns [Done] without an error;
 	// until then a finalizer, which was added before the object's first reconcile,
-	// keeps the object. A program that stops having a Cleanup leaves its
-	// finalizers behind.
+	// keeps the object. A program that drops its Cleanup names the finalizer among
+	// the FormerFinalizers: without that, objects that carry it are never deleted.
 	Cleanup func(ctx context.Context, o *T) (Action, error)
-	// Finalizer is the name of the finalizer. Default: group/name, such as
-	// example.com/echo. It must be given for kinds of the core group.
+	// Finalizer is the name of the finalizer. API servers accept any qualified name for
+	// custom kinds, with a warning if it has no slash. Default: group/name, such as
+	// example.com/echo. It must be given for kinds of the core group. No two
+	// controllers of a program may have a finalizer of one kind in common.
 	Finalizer string
+	// FormerFinalizers are the names that earlier releases of the program, or a
+	// program that this one succeeds, gave their finalizers. An object that carries
+	// one is cleaned up by this controller. The controller puts its own in their
+	// place before the object's next reconcile, or removes them if there is no
+	// Cleanup.
+	FormerFinalizers []string
 	// Failed, if it is set, is called after a reconcile or cleanup that failed,
 	// with the object as that left it: to say so in a condition or an event. Its
 	// own error is logged. It has ten seconds, also after a reconcile that took too
@@ -67,6 +74,11 @@ type Controller[T any] struct {
 	Resync time.Duration
 	// Backoff is how long a failed reconcile waits for its next try.
 	Backoff Backoff
+	// EveryReplica has the controller run in every process of the program, from the
+	// start. No lease keeps its reconciles from writing. It is for what each process
+	// must do for itself, such as filling a cache of its own. Default: it runs
+	// while the lease is held. In controller-runtime it is NeedLeaderElection.
+	EveryReplica bool
 }
 
 // Any is a [Controller] of any type.
@@ -102,18 +114,23 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 		err = errors.New("a number is negative")
 	case c.Cleanup != nil && !writes:
 		err = errors.New("with Cleanup, For must be able to write: a Resource or a View")
+	case len(c.FormerFinalizers) > 0 && !writes:
+		err = errors.New("with FormerFinalizers, For must be able to write: a Resource or a View")
 	case c.Cleanup != nil && c.Finalizer == "":
 		err = fmt.Errorf("the finalizer needs a name, because %s is of the core group", kind.Kind)
-	case c.Cleanup != nil:
-		if wrong := validation.IsQualifiedName(c.Finalizer); wrong != nil || !strings.Contains(c.Finalizer, "/") {
-			err = fmt.Errorf("%q cannot name a finalizer: it must be like example.com/echo", c.Finalizer)
-		}
+	case slices.Contains(c.FormerFinalizers, c.Finalizer) && c.Cleanup != nil:
+		err = fmt.Errorf("the finalizer %q is also a former one", c.Finalizer)
+	default:
+		err = c.checkFinalizers()
 	}
 	if err != nil {
 		return c, fmt.Errorf("configure controller %q: %w", c.Name, err)
 	}
 	return c, nil
 }
+
+// everyReplica implements runner.
+func (c Controller[T]) everyReplica() bool { return c.EveryReplica }
 
 var nameFormat = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 

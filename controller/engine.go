@@ -27,6 +27,10 @@ type environment struct {
 type runner interface {
 	name() string
 	client() *kube.Client
+	// everyReplica reports that it runs without the lease.
+	everyReplica() bool
+	// finalizes returns the finalizers that it removes.
+	finalizes() []finalizing
 	// open opens the stores, which fill from then on.
 	open() error
 	// run reconciles until ctx ends, and returns when the last reconcile has.
@@ -411,7 +415,7 @@ func (e *engine[T]) work(ctx context.Context, it *item) {
 		e.counts.Retried()
 	}
 	if stopping {
-		e.log.Info("reconcile was cut off", "object", it.key.String(), "error", out.err)
+		e.log.InfoContext(out.trace, "reconcile was cut off", "object", it.key.String(), "error", out.err)
 	} else {
 		e.say(it, out, failures, took, retry)
 	}

@@ -6,38 +6,133 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pintle-go/pintle/kube"
 )
 
 // Finalizers are changed by a JSON patch that tests the object's uid and
-// resource version: a list that is applied, or updated from an old copy, would
+// resourceVersion: a list that is applied, or updated from an old copy, would
 // remove others' finalizers or bring them back.
 
 // finalizerTries bounds how often a change of the finalizers starts over because
-// the object was not what it was taken for.
+// the object was not as expected.
 const finalizerTries = 5
 
-// holds reports that an object has the controller's finalizer.
-func (e *engine[T]) holds(o metav1.Object) bool {
-	return slices.Contains(o.GetFinalizers(), e.Finalizer)
+// finalizers returns the finalizers that the controller removes at the end of a
+// cleanup.
+func (c Controller[T]) finalizers() []string {
+	if c.Cleanup == nil {
+		return c.FormerFinalizers
+	}
+	return append([]string{c.Finalizer}, c.FormerFinalizers...)
 }
 
-// hold adds the finalizer and returns the object with it. It returns nil if the
-// object is gone, and an object without if its deletion has begun.
-func (e *engine[T]) hold(ctx context.Context, o *T) (*T, error) {
-	held, err := e.finalize(ctx, o, func(acc metav1.Object) []patchStep {
-		switch {
-		case e.holds(acc), acc.GetDeletionTimestamp() != nil:
-			return nil
-		case len(acc.GetFinalizers()) == 0:
-			return []patchStep{{Op: "add", Path: finalizersPath, Value: []string{e.Finalizer}}}
+// checkFinalizers returns why a name cannot be that of a finalizer. API servers
+// accept qualified names, for most built-in kinds with a slash only, and give two of
+// them a meaning of their own.
+func (c Controller[T]) checkFinalizers() error {
+	for _, name := range c.finalizers() {
+		if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
+			return fmt.Errorf("%q cannot name a finalizer: %s", name, strings.Join(wrong, ", "))
 		}
-		return []patchStep{{Op: "add", Path: finalizersPath + "/-", Value: e.Finalizer}}
+		if name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents {
+			return fmt.Errorf("%q cannot name a finalizer: the garbage collector removes it", name)
+		}
+	}
+	kind := c.For.ReadOnly().Kind()
+	builtIn := !strings.Contains(kind.Group, ".") // the groups of custom kinds have a dot
+	if c.Cleanup != nil && builtIn && !strings.Contains(c.Finalizer, "/") {
+		return fmt.Errorf("%q cannot name a finalizer of %s, which is built in: it must be like example.com/echo",
+			c.Finalizer, kind.Kind)
+	}
+	return nil
+}
+
+// finalizing is a finalizer that a controller removes from objects of a kind.
+type finalizing struct {
+	host string // of the API server
+	kind schema.GroupKind
+	name string
+}
+
+// finalizes implements runner. Versions of a kind are the same objects, as are those
+// that a view or a narrower handle knows.
+func (e *engine[T]) finalizes() (all []finalizing) {
+	host := e.client().RestConfig().Host
+	for _, name := range e.finalizers() {
+		all = append(all, finalizing{host, e.gvk.GroupKind(), name})
+	}
+	return all
+}
+
+// inCommon returns an error about each finalizer that two controllers would remove:
+// the first that is done would end the cleanup of the other.
+func inCommon(runners []runner) error {
+	owners := make(map[finalizing]string)
+	var failed []error
+	for _, r := range runners {
+		for _, f := range r.finalizes() {
+			if owner, taken := owners[f]; taken && owner != r.name() {
+				failed = append(failed, fmt.Errorf("configure controller %q: controller %q has the finalizer %q of %s too",
+					r.name(), owner, f.name, f.kind.Kind))
+			}
+			owners[f] = r.name()
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// holds reports that an object has a finalizer of the controller.
+func (e *engine[T]) holds(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetFinalizers(), e.removes)
+}
+
+// removes reports that a finalizer is one of the controller's.
+func (e *engine[T]) removes(name string) bool {
+	return e.Cleanup != nil && name == e.Finalizer || slices.Contains(e.FormerFinalizers, name)
+}
+
+// held returns the finalizers that an object should have while it is reconciled: the
+// controller's own takes the place of former ones.
+func (e *engine[T]) held(finalizers []string) (should []string) {
+	has := e.Cleanup == nil // there is none to have
+	for _, f := range finalizers {
+		switch {
+		case !e.removes(f):
+			should = append(should, f)
+		case !has:
+			should, has = append(should, e.Finalizer), true
+		}
+	}
+	if !has {
+		should = append(should, e.Finalizer)
+	}
+	return should
+}
+
+// ready reports that an object may be reconciled as far as its finalizers go.
+func (e *engine[T]) ready(o metav1.Object) bool {
+	if e.Cleanup == nil && len(e.FormerFinalizers) == 0 {
+		return true
+	}
+	return slices.Equal(o.GetFinalizers(), e.held(o.GetFinalizers()))
+}
+
+// hold adds the finalizer, and removes former ones. It returns the object with it,
+// or nil if the object is gone, or an object without if its deletion has begun.
+func (e *engine[T]) hold(ctx context.Context, o *T) (*T, error) {
+	held, err := e.finalize(ctx, o, func(acc metav1.Object) []string {
+		if acc.GetDeletionTimestamp() != nil {
+			return acc.GetFinalizers()
+		}
+		return e.held(acc.GetFinalizers())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add finalizer %s: %w", e.Finalizer, err)
@@ -45,15 +140,10 @@ func (e *engine[T]) hold(ctx context.Context, o *T) (*T, error) {
 	return held, nil
 }
 
-// release removes the finalizer.
+// release removes the finalizer, and former ones with it.
 func (e *engine[T]) release(ctx context.Context, o *T) error {
-	_, err := e.finalize(ctx, o, func(acc metav1.Object) []patchStep {
-		at := slices.Index(acc.GetFinalizers(), e.Finalizer)
-		if at < 0 {
-			return nil
-		}
-		path := fmt.Sprintf("%s/%d", finalizersPath, at)
-		return []patchStep{{Op: "test", Path: path, Value: e.Finalizer}, {Op: "remove", Path: path}}
+	_, err := e.finalize(ctx, o, func(acc metav1.Object) []string {
+		return slices.DeleteFunc(slices.Clone(acc.GetFinalizers()), e.removes)
 	})
 	if err != nil {
 		return fmt.Errorf("remove finalizer %s: %w", e.Finalizer, err)
@@ -67,27 +157,28 @@ const finalizersPath = "/metadata/finalizers"
 type patchStep struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
+	Value any    `json:"value"`
 }
 
-// finalize patches an object as change says, which returns nothing if there is
-// nothing to do. If the object is another by now it is read and change is asked
-// again. It returns the object as the server has it, nil if it is gone.
-func (e *engine[T]) finalize(ctx context.Context, o *T, change func(metav1.Object) []patchStep) (*T, error) {
+// finalize gives an object the finalizers that should returns. If the object has
+// changed it is read and should is asked again. It returns the object as the
+// server has it, nil if it is gone.
+func (e *engine[T]) finalize(ctx context.Context, o *T, should func(metav1.Object) []string) (*T, error) {
 	view, _ := writer(e.For)
 	uid, key := meta(o).GetUID(), kube.KeyOf(meta(o))
 	if key.Namespace != "" {
 		view = view.In(key.Namespace)
 	}
 	for try := 1; ; try++ {
-		steps := change(meta(o))
-		if len(steps) == 0 {
+		finalizers := should(meta(o))
+		if slices.Equal(finalizers, meta(o).GetFinalizers()) {
 			return o, nil
 		}
-		patch, err := json.Marshal(append([]patchStep{
+		patch, err := json.Marshal([]patchStep{
 			{Op: "test", Path: "/metadata/uid", Value: uid},
 			{Op: "test", Path: "/metadata/resourceVersion", Value: meta(o).GetResourceVersion()},
-		}, steps...))
+			{Op: "add", Path: finalizersPath, Value: append([]string{}, finalizers...)},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("encode patch: %w", err)
 		}

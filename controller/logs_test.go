@@ -18,7 +18,14 @@ func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logs) WithAttrs(attrs []slog.Attr) slog.Handler { return logsWith{l, attrs} }
 func (l *logs) WithGroup(string) slog.Handler            { return l }
 
+// traceKey finds in a context what a handler of a tracer would add to each line.
+type traceKey struct{}
+
 func (l *logs) Handle(ctx context.Context, r slog.Record) error {
+	if trace := ctx.Value(traceKey{}); trace != nil {
+		r = r.Clone()
+		r.AddAttrs(slog.Any("trace", trace))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slog.NewTextHandler(&l.buf, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)

@@ -233,14 +233,27 @@ type ran struct {
 func onStage(t *testing.T, test func(*stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{T: t, played: newPlayed(), log: new(logs), begun: time.Now()}
-		client, err := kube.Config{Rest: &rest.Config{Host: "http://played", Transport: s.played}, Logger: slog.New(s.log)}.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.gizmos = kube.For[gizmo](client).In("default")
-		test(s)
+		server := newPlayed()
+		test(newStage(t, server, server))
 	})
+}
+
+func newStage(t *testing.T, server *played, transport http.RoundTripper) *stage {
+	t.Helper()
+	s := &stage{T: t, played: server, log: new(logs), begun: time.Now()}
+	s.gizmos = s.connect(transport)
+	return s
+}
+
+// connect returns the gizmos by a client of its own.
+func (s *stage) connect(transport http.RoundTripper) kube.Resource[gizmo] {
+	s.Helper()
+	config := kube.Config{Rest: &rest.Config{Host: "http://played", Transport: transport}, Logger: slog.New(s.log)}
+	client, err := config.Connect()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return kube.For[gizmo](client).In("default")
 }
 
 // start runs a controller whose reconciles are noted.

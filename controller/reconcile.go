@@ -73,56 +73,89 @@ type outcome struct {
 	gone   bool // there is no such object
 	action Action
 	err    error
+	// trace is the context that Trace returned, for what is logged.
+	trace context.Context
 }
 
 // reconcile works on a key: it reads the object and calls what is there for it.
 func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
 	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
-	limited, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
+	start := time.Now()
+	end, late := start.Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
+	limited, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	o, err := e.store.Get(limited, r.key)
 	switch {
 	case apierrors.IsNotFound(err):
-		return outcome{gone: true}
+		return outcome{gone: true, trace: ctx}
 	case err == nil && e.ignores(o):
-		return outcome{gone: true}
-	}
-	start := time.Now()
-	switch {
+		return outcome{gone: true, trace: ctx}
 	case err == nil:
+		span, endSpan := e.span(ctx, r, o)
+		limited, cancel := context.WithDeadlineCause(span, end, late)
+		defer cancel()
 		r.read(meta(o), r.blank)
-		out = e.traced(limited, r, o)
-	case o != nil:
-		out.err = Terminal(err) // it does not decode
+		out = e.turn(limited, r, o)
+		out.err, out.trace = because(limited, out.err), span
+		endSpan(out.err)
+		if e.isGone(span, o, out.err) {
+			e.log.DebugContext(span, "reconcile ends, because its object is gone", "object", r.key.String(), "error", out.err)
+			return outcome{gone: true, trace: span}
+		}
 	default:
-		out.err = err
-	}
-	if cause := context.Cause(limited); out.err != nil && cause != nil && !errors.Is(out.err, cause) {
-		out.err = fmt.Errorf("%w: %w", cause, out.err)
+		out.err, out.trace = because(limited, err), ctx
+		if o != nil {
+			out.err = Terminal(err) // it does not decode
+		}
 	}
 	e.count(out, time.Since(start))
 	if out.err != nil && err == nil && ctx.Err() == nil {
-		e.report(ctx, r, o, out.err)
+		e.report(out.trace, r, o, start, out.err)
 	}
 	return out
+}
+
+// because adds to an error why the context of its reconcile has ended.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// isGone reports that a reconcile has failed because its object was deleted
+// meanwhile: an object of its name may be there again. The server is asked, as the
+// watch may be late.
+func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
+	if !apierrors.IsNotFound(failure) && !apierrors.IsConflict(failure) {
+		return false
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	defer cancel()
+	handle := e.For.ReadOnly()
+	if namespace := meta(o).GetNamespace(); namespace != "" {
+		handle = handle.In(namespace)
+	}
+	is, err := handle.Get(ctx, meta(o).GetName())
+	return apierrors.IsNotFound(err) || err == nil && meta(is).GetUID() != meta(o).GetUID()
 }
 
 // reportTime is how long a failure may take to be reported, after a reconcile
 // that may have taken all of its time.
 const reportTime = 10 * time.Second
 
-// report says on the object what has failed.
-func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
+// report says on the object that a reconcile, which began at start, has failed. It
+// has the time to do so also after a reconcile that took all of its own.
+func (e *engine[T]) report(ctx context.Context, r *run, o *T, start time.Time, failure error) {
+	if e.Failed != nil {
+		limited, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+		defer cancel()
+		if err := protect(func() error { return e.Failed(limited, o, failure) }); err != nil {
+			r.logger().WarnContext(ctx, "cannot report the failure", "error", err)
+		}
+	}
 	if about, ok := any(o).(event.Object); ok && e.events != nil {
-		e.events.Warning(about, "ReconcileFailed", "%v", failure)
-	}
-	if e.Failed == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
-	defer cancel()
-	if err := protect(func() error { return e.Failed(ctx, o, failure) }); err != nil {
-		r.logger().Warn("cannot report the failure", "error", err)
+		e.events.Failure(about, start, "ReconcileFailed", failure)
 	}
 }
 
@@ -130,37 +163,36 @@ func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
 // clean up.
 func (e *engine[T]) ignores(o *T) bool {
 	acc := meta(o)
-	return acc.GetDeletionTimestamp() != nil && (e.Cleanup == nil || !e.holds(acc))
+	return acc.GetDeletionTimestamp() != nil && !e.holds(acc)
 }
 
 // meta returns the metadata of an object: package kube has made sure that every
 // type of a handle has some.
 func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 
-// traced calls turn in a span, if there is a tracer.
-func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
+// span begins the span of a reconcile, if there is a tracer.
+func (e *engine[T]) span(ctx context.Context, r *run, o *T) (context.Context, func(error)) {
 	if e.trace == nil {
-		return e.turn(ctx, r, o)
+		return ctx, func(error) {}
 	}
-	ctx, end := e.trace(ctx, "reconcile "+e.Name,
+	return e.trace(ctx, "reconcile "+e.Name,
 		slog.String("controller", e.Name), slog.String("namespace", r.key.Namespace), slog.String("name", r.key.Name),
 		slog.String("uid", string(meta(o).GetUID())), slog.String("causes", r.causes.String()))
-	out := e.turn(ctx, r, o)
-	end(out.err)
-	return out
 }
 
 // turn does what an object needs: its reconcile or, if it is deleted, its
 // cleanup, with the finalizer before and after.
 func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
-		out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		if e.Cleanup != nil {
+			out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		}
 		if out.err == nil && out.action == Done {
 			out.err = e.release(ctx, o)
 		}
 		return out
 	}
-	if e.Cleanup != nil && !e.holds(meta(o)) {
+	if !e.ready(meta(o)) {
 		held, err := e.hold(ctx, o)
 		switch {
 		case err != nil:
@@ -264,18 +296,19 @@ func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *
 
 // say logs what became of a reconcile.
 func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
-	if out.gone || out.err == nil && !e.log.Enabled(context.Background(), slog.LevelDebug) {
+	if out.gone || out.err == nil && !e.log.Enabled(out.trace, slog.LevelDebug) {
 		return // what nobody reads is not made
 	}
 	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
 	switch stack := stackOf(out.err); {
 	case out.err == nil:
-		log.Debug("reconciled")
+		log.DebugContext(out.trace, "reconciled")
 	case stack != "":
-		log.Error("reconcile panicked", "error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
+		log.ErrorContext(out.trace, "reconcile panicked",
+			"error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
 	case IsTerminal(out.err):
-		log.Error("reconcile failed; it is not tried again until something changes", "error", out.err)
+		log.ErrorContext(out.trace, "reconcile failed; it is not tried again until something changes", "error", out.err)
 	default:
-		log.Error("reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
+		log.ErrorContext(out.trace, "reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
 	}
 }

@@ -51,11 +51,16 @@ type Options struct {
 	// Logger gets what happens. Default: slog.Default().
 	Logger *slog.Logger
 	// Events, if it is set, gets a warning for every reconcile that fails, which
-	// shows in kubectl describe. Run runs it; its Client is that of the first
+	// shows in kubectl describe, unless the reconcile or Failed has recorded a warning
+	// about the object with the error. Run runs it; its Client is that of the first
 	// controller if it has none.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span of every reconcile.
+	// Trace, if it is set, makes a span of every reconcile. Log lines about the
+	// reconcile are made with the context that it returns: a handler that adds the
+	// trace's id to lines finds it there.
 	Trace TraceFunc
+	// Runnables are functions of the program's own that run beside the controllers.
+	Runnables []Runnable
 }
 
 // TraceFunc begins a span, in a context derived from ctx, and returns what ends
@@ -76,24 +81,25 @@ type Options struct {
 //	}
 type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
 
-// ErrGrace is the cause of the end of the context of a reconcile that took longer
-// than Grace to end when the program was told to stop.
-var ErrGrace = errors.New("the program stops")
-
 // Run runs controllers until ctx ends, and returns nil then. It returns an error
 // at once if a controller is not well configured or the address cannot be
 // listened on (if a handle is not well made, with a lease after that was first
-// looked at), and later if the lease is lost: then its process should end and be
-// started anew.
+// looked at), and later if a [Runnable] fails or the lease is lost: then its process
+// should end and be started again.
 //
 // With a lease, stores are filled from when it is held, or is seen to be
 // another's. In the first case they have what any process before this one has
 // written; in the second they catch up with that when the lease is got, before
-// anything is reconciled.
+// anything is reconciled. Controllers with EveryReplica run from the start.
 //
 // When ctx ends no new reconcile starts. Those that are running finish, or see
-// their context end after Grace; then the lease is released, the port closed, and
-// Run returns. It waits for a reconcile that heeds no context.
+// their context end after Grace, or when the lease is lost; then the lease is
+// released, the port closed, and Run returns. It waits for a reconcile that heeds
+// no context for 5 seconds after the end of that context, or for the lease's Margin
+// after a loss. Then it returns an error that wraps [lease.ErrUnfinished] and names
+// the controller and the object. That goroutine is left behind, the lease is not
+// released, and what the goroutine writes with its context, or one derived from it,
+// fails. The process should end, because nothing stops writes with other contexts.
 //
 // A controller of a kind that is not installed waits for it, while the others
 // run; the log says so now and then, and so does /readyz.
@@ -108,7 +114,7 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	o.Grace = cmp.Or(o.Grace, 20*time.Second)
 
 	p := &program{Options: o}
-	p.open = sync.OnceValue(p.openAll)
+	p.open = sync.OnceValue(p.openElected)
 	defer p.close() // stores outlive ctx: reconciles that finish read them
 	if err := p.prepare(controllers); err != nil {
 		return err
@@ -116,13 +122,17 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	if counted {
 		defer p.countRequests()()
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	serving, err := p.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer serving.close()
-	defer p.record(ctx)()
-	if err := p.elected(ctx, p.reconcile); err != nil {
+	recording := p.record(ctx)
+	err = p.run(ctx, stop)
+	recording.stop(err)
+	if err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
 	return nil
@@ -131,10 +141,41 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 // program is one call of Run.
 type program struct {
 	Options
-	runners []runner
-	// open opens the stores, at its first call; opened says that it has.
+	// runners are those of all controllers: of everywhere, which run in every
+	// process, and of electing, which run while the lease is held.
+	runners, everywhere, electing []runner
+	// open opens the stores of electing, at its first call; opened says that it has.
 	open   func() error
 	opened atomic.Bool
+}
+
+// run runs the activities of every replica beside those under the lease, until ctx
+// ends or one of the two fails. The function stop ends ctx.
+func (p *program) run(ctx context.Context, stop context.CancelCauseFunc) error {
+	if err := openAll(p.everywhere); err != nil {
+		return err
+	}
+	var everywhere, electing []Runnable
+	for _, r := range p.Runnables {
+		if r.EveryReplica {
+			everywhere = append(everywhere, r)
+		} else {
+			electing = append(electing, r)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := p.together(ctx, activities(p.everywhere, everywhere, false))
+		if err != nil {
+			stop(err)
+		}
+		ended <- err
+	}()
+	err := p.elected(ctx, func(ctx context.Context, catchUp bool) error {
+		return p.together(ctx, activities(p.electing, electing, catchUp))
+	})
+	stop(err)
+	return errors.Join(err, <-ended)
 }
 
 // client returns the one that is used for what belongs to no controller.
@@ -161,6 +202,21 @@ func (p *program) prepare(controllers []Any) error {
 		}
 		names[r.name()] = true
 		p.runners = append(p.runners, r)
+		if r.everyReplica() {
+			p.everywhere = append(p.everywhere, r)
+		} else {
+			p.electing = append(p.electing, r)
+		}
+	}
+	failed = append(failed, inCommon(p.runners))
+	names = make(map[string]bool)
+	for _, r := range p.Runnables {
+		if err := r.validate(); err != nil {
+			failed = append(failed, err)
+		} else if names[r.Name] {
+			failed = append(failed, fmt.Errorf("configure runnable %q: another one has the same name", r.Name))
+		}
+		names[r.Name] = true
 	}
 	if err := p.Metrics.Err(); err != nil {
 		failed = append(failed, fmt.Errorf("configure metrics: %w", err))
@@ -168,34 +224,56 @@ func (p *program) prepare(controllers []Any) error {
 	return errors.Join(failed...)
 }
 
-// openAll opens the controllers.
-func (p *program) openAll() error {
+// openAll opens the stores of controllers.
+func openAll(runners []runner) error {
 	var failed []error
-	for _, r := range p.runners {
+	for _, r := range runners {
 		failed = append(failed, r.open())
 	}
-	p.opened.Store(true)
 	return errors.Join(failed...)
 }
 
-// record writes events until stop is called, which waits for the last of them.
-func (p *program) record(ctx context.Context) (stop func()) {
+// openElected opens the stores of the controllers under the lease.
+func (p *program) openElected() error {
+	err := openAll(p.electing)
+	p.opened.Store(true)
+	return err
+}
+
+// recording is a recorder that writes events.
+type recording struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// record writes events until stop is called.
+func (p *program) record(ctx context.Context) *recording {
 	if p.Events == nil {
-		return func() {}
+		return nil
 	}
 	if p.Events.Client == nil {
 		p.Events.Client = p.client()
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var recording sync.WaitGroup
-	recording.Go(func() {
+	r := &recording{cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(r.ended)
 		if err := p.Events.Run(ctx); err != nil {
 			p.Logger.Error("events are not recorded", "error", err)
 		}
-	})
-	return func() {
-		cancel()
-		recording.Wait()
+	}()
+	return r
+}
+
+// stop waits for the last events. It does not wait if Run has left something
+// behind, because the process should end before another one acts.
+func (r *recording) stop(because error) {
+	if r == nil {
+		return
+	}
+	r.cancel()
+	if !errors.Is(because, lease.ErrUnfinished) {
+		<-r.ended
 	}
 }
 
@@ -245,7 +323,7 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 		}
 	}
 	err := election.Run(ctx, func(ctx context.Context) error {
-		catchUp := p.opened.Load()
+		catchUp := p.opened.Load() || len(p.everywhere) > 0 // which may share stores
 		if err := p.open(); err != nil {
 			return err
 		}
@@ -255,48 +333,6 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 		err = p.open() // what it has said
 	}
 	return err
-}
-
-// reconcile runs the controllers until ctx ends and all reconciles have.
-func (p *program) reconcile(ctx context.Context, catchUp bool) error {
-	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	stopped := make(chan struct{})
-	var running, watching sync.WaitGroup
-	watching.Go(func() { p.limit(ctx, stopped, cancel) })
-	for _, r := range p.runners {
-		running.Go(func() { r.run(ctx, work, catchUp) })
-	}
-	running.Wait()
-	close(stopped)
-	watching.Wait()
-	return nil
-}
-
-// limit ends, by cancel, what still reconciles when the grace period is over
-// after the end of ctx, or at once if the lease is lost.
-func (p *program) limit(ctx context.Context, stopped <-chan struct{}, cancel context.CancelCauseFunc) {
-	select {
-	case <-stopped:
-		return
-	case <-ctx.Done():
-	}
-	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
-		cancel(cause)
-		return
-	}
-	p.Logger.Info("stopping", "grace", p.Grace)
-	select {
-	case <-stopped:
-		return
-	case <-time.After(p.Grace):
-	}
-	for _, r := range p.runners {
-		for _, key := range r.busy() {
-			p.Logger.Warn("a reconcile takes longer than the grace period: its context ends", "controller", r.name(), "object", key.String())
-		}
-	}
-	cancel(ErrGrace)
 }
 
 // close closes the stores and waits for those that nobody else uses.

@@ -40,8 +40,11 @@ const (
 	firstApart = 10 * time.Second
 	// forgetAfter is when the same event again is a new one.
 	forgetAfter = 6 * time.Minute
-	// maxSeries bounds how much is remembered, and so how much can wait.
+	// maxSeries bounds how much is remembered, and so how much can wait. When there is
+	// no room, the namespace that has the most waiting loses the latest of it.
 	maxSeries = 5000
+	// maxBuckets bounds how many objects are remembered.
+	maxBuckets = 2 * maxSeries
 )
 
 // correlator decides which requests events are worth. It knows neither clocks nor
@@ -49,31 +52,35 @@ const (
 type correlator struct {
 	series  map[identity]*series
 	buckets map[corev1.ObjectReference]*bucket
-	queue   []*series // to be written now, oldest first
+	lanes   lanes // with what is to be written
 }
 
 // observe takes note of an event. It returns false if that is dropped.
 func (c *correlator) observe(id identity, now time.Time) bool {
+	own := c.bucket(id.regarding, now)
+	if id.warning {
+		own.warned, own.note = now, id.note
+	}
 	if s := c.series[id]; s != nil {
 		s.count++
 		s.last = now
 		return true
 	}
-	if !c.room() || !c.bucket(id.regarding, now).take(now) {
+	s := &series{identity: id, first: now, last: now, count: 1, apart: firstApart}
+	if !own.take(now) || !c.room(s) {
 		return false
 	}
 	if c.series == nil {
 		c.series = make(map[identity]*series)
 	}
-	s := &series{identity: id, first: now, last: now, count: 1, apart: firstApart}
 	c.series[id] = s
-	c.enqueue(s)
+	c.lanes.enqueue(s)
 	return true
 }
 
 // room makes room for another series, if need be by forgetting one that the
-// server knows all of.
-func (c *correlator) room() bool {
+// server knows all of, or the latest of the namespace that has most waiting.
+func (c *correlator) room(s *series) bool {
 	if len(c.series) < maxSeries {
 		return true
 	}
@@ -87,6 +94,14 @@ func (c *correlator) room() bool {
 			break
 		}
 	}
+	waiting := 0
+	if own := c.lanes.byName[namespaceOf(s)]; own != nil {
+		waiting = len(own.queue)
+	}
+	if longest := c.lanes.longest(); longest != nil && len(longest.queue) > waiting+1 {
+		c.forget(c.lanes.drop(longest))
+		return true
+	}
 	return false
 }
 
@@ -96,51 +111,64 @@ func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
 		if c.buckets == nil {
 			c.buckets = make(map[corev1.ObjectReference]*bucket)
 		}
+		if len(c.buckets) >= maxBuckets {
+			for other := range c.buckets { // any: its object gets all of its tokens again
+				delete(c.buckets, other)
+				break
+			}
+		}
 		b = &bucket{left: tokens, at: now}
 		c.buckets[o] = b
 	}
 	return b
 }
 
-func (c *correlator) enqueue(s *series) {
-	s.queued = true
-	c.queue = append(c.queue, s)
-}
-
-// next takes what has waited longest.
-func (c *correlator) next() *series {
-	if len(c.queue) == 0 {
-		c.queue = nil // it was as large as the largest burst
-		return nil
-	}
-	s := c.queue[0]
-	c.queue = c.queue[1:]
-	s.queued = false
-	return s
-}
-
 // wrote notes that the server knows of count events.
 func (c *correlator) wrote(s *series, count int32, now time.Time) {
+	c.lanes.of(s).done()
 	s.written, s.tries = count, 0
 	s.again = now.Add(s.apart)
 	s.apart = min(2*s.apart, tokenAfter)
 }
 
-// failed puts a series back in front, if it may be tried again.
-func (c *correlator) failed(s *series) bool {
+// failed has the namespace of a series rest, and returns whether the series is tried
+// again.
+func (c *correlator) failed(s *series, now time.Time) bool {
+	c.lanes.of(s).rest(now)
 	if s.tries++; s.tries >= maxTries {
 		c.forget(s)
 		return false
 	}
-	s.queued = true
-	c.queue = append([]*series{s}, c.queue...)
+	c.lanes.again(s)
 	return true
+}
+
+// refused drops a series that the server does not take. If it is the namespace that
+// takes none, that rests.
+func (c *correlator) refused(s *series, namespace bool, now time.Time) {
+	if c.forget(s); namespace {
+		c.lanes.of(s).rest(now)
+	} else {
+		c.lanes.of(s).done()
+	}
+}
+
+// giveUp drops what waits in the namespace of a series.
+func (c *correlator) giveUp(s *series) {
+	from := c.lanes.of(s)
+	for dropped := c.lanes.drop(from); dropped != nil; dropped = c.lanes.drop(from) {
+		c.forget(dropped)
+	}
 }
 
 // maxTries bounds how often an event is tried to be written.
 const maxTries = 12
 
-func (c *correlator) forget(s *series) { delete(c.series, s.identity) }
+func (c *correlator) forget(s *series) {
+	if c.series[s.identity] == s { // it may have been forgotten, and observed again
+		delete(c.series, s.identity)
+	}
+}
 
 // sweep queues the repetitions that are due, or all of them, and forgets what is
 // over.
@@ -150,12 +178,13 @@ func (c *correlator) sweep(now time.Time, all bool) {
 		case s.queued:
 		case s.count > s.written:
 			if all || !now.Before(s.again) && c.bucket(s.regarding, now).take(now) {
-				c.enqueue(s)
+				c.lanes.enqueue(s)
 			}
 		case now.Sub(s.last) >= forgetAfter:
 			c.forget(s)
 		}
 	}
+	c.lanes.sweep(now)
 	for o, b := range c.buckets {
 		if b.full(now) {
 			delete(c.buckets, o)
@@ -174,10 +203,12 @@ func (c *correlator) unwritten() int {
 	return n
 }
 
-// bucket holds the tokens of an object.
+// bucket holds the tokens of an object, and what it was last warned of.
 type bucket struct {
-	left float64
-	at   time.Time // when left was right
+	left   float64
+	at     time.Time // when left was right
+	warned time.Time
+	note   string
 }
 
 func (b *bucket) fill(now time.Time) {
@@ -195,5 +226,5 @@ func (b *bucket) take(now time.Time) bool {
 
 func (b *bucket) full(now time.Time) bool {
 	b.fill(now)
-	return b.left >= tokens
+	return b.left >= tokens && now.Sub(b.warned) >= forgetAfter
 }

@@ -16,7 +16,7 @@ func about(name, note string) identity {
 
 // write plays the writer, with a server that takes everything.
 func (c *correlator) write(now time.Time) (requests int) {
-	for s := c.next(); s != nil; s = c.next() {
+	for s := c.lanes.next(now); s != nil; s = c.lanes.next(now) {
 		c.wrote(s, s.count, now)
 		requests++
 	}
@@ -75,6 +75,20 @@ func TestWhatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
+func TestObjectsAreBounded(t *testing.T) {
+	var c correlator
+	now := time.Now()
+	for i := range 2 * maxBuckets {
+		if !c.observe(about(fmt.Sprint(i), "x"), now) {
+			t.Fatalf("event %d is dropped, though the server takes all", i)
+		}
+		c.write(now)
+	}
+	if len(c.buckets) > maxBuckets {
+		t.Errorf("%d objects are remembered", len(c.buckets))
+	}
+}
+
 func TestWhatWaitsIsBounded(t *testing.T) {
 	var c correlator
 	taken := 0
@@ -83,8 +97,8 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			taken++
 		}
 	}
-	if taken != maxSeries || len(c.queue) != maxSeries {
-		t.Errorf("%d were taken, %d wait", taken, len(c.queue))
+	if taken != maxSeries || c.lanes.queued != maxSeries {
+		t.Errorf("%d were taken, %d wait", taken, c.lanes.queued)
 	}
 }
 
@@ -95,12 +109,12 @@ func TestNothingIsCountedTwiceOrLost(t *testing.T) {
 		now := time.Now()
 		taken, known := map[identity]int32{}, map[identity]int32{}
 		writeOne := func(rt *rapid.T, ok bool) {
-			s := c.next()
+			s := c.lanes.next(now)
 			if s == nil {
 				return
 			}
 			if !ok {
-				if !c.failed(s) {
+				if !c.failed(s, now) {
 					delete(taken, s.identity)
 					delete(known, s.identity)
 				}
@@ -136,7 +150,8 @@ func TestNothingIsCountedTwiceOrLost(t *testing.T) {
 			},
 		})
 		c.sweep(now, true)
-		for len(c.queue) > 0 {
+		for c.lanes.queued > 0 {
+			now = now.Add(maxPause)
 			writeOne(rt, true)
 		}
 		for id, n := range taken {

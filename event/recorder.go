@@ -83,6 +83,51 @@ func (r *Recorder) Warning(regarding Object, reason, format string, args ...any)
 	r.Record(Event{Regarding: regarding, Warning: true, Reason: reason, Note: fmt.Sprintf(format, args...)})
 }
 
+// Failure records a Warning with an error, unless a Warning about the object that was
+// recorded after since has said it: one whose note has the text of the error, or of
+// an error that it wraps.
+func (r *Recorder) Failure(regarding Object, since time.Time, reason string, err error) {
+	if id, ierr := reference(regarding); ierr == nil && r.warned(id, since, err) {
+		return
+	}
+	r.Warning(regarding, reason, "%v", err)
+}
+
+// warned reports that a Warning has said an error.
+func (r *Recorder) warned(regarding corev1.ObjectReference, since time.Time, err error) bool {
+	r.mu.Lock()
+	b := r.state.buckets[regarding]
+	said := b != nil && !b.warned.Before(since)
+	note := ""
+	if said {
+		note = b.note
+	}
+	r.mu.Unlock()
+	return said && says(note, err)
+}
+
+// says reports that a note has the text of an error, or of one that it wraps.
+func says(note string, err error) bool {
+	if err == nil {
+		return false
+	}
+	if text := clean(err.Error()); text != "" && strings.Contains(note, strings.TrimSuffix(text, cutMark)) {
+		return true
+	}
+	switch wraps := err.(type) { //nolint:errorlint // each error of the chain is looked at
+	case interface{ Unwrap() error }:
+		return says(note, wraps.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range wraps.Unwrap() {
+			if !says(note, err) {
+				return false
+			}
+		}
+		return len(wraps.Unwrap()) > 0
+	}
+	return false
+}
+
 // Record records an event. One that cannot be written, because its object or its
 // reason lacks something, is said in the log instead.
 func (r *Recorder) Record(e Event) {
@@ -200,17 +245,18 @@ func clean(note string) string {
 	return cut(strings.ToValidUTF8(note, "\uFFFD"), maxNote)
 }
 
+const cutMark = "…"
+
 // cut cuts off what is more than limit bytes, between characters.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	const mark = "…"
-	end := limit - len(mark)
+	end := limit - len(cutMark)
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return s[:end] + mark
+	return s[:end] + cutMark
 }
 
 // Run writes events until ctx ends and then, for at most Grace, what is left of

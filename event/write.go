@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -18,121 +19,159 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// writer is a recorder that runs.
+// writer is a recorder that runs. One goroutine decides what is written; each
+// request has a goroutine of its own.
 type writer struct {
 	*Recorder
 	events               kube.Resource[eventsv1.Event]
 	controller, instance string
-	troubled             bool
+
+	results  chan result
+	underWay int
+	// away is set while the server cannot be reached. No request is made before
+	// until, whichever namespace it is for.
+	away  bool
+	until time.Time
+	pause time.Duration
+}
+
+// result is what became of a request.
+type result struct {
+	series *series
+	count  int32 // of the series, as it was written
+	err    error
 }
 
 const (
 	sweepEvery  = 10 * time.Second
 	writeWithin = 30 * time.Second
-	minPause    = time.Second
-	maxPause    = time.Minute
+	// maxUnderWay bounds the requests at a time, of which each is for another
+	// namespace.
+	maxUnderWay = 8
 )
 
 func (w *writer) run(ctx context.Context) {
+	// Requests that are under way at the end of ctx go on in the grace period.
+	writing, cut := context.WithCancel(context.WithoutCancel(ctx))
+	w.results = make(chan result, maxUnderWay)
+	w.pause = minPause
+	defer func() {
+		cut()
+		for ; w.underWay > 0; w.underWay-- {
+			<-w.results
+		}
+	}()
 	w.mu.Lock()
 	wake := w.waker()
 	w.mu.Unlock()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	wait := minPause
-	paused := true // by the timer, which is due now
-	for ctx.Err() == nil {
-		if !paused && !w.writeAll(ctx) {
-			// The server cannot be reached: it would not be better for others.
-			paused = true
-			pause.Reset(wait)
-			wait = min(2*wait, maxPause)
-		} else if !paused {
-			wait = minPause
-		}
-		select {
-		case <-ctx.Done():
-		case <-wake:
-		case <-pause.C:
-			paused = false
-		case <-sweep.C:
-			w.mu.Lock()
-			w.state.sweep(time.Now(), false)
-			w.mu.Unlock()
-		}
-	}
-	w.flush(ctx)
-}
-
-// flush writes what is left, once, for as long as the grace lets it.
-func (w *writer) flush(ctx context.Context) {
-	grace := w.Grace
-	if grace == 0 {
-		grace = defaultGrace
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	w.mu.Lock()
-	w.state.sweep(time.Now(), true)
-	w.mu.Unlock()
-	for !w.writeAll(ctx) {
-		select {
-		case <-ctx.Done():
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop, stopping := ctx.Done(), false
+	var over <-chan time.Time
+	for {
+		due, waiting := w.start(writing)
+		if stopping && w.underWay == 0 && !waiting {
 			return
-		case <-time.After(minPause):
+		}
+		if waiting {
+			timer.Reset(max(0, time.Until(due)))
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-stop: // write all that is left, once
+			stop, stopping = nil, true
+			w.hurry()
+			over = time.After(cmp.Or(w.Grace, defaultGrace))
+		case <-over:
+			return
+		case <-wake: // an event was recorded
+		case <-timer.C: // a pause is over
+		case r := <-w.results:
+			w.underWay--
+			w.settle(r, stopping)
+		case now := <-sweep.C:
+			w.mu.Lock()
+			w.state.sweep(now, false)
+			w.mu.Unlock()
 		}
 	}
 }
 
 const defaultGrace = 5 * time.Second
 
-// writeAll writes what is queued. It returns false if the server cannot be
-// reached or ctx has ended.
-func (w *writer) writeAll(ctx context.Context) bool {
-	for ctx.Err() == nil {
-		w.mu.Lock()
-		s := w.state.next()
-		var e *eventsv1.Event
-		var written, count int32
-		if s != nil {
-			e, written, count = w.event(s), s.written, s.count
-		}
-		w.mu.Unlock()
-		if s == nil {
-			return true
-		}
-		err := w.write(ctx, e, written)
-		w.mu.Lock()
-		retry := false
-		switch {
-		case err == nil:
-			w.state.wrote(s, count, time.Now())
-		case temporary(err):
-			retry = w.state.failed(s)
-		default:
-			w.state.forget(s)
-		}
-		w.mu.Unlock()
-		w.report(ctx, err, retry)
-		if retry {
-			return false
-		}
-	}
-	return false
+// hurry makes all that is unwritten due.
+func (w *writer) hurry() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state.sweep(time.Now(), true)
+	w.state.lanes.hurry()
+	w.until, w.pause = time.Time{}, minPause
 }
 
-// report says when writing begins to fail, and when it works again.
-func (w *writer) report(ctx context.Context, err error, retry bool) {
-	switch {
-	case err != nil && ctx.Err() != nil:
-	case err != nil && !w.troubled:
-		w.log().Warn("cannot write events", "error", err, "retry", retry)
-	case err == nil && w.troubled:
-		w.log().Info("events are written again")
+// start makes the requests that are due, as many as may be made. It returns when it
+// is to be called again, if that is not after a result.
+func (w *writer) start(ctx context.Context) (due time.Time, waiting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for w.underWay < maxUnderWay && !now.Before(w.until) {
+		s := w.state.lanes.next(now)
+		if s == nil {
+			break
+		}
+		e, written, count := w.event(s), s.written, s.count
+		w.underWay++
+		go func() { w.results <- result{s, count, w.write(ctx, e, written)} }()
 	}
-	w.troubled = err != nil
+	if w.underWay == maxUnderWay {
+		return time.Time{}, false
+	}
+	due, waiting = w.state.lanes.due()
+	if due.Before(w.until) {
+		due = w.until
+	}
+	return due, waiting
+}
+
+// settle takes in what became of a request. While the program stops a namespace that
+// refuses is asked once.
+func (w *writer) settle(r result, stopping bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, s, err := time.Now(), r.series, r.err
+	lane := w.state.lanes.of(s)
+	answered := err == nil || hasStatus(err)
+	if answered && w.away {
+		w.away, w.pause = false, minPause
+		w.log().Info("the server can be reached to write events again")
+	}
+	if err != nil && !lane.troubled && !w.away {
+		w.log().Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
+	}
+	if err == nil && lane.troubled {
+		w.log().Info("events are written again", "namespace", lane.namespace)
+	}
+	lane.troubled = err != nil
+	switch {
+	case err == nil:
+		w.state.wrote(s, r.count, now)
+		return
+	case temporary(err):
+		w.state.failed(s, now)
+	default:
+		about := aboutNamespace(err)
+		if w.state.refused(s, about, now); about && stopping {
+			w.state.giveUp(s)
+		}
+	}
+	if unreachable(err) { // it would not be better for others
+		w.away = true
+		w.until = now.Add(w.pause)
+		w.pause = min(2*w.pause, maxPause)
+	}
 }
 
 // event returns a series as it is to be written. It is called with mu held.
@@ -178,7 +217,7 @@ func eventName(about string) string {
 
 // write creates an Event, or has the one that was created count.
 func (w *writer) write(ctx context.Context, e *eventsv1.Event, written int32) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, writeWithin, fmt.Errorf("no answer within %s", writeWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, writeWithin, errNoAnswer)
 	defer cancel()
 	if written > 0 {
 		if err := w.count(ctx, e); !apierrors.IsNotFound(err) {
@@ -195,6 +234,8 @@ func (w *writer) write(ctx context.Context, e *eventsv1.Event, written int32) er
 	}
 	return err
 }
+
+var errNoAnswer = fmt.Errorf("no answer within %s", writeWithin)
 
 // count writes how often an Event has happened.
 func (w *writer) count(ctx context.Context, e *eventsv1.Event) error {
@@ -218,4 +259,21 @@ func temporary(err error) bool {
 	}
 	code := status.Status().Code
 	return code >= 500 || code == 429 || code == 401
+}
+
+// aboutNamespace reports that the server would refuse other events of the namespace
+// too: it is terminating, gone, or over its quota, or the program has no right there.
+func aboutNamespace(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || errors.Is(err, kube.ErrNotServed)
+}
+
+func hasStatus(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
+}
+
+// unreachable reports that there was no answer, and none was waited for too long:
+// that may be because of one namespace.
+func unreachable(err error) bool {
+	return !hasStatus(err) && !errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errNoAnswer)
 }

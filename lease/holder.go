@@ -32,7 +32,7 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	err := func() error {
 		defer renewing.Wait()
 		defer stop()
-		acting, cancel := gate.With(ctx, until, term.check)
+		acting, cancel := gate.With(context.WithValue(ctx, heldKey{}, until), until, term.check)
 		defer cancel()
 		// What f left running must not write while another process does.
 		defer term.lose(errEnded)
@@ -40,7 +40,10 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	}()
 
 	lost := context.Cause(until)
-	if holder(last) == e.Identity {
+	switch {
+	case errors.Is(err, ErrUnfinished):
+		e.Logger.Warn("the lease is not released, because something still runs; others wait for its expiry", "error", err)
+	case holder(last) == e.Identity:
 		e.release(ctx, last)
 	}
 	switch {

@@ -21,6 +21,12 @@ import (
 // the function ended, and is the cause of the end of the function's context.
 var ErrLost = errors.New("the lease is lost")
 
+// ErrUnfinished keeps [Lease.Run] from releasing the lease if the error of its
+// function wraps it: something that the function started still runs and may act.
+// The lease is not renewed either, so that other processes take it when it expires.
+// The process should end.
+var ErrUnfinished = errors.New("something that was started has not ended")
+
 // Lease is what processes compete for. Client and Name are required; the zero
 // value of the rest has defaults. Those who compete should have the same
 // durations, but need not.
@@ -40,7 +46,7 @@ type Lease struct {
 
 	// Duration is how long the lease lasts after each renewal: how long the
 	// others wait for a holder that does not answer. At least a second; what is
-	// written into the Lease is rounded up to seconds. Default: 15 seconds.
+	// written into the Lease is rounded up to seconds. Default: [DefaultDuration].
 	Duration time.Duration
 	// Renew is how often the holder renews it. A renewal that fails is tried
 	// again sooner. Default: a fifth of Duration.
@@ -75,10 +81,10 @@ type Lease struct {
 // fails. A lost lease is not competed for again: the usual thing is to end the
 // process, another is to call Run again.
 //
-// f may write after ctx has ended, with [context.WithoutCancel] of its context,
-// for as long as the lease is held.
+// f may write after ctx has ended, with the context that [Held] returns, for as
+// long as the lease is held.
 //
-// If f panics, the lease is not given up: what was under way is not known.
+// The lease is not released if f panics, nor if its error wraps [ErrUnfinished].
 func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	e, err := l.election()
 	if err != nil {
@@ -98,6 +104,9 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	e.release(ctx, held.lease)
 	return nil
 }
+
+// DefaultDuration is client-go's too.
+const DefaultDuration = 15 * time.Second
 
 // election is one run of a lease, with all defaults filled in.
 type election struct {
@@ -126,7 +135,7 @@ func (l *Lease) election() (*election, error) {
 		return nil, errors.New("the lease has no name")
 	}
 	e.Namespace = cmp.Or(l.Namespace, l.Client.Namespace())
-	e.Duration = cmp.Or(l.Duration, 15*time.Second)
+	e.Duration = cmp.Or(l.Duration, DefaultDuration)
 	e.Renew = cmp.Or(l.Renew, e.Duration/5)
 	e.Margin = cmp.Or(l.Margin, e.Duration/5)
 	switch {
@@ -158,6 +167,25 @@ func (l *Lease) election() (*election, error) {
 	}
 	e.leases = kube.For[coordinationv1.Lease](e.apart).In(e.Namespace)
 	return e, nil
+}
+
+// heldKey finds, in the context of the function that [Lease.Run] calls, the
+// context that ends with the lease.
+type heldKey struct{}
+
+// Held returns a context for work that may go on after the end of ctx, which is the
+// context of the function that [Lease.Run] calls, or is derived from that. It has
+// the values of ctx and ends when the lease is lost, with the cause [ErrLost], and
+// when the function has returned. It never ends if ctx is not of such a function.
+func Held(ctx context.Context) context.Context {
+	held, ok := ctx.Value(heldKey{}).(context.Context)
+	ctx = context.WithoutCancel(ctx)
+	if !ok {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	return ctx
 }
 
 // tell reports who holds the lease, if that is news.

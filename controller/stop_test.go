@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pintle-go/pintle/lease"
+)
+
+// running is a call of Run in a test, whose end is looked at.
+type running struct {
+	*stage
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // of Run, once it has returned
+}
+
+// running starts Run. The test must see it return.
+func (s *stage) running(o Options, controllers ...Any) *running {
+	ctx, stop := context.WithCancel(context.WithoutCancel(s.Context()))
+	r := &running{stage: s, stop: stop, ended: make(chan struct{})}
+	o.Logger = slog.New(s.log)
+	go func() {
+		defer close(r.ended)
+		r.err = Run(ctx, o, controllers...)
+	}()
+	s.Cleanup(stop)
+	synctest.Wait()
+	return r
+}
+
+// returns waits until Run has returned and says how long that took.
+func (r *running) returns() time.Duration {
+	r.Helper()
+	since := time.Now()
+	select {
+	case <-r.ended:
+	case <-time.After(time.Hour):
+		r.Fatalf("Run does not return:\n%s", r.log.tail(20))
+	}
+	return time.Since(since)
+}
+
+// wantUnfinished checks an error that names what was left behind.
+func (r *running) wantUnfinished() {
+	r.Helper()
+	if !errors.Is(r.err, lease.ErrUnfinished) || !strings.Contains(r.err.Error(), `controller "gizmo"`) ||
+		!strings.Contains(r.err.Error(), "default/a") {
+		r.Errorf("Run returns %v, want an error that names controller and object", r.err)
+	}
+}
+
+// A reconcile that heeds no context keeps Run from returning for a bounded time.
+func TestReconcileThatDoesNotEnd(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("a", func(*gizmo) {})
+		stuck := make(chan struct{})
+		defer close(stuck)
+		r := s.running(Options{Grace: 10 * time.Second}, Controller[gizmo]{
+			For: s.gizmos, Reconcile: func(context.Context, *gizmo) (Action, error) { <-stuck; return Done, nil },
+		})
+		s.sleep(time.Second)
+		r.stop()
+		if took := r.returns(); took != 10*time.Second+afterGrace {
+			t.Errorf("Run returns %s after it was told to stop", took)
+		}
+		r.wantUnfinished()
+	})
+}
+
+// A lease is never released while a reconcile runs, even if Run leaves it behind.
+// Its writes fail then, because another process may act.
+func TestLeaseIsNotReleasedUnderAReconcile(t *testing.T) {
+	onLeasedStage(t, func(s *stage, server *playedLease) {
+		s.put("a", func(*gizmo) {})
+		stuck, written := make(chan struct{}), make(chan error, 1)
+		r := s.running(Options{Grace: 10 * time.Second, Lease: lease.Lease{Name: "one", Namespace: "default", Identity: "me"}},
+			Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				<-stuck
+				g.Status.Seen = 1
+				written <- s.gizmos.ApplyStatus(context.WithoutCancel(ctx), g)
+				return Done, nil
+			}})
+		s.sleep(time.Second)
+		r.stop()
+		r.returns()
+		r.wantUnfinished()
+		if holder := server.holder(); holder != "me" {
+			t.Errorf("%q holds the lease while a reconcile runs", holder)
+		}
+		close(stuck)
+		if err := <-written; err == nil || s.gizmo("a").Status.Seen != 0 {
+			t.Errorf("a reconcile that was left behind writes: %v", err)
+		}
+	})
+}
+
+// A reconcile may finish after the stop began only for as long as the lease is
+// held. One that goes on nevertheless is named before another process may act.
+func TestLeaseLostWhileStopping(t *testing.T) {
+	for name, heeds := range map[string]bool{"heeds its context": true, "heeds none": false} {
+		t.Run(name, func(t *testing.T) {
+			onLeasedStage(t, func(s *stage, server *playedLease) {
+				s.put("a", func(*gizmo) {})
+				stuck := make(chan struct{})
+				var cause error
+				var ended time.Time
+				r := s.running(Options{Grace: time.Minute, Lease: lease.Lease{Name: "one", Namespace: "default"}},
+					Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, _ *gizmo) (Action, error) {
+						<-ctx.Done()
+						cause, ended = context.Cause(ctx), time.Now()
+						if !heeds {
+							<-stuck
+						}
+						return Done, ctx.Err()
+					}})
+				s.sleep(time.Second)
+				r.stop()
+				s.sleep(10 * time.Second)
+				if cause != nil {
+					t.Errorf("the context ended within the grace period: %v", cause)
+				}
+				server.give("somebody else")
+				given := time.Now()
+				took := r.returns()
+				if !errors.Is(cause, lease.ErrLost) || ended.Sub(given) > 3*time.Second {
+					t.Errorf("the context ended %s after the loss: %v", ended.Sub(given), cause)
+				}
+				if !errors.Is(r.err, lease.ErrLost) || errors.Is(r.err, lease.ErrUnfinished) == heeds {
+					t.Errorf("Run returns %v", r.err)
+				}
+				if !heeds {
+					r.wantUnfinished()
+				}
+				if took > 6*time.Second { // a renewal, and the margin
+					t.Errorf("Run returns %s after the loss", took)
+				}
+				close(stuck)
+			})
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
+
+// refusals are ways in which a server answers for one namespace.
+var refusals = map[string]func(*http.Request) (*http.Response, error){
+	"forbidden": func(r *http.Request) (*http.Response, error) {
+		return refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
+	},
+	"terminating": func(r *http.Request) (*http.Response, error) {
+		err := apierrors.NewForbidden(eventsResource, "", errors.New("the namespace is being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating"}}
+		return refuse(r, err), nil
+	},
+	"gone": func(r *http.Request) (*http.Response, error) {
+		return refuse(r, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "bad")), nil
+	},
+	"broken webhook": func(r *http.Request) (*http.Response, error) {
+		return refuse(r, apierrors.NewInternalError(errors.New("failed calling webhook"))), nil
+	},
+	"too many": func(r *http.Request) (*http.Response, error) {
+		return refuse(r, apierrors.NewTooManyRequestsError("later")), nil
+	},
+	"hangs": func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	},
+}
+
+// in has requests of one namespace answered in a way of their own.
+func in(namespace string, answer func(*http.Request) (*http.Response, error), count *atomic.Int32) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		if !strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/") {
+			return nil, nil
+		}
+		count.Add(1)
+		return answer(r)
+	}
+}
+
+// Namespaces that do not take events hold up no others, cost few requests, and get
+// their latest events once they take them.
+func TestNamespaceRefuses(t *testing.T) {
+	for name, answer := range refusals {
+		t.Run(name, func(t *testing.T) {
+			recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+				var asked atomic.Int32
+				s.set(in("bad", answer, &asked))
+				for i := range 100 {
+					bad := pod(fmt.Sprint("bad", i))
+					bad.Namespace = "bad"
+					r.Normal(bad, "Started", "x")
+				}
+				for i := range 20 {
+					good := pod(fmt.Sprint("good", i))
+					r.Normal(good, "Started", "x")
+					time.Sleep(time.Second)
+					if got := s.all()["Started "+good.Name]; got != 1 {
+						t.Fatalf("an event of another namespace is not written after %d s", i+1)
+					}
+				}
+				time.Sleep(30 * time.Minute)
+				most := int32(60) // one a minute, and the first ones
+				if name == "too many" {
+					most *= 10 // the client repeats each
+				}
+				if asked := asked.Load(); asked > most {
+					t.Errorf("%d requests for a namespace that takes none", asked)
+				}
+				bad := pod("later")
+				bad.Namespace = "bad"
+				r.Normal(bad, "Started", "x")
+				s.set(nil)
+				time.Sleep(5 * time.Minute)
+				if got := s.all()["Started later"]; got != 1 {
+					t.Errorf("the namespace has %d of 1 event, though it takes them", got)
+				}
+			})
+		})
+	}
+}
+
+// A stop does not wait for namespaces that refuse.
+func TestStopWithRefusals(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		var asked atomic.Int32
+		s.set(in("bad", refusals["forbidden"], &asked))
+		for i := range 100 {
+			bad := pod(fmt.Sprint("bad", i))
+			bad.Namespace = "bad"
+			r.Normal(bad, "Started", "x")
+		}
+		time.Sleep(10 * time.Second)
+		for i := range 50 {
+			r.Normal(pod(fmt.Sprint("good", i)), "Started", "x")
+		}
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		if n := len(s.all()); n != 50 {
+			t.Errorf("%d of 50 events of another namespace are written", n)
+		}
+	})
+}
+
+// A namespace that does not take events leaves the others room.
+func TestRoomIsShared(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		var asked atomic.Int32
+		s.set(in("bad", refusals["hangs"], &asked))
+		for i := range 2 * maxSeries {
+			bad := pod(fmt.Sprint("bad", i))
+			bad.Namespace = "bad"
+			r.Normal(bad, "Started", "x")
+		}
+		for i := range 1000 {
+			r.Normal(pod(fmt.Sprint("good", i)), "Started", "x")
+		}
+		time.Sleep(time.Second)
+		if n := len(s.all()); n != 1000 {
+			t.Errorf("%d of 1000 events of another namespace are written", n)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n := len(r.state.series); n > maxSeries {
+			t.Errorf("%d series are remembered", n)
+		}
+	})
+}
