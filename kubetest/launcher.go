@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 const (
@@ -41,13 +43,16 @@ func build(ctx context.Context) (string, error) {
 		source = version
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
+	if err != nil { // there is no home
+		if cache, err = temporary(); err != nil {
+			return "", err
+		}
 	}
 	hash := sha256.Sum256([]byte(source))
 	dir := filepath.Join(cache, "pintle", "launcher", fmt.Sprintf("%x", hash[:8]))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make cache directory: %w", err)
+	// Whoever could write to it would have this user run their program.
+	if err := private.Dir(dir); err != nil {
+		return "", err
 	}
 	path := filepath.Join(dir, "cluster")
 

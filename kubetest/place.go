@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 // key names what clusters with these options have in common.
@@ -40,12 +42,9 @@ func (o Options) upArgs(owner int) []string {
 // kept in. Those that are shared are at a place that all test processes of one
 // run of go test know: it is named after the go command's process.
 func (o Options) place() (owner int, dir string, err error) {
-	base := filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return 0, "", fmt.Errorf("make directory for clusters: %w", err)
-	}
-	if info, err := os.Stat(base); err != nil || info.Mode().Perm() != 0o700 {
-		return 0, "", fmt.Errorf("%s must be this user's alone (mode 0700)", base)
+	base, err := temporary()
+	if err != nil {
+		return 0, "", err
 	}
 	if o.Private {
 		dir, err := os.MkdirTemp(base, "private-")
@@ -63,6 +62,13 @@ func (o Options) place() (owner int, dir string, err error) {
 		owner = parent
 	}
 	return owner, filepath.Join(base, fmt.Sprintf("shared-%d-%s", owner, key)), nil
+}
+
+// temporary returns this user's own directory below the temporary one. Everybody
+// can guess its name and make it: one that another user has made is refused.
+func temporary() (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
+	return dir, private.Dir(dir)
 }
 
 func isGoCommand(pid int) bool {

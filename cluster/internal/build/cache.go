@@ -2,13 +2,13 @@ package build
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/state"
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 // What was not used for this long is removed.
@@ -57,10 +57,8 @@ func cacheDir() (string, error) {
 		}
 		dir = filepath.Join(home, "bin")
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make cache directory: %w", err)
-	}
-	return dir, nil
+	// Whoever could write to it would have this user run their program.
+	return dir, private.Dir(dir)
 }
 
 // used reports whether the file is there, and marks it as used.

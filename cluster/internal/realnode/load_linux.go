@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
 // Load puts the images of an archive (OCI layout or docker archive) into the
@@ -48,13 +50,16 @@ func load(ctx context.Context, dir, archive string) error {
 
 // containerdSocketOf returns the path by which the host reaches the containerd
 // of the cluster in dir. A socket's path may have about a hundred bytes only:
-// that of a long directory leads through a link in the temporary directory.
+// that of a long directory leads through a link in [state.Short].
 func containerdSocketOf(dir string) (string, error) {
 	path := filepath.Join(nodeDir(dir), "run", "containerd.sock")
 	if len(path) < 100 {
 		return path, nil
 	}
-	link := filepath.Join(os.TempDir(), "pintle-"+clusterID(dir))
+	link, err := shortLink(dir)
+	if err != nil {
+		return "", err
+	}
 	target, err := os.Readlink(link)
 	if errors.Is(err, fs.ErrNotExist) {
 		target, err = filepath.Dir(path), os.Symlink(filepath.Dir(path), link)
@@ -63,4 +68,10 @@ func containerdSocketOf(dir string) (string, error) {
 		err = fmt.Errorf("%s leads to %s", link, target)
 	}
 	return filepath.Join(link, filepath.Base(path)), err
+}
+
+// shortLink returns the path of a link that leads to a node's sockets.
+func shortLink(dir string) (string, error) {
+	short, err := state.Short()
+	return filepath.Join(short, clusterID(dir)), err
 }

@@ -74,7 +74,10 @@ func clean(dir string) error {
 	if err := closeWorld(id); err != nil {
 		return err
 	}
-	link := filepath.Join(os.TempDir(), "pintle-"+id)
+	link, err := shortLink(dir)
+	if err != nil {
+		return err
+	}
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

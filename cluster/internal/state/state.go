@@ -25,6 +25,7 @@ import (
 
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 // HomeVariable is the environment variable that says where clusters and built
@@ -76,32 +77,47 @@ func (d Dir) Path(elements ...string) string {
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
 // Socket is where the supervisor is spoken to. A socket's path may have about a
-// hundred bytes only: that of a long directory is in the temporary directory.
-func (d Dir) Socket() string {
+// hundred bytes only: that of a long directory is in [Short].
+func (d Dir) Socket() (string, error) {
 	if path := d.Path("control.sock"); len(path) < 100 {
-		return path
+		return path, nil
 	}
+	short, err := Short()
 	hash := sha256.Sum256([]byte(d))
-	return filepath.Join(os.TempDir(), fmt.Sprintf("pintle-%d-%x.sock", os.Getuid(), hash[:8]))
+	return filepath.Join(short, fmt.Sprintf("%x.sock", hash[:8])), err
+}
+
+// longTemp is the length of a temporary directory below which there is no room
+// for the path of a socket.
+const longTemp = 60
+
+// Short returns a directory with a short path, below the temporary one, which it
+// makes. Everybody can guess its name: an error says so if another user could
+// change what is in it.
+func Short() (string, error) {
+	temp := os.TempDir()
+	if len(temp) > longTemp {
+		temp = "/tmp"
+	}
+	dir := filepath.Join(temp, fmt.Sprintf("pintle-%d", os.Getuid()))
+	if err := private.Dir(dir); err != nil {
+		return "", fmt.Errorf("find a place for sockets: %w", err)
+	}
+	return dir, nil
 }
 
 // Claim makes the directory, or checks that what is there is a cluster's: it is
 // going to be written to, and perhaps removed.
 func (d Dir) Claim() error {
 	entries, err := os.ReadDir(string(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(string(d), 0o700); err != nil {
-			return fmt.Errorf("make state directory: %w", err)
-		}
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read state directory: %w", err)
 	}
 	if len(entries) > 0 && !d.Exists() {
 		return fmt.Errorf("%s is not empty and not a cluster's: choose another --dir", d)
 	}
-	return nil
+	// The administrator's key is going to be in it.
+	return private.Dir(string(d))
 }
 
 // Exists reports whether the directory is a cluster's.
@@ -119,7 +135,11 @@ func (d Dir) Remove() error {
 	if len(mounts) > 0 {
 		return fmt.Errorf("remove state directory: %s is still mounted", mounts[0])
 	}
-	if err := os.Remove(d.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	socket, err := d.Socket()
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove control socket: %w", err)
 	}
 	// It goes under another name first: whoever looks meanwhile sees all of it

@@ -2,12 +2,16 @@ package state
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 func TestNamed(t *testing.T) {
@@ -79,10 +83,39 @@ func TestLocks(t *testing.T) {
 }
 
 func TestSocketPathIsShort(t *testing.T) {
-	for _, dir := range []Dir{"/home/me/.pintle/clusters/default", Dir("/" + strings.Repeat("long/", 40))} {
-		if path := dir.Socket(); len(path) >= 104 {
-			t.Errorf("socket of %s: %s", dir, path)
+	for _, temp := range []string{t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("long", 40))} {
+		t.Setenv("TMPDIR", temp)
+		for _, dir := range []Dir{"/home/me/.pintle/clusters/default", Dir("/" + strings.Repeat("long/", 40))} {
+			path, err := dir.Socket()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(path) >= 104 {
+				t.Errorf("socket of %s: %s", dir, path)
+			}
 		}
+	}
+}
+
+// A socket is not opened, and keys are not written, where another user has made
+// the directory.
+func TestStrangersDirectory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make directories of other users")
+	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for _, name := range []string{fmt.Sprintf("pintle-%d", os.Getuid()), "cluster"} {
+		dir := filepath.Join(temp, name)
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if path, err := Dir("/" + strings.Repeat("long/", 40)).Socket(); !errors.Is(err, private.ErrShared) {
+		t.Errorf("a socket: %s, %v", path, err)
+	}
+	if err := Dir(filepath.Join(temp, "cluster")).Claim(); !errors.Is(err, private.ErrShared) {
+		t.Errorf("a cluster: %v", err)
 	}
 }
 

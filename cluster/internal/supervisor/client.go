@@ -22,7 +22,11 @@ func NewClient(dir state.Dir) *Client {
 	return &Client{http: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", dir.Socket())
+			socket, err := dir.Socket()
+			if err != nil {
+				return nil, err
+			}
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}}
 }

@@ -55,10 +55,13 @@ type serving struct {
 	done   chan struct{}
 }
 
-// listen serves the control socket, which only this user can open: the state
-// directory is closed to others.
+// listen serves the control socket, which only this user can open: the directory
+// that it is in is closed to others.
 func (s *supervisor) listen() (*serving, error) {
-	socket := s.Dir.Socket()
+	socket, err := s.Dir.Socket()
+	if err != nil {
+		return nil, err
+	}
 	// Whoever left it there is gone: the supervisor's lock is ours.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old control socket: %w", err)

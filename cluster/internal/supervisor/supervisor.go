@@ -190,8 +190,12 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
+	socket, err := s.Dir.Socket()
+	if err != nil {
+		return err
+	}
 	err = s.Dir.SetRecord(state.Record{
-		Settings: s.Settings, Owner: s.Owner, Socket: s.Dir.Socket(), Binary: s.Binary, APIServerPort: ports.APIServer,
+		Settings: s.Settings, Owner: s.Owner, Socket: socket, Binary: s.Binary, APIServerPort: ports.APIServer,
 		Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self,
 	})
 	if err != nil {
