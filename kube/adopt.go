@@ -37,7 +37,7 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 		return fmt.Errorf("%w: it belongs to %s %s", ErrTaken, is.Kind, is.Name)
 	}
 	own := labels.Set(o.GetLabels())
-	if has := e.labels(); len(own) > 0 && labels.SelectorFromSet(own).Matches(has) {
+	if len(own) > 0 && labels.SelectorFromSet(own).Matches((*labelsOf)(e)) {
 		return nil
 	}
 	return fmt.Errorf("%w, and it has no owner that controls it: delete it or, to have it taken over, give it the labels %q", ErrTaken, own)

@@ -93,8 +93,9 @@ func TestStoreKeepsWhatDoesNotDecode(t *testing.T) {
 			}
 			return nil, nil
 		}
-		store, _ := startStore(t, For[sized](s.client(t), widgetKind).ReadOnly())
-		bySize := NewIndex(store, func(o *sized) []string { return []string{o.Spec.Size} })
+		widgets := For[sized](s.client(t), widgetKind).ReadOnly()
+		bySize := IndexBy(widgets, func(o *sized) []string { return []string{o.Spec.Size} })
+		store, _ := startStore(t, widgets)
 		o, err := store.Get(t.Context(), key("bad"))
 		var e *Error
 		if !errors.As(err, &e) || e.Name != "bad" || o == nil || o.UID != "u-bad" {
@@ -111,13 +112,13 @@ func TestStoreKeepsWhatDoesNotDecode(t *testing.T) {
 		if good != 1 || wrong != 1 {
 			t.Fatalf("All: %d good, %d wrong", good, wrong)
 		}
-		for o := range bySize.All(t.Context(), "2") {
+		for o := range bySize.Get(t.Context(), "2") {
 			if o.Name != "a" {
 				t.Fatalf("index finds %s", o.Name)
 			}
 		}
-		if v := bySize.Values(); len(v) != 1 {
-			t.Fatalf("index values: %q", v)
+		if keys, err := bySize.Keys(t.Context()); err != nil || len(keys) != 1 {
+			t.Fatalf("index keys: %q, %v", keys, err)
 		}
 	})
 }

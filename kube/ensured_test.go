@@ -24,7 +24,7 @@ type ensuredTable struct {
 func newEnsuredTable(t testing.TB) *ensuredTable {
 	t.Helper()
 	h := For[corev1.ConfigMap](newAPIServer().client(t)).In("default").handle
-	table := &table{handle: h, entries: make(map[Key]*entry), own: newOwnWrites(h)}
+	table := newTable(h, nil)
 	return &ensuredTable{table, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
 }
 

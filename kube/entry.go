@@ -71,14 +71,42 @@ func (e *entry) eachMeta(num int, f func(val []byte)) {
 	}
 }
 
-func (e *entry) labels() labels.Set {
-	set := make(labels.Set)
-	e.eachMeta(fieldLabels, func(val []byte) {
-		k, _ := findField(val, 1)
-		v, _ := findField(val, 2)
-		set[string(k)] = string(v)
-	})
-	return set
+// labelsOf are the labels of an entry for a selector, which looks for a few of them
+// by name: none is decoded for that.
+type labelsOf entry
+
+var _ labels.Labels = (*labelsOf)(nil)
+
+func (l *labelsOf) Has(name string) bool {
+	_, ok := l.find(name)
+	return ok
+}
+
+func (l *labelsOf) Get(name string) string {
+	value, _ := l.find(name)
+	return string(value)
+}
+
+func (l *labelsOf) Lookup(name string) (string, bool) {
+	value, ok := l.find(name)
+	return string(value), ok
+}
+
+func (l *labelsOf) find(name string) (value []byte, ok bool) {
+	for meta := (*entry)(l).meta(); len(meta) > 0; {
+		f, rest, err := nextField(meta)
+		if err != nil {
+			return nil, false // it was checked when it was made
+		}
+		if f.num == fieldLabels {
+			if key, _ := findField(f.val, 1); string(key) == name {
+				value, _ = findField(f.val, 2)
+				ok = true
+			}
+		}
+		meta = rest
+	}
+	return value, ok
 }
 
 func (e *entry) owners(f func(types.UID)) {

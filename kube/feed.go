@@ -122,15 +122,25 @@ func (f *Feed) Changes(ctx context.Context) iter.Seq[Change] {
 }
 
 // Change is a change of an object in a store. Its methods tell of the object as
-// it is now or, if it was deleted, as it last was. It keeps that state and the one
-// before, encoded, for as long as it is kept itself.
+// it is now or, if it was deleted, as it last was. The state before is the one that
+// the loop was last shown, however many steps there were in between. A Change keeps
+// both states, encoded, for as long as it is kept itself.
 type Change struct {
 	Type EventType
 	Key  Key
 
 	table *table
-	// was is nil for what was added or deleted; both are nil in a Synced.
+	// was is what the loop last saw of the object, nil if that is nothing. Both are
+	// nil in a Synced.
 	was, is *entry
+}
+
+// before returns the state before a Modified, nil for other changes.
+func (c Change) before() *entry {
+	if c.Type != Modified {
+		return nil
+	}
+	return c.was
 }
 
 // Kind returns the name of the object's kind.
@@ -162,11 +172,12 @@ func (c Change) ResourceVersion() string {
 // an object that was added or deleted, and for every change of a kind that counts
 // no generations, such as ConfigMap.
 func (c Change) NewGeneration() bool {
-	if c.was == nil || c.is == nil {
+	before := c.before()
+	if before == nil || c.is == nil {
 		return true
 	}
-	was, is := c.was.generation(), c.is.generation()
-	return is == 0 || was != is
+	is := c.is.generation()
+	return is == 0 || before.generation() != is
 }
 
 // Deleting reports that the object is deleted, or that its deletion has begun
@@ -178,7 +189,8 @@ func (c Change) Deleting() bool {
 // DeletionBegan reports that this change began the deletion of the object, as far
 // as the feed knows: it is true for an object that is added while it is deleted.
 func (c Change) DeletionBegan() bool {
-	return c.Deleting() && (c.was == nil || c.was.metaField(fieldDeletionTimestamp) == nil)
+	before := c.before()
+	return c.Deleting() && (before == nil || before.metaField(fieldDeletionTimestamp) == nil)
 }
 
 // Owner is what an owner reference says.
@@ -190,7 +202,7 @@ type Owner struct {
 }
 
 // Owners yields the object's owners: those it has, then those it had before this
-// change and has no longer.
+// change and has no more.
 func (c Change) Owners() iter.Seq[Owner] {
 	return func(yield func(Owner) bool) {
 		var seen []types.UID
@@ -270,8 +282,11 @@ func (c Change) Then(later Change) Change {
 	if c.is == nil || later.is == nil || c.UID() != later.UID() {
 		return later
 	}
-	if later.Type == Modified {
+	switch {
+	case later.Type == Modified:
 		later.Type, later.was = c.Type, c.was
+	case c.was != nil:
+		later.was = c.was
 	}
 	return later
 }
@@ -292,7 +307,7 @@ func Decode[T any](c Change) (was, is *T, err error) {
 		}
 		return o
 	}
-	return read(c.was), read(c.is), err
+	return read(c.before()), read(c.is), err
 }
 
 // ScopeOf tells whether the objects of a handle live in namespaces. It asks the

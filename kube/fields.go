@@ -16,10 +16,11 @@ import (
 // resourceVersion, generation and managedFields. Of a view, only the fields that
 // it names are known.
 func (c Change) Fields() ([]string, error) {
-	if c.was == nil || c.is == nil {
+	before := c.before()
+	if before == nil || c.is == nil {
 		return nil, nil
 	}
-	was, err := c.generic(c.was)
+	was, err := c.generic(before)
 	if err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func fuzzEvent(t *testing.T, rec *recorder, proto bool, ev wireEvent) {
 	if e.uid() != r.uid || e.rv() != r.rv {
 		t.Fatalf("uid %q and version %q are kept as %q and %q", r.uid, r.rv, e.uid(), e.rv())
 	}
-	e.labels()
+	(*labelsOf)(e).Has("app")
 	e.owners(func(types.UID) {})
 	if proto {
 		_ = e.decode(rec.codec, new(corev1.Pod))

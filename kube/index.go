@@ -2,121 +2,229 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"runtime/debug"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
-// Index finds the objects of a store by values of K.
+// Index finds the objects of a handle's store by keys of type K, as an indexer of
+// an informer's cache does. It is a value to keep beside the handle:
+//
+//	pods := kube.For[corev1.Pod](client)
+//	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+//
+// The store of the handle builds it when it opens, or at the first use if it runs
+// already. It is kept as long as the client.
 type Index[T any, K comparable] struct {
-	store *Store[T]
-	keys  keyIndex[K]
-	of    func(*T) []K
+	handle handle
+	of     func(*T) []K
+	failed sync.Once
 }
 
-// NewIndex adds an index to a store: of returns the values that an object is to
-// be found by. It is called for every object there is and for every change, and
-// must not block. An object that does not decode is in no index. The index lasts
-// as long as the store: make it once.
-func NewIndex[T any, K comparable](s *Store[T], of func(*T) []K) *Index[T, K] {
-	x := &Index[T, K]{store: s, of: of, keys: newKeyIndex[K]()}
-	t := s.table
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key, e := range t.entries {
-		x.update(key, e)
+// IndexBy returns an index of a handle's objects: of returns the keys that an object
+// is to be found by. It is called for every object there is and for every change,
+// perhaps more than once and from several goroutines. It holds up the changes behind
+// the one that it is called for, and nothing else.
+//
+// An object that does not decode is left out of the index. So is one that of panics
+// for: the client's logger gets the first panic of an index.
+func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
+	x := &Index[T, K]{handle: h.base(), of: of}
+	if x.handle.err == nil && x.handle.client == nil {
+		x.handle.err = errNoHandle
 	}
-	t.indexes = append(t.indexes, x)
+	if x.handle.err == nil {
+		x.handle.client.stores.declare(x.handle, x)
+	}
 	return x
 }
 
-// All yields the objects that have value k, in no order. It looks at no others.
-func (x *Index[T, K]) All(ctx context.Context, k K) iter.Seq2[*T, error] {
-	pick := func() []keyed { return x.store.table.pick(x.keys.at[k]) }
-	return x.store.read(ctx, pick, func(o *T) bool { return slices.Contains(x.of(o), k) })
-}
-
-// Values returns the values that there are objects for, in no order.
-func (x *Index[T, K]) Values() []K {
-	t := x.store.table
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	values := make([]K, 0, len(x.keys.at))
-	for v := range x.keys.at {
-		values = append(values, v)
-	}
-	return values
-}
-
-// update notes an object's values; a nil entry has none.
-func (x *Index[T, K]) update(key Key, e *entry) {
-	var values []K
-	if e != nil {
-		o := new(T)
-		if err := e.decode(x.store.reader.codec, asObject(o)); err == nil {
-			values = x.of(o)
+// Get yields the objects that have a key, in no order, from the store of the handle
+// that runs in this program. It looks at no others. Like every read of a store, it
+// is never older than what this process itself has written, see [Store].
+func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		s, err := x.store()
+		if err != nil {
+			yield(nil, err)
+			return
 		}
+		at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }
+		has := func(o *T) bool { return slices.Contains(x.keysOf(KeyOf(asObject(o)), o), key) }
+		s.read(ctx, x, at, has)(yield)
 	}
-	x.keys.set(key, values)
 }
 
-// indexer is an index as the table sees it: called with the table's mu held.
+// Keys returns the keys that there are objects for, in no order.
+func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
+	s, err := x.store()
+	if err == nil {
+		err = s.table.wait(ctx)
+	}
+	if err == nil {
+		err = s.table.build(ctx, x)
+	}
+	if err != nil {
+		return nil, x.wrap(err)
+	}
+	found := s.table.now().index(x).(keyIndex[K])
+	keys := make([]K, 0, found.at.Len())
+	for key := range found.at.All() {
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// ErrNoStore is wrapped by reads of an index while no store of its handle runs.
+var ErrNoStore = errors.New("no store of the handle runs in this program: open one with its Store method, " +
+	"or name the handle in a controller that runs")
+
+// store returns the store of the handle that runs.
+func (x *Index[T, K]) store() (*Store[T], error) {
+	if x.handle.err != nil {
+		return nil, x.wrap(x.handle.err)
+	}
+	t := x.handle.client.stores.running(x.handle)
+	if t == nil {
+		return nil, x.wrap(ErrNoStore)
+	}
+	return &Store[T]{t, Reader[T]{x.handle}}, nil
+}
+
+func (x *Index[T, K]) wrap(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	return &Error{Verb: "list", Kind: x.handle.kindName(), Err: err}
+}
+
+// keysOf returns the keys of an object, none if the function that tells them
+// panics.
+func (x *Index[T, K]) keysOf(key Key, o *T) (keys []K) {
+	defer x.recovered(key)
+	return x.of(o)
+}
+
+// values implements indexer.
+func (x *Index[T, K]) values(key Key, e *entry) any {
+	if e == nil {
+		return []K(nil)
+	}
+	return x.keysIn(key, e)
+}
+
+func (x *Index[T, K]) keysIn(key Key, e *entry) (keys []K) {
+	defer x.recovered(key) // a type may decode itself
+	o := new(T)
+	if err := e.decode(x.handle.codec, asObject(o)); err != nil {
+		return nil
+	}
+	return x.of(o)
+}
+
+// recovered is deferred where code of the program runs.
+func (x *Index[T, K]) recovered(key Key) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	stack := debug.Stack()
+	x.failed.Do(func() {
+		x.handle.client.logger.Error("the function of an index panicked, so the object is not in the index; "+
+			"further panics of this index are not logged",
+			"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(stack))
+	})
+}
+
+func (x *Index[T, K]) empty() indexed { return keyIndex[K]{} }
+
+// indexer is an index as tables see it. It has no state of its own.
 type indexer interface {
-	update(key Key, e *entry)
+	// values returns what an object is found by, a nil entry by nothing. It runs
+	// code of the program, and so is called with no lock held.
+	values(key Key, e *entry) any
+	empty() indexed
 }
 
-// ownerIndex finds objects by the uids of their owners, without decoding them.
-type ownerIndex struct{ keyIndex[types.UID] }
+// indexed is what an index has found in a snapshot. It is never changed.
+type indexed interface {
+	with(edit *hamt.Edit, key Key, values any) indexed
+	values(key Key) any
+}
 
-func (x *ownerIndex) update(key Key, e *entry) {
+// byOwner finds objects by the uids of their owners, without decoding them.
+type byOwner struct{}
+
+func (byOwner) values(_ Key, e *entry) any {
 	var owners []types.UID
 	if e != nil {
 		e.owners(func(uid types.UID) { owners = append(owners, uid) })
 	}
-	x.set(key, owners)
+	return owners
 }
 
-// ownedBy finds entries by owner. It is called with mu held.
-func (t *table) ownedBy(owner types.UID) []keyed {
-	if t.owners == nil {
-		t.owners = &ownerIndex{newKeyIndex[types.UID]()}
-		for key, e := range t.entries {
-			t.owners.update(key, e)
-		}
-		t.indexes = append(t.indexes, t.owners)
+func (byOwner) empty() indexed { return keyIndex[types.UID]{} }
+
+func ownedBy(owner types.UID) pick {
+	return func(s *snapshot) iter.Seq2[Key, *entry] {
+		return s.index(byOwner{}).(keyIndex[types.UID]).entries(s, owner)
 	}
-	return t.pick(t.owners.at[owner])
 }
 
 // keyIndex maps values to the keys of objects, and back.
 type keyIndex[K comparable] struct {
-	at map[K]map[Key]struct{}
-	of map[Key][]K
+	at hamt.Map[K, hamt.Map[Key, struct{}]]
+	of hamt.Map[Key, []K]
 }
 
-func newKeyIndex[K comparable]() keyIndex[K] {
-	return keyIndex[K]{make(map[K]map[Key]struct{}), make(map[Key][]K)}
+// entries yields the entries of a snapshot that have a value.
+func (x keyIndex[K]) entries(s *snapshot, value K) iter.Seq2[Key, *entry] {
+	return func(yield func(Key, *entry) bool) {
+		keys, _ := x.at.Get(value)
+		for key := range keys.All() {
+			if !yield(key, s.entry(key)) {
+				return
+			}
+		}
+	}
 }
 
-func (x *keyIndex[K]) set(key Key, values []K) {
-	if slices.Equal(x.of[key], values) {
-		return
+func (x keyIndex[K]) values(key Key) any {
+	values, _ := x.of.Get(key)
+	return values
+}
+
+func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
+	is, _ := values.([]K)
+	was, _ := x.of.Get(key)
+	if slices.Equal(was, is) {
+		return x
 	}
-	for _, v := range x.of[key] {
-		if delete(x.at[v], key); len(x.at[v]) == 0 {
-			delete(x.at, v)
+	for _, v := range was {
+		if slices.Contains(is, v) {
+			continue
+		}
+		keys, _ := x.at.Get(v)
+		if keys = keys.Without(edit, key); keys.Len() == 0 {
+			x.at = x.at.Without(edit, v)
+		} else {
+			x.at = x.at.With(edit, v, keys)
 		}
 	}
-	if len(values) == 0 {
-		delete(x.of, key)
-		return
+	for _, v := range is {
+		keys, _ := x.at.Get(v)
+		x.at = x.at.With(edit, v, keys.With(edit, key, struct{}{}))
 	}
-	x.of[key] = values
-	for _, v := range values {
-		if x.at[v] == nil {
-			x.at[v] = make(map[Key]struct{})
-		}
-		x.at[v][key] = struct{}{}
+	if len(is) == 0 {
+		x.of = x.of.Without(edit, key)
+	} else {
+		x.of = x.of.With(edit, key, slices.Clone(is)) // the slice is the program's
 	}
+	return x
 }

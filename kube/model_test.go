@@ -99,8 +99,8 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 	addModel(ctx, m, "labeled", configMaps(c).Labeled("app=web"), inOneList, noteOfConfigMap, web)
 	addModel(ctx, m, "view", noteViews(c), inOneList, noteOfView, all)
 	addModel(ctx, m, "widgets", widgets(c), inPages, noteOfWidget, all)
+	m.byNote = IndexBy(configMaps(c), func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
 	m.store = configMaps(c).Store(ctx)
-	m.byNote = NewIndex(m.store, func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
 	changes := m.add("changes of the store", all)
 	m.running.Go(func() { checkLoop(m.store.Changes(ctx), changes.checker, noteOfConfigMap) })
 	slow := m.add("slow changes", all)
@@ -287,10 +287,10 @@ func (m *model) compareStore(rv int64) {
 		owner := types.UID(fmt.Sprint("owner", n))
 		check("owned", collect(m.store.OwnedBy(ctx, owner)), want(func(o modelObject) bool { return o.owner == owner }))
 		note := fmt.Sprintf("o1|%d", n)
-		check("indexed", collect(m.byNote.All(ctx, note)), want(func(o modelObject) bool { return o.note == note }))
+		check("indexed", collect(m.byNote.Get(ctx, note)), want(func(o modelObject) bool { return o.note == note }))
 	}
 	size := int64(0)
-	for k, e := range m.store.table.entries {
+	for k, e := range m.store.table.now().entries.All() {
 		size += int64(len(e.data))
 		if o, err := m.store.Get(ctx, k); err != nil || o.UID != state[k].uid {
 			m.Fatalf("store: get %s: %v, %v", k, o, err)

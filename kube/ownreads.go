@@ -2,7 +2,7 @@ package kube
 
 import (
 	"context"
-	"slices"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +31,12 @@ func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live boo
 func (t *table) peek(key Key) (e *entry, at Key, w ownWrite, waiting bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	e = t.entries[key]
+	now := t.now()
+	e = now.entry(key)
 	if w, waiting = t.own.pending[key]; e == nil && !waiting {
 		c := Key{Name: key.Name}
-		if w, waiting = t.own.pending[c]; waiting || t.entries[c] != nil {
-			key, e = c, t.entries[c]
+		if w, waiting = t.own.pending[c]; waiting || now.entry(c) != nil {
+			key, e = c, now.entry(c)
 		}
 	}
 	if w.hidden || t.own.hides(e) {
@@ -85,25 +86,29 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// snapshot returns what pick finds, without the objects of the first so many
-// writes that are not seen yet, whose keys it returns apart.
-func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unseen []Key) {
-	t.mu.Lock() // owner indexes are built at their first use
-	defer t.mu.Unlock()
-	found = pick()
+// unseen returns the keys of the objects of the first so many writes that are not
+// seen yet, and tells of which entries a read does without. It comes before the look
+// at the content: what is settled by then is in there.
+func (t *table) unseen(made uint64) (keys []Key, without func(Key, *entry) bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
-		return found, nil
+		return nil, func(Key, *entry) bool { return false }
 	}
-	found = slices.DeleteFunc(found, func(k keyed) bool {
-		w, waiting := t.own.pending[k.key]
-		return t.own.hides(k.entry) || waiting && (w.hidden || w.since <= made)
-	})
+	own := ownWrites{gone: maps.Clone(t.own.gone)}
+	left := make(map[Key]struct{})
 	for key, w := range t.own.pending {
+		if w.hidden || w.since <= made {
+			left[key] = struct{}{}
+		}
 		if !w.hidden && w.since <= made {
-			unseen = append(unseen, key)
+			keys = append(keys, key)
 		}
 	}
-	return found, unseen
+	return keys, func(key Key, e *entry) bool {
+		_, waiting := left[key]
+		return waiting || own.hides(e)
+	}
 }
 
 // found notes what the server answered for an object whose write was pending:
@@ -112,7 +117,7 @@ func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unsee
 func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.entries[key]
+	e := t.entry(key)
 	switch {
 	case o == nil && e != before && e != nil:
 		return // the answer is of before what the watch has told since

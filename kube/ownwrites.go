@@ -110,7 +110,7 @@ func (t *table) answered(key Key, o metav1.Object, fits bool) {
 	if _, gone := t.own.gone[w.uid]; gone || pending && olderThan(w.rv, was.rv) {
 		return // answers overtake one another
 	}
-	e, heard := t.entries[key], t.own.lane(key.Namespace).heard
+	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
 	if heard != "" && w.seenBy(e, heard) {
 		t.own.drop(key)
 		return
@@ -139,7 +139,7 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 func (t *table) deleted(key Key, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.entries[key]
+	e := t.entry(key)
 	if uid == "" && e != nil {
 		uid = e.uid()
 	}

@@ -20,9 +20,7 @@ func (f *Feed) Refresh(ctx context.Context) error {
 		return f.Err()
 	}
 	h.codec = &codec{gvk: h.codec.gvk, apiVersion: h.codec.apiVersion, metadata: true}
-	t.mu.RLock()
-	before := maps.Clone(t.entries)
-	t.mu.RUnlock()
+	before := maps.Collect(t.now().entries.All())
 	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
 		if err != nil {
 			return err
@@ -36,7 +34,7 @@ func (f *Feed) Refresh(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key, e := range before {
-		if t.entries[key] == e { // it was there before the list and is not in it
+		if t.entry(key) == e { // it was there before the list and is not in it
 			t.own.drop(key)
 			t.own.gone[e.uid()] = time.Now()
 		}

@@ -130,8 +130,14 @@ func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 				if !equality.Semantic.DeepEqual(got, want) {
 					t.Fatalf("protobuf %t: got\n%s\nwant\n%s", proto, marshalJSON(t, got), marshalJSON(t, want))
 				}
-				if !equality.Semantic.DeepEqual(map[string]string(e.labels()), pod.Labels) {
-					t.Fatalf("labels %v, want %v", e.labels(), pod.Labels)
+				found := (*labelsOf)(e)
+				for name, value := range pod.Labels {
+					if v, ok := found.Lookup(name); v != value || !ok || !found.Has(name) || found.Get(name) != value {
+						t.Fatalf("label %s is %q, %v, want %q", name, v, ok, value)
+					}
+				}
+				if v, ok := found.Lookup("no label"); ok || v != "" {
+					t.Fatalf("a label that is not there is %q", v)
 				}
 			}
 		}

@@ -86,7 +86,7 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 
 // All yields all objects, in no order. The objects are of one moment.
 func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return s.read(ctx, s.table.all, func(*T) bool { return true })
+	return s.read(ctx, nil, all, func(*T) bool { return true })
 }
 
 // Labeled yields the objects whose labels match a selector. It looks at the
@@ -99,7 +99,7 @@ func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, e
 		}
 	}
 	matches := func(o *T) bool { return sel.Matches(labels.Set(asObject(o).GetLabels())) }
-	return s.read(ctx, func() []keyed { return s.table.labeled(sel) }, matches)
+	return s.read(ctx, nil, labeled(sel), matches)
 }
 
 // OwnedBy yields the objects that have an owner reference with a uid. The first
@@ -113,7 +113,7 @@ func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 		}
 		return false
 	}
-	return s.read(ctx, func() []keyed { return s.table.ownedBy(owner) }, owns)
+	return s.read(ctx, byOwner{}, ownedBy(owner), owns)
 }
 
 // StoreStats are the size and the age of a store.
@@ -130,23 +130,20 @@ type StoreStats struct {
 // Stats tells the size of the store.
 func (s *Store[T]) Stats() StoreStats { return s.table.stats() }
 
-// read yields what pick finds, once the store is synced and has seen this
-// process's own writes; what it could not see in time is read from the server
-// and yielded if matches says so.
-func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*T) bool) iter.Seq2[*T, error] {
+// read yields what pick finds, by an index if it needs one, once the store is synced
+// and has seen this process's own writes; what it could not see in time is read from
+// the server and yielded if matches says so. The loop runs over a snapshot, which
+// nobody waits for.
+func (s *Store[T]) read(ctx context.Context, by indexer, pick pick, matches func(*T) bool) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
-		err := s.table.wait(ctx)
-		var made uint64
-		if err == nil {
-			made, err = s.table.settle(ctx)
-		}
+		made, err := s.ready(ctx, by)
 		if err != nil {
 			yield(nil, s.wrap("list", Key{}, err))
 			return
 		}
-		found, unseen := s.table.snapshot(pick, made)
-		for _, k := range found {
-			if !yield(s.decode(k.entry, k.key)) {
+		unseen, without := s.table.unseen(made)
+		for key, e := range pick(s.table.now()) {
+			if !without(key, e) && !yield(s.decode(e, key)) {
 				return
 			}
 		}
@@ -159,6 +156,20 @@ func (s *Store[T]) read(ctx context.Context, pick func() []keyed, matches func(*
 			}
 		}
 	}
+}
+
+// ready waits for the first sync, for an index and for this process's own writes,
+// whose number it returns.
+func (s *Store[T]) ready(ctx context.Context, by indexer) (made uint64, err error) {
+	if err := s.table.wait(ctx); err != nil {
+		return 0, err
+	}
+	if by != nil {
+		if err := s.table.build(ctx, by); err != nil {
+			return 0, err
+		}
+	}
+	return s.table.settle(ctx)
 }
 
 // askedEach is how many objects are read from the server one by one, at most.

@@ -184,8 +184,8 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 		}
 		s.put(Key{Name: "cluster"}, "scoped")
 		c := s.client(t)
+		byNote := IndexBy(configMaps(c), func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
 		store, _ := startStore(t, configMaps(c))
-		byNote := NewIndex(store, func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
 		count := func(seq func(func(*corev1.ConfigMap, error) bool)) int {
 			n := 0
 			for _, err := range seq {
@@ -208,7 +208,7 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 			if n := count(store.OwnedBy(ctx, "owner2")); n != owned {
 				t.Errorf("by owner: %d, want %d", n, owned)
 			}
-			if n := count(byNote.All(ctx, "1")); n != indexed {
+			if n := count(byNote.Get(ctx, "1")); n != indexed {
 				t.Errorf("by index: %d, want %d", n, indexed)
 			}
 		}
@@ -219,8 +219,8 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 		s.put(key("o1"), "2", func(o *modelObject) { o.labels, o.owner = nil, "owner2" })
 		synctest.Wait()
 		check(13, 6, 8)
-		if v := byNote.Values(); len(v) != 4 {
-			t.Errorf("values %q", v)
+		if keys, err := byNote.Keys(ctx); err != nil || len(keys) != 4 {
+			t.Errorf("keys %q, %v", keys, err)
 		}
 		for _, k := range []Key{{"any", "cluster"}, {"", "cluster"}} {
 			if o, err := store.Get(ctx, k); err != nil || o.Name != "cluster" {
@@ -257,8 +257,13 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 			s.remove(k)
 		}
 		synctest.Wait()
-		if st := store.Stats(); st.Objects != 0 || st.Bytes != 0 || len(byNote.keys.at)+len(byNote.keys.of) != 0 {
-			t.Errorf("when all is gone: %+v, %v", st, byNote.keys)
+		if st := store.Stats(); st.Objects != 0 || st.Bytes != 0 {
+			t.Errorf("when all is gone: %+v", st)
+		}
+		for _, x := range store.table.now().indexes {
+			if n := sizeOf(x.found); n != 0 {
+				t.Errorf("when all is gone, the index %T has %d", x.by, n)
+			}
 		}
 	})
 }
@@ -350,8 +355,12 @@ func TestHandleWithAnError(t *testing.T) {
 		if err := store.Sync(t.Context()); !errors.Is(err, ErrKind) {
 			t.Errorf("sync: %v", err)
 		}
-		NewIndex(store, func(*metav1.PartialObjectMetadata) []int { return nil })
-		if n != 2 {
+		for _, err := range IndexBy(r, func(*metav1.PartialObjectMetadata) []int { return nil }).Get(t.Context(), 1) {
+			if n++; !errors.Is(err, ErrKind) {
+				t.Errorf("index: %v", err)
+			}
+		}
+		if n != 3 {
 			t.Errorf("%d errors", n)
 		}
 	})

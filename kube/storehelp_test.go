@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // startStore starts a store that is stopped, and waited for, at the test's end.
@@ -32,4 +33,15 @@ func content(t *testing.T, s *Store[corev1.ConfigMap]) []string {
 	}
 	slices.Sort(lines)
 	return lines
+}
+
+// sizeOf counts what an index of strings, of one type or another, has.
+func sizeOf(x indexed) int {
+	switch x := x.(type) {
+	case keyIndex[string]:
+		return x.at.Len() + x.of.Len()
+	case keyIndex[types.UID]:
+		return x.at.Len() + x.of.Len()
+	}
+	panic("an index of another type")
 }

@@ -17,6 +17,8 @@ import (
 type stores struct {
 	mu     sync.Mutex
 	tables map[tableID]*running
+	// indexes are declared for the tables that start.
+	indexes map[tableID][]indexer
 }
 
 // tableID is what the users of a table have in common.
@@ -25,6 +27,35 @@ type tableID struct {
 	goType, whole                    reflect.Type
 	plural, namespaces, label, field string
 	view, managed                    bool
+}
+
+// tableOf returns the identity of a handle's table.
+func tableOf(h handle) tableID {
+	return tableID{
+		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
+		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
+	}
+}
+
+// declare notes an index for the tables of a handle that start from now on.
+func (s *stores) declare(h handle, x indexer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.indexes == nil {
+		s.indexes = make(map[tableID][]indexer)
+	}
+	id := tableOf(h)
+	s.indexes[id] = append(s.indexes[id], x)
+}
+
+// running returns the table of a handle, nil if none runs.
+func (s *stores) running(h handle) *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.tables[tableOf(h)]; r != nil {
+		return r.table
+	}
+	return nil
 }
 
 type running struct {
@@ -45,19 +76,16 @@ func (s *stores) open(ctx context.Context, h handle) *table {
 // then it stops.
 func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	if h.err != nil {
-		t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
+		t := newTable(h, nil)
 		close(t.done)
 		return t, func() bool { return true }
 	}
-	id := tableID{
-		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
-		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
-	}
+	id := tableOf(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.tables[id]
 	if r == nil {
-		r = &running{table: startTable(h)}
+		r = &running{table: startTable(h, s.indexes[id])}
 		if s.tables == nil {
 			s.tables = make(map[tableID]*running)
 		}
@@ -77,15 +105,11 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	}
 }
 
-func startTable(h handle) *table {
+func startTable(h handle, indexes []indexer) *table {
+	t := newTable(h, indexes)
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &table{
-		handle: h, cancel: cancel,
-		done: make(chan struct{}), synced: make(chan struct{}),
-		entries: make(map[Key]*entry), own: newOwnWrites(h), watchers: make(map[*subscription]struct{}),
-	}
+	t.cancel = cancel
 	var reflectors sync.WaitGroup
-	t.unsynced = max(1, len(h.namespaces))
 	for ns := range h.eachNamespace() {
 		sink := &tableSink{table: t, namespace: ns, first: true}
 		reflectors.Go(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
@@ -161,7 +185,7 @@ func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		w := ownWrite{uid: uid, deleting: true}
-		if e := t.entries[key]; !w.seenBy(e, "") {
+		if e := t.entry(key); !w.seenBy(e, "") {
 			t.own.expect(key, w)
 		}
 	})

@@ -4,17 +4,26 @@ import (
 	"context"
 	"iter"
 	"sync"
+
+	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
 // Changes yields the objects of the store as Added, then Synced, then every
 // change. It ends when ctx does, the loop is left or the store stops.
 //
-// A slow loop holds up neither the store nor other loops: changes wait for it,
-// one place for each object, where a later change takes the place of an earlier
-// one. What was Added is Deleted at the end, however much was merged: with the
-// object as it last was; a new object under an old name is a Deleted and an
-// Added. Synced comes once. An object that does not decode is yielded with its
-// error and its metadata.
+// A slow loop holds up neither the store nor other loops. It gets the newest state
+// of each object, and steps in between are merged: a Modified goes from what the
+// loop last saw to what is. What was Added is Deleted at the end, however much was
+// merged; a new object under an old name is a Deleted and an Added. A Deleted has
+// the last state of the object or, if a loop is more than about a thousand
+// deletions behind, the state that the loop last saw. An object that came and went
+// while the loop was behind is left out, unless this process has ensured it. Synced
+// comes once. There is no order among objects, and no object is yielded twice
+// before each one that has changed by then is yielded. An object that does not
+// decode is yielded with its error and its metadata.
+//
+// A loop that sleeps holds on to the objects as it last saw them, and to nothing
+// else.
 func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		if err := s.table.handle.err; err != nil {
@@ -34,138 +43,156 @@ func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
 // follow calls yield with the changes that [Store.Changes] promises, until it
 // returns false.
 func (t *table) follow(ctx context.Context, yield func(Change) bool) {
-	sub := t.subscribe()
-	defer t.unsubscribe(sub)
-	stopped := false
-	for {
-		ch, ok := t.next(sub)
-		switch {
-		case !ok && stopped:
-			return
-		case !ok:
-			select {
-			case <-ctx.Done():
+	sub := &subscription{table: t, wake: make(chan struct{}, 1)}
+	t.followers.add(sub)
+	defer t.followers.remove(sub)
+	for stopped := false; ; {
+		more := true
+		for more {
+			var left bool
+			if more, left = sub.round(ctx, yield); left {
 				return
-			case <-t.done:
-				stopped = true // what waits is still delivered
-			case <-sub.wake:
 			}
+		}
+		if stopped {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.done:
+			stopped = true // what waits is still delivered
+		case <-sub.wake:
+		}
+	}
+}
+
+// subscription is what one loop over changes has seen. But for what it shares, it
+// belongs to the loop's goroutine.
+type subscription struct {
+	table *table
+	wake  chan struct{} // holds a token when there is a newer snapshot
+
+	seen   hamt.Map[Key, *entry] // what the loop was shown
+	synced bool                  // Synced was shown
+
+	// number is the one of the snapshot whose changes were all shown. It is guarded
+	// by the followers' mu.
+	number uint64
+
+	mu      sync.Mutex
+	unknown map[Key]*entry // see table.vanished
+}
+
+// round shows the loop what has changed from what it has seen to the content of
+// this moment. It returns whether there is more by then, and whether the loop was
+// left.
+func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
+	if !s.showVanished(ctx, yield) {
+		return false, true
+	}
+	to := s.table.now()
+	var ahead []keyed // what was shown in a later state than that of to
+	for c := range hamt.Diff(s.seen, to.entries) {
+		now := s.table.entry(c.Key)
+		if now != deref(c.Is) {
+			ahead = append(ahead, keyed{c.Key, now})
+		}
+		if ctx.Err() != nil || !s.show(c.Key, deref(c.Was), now, yield) {
+			return false, true
+		}
+	}
+	s.seen = to.entries
+	for _, k := range ahead {
+		s.saw(k.key, k.entry)
+	}
+	if to.synced && !s.synced {
+		s.synced = true
+		if ctx.Err() != nil || !yield(Change{Type: Synced, table: s.table}) {
+			return false, true
+		}
+	}
+	s.table.followers.reached(s, to.number)
+	return s.table.now() != to, false
+}
+
+// saw notes what the loop was shown of an object, nil for its end.
+func (s *subscription) saw(key Key, e *entry) {
+	if e == nil {
+		s.seen = s.seen.Without(nil, key)
+		return
+	}
+	s.seen = s.seen.With(nil, key, e)
+}
+
+// show yields what has become of an object. It returns false if the loop was left.
+func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bool {
+	if was != nil && (is == nil || was.uid() != is.uid()) {
+		if !yield(Change{Deleted, key, s.table, was, s.lastOf(key, was)}) {
+			return false
+		}
+		was = nil
+	}
+	switch {
+	case is == was:
+		return true
+	case was == nil:
+		return yield(Change{Added, key, s.table, nil, is})
+	}
+	return yield(Change{Modified, key, s.table, was, is})
+}
+
+// lastOf returns the last state of an object that is gone, as far as it is known,
+// when the loop is shown its end.
+func (s *subscription) lastOf(key Key, was *entry) *entry {
+	uid := was.uid()
+	s.mu.Lock()
+	if e := s.unknown[key]; e != nil && e.is(uid) {
+		delete(s.unknown, key)
+	}
+	s.mu.Unlock()
+	if last := s.table.followers.last(uid); last != nil {
+		return last
+	}
+	return was
+}
+
+// showVanished yields objects that the loop has not seen and that are gone.
+func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool) bool {
+	s.mu.Lock()
+	vanished := s.unknown
+	s.unknown = nil
+	s.mu.Unlock()
+	for key, e := range vanished {
+		uid := e.uid()
+		was, _ := s.seen.Get(key)
+		is := s.table.entry(key)
+		switch {
+		case was != nil && was.is(uid):
+			continue // its end is a difference
+		case is != nil && is.is(uid):
+			s.vanished(key, e, false) // it is about to go
 			continue
 		case ctx.Err() != nil:
-			return
-		case ch.synced:
-			if !yield(Change{Type: Synced, table: t}) {
-				return
-			}
-			continue
+			return false
 		}
-		old, now := ch.old, ch.now
-		if old != nil && (now == nil || old.uid() != now.uid()) {
-			if !yield(Change{Deleted, ch.key, t, nil, old}) {
-				return
-			}
-			old = nil
+		if !s.show(key, was, e, yield) || !yield(Change{Deleted, key, s.table, e, e}) {
+			return false
 		}
-		switch {
-		case now == nil, old == now:
-		case old == nil:
-			if !yield(Change{Added, ch.key, t, nil, now}) {
-				return
-			}
-		case !yield(Change{Modified, ch.key, t, old, now}):
-			return
-		}
+		s.saw(key, nil)
 	}
+	return true
 }
 
-// subscription is what one loop over changes has not taken yet.
-type subscription struct {
-	wake chan struct{} // holds a token when something waits
-
-	mu    sync.Mutex
-	queue []Key
-	// waiting holds what the loop last saw of an object, or the last state of
-	// what it saw, if that is gone. Nil: it saw none.
-	waiting map[Key]*entry
-	synced  int // position in the queue of the sync mark; below zero: none
-}
-
-// taken is a change that a loop has taken.
-type taken struct {
-	key      Key
-	old, now *entry
-	synced   bool
-}
-
-func (t *table) subscribe() *subscription {
-	sub := &subscription{wake: make(chan struct{}, 1), waiting: make(map[Key]*entry), synced: -1}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for key := range t.entries {
-		sub.notify(key, nil)
-	}
-	if t.unsynced == 0 {
-		sub.sync()
-	}
-	t.watchers[sub] = struct{}{}
-	return sub
-}
-
-func (t *table) unsubscribe(sub *subscription) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.watchers, sub)
-}
-
-// notify notes that an object changed from old. The table's mu is held.
-func (s *subscription) notify(key Key, old *entry) {
-	s.mu.Lock()
-	switch saw, ok := s.waiting[key]; {
-	case !ok:
-		s.waiting[key] = old
-		s.queue = append(s.queue, key)
-	case saw != nil && old != nil && saw.is(old.uid()):
-		s.waiting[key] = old
-	}
-	s.mu.Unlock()
-	s.signal()
-}
-
-// sync marks that what waits by now is all there was.
-func (s *subscription) sync() {
-	s.mu.Lock()
-	s.synced = len(s.queue)
-	s.mu.Unlock()
-	s.signal()
-}
-
-func (s *subscription) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// next takes the change that has waited longest.
-func (t *table) next(s *subscription) (taken, bool) {
-	t.mu.RLock() // what the loop is told it has seen must be what is there
-	defer t.mu.RUnlock()
+// vanished notes an object for showVanished, in the place of another of the name if
+// it is a later one.
+func (s *subscription) vanished(key Key, e *entry, later bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.synced == 0 {
-		s.synced = -1
-		return taken{synced: true}, true
+	if s.unknown == nil {
+		s.unknown = make(map[Key]*entry)
 	}
-	if len(s.queue) == 0 {
-		s.queue = nil // the backing array was as large as the largest burst
-		return taken{}, false
+	if later || s.unknown[key] == nil {
+		s.unknown[key] = e
 	}
-	key := s.queue[0]
-	s.queue = s.queue[1:]
-	if s.synced > 0 {
-		s.synced--
-	}
-	old := s.waiting[key]
-	delete(s.waiting, key)
-	return taken{key: key, old: old, now: t.entries[key]}, true
 }

@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +27,7 @@ func TestChangesOfAStore(t *testing.T) {
 		wantLines(t, "who comes late", late.taken(), "ADDED default/a two", "SYNCED")
 		late.stop()
 		synctest.Wait()
-		if n := len(store.table.watchers); n != 1 {
+		if n := len(store.table.followers.all); n != 1 {
 			t.Fatalf("%d subscriptions are left", n)
 		}
 	})
@@ -69,8 +71,13 @@ func TestSlowSubscriberGetsTheNewestAndEveryDelete(t *testing.T) {
 		synctest.Wait()
 		slow.setSlow(0)
 		time.Sleep(2 * time.Hour)
-		wantLines(t, "what the slow loop gets", slow.taken(),
-			"MODIFIED default/first two", "MODIFIED default/a 999", "DELETED default/gone last", "DELETED default/anew last", "ADDED default/anew new")
+		got := slow.taken()
+		if end, anew := slices.Index(got, "DELETED default/anew last"), slices.Index(got, "ADDED default/anew new"); end > anew {
+			t.Errorf("an object is added before the one of its name is deleted: %q", got)
+		}
+		slices.Sort(got[1:])
+		wantLines(t, "what the slow loop gets", got,
+			"MODIFIED default/first two", "ADDED default/anew new", "DELETED default/anew last", "DELETED default/gone last", "MODIFIED default/a 999")
 	})
 }
 
@@ -122,8 +129,153 @@ func TestChangesBeforeTheFirstSync(t *testing.T) {
 			t.Fatalf("%v after the end", ev)
 		}
 		synctest.Wait()
-		if n := len(store.table.watchers); n != 1 {
+		if n := len(store.table.followers.all); n != 1 {
 			t.Fatalf("%d subscriptions are left", n)
 		}
+	})
+}
+
+// A loop that stands still costs nothing for the objects that come and go, and for
+// the changes of others. Only some last states wait for it.
+func TestLoopThatSleepsHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		for i := range 10 {
+			s.put(key(strconv.Itoa(i)), "one")
+		}
+		l := holdLoop(t, configMaps(s.client(t)))
+		if n := len(l.rest()); n != 11 {
+			t.Fatalf("%d changes at first", n)
+		}
+		s.put(key("0"), "two") // the loop stands at it
+		synctest.Wait()
+		f := &l.feed.table.followers
+		for i := range 2 * endsKept {
+			s.put(key("a"+strconv.Itoa(i)), "one")
+			s.remove(key("a" + strconv.Itoa(i)))
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		for i := range 10 {
+			s.put(key(strconv.Itoa(i)), "three")
+		}
+		s.remove(key("9"))
+		synctest.Wait()
+		if len(f.ends) > endsKept || len(f.order) > endsKept {
+			t.Errorf("%d last states are kept", len(f.ends))
+		}
+		for sub := range f.all {
+			if sub.seen.Len() != 10 || len(sub.unknown) != 0 {
+				t.Errorf("the loop holds %d objects and %d that it has not seen", sub.seen.Len(), len(sub.unknown))
+			}
+		}
+		if all := linesOf(t, l.rest()); len(all) != 11 || all[0] != "MODIFIED 0 two" || !slices.Contains(all, "DELETED 9 three") {
+			t.Errorf("then it is shown %q", all)
+		}
+		for i := range 3 {
+			s.remove(key(strconv.Itoa(i)))
+		}
+		if n := len(l.rest()); n != 3 || len(f.ends) != 0 || len(f.order) != 0 {
+			t.Errorf("after %d deletions that the loop was shown %d last states are kept", n, len(f.ends))
+		}
+	})
+}
+
+// A loop that is more deletions behind than last states are kept is shown each end
+// with the object as it saw it last.
+func TestEndsThatAreTooManyToKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		for i := range endsKept + 100 {
+			s.put(key(strconv.Itoa(i)), "one")
+		}
+		l := holdLoop(t, configMaps(s.client(t)))
+		l.rest()
+		s.put(key("busy"), "two")
+		synctest.Wait()
+		for i := range endsKept + 100 {
+			s.put(key(strconv.Itoa(i)), "last")
+			s.remove(key(strconv.Itoa(i)))
+		}
+		l.next()
+		last, saw := 0, 0
+		for _, line := range linesOf(t, l.rest()) {
+			switch {
+			case strings.HasPrefix(line, "DELETED") && strings.HasSuffix(line, "last"):
+				last++
+			case strings.HasPrefix(line, "DELETED") && strings.HasSuffix(line, "one"):
+				saw++
+			default:
+				t.Fatalf("it is shown %s", line)
+			}
+		}
+		if last != endsKept || saw != 100 {
+			t.Errorf("%d ends have the last state, %d the one that was seen", last, saw)
+		}
+	})
+}
+
+// An object that changes whenever it is shown keeps no other from being shown.
+func TestChangesDoNotStarve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		for i := range 20 {
+			s.put(key(strconv.Itoa(i)), "one")
+		}
+		l := holdLoop(t, configMaps(s.client(t)))
+		l.rest()
+		s.put(key("0"), "hot")
+		for i := range 200 {
+			c := l.next()
+			if c.Key != key("0") {
+				if i > 30 {
+					t.Errorf("it was shown after %d others", i)
+				}
+				return
+			}
+			s.put(key("0"), strconv.Itoa(i))
+			if i == 10 {
+				s.put(key("7"), "two")
+			}
+		}
+		t.Error("the other object was never shown")
+	})
+}
+
+// What a relist could not read stays as it was, and is no deletion.
+func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		for _, k := range []Key{{"n1", "a"}, {"n1", "b"}, {"n2", "a"}, {"n2", "b"}} {
+			s.put(k, "one")
+		}
+		store, stop := startStore(t, configMaps(s.client(t)))
+		whole := content(t, store)
+		f := follow(t, store.Changes, noteOfConfigMap)
+		f.taken()
+		stop() // the reflector is played from here
+		<-store.Done()
+		sink := &tableSink{table: store.table}
+		relist := func(unread ...Key) []string {
+			sink.begin()
+			for _, k := range unread {
+				sink.unreadable(k)
+			}
+			if err := sink.synced("1000"); err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			for k := range store.table.now().entries.All() {
+				lines = append(lines, k.String()+" one")
+			}
+			slices.Sort(lines)
+			return lines
+		}
+		wantLines(t, "where nothing is known of one", relist(Key{}), whole...)
+		wantLines(t, "where a name is known", relist(Key{Name: "a"}), "n1/a one", "n2/a one")
+		wantLines(t, "where a key is known", relist(Key{"n1", "a"}, Key{"n3", "new"}), "n1/a one")
+		wantLines(t, "where a namespace is known", relist(Key{Namespace: "n1"}), "n1/a one")
+		wantLines(t, "where all is read", relist())
 	})
 }

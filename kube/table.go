@@ -3,7 +3,9 @@ package kube
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,23 +13,37 @@ import (
 
 // table is the content of stores: what all Stores of one kind, type, namespaces
 // and selector share.
+//
+// The content is a snapshot, which is replaced and never changed. The reflector of
+// each namespace makes the next one beside it and publishes it by one comparison
+// and swap, so nothing ever waits for a listing, an index or a loop over all.
 type table struct {
-	handle handle
-	cancel context.CancelFunc
-	done   chan struct{}
-	synced chan struct{} // closed after the first sync of all namespaces
+	handle    handle
+	cancel    context.CancelFunc
+	done      chan struct{}
+	synced    chan struct{} // closed after the first sync of all namespaces
+	content   atomic.Pointer[snapshot]
+	lastEvent atomic.Pointer[time.Time]
+	followers followers
+	builds    builds
 
-	mu        sync.RWMutex
-	entries   map[Key]*entry
-	size      int64
-	lastEvent time.Time
-	unsynced  int   // namespaces whose first sync is missing
-	trouble   error // the latest, while it lasts
-	own       ownWrites
-	ensured   map[Key]ensured
-	indexes   []indexer
-	owners    *ownerIndex
-	watchers  map[*subscription]struct{}
+	mu       sync.RWMutex
+	unsynced int   // namespaces whose first sync is missing
+	trouble  error // the latest, while it lasts
+	own      ownWrites
+	ensured  map[Key]ensured
+}
+
+// newTable returns a table without content and without a watch.
+func newTable(h handle, indexes []indexer) *table {
+	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{}), own: newOwnWrites(h)}
+	t.unsynced = max(1, len(h.namespaces))
+	first := new(snapshot)
+	for _, x := range indexes {
+		first.indexes = append(first.indexes, builtIndex{x, x.empty()})
+	}
+	t.content.Store(first)
+	return t
 }
 
 // wait waits for the first sync.
@@ -57,80 +73,91 @@ func (t *table) wait(ctx context.Context) error {
 	return fmt.Errorf("%w before the first sync", end)
 }
 
-func (t *table) entry(key Key) *entry {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.entries[key]
-}
+// now returns the content of this moment.
+func (t *table) now() *snapshot { return t.content.Load() }
+
+func (t *table) entry(key Key) *entry { return t.now().entry(key) }
 
 func (t *table) entriesOf(keys []Key) map[Key]*entry {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
+	now := t.now()
 	entries := make(map[Key]*entry, len(keys))
 	for _, key := range keys {
-		entries[key] = t.entries[key]
+		entries[key] = now.entry(key)
 	}
 	return entries
 }
 
-func (t *table) all() []keyed {
-	list := make([]keyed, 0, len(t.entries))
-	for key, e := range t.entries {
-		list = append(list, keyed{key, e})
-	}
-	return list
-}
+// pick chooses entries of a snapshot.
+type pick func(*snapshot) iter.Seq2[Key, *entry]
 
-func (t *table) labeled(sel labels.Selector) (list []keyed) {
-	for key, e := range t.entries {
-		if sel.Matches(e.labels()) {
-			list = append(list, keyed{key, e})
+func all(s *snapshot) iter.Seq2[Key, *entry] { return s.entries.All() }
+
+func labeled(sel labels.Selector) pick {
+	return func(s *snapshot) iter.Seq2[Key, *entry] {
+		return func(yield func(Key, *entry) bool) {
+			for key, e := range s.entries.All() {
+				if sel.Matches((*labelsOf)(e)) && !yield(key, e) {
+					return
+				}
+			}
 		}
 	}
-	return list
-}
-
-func (t *table) pick(keys map[Key]struct{}) []keyed {
-	list := make([]keyed, 0, len(keys))
-	for key := range keys {
-		list = append(list, keyed{key, t.entries[key]})
-	}
-	return list
 }
 
 func (t *table) stats() StoreStats {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return StoreStats{len(t.entries), t.size, t.lastEvent}
+	now := t.now()
+	stats := StoreStats{Objects: now.entries.Len(), Bytes: now.size}
+	if at := t.lastEvent.Load(); at != nil {
+		stats.LastEvent = *at
+	}
+	return stats
 }
 
-// set puts an entry in the place of what is there, or removes it if e is nil,
-// and tells indexes and watchers. It is called with mu held.
-func (t *table) set(key Key, e *entry) {
-	old := t.entries[key]
-	if old == e {
+// heard notes that the server has sent something.
+func (t *table) heard() {
+	now := time.Now()
+	t.lastEvent.Store(&now)
+}
+
+// publish makes a draft the content. Where another one was first, the draft takes
+// up what that has changed, and tries again.
+func (t *table) publish(d *draft) {
+	for {
+		t.leaving(d)
+		if t.content.CompareAndSwap(d.base, d.next) {
+			break
+		}
+		d.rebase(t.now())
+	}
+	t.followers.wake()
+}
+
+// leaving prepares for the publication of a draft that lacks objects. An object
+// that this process has made is shown to every loop, before its end, even if the
+// loop was behind: somebody counts on it.
+func (t *table) leaving(d *draft) {
+	if len(d.removed) == 0 {
 		return
 	}
-	if old != nil {
-		t.size -= int64(len(old.data))
+	t.followers.keep(d.removed, d.next.number)
+	var unseen []keyed
+	t.mu.Lock()
+	for _, k := range d.removed {
+		if own, ok := t.ensured[k.key]; ok && k.entry.is(own.uid) {
+			unseen = append(unseen, k)
+			delete(t.ensured, k.key)
+		}
 	}
-	if e != nil {
-		t.size += int64(len(e.data))
-		t.entries[key] = e
-	} else {
-		delete(t.entries, key)
-		delete(t.ensured, key)
+	t.mu.Unlock()
+	for _, k := range unseen {
+		t.followers.vanished(k.key, k.entry)
 	}
-	t.tell(key, old, e)
 }
 
-// tell tells indexes and watchers that an entry has come, changed or gone. It
-// is called with mu held, when it has.
-func (t *table) tell(key Key, old, e *entry) {
-	for _, x := range t.indexes {
-		x.update(key, e)
-	}
-	for w := range t.watchers {
-		w.notify(key, old)
-	}
+// vanished has every loop over changes that has not been shown an object yield it
+// as Added and Deleted. It is called before the object leaves the content, if it
+// ever was there. Of several such objects under one name, the last one counts.
+func (t *table) vanished(key Key, e *entry) {
+	t.followers.vanished(key, e)
+	t.followers.wake()
 }

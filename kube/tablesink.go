@@ -3,6 +3,8 @@ package kube
 import (
 	"errors"
 	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
 // tableSink mirrors one namespace, or all, into a table.
@@ -11,35 +13,67 @@ type tableSink struct {
 	namespace string
 	// staging is what the listing under way has found: a relist swaps the
 	// content in one step.
-	staging map[Key]*entry
+	staging hamt.Map[Key, *entry]
+	edit    *hamt.Edit
+	// unread are the keys of objects of the listing that could not be read, as
+	// far as they are known.
+	unread map[Key]struct{}
 	// began is when the listing began, writes how many of this process's own
 	// had been answered by then.
 	began  time.Time
 	writes uint64
 	first  bool // the first sync is missing
+	// latest is the namespace of the latest object: most have the one of the
+	// object before, and share its string.
+	latest string
 }
 
 func (s *tableSink) begin() {
-	s.staging = make(map[Key]*entry)
+	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, new(hamt.Edit), nil
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	s.began, s.writes = time.Now(), s.own.seq
 }
 
 func (s *tableSink) item(rec record) error {
-	old := s.staging[rec.key]
-	if old == nil {
-		s.mu.RLock()
-		old = s.entries[rec.key]
-		s.mu.RUnlock()
+	if rec.key.Namespace != s.latest {
+		s.latest = rec.key.Namespace
 	}
-	s.staging[rec.key] = s.merge(old, rec, true)
+	rec.key.Namespace = s.latest
+	old, ok := s.staging.Get(rec.key)
+	if !ok {
+		old = s.entry(rec.key)
+	}
+	s.staging = s.staging.With(s.edit, rec.key, s.merge(old, rec, true))
 	return nil
 }
 
+// unreadable notes that the listing has an object that could not be read: it stays
+// as it was. The key may lack the name, the namespace or both, if they could not be
+// read either: then all objects stay that it may be.
+func (s *tableSink) unreadable(key Key) {
+	if s.unread == nil {
+		s.unread = make(map[Key]struct{})
+	}
+	s.unread[key] = struct{}{}
+}
+
+// stays reports that an object may be one that could not be read.
+func (s *tableSink) stays(key Key) bool {
+	if len(s.unread) == 0 {
+		return false
+	}
+	for _, k := range []Key{key, {Namespace: key.Namespace}, {Name: key.Name}, {}} {
+		if _, ok := s.unread[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *tableSink) drop(rec record) error {
-	if e := s.staging[rec.key]; e != nil && e.is(rec.uid) && !olderThan(rec.rv, e.rv()) {
-		delete(s.staging, rec.key)
+	if e, ok := s.staging.Get(rec.key); ok && e.is(rec.uid) && !olderThan(rec.rv, e.rv()) {
+		s.staging = s.staging.Without(s.edit, rec.key)
 	}
 	return nil
 }
@@ -54,63 +88,74 @@ func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
 }
 
 func (s *tableSink) synced(rv string) error {
+	s.swap()
+	s.heard()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key := range s.entries {
-		if _, ok := s.staging[key]; !ok && (s.namespace == "" || key.Namespace == s.namespace) {
-			s.set(key, nil)
-		}
-	}
-	if len(s.entries) == 0 && s.staging != nil {
-		// Nothing to compare with, and so no need for a second map of all.
-		s.entries = s.staging
-		for key, e := range s.entries {
-			s.size += int64(len(e.data))
-			s.tell(key, nil, e)
-		}
-	} else {
-		for key, e := range s.staging {
-			s.set(key, e)
-		}
-	}
-	s.staging = nil
-	s.lastEvent = time.Now()
 	s.own.listed(s.namespace, rv, s.writes, s.began)
 	if s.first {
-		s.first = false
-		if s.unsynced--; s.unsynced == 0 {
-			close(s.table.synced)
-			for w := range s.watchers {
-				w.sync()
+		s.unsynced--
+	}
+	last := s.first && s.unsynced == 0
+	s.first = false
+	s.mu.Unlock()
+	if last {
+		d := s.now().draft()
+		d.next.synced = true
+		s.publish(d)
+		close(s.table.synced)
+	}
+	return nil
+}
+
+// swap puts the listing in the place of what was there.
+func (s *tableSink) swap() {
+	d := s.now().draft()
+	if d.base.entries.Len() == 0 {
+		d.fill(s.staging)
+	} else {
+		for c := range hamt.Diff(d.base.entries, s.staging) {
+			listed := c.Is != nil || s.namespace == "" || c.Key.Namespace == s.namespace
+			if listed && (c.Is != nil || !s.stays(c.Key)) {
+				d.set(c.Key, deref(c.Is))
 			}
 		}
 	}
-	return nil
+	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, nil, nil
+	s.publish(d)
 }
 
 func (s *tableSink) event(kind string, rec record) error {
+	e := s.change(kind, rec)
+	s.heard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.entries[rec.key]
-	switch {
-	case kind != eventDeleted:
-		s.set(rec.key, s.merge(old, rec, false))
-	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
-		// The last state is what watchers get to see of the object.
-		last := newEntry(rec)
-		s.size += int64(len(last.data) - len(old.data))
-		s.entries[rec.key] = last
-		s.set(rec.key, nil)
-	}
-	s.lastEvent = time.Now()
-	s.own.event(s.namespace, s.entries[rec.key], kind == eventDeleted, &rec)
+	s.own.event(s.namespace, e, kind == eventDeleted, &rec)
 	return nil
 }
 
+// change brings an event into the content, and returns the object's entry.
+func (s *tableSink) change(kind string, rec record) *entry {
+	d := s.now().draft()
+	old := d.base.entry(rec.key)
+	e := old
+	switch {
+	case kind != eventDeleted:
+		e = s.merge(old, rec, false)
+		d.set(rec.key, e)
+	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
+		e = nil
+		d.remove(rec.key, newEntry(rec)) // loops get to see the last state
+	}
+	if e != old {
+		s.publish(d)
+	}
+	return e
+}
+
 func (s *tableSink) progress(rv string) {
+	s.heard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastEvent = time.Now()
 	s.own.progress(s.namespace, rv)
 	s.own.forget()
 }

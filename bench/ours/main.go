@@ -46,6 +46,7 @@ func main() {
 
 // stored measures the store of what handle reads, indexed by apps.
 func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []string) measure.Store {
+	var everything kube.Reader[T]
 	var all *kube.Store[T]
 	return measure.Store{
 		Sync: func(ctx context.Context) error {
@@ -53,7 +54,8 @@ func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []str
 			if err != nil {
 				return err
 			}
-			all = handle(client).Store(ctx)
+			everything = handle(client)
+			all = everything.Store(ctx)
 			return all.Sync(ctx)
 		},
 		Len: func(context.Context) (int, error) { return all.Stats().Objects, nil },
@@ -61,29 +63,33 @@ func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []str
 			_, err := all.Get(ctx, kube.Key{Namespace: namespace, Name: name})
 			return err
 		},
-		Index: func(context.Context) (measure.Lookup, error) { return indexed(all, apps), nil },
+		Index: func(ctx context.Context) (measure.Lookup, error) { return indexed(ctx, everything, apps) },
 		Small: func(ctx context.Context, namespace string) (measure.Lookup, error) {
 			client, err := kube.Connect()
 			if err != nil {
 				return nil, err
 			}
-			small := handle(client).In(namespace).Store(ctx)
-			return indexed(small, apps), small.Sync(ctx)
+			small := handle(client).In(namespace)
+			small.Store(ctx)
+			return indexed(ctx, small, apps)
 		},
 	}
 }
 
-// indexed adds an index to a store and counts what it finds.
-func indexed[T any](s *kube.Store[T], apps func(*T) []string) measure.Lookup {
-	byApp := kube.NewIndex(s, apps)
+// indexed builds an index of a handle's store and counts what it finds.
+func indexed[T any](ctx context.Context, handle kube.Reader[T], apps func(*T) []string) (measure.Lookup, error) {
+	byApp := kube.IndexBy(handle, apps)
+	if _, err := byApp.Keys(ctx); err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, app string) (int, error) {
 		n := 0
-		for _, err := range byApp.All(ctx, app) {
+		for _, err := range byApp.Get(ctx, app) {
 			if err != nil {
 				return n, err
 			}
 			n++
 		}
 		return n, nil
-	}
+	}, nil
 }

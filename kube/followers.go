@@ -1,0 +1,128 @@
+package kube
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// followers are the loops over the changes of a table, and the last states of the
+// objects whose end some of them have not been shown yet. No lock of it is held
+// while a loop works.
+type followers struct {
+	mu   sync.Mutex
+	all  map[*subscription]struct{}
+	ends map[types.UID]ended
+	// order has the keys of ends, the oldest first.
+	order []ending
+}
+
+// ended is the last state of an object, and the first snapshot without it.
+type ended struct {
+	last   *entry
+	number uint64
+}
+
+type ending struct {
+	uid    types.UID
+	number uint64
+}
+
+// endsKept bounds how many last states are kept for loops that are behind.
+const endsKept = 1024
+
+func (f *followers) add(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.all == nil {
+		f.all = make(map[*subscription]struct{})
+	}
+	f.all[s] = struct{}{}
+}
+
+func (f *followers) remove(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.all, s)
+	f.trim()
+}
+
+// wake tells the loops of a new snapshot.
+func (f *followers) wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.all {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (f *followers) vanished(key Key, e *entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.all {
+		s.vanished(key, e, true)
+	}
+}
+
+// keep keeps the last states of objects that a snapshot lacks.
+func (f *followers) keep(removed []keyed, number uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) == 0 {
+		return
+	}
+	if f.ends == nil {
+		f.ends = make(map[types.UID]ended)
+	}
+	for _, k := range removed[max(0, len(removed)-endsKept):] {
+		uid := k.entry.uid()
+		f.ends[uid] = ended{k.entry, number}
+		f.order = append(f.order, ending{uid, number})
+	}
+	for len(f.order) > endsKept {
+		f.forget()
+	}
+}
+
+// last returns the last state of an object, nil if it is not known.
+func (f *followers) last(uid types.UID) *entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ends[uid].last
+}
+
+// reached notes that a loop was shown all changes up to a snapshot.
+func (f *followers) reached(s *subscription, number uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.number = number
+	f.trim()
+}
+
+// trim forgets the last states of objects whose end all loops were shown.
+func (f *followers) trim() {
+	if len(f.order) == 0 {
+		return
+	}
+	shown := uint64(1<<64 - 1)
+	for s := range f.all {
+		shown = min(shown, s.number)
+	}
+	for len(f.order) > 0 && f.order[0].number <= shown {
+		f.forget()
+	}
+}
+
+// forget forgets the oldest last state.
+func (f *followers) forget() {
+	first := f.order[0]
+	if f.ends[first.uid].number == first.number {
+		delete(f.ends, first.uid)
+	}
+	if f.order = f.order[1:]; len(f.order) == 0 {
+		f.order = nil
+	}
+}

@@ -1,0 +1,272 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// large is how many objects the benchmarks of a store have.
+const large = 200_000
+
+// largeStore is a store of many Pods without a reflector: its sink is the caller's.
+type largeStore struct {
+	*Store[corev1.Pod]
+	sink    *tableSink
+	indexes []*Index[corev1.Pod, string]
+	rv      int
+}
+
+func podKey(i int) Key { return Key{"default", fmt.Sprintf("web-%d-7d9c5b9f6-x%d", i/3, i)} }
+
+// podRecord returns the record of a version of a Pod.
+func (l *largeStore) podRecord(i, version int) record {
+	yes := true
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: podKey(i).Namespace, Name: podKey(i).Name, UID: types.UID(fmt.Sprintf("2f4b2d3e-5a40-4a6c-8d6e-%012d", i)),
+			ResourceVersion: fmt.Sprint(version), Labels: map[string]string{"app": fmt.Sprint("app", i%1000), "tier": "web"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("web-", i/3), UID: types.UID(fmt.Sprint("owner-", i/3)), Controller: &yes,
+			}},
+		},
+		Spec:   corev1.PodSpec{NodeName: fmt.Sprint("node", i%2000), Containers: []corev1.Container{{Name: "web", Image: "registry.example.com/web:1"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
+	}
+	raw, err := pod.Marshal()
+	if err != nil {
+		panic(err)
+	}
+	rec, err := (&recorder{codec: l.reader.codec}).record(true, raw)
+	if err != nil {
+		panic(err)
+	}
+	return rec
+}
+
+// list has the sink take a listing in which every object is of a new version.
+func (l *largeStore) list() {
+	l.sink.begin()
+	l.rv++
+	for i := range large {
+		if err := l.sink.item(l.podRecord(i, l.rv)); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func newLargeStore(b *testing.B, indexes int) *largeStore {
+	b.Helper()
+	pods := For[corev1.Pod](newAPIServer().client(b)).ReadOnly()
+	l := &largeStore{}
+	var by []indexer
+	for range indexes {
+		x := IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+		l.indexes, by = append(l.indexes, x), append(by, x)
+	}
+	t := newTable(pods.handle, by)
+	l.Store, l.sink = &Store[corev1.Pod]{t, pods}, &tableSink{table: t, first: true}
+	l.list()
+	if err := l.sink.synced("1"); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	return l
+}
+
+func BenchmarkLargeGet(b *testing.B) {
+	l := newLargeStore(b, 0)
+	for i := 0; b.Loop(); i++ {
+		if _, err := l.Get(b.Context(), podKey(i*7919%large)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLargeAll(b *testing.B) {
+	l := newLargeStore(b, 0)
+	for b.Loop() {
+		n := 0
+		for range all(l.table.now()) {
+			n++
+		}
+		if n != large {
+			b.Fatal(n)
+		}
+	}
+}
+
+func BenchmarkLargeLabeled(b *testing.B) {
+	l := newLargeStore(b, 0)
+	for b.Loop() {
+		n := 0
+		for _, err := range l.Labeled(b.Context(), "app=app7") {
+			if n++; err != nil {
+				b.Fatal(err)
+			}
+		}
+		if n != large/1000 {
+			b.Fatal(n)
+		}
+	}
+}
+
+func BenchmarkLargeOwnedBy(b *testing.B) {
+	l := newLargeStore(b, 0)
+	first := time.Now()
+	_ = l.table.build(b.Context(), byOwner{})
+	took := time.Since(first)
+	for i := 0; b.Loop(); i++ {
+		n := 0
+		for range l.OwnedBy(b.Context(), types.UID(fmt.Sprint("owner-", i%(large/3)))) {
+			n++
+		}
+		if n != 3 {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(took.Milliseconds()), "first-ms")
+}
+
+func BenchmarkLargeIndexBuild(b *testing.B) {
+	l := newLargeStore(b, 0)
+	for b.Loop() {
+		x := IndexBy(l.reader, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+		if err := l.table.build(b.Context(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLargeEvent measures an event in a store with so many indexes.
+func BenchmarkLargeEvent(b *testing.B) {
+	for _, indexes := range []int{0, 2} {
+		b.Run(fmt.Sprint(indexes, " indexes"), func(b *testing.B) {
+			l := newLargeStore(b, indexes)
+			records := make([]record, 1000)
+			for i := range records {
+				records[i] = l.podRecord(i*199, 2)
+			}
+			for i := 0; b.Loop(); i++ {
+				rec := records[i%len(records)]
+				rec.rv = fmt.Sprint(i + 2)
+				if err := l.sink.event(eventModified, rec); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkLargeSubscribe(b *testing.B) {
+	l := newLargeStore(b, 0)
+	for b.Loop() {
+		n := 0
+		l.table.follow(b.Context(), func(c Change) bool { n++; return c.Type != Synced })
+		if n != large+1 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// BenchmarkLargeRelist measures a relist in which all objects have changed, with two
+// indexes and ten loops over changes, and the longest that a read and the start of
+// another loop took meanwhile.
+func BenchmarkLargeRelist(b *testing.B) {
+	l := newLargeStore(b, 2)
+	ctx, cancel := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	for range 10 {
+		running.Go(func() { l.table.follow(ctx, func(Change) bool { return true }) })
+	}
+	var longest time.Duration
+	stop := make(chan struct{})
+	running.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			start := time.Now()
+			if _, err := l.Get(ctx, podKey(i*7919%large)); err != nil {
+				b.Error(err)
+			}
+			l.table.follow(ctx, func(Change) bool { return false })
+			longest = max(longest, time.Since(start))
+			time.Sleep(time.Millisecond)
+		}
+	})
+	for b.Loop() {
+		b.StopTimer()
+		l.list()
+		b.StartTimer()
+		if err := l.sink.synced(fmt.Sprint(l.rv)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	close(stop)
+	cancel()
+	running.Wait()
+	b.ReportMetric(float64(longest.Microseconds())/1000, "longest-read-ms")
+}
+
+// BenchmarkLargeSleepers measures what a loop holds that does not read, while all
+// objects are there, and while as many have come and gone.
+func BenchmarkLargeSleepers(b *testing.B) {
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	l := newLargeStore(b, 0)
+	const loops = 10
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		asleep := make(chan struct{})
+		var running, standing sync.WaitGroup
+		before := heap()
+		for range loops {
+			standing.Add(1)
+			running.Go(func() {
+				once := sync.OnceFunc(standing.Done)
+				l.table.follow(ctx, func(Change) bool { once(); <-asleep; return true })
+			})
+		}
+		standing.Wait()
+		held := (heap() - before) / loops / large
+		for i := large; i < 2*large; i++ {
+			rec := l.podRecord(i, 5)
+			_, _ = l.sink.event(eventAdded, rec), l.sink.event(eventDeleted, rec)
+		}
+		gone := (heap()-before)/loops/large - held
+		close(asleep)
+		cancel()
+		running.Wait()
+		b.ReportMetric(held, "B/object")
+		b.ReportMetric(gone, "B/gone")
+	}
+	runtime.KeepAlive(l)
+}
+
+// BenchmarkLargeHeap measures what a store takes for an object, besides its bytes.
+func BenchmarkLargeHeap(b *testing.B) {
+	var before, after runtime.MemStats
+	for b.Loop() {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		l := newLargeStore(b, 0)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)-l.Stats().Bytes)/large, "B/object")
+		runtime.KeepAlive(l)
+	}
+}

@@ -1,0 +1,143 @@
+package kube
+
+import (
+	"slices"
+
+	"github.com/pintle-go/pintle/kube/internal/hamt"
+)
+
+// A snapshot is the content of a table at one moment. It is never changed: readers
+// take no lock, and two snapshots share all that is the same in both.
+type snapshot struct {
+	entries hamt.Map[Key, *entry]
+	size    int64 // of the data of all entries
+	indexes []builtIndex
+	// synced: the first sync of all namespaces is in it.
+	synced bool
+	// number counts the snapshots of a table.
+	number uint64
+}
+
+// builtIndex is an index and what it has found in the entries of a snapshot.
+type builtIndex struct {
+	by    indexer
+	found indexed
+}
+
+func (s *snapshot) entry(key Key) *entry {
+	e, _ := s.entries.Get(key)
+	return e
+}
+
+// index returns what an index has found, nil if the snapshot does not have it.
+func (s *snapshot) index(by indexer) indexed {
+	for i := range s.indexes {
+		if s.indexes[i].by == by {
+			return s.indexes[i].found
+		}
+	}
+	return nil
+}
+
+// A draft is the next snapshot in the making. It belongs to one goroutine, which
+// holds no lock while it works on it and while it calls the functions of indexes.
+type draft struct {
+	base *snapshot // what next was made of
+	next *snapshot
+	edit *hamt.Edit
+	// removed are the last states of the objects of base that are not in next.
+	removed []keyed
+}
+
+func (s *snapshot) draft() *draft {
+	next := *s
+	next.number++
+	next.indexes = slices.Clone(s.indexes)
+	return &draft{base: s, next: &next, edit: new(hamt.Edit)}
+}
+
+// set puts an entry in the place of what is there, or removes that if e is nil.
+func (d *draft) set(key Key, e *entry) {
+	old := d.next.entry(key)
+	if old == e {
+		return
+	}
+	if old != nil && (e == nil || !e.is(old.uid())) {
+		d.removed = append(d.removed, keyed{key, old})
+	}
+	d.put(key, old, e)
+	for i := range d.next.indexes {
+		x := &d.next.indexes[i]
+		x.found = x.found.with(d.edit, key, x.by.values(key, e))
+	}
+}
+
+// remove removes an object whose last state is known.
+func (d *draft) remove(key Key, last *entry) {
+	d.set(key, nil)
+	d.removed[len(d.removed)-1].entry = last
+}
+
+// put changes the entries and not the indexes.
+func (d *draft) put(key Key, old, e *entry) {
+	if old != nil {
+		d.next.size -= int64(len(old.data))
+	}
+	if e == nil {
+		d.next.entries = d.next.entries.Without(d.edit, key)
+		return
+	}
+	d.next.size += int64(len(e.data))
+	d.next.entries = d.next.entries.With(d.edit, key, e)
+}
+
+// fill puts entries into a draft that has none. It takes them over.
+func (d *draft) fill(entries hamt.Map[Key, *entry]) {
+	d.next.entries = entries
+	for key, e := range entries.All() {
+		d.next.size += int64(len(e.data))
+		for i := range d.next.indexes {
+			x := &d.next.indexes[i]
+			x.found = x.found.with(d.edit, key, x.by.values(key, e))
+		}
+	}
+}
+
+// rebase takes into the draft what has become of its base meanwhile. The objects
+// that others have changed are none of those that the draft has changed: each
+// object has one reflector.
+func (d *draft) rebase(now *snapshot) {
+	for c := range hamt.Diff(d.base.entries, now.entries) {
+		e := deref(c.Is)
+		d.put(c.Key, deref(c.Was), e)
+		for i := range d.next.indexes {
+			x := &d.next.indexes[i]
+			values := any(nil)
+			if found := now.index(x.by); found != nil {
+				values = found.values(c.Key)
+			} else {
+				values = x.by.values(c.Key, e)
+			}
+			x.found = x.found.with(d.edit, c.Key, values)
+		}
+	}
+	for _, x := range now.indexes {
+		if d.next.index(x.by) != nil {
+			continue
+		}
+		for c := range hamt.Diff(now.entries, d.next.entries) {
+			x.found = x.found.with(d.edit, c.Key, x.by.values(c.Key, deref(c.Is)))
+		}
+		d.next.indexes = append(d.next.indexes, x)
+	}
+	d.next.synced = d.next.synced || now.synced
+	d.base, d.next.number = now, now.number+1
+}
+
+// deref returns the entry of one side of a difference, nil if there is none.
+func deref(e **entry) *entry {
+	if e == nil {
+		return nil
+	}
+	return *e
+}
