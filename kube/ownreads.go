@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,28 +29,30 @@ func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live boo
 
 // peek returns what there is of an object, under the key that it has: that of a
 // cluster-scoped one has no namespace, whatever is asked for.
-func (t *table) peek(key Key) (e *entry, at Key, w ownWrite, waiting bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	e = t.entries[key]
-	if w, waiting = t.own.pending[key]; e == nil && !waiting {
-		c := Key{Name: key.Name}
-		if w, waiting = t.own.pending[c]; waiting || t.entries[c] != nil {
-			key, e = c, t.entries[c]
+func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
+	bare := Key{Name: asked.Name}
+	t.own.mu.Lock()
+	w, waiting = t.own.pending[asked]
+	gone := t.own.gone[asked]
+	bareWrite, bareWaiting := t.own.pending[bare]
+	bareGone := t.own.gone[bare]
+	t.own.mu.Unlock()
+	at, e = asked, t.entry(asked)
+	if e == nil && !waiting {
+		if b := t.entry(bare); b != nil || bareWaiting {
+			at, e, w, waiting, gone = bare, b, bareWrite, bareWaiting, bareGone
 		}
 	}
-	if w.hidden || t.own.hides(e) {
+	if w.hidden || hides(gone, e) {
 		e = nil
 	}
-	return e, key, w, waiting && !w.hidden
+	return e, at, w, waiting && !w.hidden
 }
 
 // settle waits, as long as a read does, until the writes that were made before
 // are seen, and returns their number.
 func (t *table) settle(ctx context.Context) (made uint64, err error) {
-	t.mu.RLock()
-	made = t.own.seq
-	t.mu.RUnlock()
+	made = t.own.made()
 	return made, t.await(ctx, func() bool {
 		for _, w := range t.own.pending {
 			if !w.unknown && !w.hidden && w.since <= made {
@@ -60,14 +63,14 @@ func (t *table) settle(ctx context.Context) (made uint64, err error) {
 	})
 }
 
-// await waits until ok, called with mu read-held, is true, or ownWriteWait has
-// passed.
+// await waits until ok, called with the lock of the own writes held, is true, or
+// ownWriteWait has passed.
 func (t *table) await(ctx context.Context, ok func() bool) error {
 	var timeout *time.Timer
 	for {
-		t.mu.RLock()
+		t.own.mu.Lock()
 		done, settled := ok(), t.own.settled
-		t.mu.RUnlock()
+		t.own.mu.Unlock()
 		if done {
 			return nil
 		}
@@ -88,38 +91,43 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 // snapshot returns what pick finds, without the objects of the first so many
 // writes that are not seen yet, whose keys it returns apart.
 func (t *table) snapshot(pick func() []keyed, made uint64) (found []keyed, unseen []Key) {
-	t.mu.Lock() // owner indexes are built at their first use
-	defer t.mu.Unlock()
-	found = pick()
-	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
-		return found, nil
-	}
-	found = slices.DeleteFunc(found, func(k keyed) bool {
-		w, waiting := t.own.pending[k.key]
-		return t.own.hides(k.entry) || waiting && (w.hidden || w.since <= made)
-	})
+	t.own.mu.Lock()
+	gone, without := maps.Clone(t.own.gone), make(map[Key]struct{})
 	for key, w := range t.own.pending {
+		if w.hidden || w.since <= made {
+			without[key] = struct{}{}
+		}
 		if !w.hidden && w.since <= made {
 			unseen = append(unseen, key)
 		}
 	}
-	return found, unseen
+	t.own.mu.Unlock()
+	t.mu.Lock() // owner indexes are built at their first use
+	found = pick()
+	t.mu.Unlock()
+	if len(without) == 0 && len(gone) == 0 {
+		return found, nil
+	}
+	return slices.DeleteFunc(found, func(k keyed) bool {
+		_, leave := without[k.key]
+		return leave || hides(gone[k.key], k.entry)
+	}), unseen
 }
 
 // found notes what the server answered for an object whose write was pending:
 // nil if there is none, and whether the table's selector fits it. Before is its
 // entry when the server was asked.
 func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.entries[key]
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	e := t.entry(key)
 	switch {
 	case o == nil && e != before && e != nil:
 		return // the answer is of before what the watch has told since
 	case o == nil:
 		t.own.drop(key)
 		if e != nil {
-			t.own.gone[e.uid()] = time.Now()
+			t.own.hide(key, e.uid())
 		}
 		return
 	}

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,8 +12,25 @@ import (
 // A store learns of a write by its watch, some time after the write was
 // answered. Until then the write is pending: the store does not answer for that
 // object by itself. Of an object that this process has deleted only the uid
-// counts, and nothing needs to be waited for: whatever the watch still brings of
-// it is not there. Resource versions are compared within one resource only.
+// counts, and nothing needs to be waited for: the watch may still bring the
+// object, and reads leave it out. Resource versions are compared within one
+// resource only.
+//
+// The own writes have a lock of their own. No lock of the table is held while it
+// is taken, and it is held for some map accesses only. Two rules make that right.
+//
+// A reader looks at the own writes first and at the content second (peek, settle,
+// snapshot). The writer of the table changes the content first and settles own
+// writes second (event, listed, progress). So a reader that finds a write settled
+// finds content that shows the write. A reader that finds a write pending waits or
+// asks, which is right even if the content shows the write by then. A deletion is
+// forgotten only after the content has lost the object, so a reader that finds no
+// deletion finds no deleted object.
+//
+// An answer is noted with the lock held from the look at the content to the end
+// (answered, deleted, found). If the writer of the table settles before that, the
+// content that is looked at shows the write. If it settles after that, it settles
+// the noted write.
 
 // ownWrite is a write of this process that a table has not seen.
 type ownWrite struct {
@@ -30,15 +49,22 @@ type ownWrite struct {
 	seq   uint64
 }
 
-// ownWrites is what a table knows of this process's writes, guarded by its mu.
+// ownWrites is what a table knows of this process's writes.
 type ownWrites struct {
+	mu      sync.Mutex
 	seq     uint64 // counts writes
 	pending map[Key]ownWrite
 	settled chan struct{} // closed, and made anew, when pending shrinks
-	// gone are objects that were deleted, with the time of it: the watch has
-	// told of it already or will.
-	gone  map[types.UID]time.Time
+	// gone are objects that were deleted: the watch has told of it already or
+	// will. The slices are never changed.
+	gone  map[Key][]deletion
 	lanes map[string]*lane // by the namespaces that are watched on their own
+}
+
+// deletion is an own deletion of an object.
+type deletion struct {
+	uid types.UID
+	at  time.Time
 }
 
 // lane is one watch's view of the writes.
@@ -64,10 +90,10 @@ const (
 	goneKept = 10 * time.Minute
 )
 
-func newOwnWrites(h handle) ownWrites {
-	w := ownWrites{
+func newOwnWrites(h handle) *ownWrites {
+	w := &ownWrites{
 		pending: make(map[Key]ownWrite), settled: make(chan struct{}),
-		gone: make(map[types.UID]time.Time), lanes: make(map[string]*lane),
+		gone: make(map[Key][]deletion), lanes: make(map[string]*lane),
 	}
 	for ns := range h.eachNamespace() {
 		w.lanes[ns] = new(lane)
@@ -97,20 +123,21 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 
 // wrote makes reads of an object wait until the write is seen.
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
 	t.answered(key, o, !whole || t.handle.selector.fits(o))
 }
 
 // answered notes a state of an object that the server has answered with, and
-// whether the table's selector fits it.
+// whether the table's selector fits it. It is called with the lock of the own
+// writes held.
 func (t *table) answered(key Key, o metav1.Object, fits bool) {
 	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
 	was, pending := t.own.pending[key]
-	if _, gone := t.own.gone[w.uid]; gone || pending && olderThan(w.rv, was.rv) {
+	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
 		return // answers overtake one another
 	}
-	e, heard := t.entries[key], t.own.lane(key.Namespace).heard
+	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
 	if heard != "" && w.seenBy(e, heard) {
 		t.own.drop(key)
 		return
@@ -123,6 +150,7 @@ func (t *table) answered(key Key, o metav1.Object, fits bool) {
 	t.own.expect(key, w)
 }
 
+// expect notes a pending write. The lock is held.
 func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.seq++
 	write.seq, write.since = w.seq, w.seq
@@ -137,20 +165,37 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 
 // deleted hides an object from reads, whatever the watch still tells of it.
 func (t *table) deleted(key Key, uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.entries[key]
-	if uid == "" && e != nil {
-		uid = e.uid()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	if uid == "" {
+		if e := t.entry(key); e != nil {
+			uid = e.uid()
+		}
 	}
 	if was := t.own.pending[key]; was.uid == uid || was.unknown || uid == "" {
 		t.own.drop(key)
 	}
-	if uid != "" {
-		t.own.gone[uid] = time.Now()
+	t.own.hide(key, uid)
+}
+
+// unsure makes reads of an object ask the server.
+func (t *table) unsure(key Key) {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	t.own.expect(key, ownWrite{unknown: true})
+}
+
+// deleting makes reads wait until an object is gone or going.
+func (t *table) deleting(key Key, uid types.UID) {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	w := ownWrite{uid: uid, deleting: true}
+	if !w.seenBy(t.entry(key), "") {
+		t.own.expect(key, w)
 	}
 }
 
+// drop ends the wait for a write. The lock is held.
 func (w *ownWrites) drop(key Key) {
 	if _, ok := w.pending[key]; ok {
 		delete(w.pending, key)
@@ -159,19 +204,57 @@ func (w *ownWrites) drop(key Key) {
 	}
 }
 
+// hide has reads leave out an object. The lock is held.
+func (w *ownWrites) hide(key Key, uid types.UID) {
+	if uid != "" && !w.isGone(key, uid) {
+		w.gone[key] = append(slices.Clip(w.gone[key]), deletion{uid, time.Now()})
+	}
+}
+
+// unhide forgets the deletions of a key that are over. The lock is held.
+func (w *ownWrites) unhide(key Key, over func(deletion) bool) {
+	left := slices.DeleteFunc(slices.Clone(w.gone[key]), over)
+	if len(left) == 0 {
+		delete(w.gone, key)
+		return
+	}
+	w.gone[key] = left
+}
+
+func (w *ownWrites) isGone(key Key, uid types.UID) bool {
+	return slices.ContainsFunc(w.gone[key], func(d deletion) bool { return d.uid == uid })
+}
+
+// made returns how many writes were noted so far.
+func (w *ownWrites) made() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seq
+}
+
 // event notes that the watch has told of an object, whose entry is e now.
 func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
 		w.drop(rec.key)
 	}
-	if deleted {
-		delete(w.gone, rec.uid)
+	if deleted && w.isGone(rec.key, rec.uid) {
+		w.unhide(rec.key, func(d deletion) bool { return d.uid == rec.uid })
 	}
-	w.progress(namespace, rec.rv)
+	w.reached(namespace, rec.rv)
 }
 
 // progress notes that a watch has seen everything up to rv.
 func (w *ownWrites) progress(namespace, rv string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reached(namespace, rv)
+	w.forget()
+}
+
+// reached is progress with the lock held.
+func (w *ownWrites) reached(namespace, rv string) {
 	l := w.lanes[namespace]
 	if rv == "" || olderThan(rv, l.heard) {
 		return
@@ -187,40 +270,34 @@ func (w *ownWrites) progress(namespace, rv string) {
 	}
 }
 
-// forget drops deletions that were remembered long enough.
+// forget drops deletions that were remembered long enough. The lock is held.
 func (w *ownWrites) forget() {
-	for uid, at := range w.gone {
-		if time.Since(at) > goneKept {
-			delete(w.gone, uid)
-		}
+	for key := range w.gone {
+		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept })
 	}
 }
 
 // listed notes that a listing of a namespace, which began at a time after a
 // number of writes, is complete: it has seen all of them.
 func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for key, write := range w.pending {
 		if (namespace == "" || key.Namespace == namespace) && write.seq <= seq {
 			w.drop(key)
 		}
 	}
-	if namespace == "" {
-		for uid, at := range w.gone {
-			if at.Before(began) {
-				delete(w.gone, uid)
-			}
+	for key := range w.gone {
+		if namespace == "" || key.Namespace == namespace {
+			w.unhide(key, func(d deletion) bool { return d.at.Before(began) })
 		}
 	}
 	w.forget()
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
-	w.progress(namespace, rv)
+	w.reached(namespace, rv)
 }
 
-// hides reports that an entry is of an object that this process has deleted.
-func (w *ownWrites) hides(e *entry) bool {
-	if e == nil || len(w.gone) == 0 {
-		return false
-	}
-	_, gone := w.gone[e.uid()]
-	return gone
+// hides reports that an entry is of one of some deleted objects.
+func hides(gone []deletion, e *entry) bool {
+	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.is(d.uid) })
 }

@@ -16,6 +16,7 @@ type table struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	synced chan struct{} // closed after the first sync of all namespaces
+	own    *ownWrites
 
 	mu        sync.RWMutex
 	entries   map[Key]*entry
@@ -23,7 +24,6 @@ type table struct {
 	lastEvent time.Time
 	unsynced  int   // namespaces whose first sync is missing
 	trouble   error // the latest, while it lasts
-	own       ownWrites
 	ensured   map[Key]ensured
 	indexes   []indexer
 	owners    *ownerIndex

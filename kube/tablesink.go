@@ -21,9 +21,7 @@ type tableSink struct {
 
 func (s *tableSink) begin() {
 	s.staging = make(map[Key]*entry)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	s.began, s.writes = time.Now(), s.own.seq
+	s.began, s.writes = time.Now(), s.own.made()
 }
 
 func (s *tableSink) item(rec record) error {
@@ -54,6 +52,13 @@ func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
 }
 
 func (s *tableSink) synced(rv string) error {
+	s.swap()
+	s.own.listed(s.namespace, rv, s.writes, s.began)
+	return nil
+}
+
+// swap puts the listing in the place of what was there.
+func (s *tableSink) swap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.entries {
@@ -75,7 +80,6 @@ func (s *tableSink) synced(rv string) error {
 	}
 	s.staging = nil
 	s.lastEvent = time.Now()
-	s.own.listed(s.namespace, rv, s.writes, s.began)
 	if s.first {
 		s.first = false
 		if s.unsynced--; s.unsynced == 0 {
@@ -85,10 +89,16 @@ func (s *tableSink) synced(rv string) error {
 			}
 		}
 	}
-	return nil
 }
 
 func (s *tableSink) event(kind string, rec record) error {
+	e := s.change(kind, rec)
+	s.own.event(s.namespace, e, kind == eventDeleted, &rec)
+	return nil
+}
+
+// change brings an event into the content and returns the object's entry.
+func (s *tableSink) change(kind string, rec record) *entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.entries[rec.key]
@@ -103,16 +113,14 @@ func (s *tableSink) event(kind string, rec record) error {
 		s.set(rec.key, nil)
 	}
 	s.lastEvent = time.Now()
-	s.own.event(s.namespace, s.entries[rec.key], kind == eventDeleted, &rec)
-	return nil
+	return s.entries[rec.key]
 }
 
 func (s *tableSink) progress(rv string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.lastEvent = time.Now()
+	s.mu.Unlock()
 	s.own.progress(s.namespace, rv)
-	s.own.forget()
 }
 
 func (s *tableSink) trouble(err error) error {
