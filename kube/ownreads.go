@@ -134,5 +134,5 @@ func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
 	if w := t.own.pending[key]; w.unknown || w.deleting {
 		t.own.drop(key)
 	}
-	t.answered(key, o, fits)
+	t.answered(key, ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o), hidden: !fits})
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ import (
 type ownWrite struct {
 	uid types.UID
 	rv  string
+	// meta is the metadata that the write was answered with, nil if it was not
+	// answered with the object.
+	meta *entry
 	// unknown: the answer was lost, so only the server can tell what is.
 	unknown bool
 	// deleting: the object was deleted with others, and may be gone or be held
@@ -57,8 +61,24 @@ type ownWrites struct {
 	settled chan struct{} // closed, and made anew, when pending shrinks
 	// gone are objects that were deleted: the watch has told of it already or
 	// will. The slices are never changed.
-	gone  map[Key][]deletion
+	gone map[Key][]deletion
+	// shown are writes that the content has shown lately. Some subscribers may not
+	// have taken them yet.
+	shown map[Key]shown
 	lanes map[string]*lane // by the namespaces that are watched on their own
+}
+
+// shown is an own write that the content has shown.
+type shown struct {
+	uid types.UID
+	at  time.Time
+}
+
+// settledWrite is a write that is pending no longer.
+type settledWrite struct {
+	key  Key
+	uid  types.UID
+	meta *entry
 }
 
 // deletion is an own deletion of an object.
@@ -88,12 +108,15 @@ const (
 	// not tell of: it has done so before the deletion was answered, or it has
 	// never shown the object.
 	goneKept = 10 * time.Minute
+	// shownKept is how long a subscriber may take to be told of an own write before
+	// its deletion by somebody else goes the way of all merged changes.
+	shownKept = time.Minute
 )
 
 func newOwnWrites(h handle) *ownWrites {
 	w := &ownWrites{
 		pending: make(map[Key]ownWrite), settled: make(chan struct{}),
-		gone: make(map[Key][]deletion), lanes: make(map[string]*lane),
+		gone: make(map[Key][]deletion), shown: make(map[Key]shown), lanes: make(map[string]*lane),
 	}
 	for ns := range h.eachNamespace() {
 		w.lanes[ns] = new(lane)
@@ -123,31 +146,50 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 
 // wrote makes reads of an object wait until the write is seen.
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
+	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
+	if whole {
+		w.meta = metaEntry(o)
+		w.hidden = !t.handle.selector.fits(o)
+	}
 	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	t.answered(key, o, !whole || t.handle.selector.fits(o))
+	seen := t.answered(key, w)
+	t.own.mu.Unlock()
+	if seen && whole && !w.hidden && t.handle.selector.field == "" {
+		t.settled([]settledWrite{{key, w.uid, w.meta}})
+	}
 }
 
 // answered notes a state of an object that the server has answered with, and
-// whether the table's selector fits it. It is called with the lock of the own
-// writes held.
-func (t *table) answered(key Key, o metav1.Object, fits bool) {
-	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
+// reports whether the table has seen it before. It is called with the lock of the
+// own writes held.
+func (t *table) answered(key Key, w ownWrite) (seen bool) {
 	was, pending := t.own.pending[key]
 	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
-		return // answers overtake one another
+		return false // answers overtake one another
 	}
 	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
 	if heard != "" && w.seenBy(e, heard) {
 		t.own.drop(key)
-		return
+		t.own.shown[key] = shown{w.uid, time.Now()}
+		return true
 	}
-	if !fits {
-		if w.hidden = true; e == nil && !pending && !numeric(w.rv) {
-			return // it may never be seen that the write was
-		}
+	if w.hidden && e == nil && !pending && !numeric(w.rv) {
+		return false // it may never be seen that the write was
 	}
 	t.own.expect(key, w)
+	return false
+}
+
+// settled tells the subscribers of own writes that are not pending any more and
+// whose objects are not there: somebody else has deleted them before the table
+// could show them. The process knows of these objects, because it wrote them, and
+// their absence is a change for their owners.
+func (t *table) settled(writes []settledWrite) {
+	for _, w := range writes {
+		if e := t.entry(w.key); w.meta != nil && (e == nil || !e.is(w.uid)) {
+			t.vanished(w.key, w.meta)
+		}
+	}
 }
 
 // expect notes a pending write. The lock is held.
@@ -232,59 +274,85 @@ func (w *ownWrites) made() uint64 {
 	return w.seq
 }
 
-// event notes that the watch has told of an object, whose entry is e now.
-func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) {
+// settle ends the wait for a write that the table has seen. The lock is held.
+func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
+	write := w.pending[key]
+	w.drop(key)
+	if write.uid == "" || write.hidden || write.deleting {
+		return settled
+	}
+	w.shown[key] = shown{write.uid, time.Now()}
+	return append(settled, settledWrite{key, write.uid, write.meta})
+}
+
+// wrote reports whether this process wrote an object that some subscribers may not
+// have been told of.
+func (w *ownWrites) wrote(key Key, uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	write, pending := w.pending[key]
+	return pending && (write.uid == uid || write.unknown) || w.shown[key].uid == uid
+}
+
+// event notes that the watch has told of an object, whose entry is e now, and
+// returns the writes that this settles.
+func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
-		w.drop(rec.key)
+		settled = w.settle(settled, rec.key)
 	}
 	if deleted && w.isGone(rec.key, rec.uid) {
 		w.unhide(rec.key, func(d deletion) bool { return d.uid == rec.uid })
 	}
-	w.reached(namespace, rec.rv)
+	return w.reached(settled, namespace, rec.rv)
 }
 
-// progress notes that a watch has seen everything up to rv.
-func (w *ownWrites) progress(namespace, rv string) {
+// progress notes that a watch has seen everything up to rv, and returns the writes
+// that this settles.
+func (w *ownWrites) progress(namespace, rv string) []settledWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.reached(namespace, rv)
 	w.forget()
+	return w.reached(nil, namespace, rv)
 }
 
 // reached is progress with the lock held.
-func (w *ownWrites) reached(namespace, rv string) {
+func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []settledWrite {
 	l := w.lanes[namespace]
 	if rv == "" || olderThan(rv, l.heard) {
-		return
+		return settled
 	}
 	l.heard = rv
 	for len(l.order) > 0 && reached(rv, l.order[0].rv) {
 		if write, ok := w.pending[l.order[0].key]; ok && write.seq == l.order[0].seq {
-			w.drop(l.order[0].key)
+			settled = w.settle(settled, l.order[0].key)
 		}
 		if l.order = l.order[1:]; len(l.order) == 0 {
 			l.order = nil
 		}
 	}
+	return settled
 }
 
-// forget drops deletions that were remembered long enough. The lock is held.
+// forget drops deletions and writes that were remembered long enough. The lock is
+// held.
 func (w *ownWrites) forget() {
+	maps.DeleteFunc(w.shown, func(_ Key, s shown) bool { return time.Since(s.at) > shownKept })
 	for key := range w.gone {
 		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept })
 	}
 }
 
 // listed notes that a listing of a namespace, which began at a time after a
-// number of writes, is complete: it has seen all of them.
-func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) {
+// number of writes, is complete: it has seen all of them. It returns the writes
+// that this settles.
+func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, write := range w.pending {
 		if (namespace == "" || key.Namespace == namespace) && write.seq <= seq {
-			w.drop(key)
+			settled = w.settle(settled, key)
 		}
 	}
 	for key := range w.gone {
@@ -294,10 +362,25 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) {
 	}
 	w.forget()
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
-	w.reached(namespace, rv)
+	return w.reached(settled, namespace, rv)
 }
 
 // hides reports that an entry is of one of some deleted objects.
 func hides(gone []deletion, e *entry) bool {
 	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.is(d.uid) })
+}
+
+// written returns the uids of what this process wrote and some subscribers may not
+// have been told of.
+func (w *ownWrites) written() map[Key]types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uids := make(map[Key]types.UID, len(w.shown)+len(w.pending))
+	for key, s := range w.shown {
+		uids[key] = s.uid
+	}
+	for key, p := range w.pending {
+		uids[key] = p.uid
+	}
+	return uids
 }

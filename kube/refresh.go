@@ -28,8 +28,9 @@ func (f *Feed) Refresh(ctx context.Context) error {
 		}
 		key := KeyOf(o)
 		delete(before, key)
+		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o)}
 		t.own.mu.Lock()
-		t.answered(key, o, true)
+		t.answered(key, w)
 		t.own.mu.Unlock()
 	}
 	t.own.mu.Lock()

@@ -66,6 +66,11 @@ func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 			}
 			old = nil
 		}
+		if v := ch.vanished; v != nil && (now == nil || now.uid() != v.uid()) {
+			if !yield(Change{Added, ch.key, t, nil, v}) || !yield(Change{Deleted, ch.key, t, nil, v}) {
+				return
+			}
+		}
 		switch {
 		case now == nil, old == now:
 		case old == nil:
@@ -87,13 +92,17 @@ type subscription struct {
 	// waiting holds what the loop last saw of an object, or the last state of
 	// what it saw, if that is gone. Nil: it saw none.
 	waiting map[Key]*entry
-	synced  int // position in the queue of the sync mark; below zero: none
+	// vanished holds objects that this process wrote and that were deleted before
+	// the loop was told of them.
+	vanished map[Key]*entry
+	synced   int // position in the queue of the sync mark; below zero: none
 }
 
 // taken is a change that a loop has taken.
 type taken struct {
 	key      Key
 	old, now *entry
+	vanished *entry
 	synced   bool
 }
 
@@ -127,6 +136,43 @@ func (s *subscription) notify(key Key, old *entry) {
 	case saw != nil && old != nil && saw.is(old.uid()):
 		s.waiting[key] = old
 	}
+	s.mu.Unlock()
+	s.signal()
+}
+
+// vanished tells all subscribers of an object that this process wrote and that is
+// not there: those who have not seen it get it as Added and as Deleted.
+func (t *table) vanished(key Key, e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tellVanished(key, e)
+}
+
+// tellVanished is vanished with mu held.
+func (t *table) tellVanished(key Key, e *entry) {
+	for w := range t.watchers {
+		w.vanish(key, e, t.entries[key])
+	}
+}
+
+func (s *subscription) vanish(key Key, e, now *entry) {
+	s.mu.Lock()
+	saw, waits := s.waiting[key]
+	if !waits {
+		saw = now
+	}
+	if saw != nil && (saw.is(e.uid()) || !waits) {
+		s.mu.Unlock()
+		return // the loop has seen it, and gets it as Deleted, or has seen its successor
+	}
+	if !waits {
+		s.waiting[key] = nil
+		s.queue = append(s.queue, key)
+	}
+	if s.vanished == nil {
+		s.vanished = make(map[Key]*entry)
+	}
+	s.vanished[key] = e
 	s.mu.Unlock()
 	s.signal()
 }
@@ -165,7 +211,8 @@ func (t *table) next(s *subscription) (taken, bool) {
 	if s.synced > 0 {
 		s.synced--
 	}
-	old := s.waiting[key]
+	ch := taken{key: key, old: s.waiting[key], now: t.entries[key], vanished: s.vanished[key]}
 	delete(s.waiting, key)
-	return taken{key: key, old: old, now: t.entries[key]}, true
+	delete(s.vanished, key)
+	return ch, true
 }

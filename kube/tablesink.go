@@ -2,7 +2,10 @@ package kube
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // tableSink mirrors one namespace, or all, into a table.
@@ -52,18 +55,25 @@ func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
 }
 
 func (s *tableSink) synced(rv string) error {
-	s.swap()
-	s.own.listed(s.namespace, rv, s.writes, s.began)
+	removed := s.swap(s.own.written())
+	settled := s.own.listed(s.namespace, rv, s.writes, s.began)
+	s.settled(slices.DeleteFunc(settled, func(w settledWrite) bool { return removed[w.key] == w.uid }))
 	return nil
 }
 
-// swap puts the listing in the place of what was there.
-func (s *tableSink) swap() {
+// swap puts the listing in the place of what was there, and returns what it has
+// removed of what this process wrote.
+func (s *tableSink) swap(written map[Key]types.UID) (removed map[Key]types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range s.entries {
+	removed = make(map[Key]types.UID)
+	for key, e := range s.entries {
 		if _, ok := s.staging[key]; !ok && (s.namespace == "" || key.Namespace == s.namespace) {
 			s.set(key, nil)
+			if uid := written[key]; uid != "" && e.is(uid) {
+				removed[key] = uid
+				s.tellVanished(key, e)
+			}
 		}
 	}
 	if len(s.entries) == 0 && s.staging != nil {
@@ -89,21 +99,26 @@ func (s *tableSink) swap() {
 			}
 		}
 	}
+	return removed
 }
 
 func (s *tableSink) event(kind string, rec record) error {
-	e := s.change(kind, rec)
-	s.own.event(s.namespace, e, kind == eventDeleted, &rec)
+	deleted := kind == eventDeleted
+	e, removed := s.change(rec, deleted, deleted && s.own.wrote(rec.key, rec.uid))
+	settled := s.own.event(s.namespace, e, deleted, &rec)
+	s.settled(slices.DeleteFunc(settled, func(w settledWrite) bool { return removed && w.key == rec.key }))
 	return nil
 }
 
-// change brings an event into the content and returns the object's entry.
-func (s *tableSink) change(kind string, rec record) *entry {
+// change brings an event into the content, and returns the object's entry and
+// whether that was removed.
+func (s *tableSink) change(rec record, deleted, own bool) (e *entry, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lastEvent = time.Now()
 	old := s.entries[rec.key]
 	switch {
-	case kind != eventDeleted:
+	case !deleted:
 		s.set(rec.key, s.merge(old, rec, false))
 	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
 		// The last state is what watchers get to see of the object.
@@ -111,16 +126,19 @@ func (s *tableSink) change(kind string, rec record) *entry {
 		s.size += int64(len(last.data) - len(old.data))
 		s.entries[rec.key] = last
 		s.set(rec.key, nil)
+		if own {
+			s.tellVanished(rec.key, last)
+		}
+		return nil, true
 	}
-	s.lastEvent = time.Now()
-	return s.entries[rec.key]
+	return s.entries[rec.key], false
 }
 
 func (s *tableSink) progress(rv string) {
 	s.mu.Lock()
 	s.lastEvent = time.Now()
 	s.mu.Unlock()
-	s.own.progress(s.namespace, rv)
+	s.settled(s.own.progress(s.namespace, rv))
 }
 
 func (s *tableSink) trouble(err error) error {
