@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,6 +29,22 @@ func newEntry(rec record) *entry {
 	data := make([]byte, 0, len(rec.meta)+len(rec.body))
 	data = append(append(data, rec.meta...), rec.body...)
 	return &entry{data: data, split: uint32(len(rec.meta)), proto: rec.proto}
+}
+
+// metaEntry returns an entry that holds the metadata of an object and no more.
+func metaEntry(o metav1.Object) *entry {
+	om := metav1.ObjectMeta{
+		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(),
+		ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(),
+		CreationTimestamp: o.GetCreationTimestamp(), DeletionTimestamp: o.GetDeletionTimestamp(),
+		Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
+		OwnerReferences: o.GetOwnerReferences(), Finalizers: o.GetFinalizers(),
+	}
+	meta, err := om.Marshal()
+	if err != nil {
+		return nil // which no metadata leads to: it was read from the server
+	}
+	return &entry{data: meta, split: uint32(len(meta))}
 }
 
 func (e *entry) meta() []byte { return e.data[:e.split:e.split] }

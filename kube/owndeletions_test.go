@@ -41,7 +41,7 @@ func TestOwnDeletionsNeedNoWait(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		own := &c.store.table.own
+		own := c.store.table.own
 		if len(own.pending) > 0 || len(own.gone) > 0 || len(own.lanes["default"].order) > 0 {
 			c.Errorf("left over: %+v", own)
 		}

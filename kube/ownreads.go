@@ -28,29 +28,30 @@ func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live boo
 
 // peek returns what there is of an object, under the key that it has: that of a
 // cluster-scoped one has no namespace, whatever is asked for.
-func (t *table) peek(key Key) (e *entry, at Key, w ownWrite, waiting bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	now := t.now()
-	e = now.entry(key)
-	if w, waiting = t.own.pending[key]; e == nil && !waiting {
-		c := Key{Name: key.Name}
-		if w, waiting = t.own.pending[c]; waiting || now.entry(c) != nil {
-			key, e = c, now.entry(c)
+func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
+	bare := Key{Name: asked.Name}
+	t.own.mu.Lock()
+	w, waiting = t.own.pending[asked]
+	gone := t.own.gone[asked]
+	bareWrite, bareWaiting := t.own.pending[bare]
+	bareGone := t.own.gone[bare]
+	t.own.mu.Unlock()
+	at, e = asked, t.entry(asked)
+	if e == nil && !waiting {
+		if b := t.entry(bare); b != nil || bareWaiting {
+			at, e, w, waiting, gone = bare, b, bareWrite, bareWaiting, bareGone
 		}
 	}
-	if w.hidden || t.own.hides(e) {
+	if w.hidden || hides(gone, e) {
 		e = nil
 	}
-	return e, key, w, waiting && !w.hidden
+	return e, at, w, waiting && !w.hidden
 }
 
 // settle waits, as long as a read does, until the writes that were made before
 // are seen, and returns their number.
 func (t *table) settle(ctx context.Context) (made uint64, err error) {
-	t.mu.RLock()
-	made = t.own.seq
-	t.mu.RUnlock()
+	made = t.own.made()
 	return made, t.await(ctx, func() bool {
 		for _, w := range t.own.pending {
 			if !w.unknown && !w.hidden && w.since <= made {
@@ -61,14 +62,14 @@ func (t *table) settle(ctx context.Context) (made uint64, err error) {
 	})
 }
 
-// await waits until ok, called with mu read-held, is true, or ownWriteWait has
-// passed.
+// await waits until ok, called with the lock of the own writes held, is true, or
+// ownWriteWait has passed.
 func (t *table) await(ctx context.Context, ok func() bool) error {
 	var timeout *time.Timer
 	for {
-		t.mu.RLock()
+		t.own.mu.Lock()
 		done, settled := ok(), t.own.settled
-		t.mu.RUnlock()
+		t.own.mu.Unlock()
 		if done {
 			return nil
 		}
@@ -90,13 +91,12 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 // seen yet, and tells of which entries a read does without. It comes before the look
 // at the content: what is settled by then is in there.
 func (t *table) unseen(made uint64) (keys []Key, without func(Key, *entry) bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
 	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
 		return nil, func(Key, *entry) bool { return false }
 	}
-	own := ownWrites{gone: maps.Clone(t.own.gone)}
-	left := make(map[Key]struct{})
+	gone, left := maps.Clone(t.own.gone), make(map[Key]struct{})
 	for key, w := range t.own.pending {
 		if w.hidden || w.since <= made {
 			left[key] = struct{}{}
@@ -107,7 +107,7 @@ func (t *table) unseen(made uint64) (keys []Key, without func(Key, *entry) bool)
 	}
 	return keys, func(key Key, e *entry) bool {
 		_, waiting := left[key]
-		return waiting || own.hides(e)
+		return waiting || hides(gone[key], e)
 	}
 }
 
@@ -115,8 +115,8 @@ func (t *table) unseen(made uint64) (keys []Key, without func(Key, *entry) bool)
 // nil if there is none, and whether the table's selector fits it. Before is its
 // entry when the server was asked.
 func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
 	e := t.entry(key)
 	switch {
 	case o == nil && e != before && e != nil:
@@ -124,12 +124,12 @@ func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
 	case o == nil:
 		t.own.drop(key)
 		if e != nil {
-			t.own.gone[e.uid()] = time.Now()
+			t.own.hide(key, e.uid())
 		}
 		return
 	}
 	if w := t.own.pending[key]; w.unknown || w.deleting {
 		t.own.drop(key)
 	}
-	t.answered(key, o, fits)
+	t.answered(key, ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o), hidden: !fits})
 }

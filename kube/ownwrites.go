@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,13 +13,33 @@ import (
 // A store learns of a write by its watch, some time after the write was
 // answered. Until then the write is pending: the store does not answer for that
 // object by itself. Of an object that this process has deleted only the uid
-// counts, and nothing needs to be waited for: whatever the watch still brings of
-// it is not there. Resource versions are compared within one resource only.
+// counts, and nothing needs to be waited for: the watch may still bring the
+// object, and reads leave it out. Resource versions are compared within one
+// resource only.
+//
+// The own writes have a lock of their own. No lock of the table is held while it
+// is taken, and it is held for some map accesses only. Two rules make that right.
+//
+// A reader looks at the own writes first and at the content second (peek, settle,
+// snapshot). The writer of the table changes the content first and settles own
+// writes second (event, listed, progress). So a reader that finds a write settled
+// finds content that shows the write. A reader that finds a write pending waits or
+// asks, which is right even if the content shows the write by then. A deletion is
+// forgotten only after the content has lost the object, so a reader that finds no
+// deletion finds no deleted object.
+//
+// An answer is noted with the lock held from the look at the content to the end
+// (answered, deleted, found). If the writer of the table settles before that, the
+// content that is looked at shows the write. If it settles after that, it settles
+// the noted write.
 
 // ownWrite is a write of this process that a table has not seen.
 type ownWrite struct {
 	uid types.UID
 	rv  string
+	// meta is the metadata that the write was answered with, nil if it was not
+	// answered with the object.
+	meta *entry
 	// unknown: the answer was lost, so only the server can tell what is.
 	unknown bool
 	// deleting: the object was deleted with others, and may be gone or be held
@@ -30,15 +53,38 @@ type ownWrite struct {
 	seq   uint64
 }
 
-// ownWrites is what a table knows of this process's writes, guarded by its mu.
+// ownWrites is what a table knows of this process's writes.
 type ownWrites struct {
+	mu      sync.Mutex
 	seq     uint64 // counts writes
 	pending map[Key]ownWrite
 	settled chan struct{} // closed, and made anew, when pending shrinks
-	// gone are objects that were deleted, with the time of it: the watch has
-	// told of it already or will.
-	gone  map[types.UID]time.Time
+	// gone are objects that were deleted: the watch has told of it already or
+	// will. The slices are never changed.
+	gone map[Key][]deletion
+	// shown are writes that the content has shown lately. Some subscribers may not
+	// have taken them yet.
+	shown map[Key]shown
 	lanes map[string]*lane // by the namespaces that are watched on their own
+}
+
+// shown is an own write that the content has shown.
+type shown struct {
+	uid types.UID
+	at  time.Time
+}
+
+// settledWrite is a write that is pending no longer.
+type settledWrite struct {
+	key  Key
+	uid  types.UID
+	meta *entry
+}
+
+// deletion is an own deletion of an object.
+type deletion struct {
+	uid types.UID
+	at  time.Time
 }
 
 // lane is one watch's view of the writes.
@@ -62,12 +108,15 @@ const (
 	// not tell of: it has done so before the deletion was answered, or it has
 	// never shown the object.
 	goneKept = 10 * time.Minute
+	// shownKept is how long a subscriber may take to be told of an own write before
+	// its deletion by somebody else goes the way of all merged changes.
+	shownKept = time.Minute
 )
 
-func newOwnWrites(h handle) ownWrites {
-	w := ownWrites{
+func newOwnWrites(h handle) *ownWrites {
+	w := &ownWrites{
 		pending: make(map[Key]ownWrite), settled: make(chan struct{}),
-		gone: make(map[types.UID]time.Time), lanes: make(map[string]*lane),
+		gone: make(map[Key][]deletion), shown: make(map[Key]shown), lanes: make(map[string]*lane),
 	}
 	for ns := range h.eachNamespace() {
 		w.lanes[ns] = new(lane)
@@ -97,32 +146,57 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 
 // wrote makes reads of an object wait until the write is seen.
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.answered(key, o, !whole || t.handle.selector.fits(o))
+	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
+	if whole {
+		w.meta = metaEntry(o)
+		w.hidden = !t.handle.selector.fits(o)
+	}
+	t.own.mu.Lock()
+	seen := t.answered(key, w)
+	t.own.mu.Unlock()
+	if seen && whole && !w.hidden && t.handle.selector.field == "" {
+		t.settled([]settledWrite{{key, w.uid, w.meta}}, nil)
+	}
 }
 
 // answered notes a state of an object that the server has answered with, and
-// whether the table's selector fits it.
-func (t *table) answered(key Key, o metav1.Object, fits bool) {
-	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
+// reports whether the table has seen it before. It is called with the lock of the
+// own writes held.
+func (t *table) answered(key Key, w ownWrite) (seen bool) {
 	was, pending := t.own.pending[key]
-	if _, gone := t.own.gone[w.uid]; gone || pending && olderThan(w.rv, was.rv) {
-		return // answers overtake one another
+	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
+		return false // answers overtake one another
 	}
 	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
 	if heard != "" && w.seenBy(e, heard) {
 		t.own.drop(key)
-		return
+		t.own.shown[key] = shown{w.uid, time.Now()}
+		return true
 	}
-	if !fits {
-		if w.hidden = true; e == nil && !pending && !numeric(w.rv) {
-			return // it may never be seen that the write was
-		}
+	if w.hidden && e == nil && !pending && !numeric(w.rv) {
+		return false // it may never be seen that the write was
 	}
 	t.own.expect(key, w)
+	return false
 }
 
+// settled tells the loops over changes of own writes that are not pending any more
+// and whose objects are not there: somebody else has deleted them before the table
+// could show them. The process knows of these objects, because it wrote them, and
+// their absence is a change for their owners. The end of what was removed from the
+// content just before is told already.
+func (t *table) settled(writes []settledWrite, removed []keyed) {
+	for _, w := range writes {
+		if e := t.entry(w.key); w.meta == nil || e != nil && e.is(w.uid) {
+			continue
+		}
+		if !slices.ContainsFunc(removed, func(k keyed) bool { return k.key == w.key && k.entry.is(w.uid) }) {
+			t.vanished(w.key, w.meta)
+		}
+	}
+}
+
+// expect notes a pending write. The lock is held.
 func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.seq++
 	write.seq, write.since = w.seq, w.seq
@@ -137,20 +211,37 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 
 // deleted hides an object from reads, whatever the watch still tells of it.
 func (t *table) deleted(key Key, uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.entry(key)
-	if uid == "" && e != nil {
-		uid = e.uid()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	if uid == "" {
+		if e := t.entry(key); e != nil {
+			uid = e.uid()
+		}
 	}
 	if was := t.own.pending[key]; was.uid == uid || was.unknown || uid == "" {
 		t.own.drop(key)
 	}
-	if uid != "" {
-		t.own.gone[uid] = time.Now()
+	t.own.hide(key, uid)
+}
+
+// unsure makes reads of an object ask the server.
+func (t *table) unsure(key Key) {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	t.own.expect(key, ownWrite{unknown: true})
+}
+
+// deleting makes reads wait until an object is gone or going.
+func (t *table) deleting(key Key, uid types.UID) {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	w := ownWrite{uid: uid, deleting: true}
+	if !w.seenBy(t.entry(key), "") {
+		t.own.expect(key, w)
 	}
 }
 
+// drop ends the wait for a write. The lock is held.
 func (w *ownWrites) drop(key Key) {
 	if _, ok := w.pending[key]; ok {
 		delete(w.pending, key)
@@ -159,68 +250,126 @@ func (w *ownWrites) drop(key Key) {
 	}
 }
 
-// event notes that the watch has told of an object, whose entry is e now.
-func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) {
-	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
-		w.drop(rec.key)
+// hide has reads leave out an object. The lock is held.
+func (w *ownWrites) hide(key Key, uid types.UID) {
+	if uid != "" && !w.isGone(key, uid) {
+		w.gone[key] = append(slices.Clip(w.gone[key]), deletion{uid, time.Now()})
 	}
-	if deleted {
-		delete(w.gone, rec.uid)
-	}
-	w.progress(namespace, rec.rv)
 }
 
-// progress notes that a watch has seen everything up to rv.
-func (w *ownWrites) progress(namespace, rv string) {
+// unhide forgets the deletions of a key that are over. The lock is held.
+func (w *ownWrites) unhide(key Key, over func(deletion) bool) {
+	left := slices.DeleteFunc(slices.Clone(w.gone[key]), over)
+	if len(left) == 0 {
+		delete(w.gone, key)
+		return
+	}
+	w.gone[key] = left
+}
+
+func (w *ownWrites) isGone(key Key, uid types.UID) bool {
+	return slices.ContainsFunc(w.gone[key], func(d deletion) bool { return d.uid == uid })
+}
+
+// made returns how many writes were noted so far.
+func (w *ownWrites) made() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seq
+}
+
+// settle ends the wait for a write that the table has seen. The lock is held.
+func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
+	write := w.pending[key]
+	w.drop(key)
+	if write.uid == "" || write.hidden || write.deleting {
+		return settled
+	}
+	w.shown[key] = shown{write.uid, time.Now()}
+	return append(settled, settledWrite{key, write.uid, write.meta})
+}
+
+// wrote reports whether this process wrote an object that some subscribers may not
+// have been told of.
+func (w *ownWrites) wrote(key Key, uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	write, pending := w.pending[key]
+	return pending && (write.uid == uid || write.unknown) || w.shown[key].uid == uid
+}
+
+// event notes that the watch has told of an object, whose entry is e now, and
+// returns the writes that this settles.
+func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) (settled []settledWrite) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
+		settled = w.settle(settled, rec.key)
+	}
+	if deleted && w.isGone(rec.key, rec.uid) {
+		w.unhide(rec.key, func(d deletion) bool { return d.uid == rec.uid })
+	}
+	return w.reached(settled, namespace, rec.rv)
+}
+
+// progress notes that a watch has seen everything up to rv, and returns the writes
+// that this settles.
+func (w *ownWrites) progress(namespace, rv string) []settledWrite {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forget()
+	return w.reached(nil, namespace, rv)
+}
+
+// reached is progress with the lock held.
+func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []settledWrite {
 	l := w.lanes[namespace]
 	if rv == "" || olderThan(rv, l.heard) {
-		return
+		return settled
 	}
 	l.heard = rv
 	for len(l.order) > 0 && reached(rv, l.order[0].rv) {
 		if write, ok := w.pending[l.order[0].key]; ok && write.seq == l.order[0].seq {
-			w.drop(l.order[0].key)
+			settled = w.settle(settled, l.order[0].key)
 		}
 		if l.order = l.order[1:]; len(l.order) == 0 {
 			l.order = nil
 		}
 	}
+	return settled
 }
 
-// forget drops deletions that were remembered long enough.
+// forget drops deletions and writes that were remembered long enough. The lock is
+// held.
 func (w *ownWrites) forget() {
-	for uid, at := range w.gone {
-		if time.Since(at) > goneKept {
-			delete(w.gone, uid)
-		}
+	maps.DeleteFunc(w.shown, func(_ Key, s shown) bool { return time.Since(s.at) > shownKept })
+	for key := range w.gone {
+		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept })
 	}
 }
 
 // listed notes that a listing of a namespace, which began at a time after a
-// number of writes, is complete: it has seen all of them.
-func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) {
+// number of writes, is complete: it has seen all of them. It returns the writes
+// that this settles.
+func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (settled []settledWrite) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for key, write := range w.pending {
 		if (namespace == "" || key.Namespace == namespace) && write.seq <= seq {
-			w.drop(key)
+			settled = w.settle(settled, key)
 		}
 	}
-	if namespace == "" {
-		for uid, at := range w.gone {
-			if at.Before(began) {
-				delete(w.gone, uid)
-			}
+	for key := range w.gone {
+		if namespace == "" || key.Namespace == namespace {
+			w.unhide(key, func(d deletion) bool { return d.at.Before(began) })
 		}
 	}
 	w.forget()
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
-	w.progress(namespace, rv)
+	return w.reached(settled, namespace, rv)
 }
 
-// hides reports that an entry is of an object that this process has deleted.
-func (w *ownWrites) hides(e *entry) bool {
-	if e == nil || len(w.gone) == 0 {
-		return false
-	}
-	_, gone := w.gone[e.uid()]
-	return gone
+// hides reports that an entry is of one of some deleted objects.
+func hides(gone []deletion, e *entry) bool {
+	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.is(d.uid) })
 }

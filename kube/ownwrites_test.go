@@ -185,7 +185,7 @@ func TestOwnWritesThatASelectorHides(t *testing.T) {
 		c.wantNote("a", "by another")
 		c.took(0)
 		time.Sleep(2 * time.Minute) // a bookmark comes
-		if own := &c.store.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
+		if own := c.store.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
 			c.Errorf("left over: %+v", own)
 		}
 	})
@@ -328,7 +328,7 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u", ResourceVersion: fmt.Sprint(1000 + i)}}
 			c.cms.client.stores.wrote(c.cms.kind, o)
 		}
-		own := &c.store.table.own
+		own := c.store.table.own
 		if len(own.pending) != n {
 			c.Fatalf("%d are pending", len(own.pending))
 		}

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"maps"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -27,16 +26,17 @@ func (f *Feed) Refresh(ctx context.Context) error {
 		}
 		key := KeyOf(o)
 		delete(before, key)
-		t.mu.Lock()
-		t.answered(key, o, true)
-		t.mu.Unlock()
+		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o)}
+		t.own.mu.Lock()
+		t.answered(key, w)
+		t.own.mu.Unlock()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
 	for key, e := range before {
 		if t.entry(key) == e { // it was there before the list and is not in it
 			t.own.drop(key)
-			t.own.gone[e.uid()] = time.Now()
+			t.own.hide(key, e.uid())
 		}
 	}
 	return nil

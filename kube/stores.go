@@ -172,21 +172,10 @@ func (s *stores) lost(kind Kind, key Key, err error) {
 
 // unsure tells the tables that only the server knows what became of an object.
 func (s *stores) unsure(kind Kind, key Key) {
-	s.each(kind, key.Namespace, func(t *table) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.own.expect(key, ownWrite{unknown: true})
-	})
+	s.each(kind, key.Namespace, func(t *table) { t.unsure(key) })
 }
 
 // deleting makes reads wait until an object is gone or going.
 func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
-	s.each(kind, key.Namespace, func(t *table) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		w := ownWrite{uid: uid, deleting: true}
-		if e := t.entry(key); !w.seenBy(e, "") {
-			t.own.expect(key, w)
-		}
-	})
+	s.each(kind, key.Namespace, func(t *table) { t.deleting(key, uid) })
 }

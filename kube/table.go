@@ -26,11 +26,11 @@ type table struct {
 	lastEvent atomic.Pointer[time.Time]
 	followers followers
 	builds    builds
+	own       *ownWrites
 
 	mu       sync.RWMutex
 	unsynced int   // namespaces whose first sync is missing
 	trouble  error // the latest, while it lasts
-	own      ownWrites
 	ensured  map[Key]ensured
 }
 
@@ -143,9 +143,13 @@ func (t *table) leaving(d *draft) {
 	var unseen []keyed
 	t.mu.Lock()
 	for _, k := range d.removed {
-		if own, ok := t.ensured[k.key]; ok && k.entry.is(own.uid) {
-			unseen = append(unseen, k)
+		own, ok := t.ensured[k.key]
+		ok = ok && k.entry.is(own.uid)
+		if ok {
 			delete(t.ensured, k.key)
+		}
+		if ok || t.own.wrote(k.key, k.entry.uid()) {
+			unseen = append(unseen, k)
 		}
 	}
 	t.mu.Unlock()

@@ -30,9 +30,7 @@ type tableSink struct {
 
 func (s *tableSink) begin() {
 	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, new(hamt.Edit), nil
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	s.began, s.writes = time.Now(), s.own.seq
+	s.began, s.writes = time.Now(), s.own.made()
 }
 
 func (s *tableSink) item(rec record) error {
@@ -88,10 +86,10 @@ func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
 }
 
 func (s *tableSink) synced(rv string) error {
-	s.swap()
+	removed := s.swap()
 	s.heard()
+	s.settled(s.own.listed(s.namespace, rv, s.writes, s.began), removed)
 	s.mu.Lock()
-	s.own.listed(s.namespace, rv, s.writes, s.began)
 	if s.first {
 		s.unsynced--
 	}
@@ -107,8 +105,9 @@ func (s *tableSink) synced(rv string) error {
 	return nil
 }
 
-// swap puts the listing in the place of what was there.
-func (s *tableSink) swap() {
+// swap puts the listing in the place of what was there, and returns the objects that
+// are gone.
+func (s *tableSink) swap() (removed []keyed) {
 	d := s.now().draft()
 	if d.base.entries.Len() == 0 {
 		d.fill(s.staging)
@@ -122,22 +121,22 @@ func (s *tableSink) swap() {
 	}
 	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, nil, nil
 	s.publish(d)
+	return d.removed
 }
 
 func (s *tableSink) event(kind string, rec record) error {
-	e := s.change(kind, rec)
+	e, removed := s.change(kind, rec)
 	s.heard()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.own.event(s.namespace, e, kind == eventDeleted, &rec)
+	s.settled(s.own.event(s.namespace, e, kind == eventDeleted, &rec), removed)
 	return nil
 }
 
-// change brings an event into the content, and returns the object's entry.
-func (s *tableSink) change(kind string, rec record) *entry {
+// change brings an event into the content, and returns the object's entry and what
+// is gone.
+func (s *tableSink) change(kind string, rec record) (e *entry, removed []keyed) {
 	d := s.now().draft()
 	old := d.base.entry(rec.key)
-	e := old
+	e = old
 	switch {
 	case kind != eventDeleted:
 		e = s.merge(old, rec, false)
@@ -149,15 +148,12 @@ func (s *tableSink) change(kind string, rec record) *entry {
 	if e != old {
 		s.publish(d)
 	}
-	return e
+	return e, d.removed
 }
 
 func (s *tableSink) progress(rv string) {
 	s.heard()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.own.progress(s.namespace, rv)
-	s.own.forget()
+	s.settled(s.own.progress(s.namespace, rv), nil)
 }
 
 func (s *tableSink) trouble(err error) error {

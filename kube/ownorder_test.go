@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestOwnWritesAndContentInOrder has writers note what they wrote, the watch tell of
+// it, and readers look, all at once. A reader that need not wait never sees content
+// that is older than what was written before it looked, nor what was deleted.
+func TestOwnWritesAndContentInOrder(t *testing.T) {
+	for name, deletes := range map[string]bool{"writes": false, "deletions": true} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnsuredTable(t)
+			_ = e.sink.synced("1")
+			const rounds = 1500
+			var written atomic.Int64 // the latest version that was answered
+			told := make(chan int, 16)
+			var running sync.WaitGroup
+			running.Go(func() { // writes
+				defer close(told)
+				for v := 10; v < 10+rounds; v++ {
+					if told <- v; v%3 == 0 && !deletes {
+						told <- v // the answer may come late
+					}
+					if deletes {
+						e.deleted(e.at, uidOf(v))
+					} else {
+						e.wrote(e.at, e.state(v, "ours", "none"), true)
+					}
+					written.Store(int64(v))
+				}
+			})
+			running.Go(func() { // watches
+				for v := range told {
+					o := e.state(v, "ours", "none")
+					if !deletes {
+						_ = e.sink.event(eventModified, e.record(t, o))
+						continue
+					}
+					o.UID = uidOf(v)
+					_ = e.sink.event(eventAdded, e.record(t, o))
+					_ = e.sink.event(eventDeleted, e.record(t, o))
+				}
+			})
+			for range 2 {
+				running.Go(func() { // reads
+					for last := int64(0); last < 10+rounds-1; {
+						last = written.Load()
+						is, _, _, waiting := e.peek(e.at)
+						unseen, without := e.unseen(e.own.made())
+						var found []keyed
+						for key, e := range e.now().entries.All() {
+							if !without(key, e) {
+								found = append(found, keyed{key, e})
+							}
+						}
+						if deletes {
+							for _, k := range append(found, keyed{e.at, is}) {
+								if k.entry != nil && versionOf(k.entry.rv()) <= last {
+									t.Errorf("version %s is seen, %d was deleted", k.entry.rv(), last)
+									return
+								}
+							}
+							continue
+						}
+						if !waiting && last > 0 && (is == nil || versionOf(is.rv()) < last) {
+							t.Errorf("%v is seen and nothing pending, %d was written", is, last)
+							return
+						}
+						if last > 0 && !slices.Contains(unseen, e.at) && (len(found) == 0 || versionOf(found[0].entry.rv()) < last) {
+							t.Errorf("a list has %v and nothing unseen, %d was written", found, last)
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+		})
+	}
+}
+
+func uidOf(version int) types.UID { return types.UID("uid-" + strconv.Itoa(version)) }
+
+func versionOf(rv string) int64 {
+	v, err := strconv.ParseInt(rv, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return v
+}
