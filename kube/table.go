@@ -140,16 +140,16 @@ func (t *table) leaving(d *draft) {
 		return
 	}
 	t.followers.keep(d.removed, d.next.number)
-	var unseen []keyed
+	first := len(d.vanished)
 	t.mu.Lock()
 	for _, k := range d.removed {
 		if own, ok := t.ensured[k.key]; ok && k.entry.is(own.uid) {
-			unseen = append(unseen, k)
+			d.vanished = append(d.vanished, k)
 			delete(t.ensured, k.key)
 		}
 	}
 	t.mu.Unlock()
-	for _, k := range unseen {
+	for _, k := range d.vanished[first:] {
 		t.followers.vanished(k.key, k.entry)
 	}
 }
