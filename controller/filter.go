@@ -48,11 +48,14 @@ func within(path, field string) bool {
 }
 
 // Where is a filter that looks at the object, before and after the change. Before
-// is nil for an object that was added. T must be the type of the handle that the
-// filter is for; an object that does not decode passes.
+// is nil for an object that was added or deleted. T must be the type of the handle
+// that the filter is for; an object that does not decode passes.
 func Where[T any](pass func(before, after *T) bool) Filter {
 	return func(c kube.Change) bool {
 		was, is, err := kube.Decode[T](c)
+		if c.Type != kube.Modified {
+			was = nil
+		}
 		return err != nil || pass(was, is)
 	}
 }

@@ -46,8 +46,8 @@ func Owned(children kube.Source, filters ...Filter) Source {
 }
 
 // Mapped makes a change of an object reconcile what keys returns for it. Of an
-// object that was modified it is asked about both states, so that what no longer
-// concerns it is reconciled too. It is called for every change that passes all
+// object that was modified or deleted it is asked about both states, so that what no
+// longer concerns it is reconciled too. It is called for every change that passes all
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
 func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Filter) Source {

@@ -15,8 +15,9 @@
 // A watch event enters in reflector.go, which lists, watches, resumes and
 // recovers; jsonwire.go and protobuf.go cut the stream into objects, prune.go
 // drops what nobody asked for, and the result, a record, goes to a sink: the
-// iterator of watch.go or, by tablesink.go, the table of table.go, which store.go
-// reads. subscribe.go hands the store's changes to those who act on them.
+// iterator of watch.go or, by tablesink.go, the table of table.go. Its content is an
+// immutable snapshot, of snapshot.go: store.go and index.go read it, and subscribe.go
+// hands the difference of two of them to those who act on changes.
 //
 // # Caveats
 //

@@ -135,7 +135,8 @@ type Change struct {
 	was, is *entry
 }
 
-// before returns the state before a Modified, nil for other changes.
+// before returns the state before a Modified, nil for other changes. A deletion
+// counts as a change of all there was.
 func (c Change) before() *entry {
 	if c.Type != Modified {
 		return nil
@@ -291,8 +292,9 @@ func (c Change) Then(later Change) Change {
 	return later
 }
 
-// Decode decodes the object of a change, before it and now. Was is nil for what
-// was added or deleted. T must be the type of the handle that the feed is of.
+// Decode decodes the object of a change, before it and now. Was is the state that the
+// loop was last shown, nil for an object that was added; is is the last state of an
+// object that was deleted. T must be the type of the handle that the feed is of.
 func Decode[T any](c Change) (was, is *T, err error) {
 	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
 		return nil, nil, fmt.Errorf("decode %s: its store holds no %s", c.Kind(), reflect.TypeFor[T]())
@@ -307,7 +309,7 @@ func Decode[T any](c Change) (was, is *T, err error) {
 		}
 		return o
 	}
-	return read(c.before()), read(c.is), err
+	return read(c.was), read(c.is), err
 }
 
 // ScopeOf tells whether the objects of a handle live in namespaces. It asks the

@@ -151,8 +151,9 @@ func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 		if got := ownersOf(orphan); orphan.Type != Deleted || !slices.Equal(got, []types.UID{"second", "first"}) {
 			t.Errorf("the owners of the deleted child are %q: %s", got, orphan.Type)
 		}
-		if was, _, err := Decode[corev1.ConfigMap](orphan); was != nil || err != nil || !orphan.NewGeneration() || !orphan.DeletionBegan() {
-			t.Errorf("a deletion has a state before: %v, %v", was, err)
+		was, is, err := Decode[corev1.ConfigMap](orphan)
+		if err != nil || was.OwnerReferences[0].UID != "first" || is.OwnerReferences[0].UID != "second" || !orphan.NewGeneration() || !orphan.DeletionBegan() {
+			t.Errorf("the deleted child went from %v to %v, %v", was, is, err)
 		}
 		if !going.DeletionBegan() {
 			t.Error("the beginning of the deletion is lost")

@@ -47,6 +47,8 @@ type draft struct {
 	edit *hamt.Edit
 	// removed are the last states of the objects of base that are not in next.
 	removed []keyed
+	// vanished are those of them that were shown to loops as such.
+	vanished []keyed
 }
 
 func (s *snapshot) draft() *draft {

@@ -173,6 +173,8 @@ func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool
 		case is != nil && is.is(uid):
 			s.vanished(key, e, false) // it is about to go
 			continue
+		case was != nil && is != nil && was.is(is.uid()):
+			continue // the loop has seen its successor
 		case ctx.Err() != nil:
 			return false
 		}

@@ -257,10 +257,10 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 		stop() // the reflector is played from here
 		<-store.Done()
 		sink := &tableSink{table: store.table}
-		relist := func(unread ...Key) []string {
+		relist := func(kept ...Key) []string {
 			sink.begin()
-			for _, k := range unread {
-				sink.unreadable(k)
+			for _, k := range kept {
+				sink.keep(k)
 			}
 			if err := sink.synced("1000"); err != nil {
 				t.Fatal(err)

@@ -140,20 +140,20 @@ func (t *table) leaving(d *draft) {
 		return
 	}
 	t.followers.keep(d.removed, d.next.number)
-	var unseen []keyed
+	first := len(d.vanished)
 	t.mu.Lock()
 	for _, k := range d.removed {
-		own, ok := t.ensured[k.key]
-		ok = ok && k.entry.is(own.uid)
-		if ok {
+		own, ensured := t.ensured[k.key]
+		ensured = ensured && k.entry.is(own.uid)
+		if ensured {
 			delete(t.ensured, k.key)
 		}
-		if ok || t.own.wrote(k.key, k.entry.uid()) {
-			unseen = append(unseen, k)
+		if ensured || t.own.wrote(k.key, k.entry.uid()) {
+			d.vanished = append(d.vanished, k)
 		}
 	}
 	t.mu.Unlock()
-	for _, k := range unseen {
+	for _, k := range d.vanished[first:] {
 		t.followers.vanished(k.key, k.entry)
 	}
 }

@@ -15,9 +15,9 @@ type tableSink struct {
 	// content in one step.
 	staging hamt.Map[Key, *entry]
 	edit    *hamt.Edit
-	// unread are the keys of objects of the listing that could not be read, as
-	// far as they are known.
-	unread map[Key]struct{}
+	// kept are the keys of objects of the listing that could not be read, as far
+	// as they are known.
+	kept map[Key]struct{}
 	// began is when the listing began, writes how many of this process's own
 	// had been answered by then.
 	began  time.Time
@@ -29,7 +29,7 @@ type tableSink struct {
 }
 
 func (s *tableSink) begin() {
-	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, new(hamt.Edit), nil
+	s.staging, s.edit, s.kept = hamt.Map[Key, *entry]{}, new(hamt.Edit), nil
 	s.began, s.writes = time.Now(), s.own.made()
 }
 
@@ -46,23 +46,23 @@ func (s *tableSink) item(rec record) error {
 	return nil
 }
 
-// unreadable notes that the listing has an object that could not be read: it stays
-// as it was. The key may lack the name, the namespace or both, if they could not be
-// read either: then all objects stay that it may be.
-func (s *tableSink) unreadable(key Key) {
-	if s.unread == nil {
-		s.unread = make(map[Key]struct{})
+// keep notes that the listing has an object that could not be read: it stays as it
+// was. The key may lack the name, the namespace or both, if they could not be read
+// either: then all objects stay that it may be.
+func (s *tableSink) keep(key Key) {
+	if s.kept == nil {
+		s.kept = make(map[Key]struct{})
 	}
-	s.unread[key] = struct{}{}
+	s.kept[key] = struct{}{}
 }
 
-// stays reports that an object may be one that could not be read.
-func (s *tableSink) stays(key Key) bool {
-	if len(s.unread) == 0 {
+// keeps reports that an object may be one that could not be read.
+func (s *tableSink) keeps(key Key) bool {
+	if len(s.kept) == 0 {
 		return false
 	}
 	for _, k := range []Key{key, {Namespace: key.Namespace}, {Name: key.Name}, {}} {
-		if _, ok := s.unread[k]; ok {
+		if _, ok := s.kept[k]; ok {
 			return true
 		}
 	}
@@ -114,12 +114,12 @@ func (s *tableSink) swap() (removed []keyed) {
 	} else {
 		for c := range hamt.Diff(d.base.entries, s.staging) {
 			listed := c.Is != nil || s.namespace == "" || c.Key.Namespace == s.namespace
-			if listed && (c.Is != nil || !s.stays(c.Key)) {
+			if listed && (c.Is != nil || !s.keeps(c.Key)) {
 				d.set(c.Key, deref(c.Is))
 			}
 		}
 	}
-	s.staging, s.edit, s.unread = hamt.Map[Key, *entry]{}, nil, nil
+	s.staging, s.edit, s.kept = hamt.Map[Key, *entry]{}, nil, nil
 	s.publish(d)
 	return d.removed
 }
