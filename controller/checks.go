@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -20,8 +21,7 @@ type Check struct {
 	Ready func(ctx context.Context) error
 }
 
-// checkTime is how long a check may take: less than a probe waits by default would
-// be too short for many, and a probe can be given more.
+// checkTime is how long a check may take.
 const checkTime = 5 * time.Second
 
 // validate returns what is wrong with a check.
@@ -50,16 +50,20 @@ func (c Check) ask(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// healthy returns why the process should be started again, or nil.
-func (p *program) healthy(ctx context.Context) error {
+// healthz says whether the process should go on.
+func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 	var failed []error
 	for _, c := range p.Checks {
 		if c.Healthy == nil {
 			continue
 		}
-		if err := c.ask(ctx, c.Healthy); err != nil {
+		if err := c.ask(r.Context(), c.Healthy); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
 		}
 	}
-	return errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
 }

@@ -61,6 +61,8 @@ type Options struct {
 	Trace TraceFunc
 	// Runnables are functions of the program's own that run beside the controllers.
 	Runnables []Runnable
+	// Checks are what /healthz and /readyz ask besides.
+	Checks []Check
 }
 
 // TraceFunc begins a span, in a context derived from ctx, and returns what ends
@@ -209,17 +211,31 @@ func (p *program) prepare(controllers []Any) error {
 		}
 	}
 	failed = append(failed, inCommon(p.runners))
-	names = make(map[string]bool)
+	failed = append(failed, p.validate())
+	if err := p.Metrics.Err(); err != nil {
+		failed = append(failed, fmt.Errorf("configure metrics: %w", err))
+	}
+	return errors.Join(failed...)
+}
+
+// validate returns what is wrong with the runnables and checks.
+func (p *program) validate() error {
+	var failed []error
+	names := make(map[string]bool)
 	for _, r := range p.Runnables {
-		if err := r.validate(); err != nil {
-			failed = append(failed, err)
-		} else if names[r.Name] {
+		failed = append(failed, r.validate())
+		if r.Name != "" && names[r.Name] {
 			failed = append(failed, fmt.Errorf("configure runnable %q: another one has the same name", r.Name))
 		}
 		names[r.Name] = true
 	}
-	if err := p.Metrics.Err(); err != nil {
-		failed = append(failed, fmt.Errorf("configure metrics: %w", err))
+	clear(names)
+	for _, c := range p.Checks {
+		failed = append(failed, c.validate())
+		if c.Name != "" && names[c.Name] {
+			failed = append(failed, fmt.Errorf("configure check %q: another one has the same name", c.Name))
+		}
+		names[c.Name] = true
 	}
 	return errors.Join(failed...)
 }

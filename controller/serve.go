@@ -16,9 +16,10 @@ import (
 
 // What a program with an address answers:
 //
-//	GET /healthz    ok while the program runs
+//	GET /healthz    ok while the program runs and its Checks say it is healthy
 //	GET /readyz     ok once the stores of all controllers are filled, in a standby
-//	                too; a kind that is not installed is not waited for
+//	                too, and its Checks say it is ready; a kind that is not
+//	                installed is not waited for
 //	GET /metrics    for Prometheus
 //	/debug/pprof/   if Options.Profiles answers it
 //
@@ -79,8 +80,8 @@ func (s *server) close() {
 // is taken, is an error.
 func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { p.readyz(ctx, w) })
+	mux.HandleFunc("GET /healthz", p.healthz)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { p.readyz(ctx, w, r) })
 	guard := func(h http.Handler) http.Handler { return h }
 	if p.Authorize {
 		guard = newAuthorizer(p.client()).guard
@@ -106,7 +107,7 @@ func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
 
 // readyz says whether all controllers can reconcile, and what the others wait
 // for.
-func (p *program) readyz(ctx context.Context, w http.ResponseWriter) {
+func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	code := http.StatusOK
 	var lines strings.Builder
 	if ctx.Err() != nil {
@@ -127,6 +128,17 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter) {
 		default:
 			code = http.StatusServiceUnavailable
 			fmt.Fprintf(&lines, "%s: %v\n", r.name(), err)
+		}
+	}
+	for _, c := range p.Checks {
+		if c.Ready == nil {
+			continue
+		}
+		if err := c.ask(r.Context(), c.Ready); err != nil {
+			code = http.StatusServiceUnavailable
+			fmt.Fprintf(&lines, "%s: %v\n", c.Name, err)
+		} else {
+			fmt.Fprintf(&lines, "%s: ok\n", c.Name)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

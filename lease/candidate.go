@@ -13,12 +13,16 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// observation is what a candidate knows of the lease. That its holder has gone is
-// known by the candidate's own clock alone: the record has not changed for as
-// long as it says.
+// observation is what a candidate knows of the lease. The candidate's own clock
+// alone tells that a holder has gone, or a claimant: the record has not changed for
+// as long as it lasts.
 type observation struct {
 	lease *coordinationv1.Lease // nil: there is none
 	free  time.Time             // when it may be taken, unless it changes
+	// claim is the claim of another process, which keeps others from taking the
+	// lease until unclaimed.
+	claim     claim
+	unclaimed time.Time
 }
 
 // see takes in a lease, or that there is none.
@@ -33,6 +37,20 @@ func (o *observation) see(lease *coordinationv1.Lease, identity string, otherwis
 	case !sameRecord(was, lease):
 		o.free = now.Add(lasts(lease, otherwise))
 	}
+	switch c := claimOf(lease); {
+	case c.identity == "", c.identity == identity:
+		o.claim, o.unclaimed = claim{}, time.Time{}
+	case c.text != o.claim.text:
+		o.claim, o.unclaimed = c, now.Add(c.lasts)
+	}
+}
+
+// takeable returns when this process may take the lease, unless that changes.
+func (o *observation) takeable() time.Time {
+	if o.unclaimed.After(o.free) {
+		return o.unclaimed
+	}
+	return o.free
 }
 
 // held is a lease that this process has got.
@@ -51,13 +69,19 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 	changes := make(chan *coordinationv1.Lease, 1)
 	watching.Go(func() { e.watch(ctx, changes) })
 
+	e.asked, e.claims = false, false
 	var seen observation
+	var claim time.Time // when the claim is to be renewed
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	look := true // at the server, because what is known may be old
 	failing := false
 	for ctx.Err() == nil {
 		got, err := e.attempt(ctx, &seen, look)
+		if err == nil && got == nil && e.mayClaim(&seen) && time.Until(claim) <= 0 {
+			claim = time.Now().Add(e.Renew)
+			err = e.claim(ctx, &seen)
+		}
 		switch {
 		case got != nil:
 			return got, nil
@@ -72,11 +96,14 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 		}
 		failing = err != nil
 		e.tell(holder(seen.lease), false)
-		if look = failing; failing {
-			timer.Reset(e.Renew)
-		} else {
-			timer.Reset(time.Until(seen.free))
+		wait := time.Until(seen.takeable())
+		if e.mayClaim(&seen) {
+			wait = min(wait, time.Until(claim))
 		}
+		if look = failing; failing {
+			wait = e.Renew
+		}
+		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 		case lease := <-changes:
@@ -84,20 +111,66 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 		case <-timer.C:
 		}
 	}
-	if e.asked {
+	if e.asked || e.claims {
 		e.giveBack(ctx)
 	}
 	return nil, nil
 }
 
 // giveBack releases the lease if a request whose answer nobody waited for was
-// executed: the others would wait for its expiry.
+// executed, and withdraws a claim: the others would wait for their expiry.
 func (e *election) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
-	if lease, err := e.leases.Get(ctx, e.Name); err == nil {
-		e.release(ctx, lease)
+	for {
+		lease, err := e.leases.Get(ctx, e.Name)
+		if err == nil && claimOf(lease).identity == e.Identity {
+			lease, err = e.leases.Update(ctx, unclaimed(lease))
+		}
+		if apierrors.IsConflict(err) && ctx.Err() == nil {
+			continue
+		}
+		if err == nil {
+			e.release(ctx, lease)
+		}
+		return
 	}
+}
+
+// mayClaim reports that this process should ask the holder to step down. If several
+// want to, the first does.
+func (e *election) mayClaim(seen *observation) bool {
+	return e.TakeOver && holder(seen.lease) != "" && time.Until(seen.unclaimed) <= 0
+}
+
+// claim asks the holder to step down, or goes on asking.
+func (e *election) claim(ctx context.Context, seen *observation) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Duration, fmt.Errorf("no answer within %s", e.Duration))
+	defer cancel()
+	for e.mayClaim(seen) {
+		if !e.claims {
+			e.Logger.Info("asking the holder of the lease to step down", "holder", holder(seen.lease))
+		}
+		e.claims = true
+		lease, err := e.leases.Update(ctx, claiming(seen.lease, e.Identity, e.Duration, e.wall()))
+		if apierrors.IsConflict(err) { // the holder has renewed it
+			lease, err = e.leases.Get(ctx, e.Name)
+			if err == nil {
+				seen.see(lease, e.Identity, e.Duration)
+				continue
+			}
+		}
+		switch {
+		case apierrors.IsNotFound(err):
+			seen.see(nil, e.Identity, e.Duration)
+			return nil
+		case err != nil:
+			return err
+		}
+		seen.see(lease, e.Identity, e.Duration)
+		return nil
+	}
+	return nil
 }
 
 // attempt looks at the lease, if it shall, and takes it if it may.
@@ -113,7 +186,7 @@ func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*
 			seen.see(lease, e.Identity, e.Duration)
 			e.asked = false
 		}
-		if time.Until(seen.free) > 0 {
+		if time.Until(seen.takeable()) > 0 {
 			return nil, nil
 		}
 		got, err := e.take(ctx, seen.lease)

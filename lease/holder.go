@@ -13,18 +13,21 @@ import (
 	"github.com/pintle-go/pintle/internal/gate"
 )
 
-// hold calls f while the lease is renewed, and gives it up.
+// hold calls f while the lease is renewed, and gives it up. It returns an error that
+// wraps errSteppedDown if that is because another process claims the lease.
 func (e *election) hold(ctx context.Context, got *held, f func(context.Context) error) error {
 	until, term := newTerm(ctx, e.now, got.until)
 	e.tell(e.Identity, true)
 
-	// Renewals go on after the end of ctx, for as long as f takes to stop. No
-	// gate is asked about them.
+	// Renewals go on after the end of ctx, and after a claim, for as long as f takes
+	// to stop. No gate is asked about them.
 	renewals, stop := context.WithCancel(until)
+	unclaimed, stepDown := context.WithCancelCause(ctx)
+	defer stepDown(nil)
 	last := got.lease
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		last = e.renew(renewals, term, last)
+		last = e.renew(renewals, term, last, stepDown)
 		if errors.Is(context.Cause(until), ErrLost) {
 			e.tell(holder(last), false)
 		}
@@ -32,38 +35,46 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	err := func() error {
 		defer renewing.Wait()
 		defer stop()
-		acting, cancel := gate.With(context.WithValue(ctx, heldKey{}, until), until, term.check)
+		acting, cancel := gate.With(context.WithValue(unclaimed, heldKey{}, until), until, term.check)
 		defer cancel()
 		// What f left running must not write while another process does.
 		defer term.lose(errEnded)
 		return f(acting)
 	}()
 
-	lost := context.Cause(until)
+	lost, stopped := context.Cause(until), context.Cause(unclaimed)
 	switch {
 	case errors.Is(err, ErrUnfinished):
 		e.Logger.Warn("the lease is not released, because something still runs; others wait for its expiry", "error", err)
 	case holder(last) == e.Identity:
 		e.release(ctx, last)
 	}
+	cutOff := err == nil || errors.Is(err, context.Canceled)
 	switch {
+	case errors.Is(lost, errEnded) && errors.Is(stopped, ErrClaimed) && (cutOff || errors.Is(err, ErrClaimed)):
+		return errSteppedDown
 	case errors.Is(lost, errEnded):
 		return err
-	case err == nil, errors.Is(err, ErrLost), errors.Is(err, context.Canceled):
+	case cutOff, errors.Is(err, ErrLost), errors.Is(err, ErrClaimed):
 		return fmt.Errorf("hold lease %s: %w", e.key, lost)
 	}
 	return fmt.Errorf("hold lease %s: %w; what ran: %w", e.key, lost, err)
 }
 
+var errSteppedDown = errors.New("the lease was released to a process that claims it")
+
 var errEnded = errors.New("what the lease was held for has ended")
 
 // renew renews the lease until ctx ends, with the term at the latest, and returns
-// it as it was last seen, nil if it is known to be gone.
-func (e *election) renew(ctx context.Context, term *term, lease *coordinationv1.Lease) *coordinationv1.Lease {
+// it as it was last seen, nil if it is known to be gone. It calls stepDown when
+// another process claims the lease.
+func (e *election) renew(
+	ctx context.Context, term *term, lease *coordinationv1.Lease, stepDown context.CancelCauseFunc,
+) *coordinationv1.Lease {
 	// Counted, as the term is, from the request that has got the lease.
 	timer := time.NewTimer(term.left() - (e.Duration - e.Margin - e.Renew))
 	defer timer.Stop()
-	failing := false
+	failing, claimed := false, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,6 +108,12 @@ func (e *election) renew(ctx context.Context, term *term, lease *coordinationv1.
 			timer.Reset(max(time.Until(from.Add(e.Renew)), e.Duration/100))
 		}
 		failing = err != nil
+		// Whoever took the lease has removed older claims: this one was made since.
+		if by := claimOf(lease).identity; by != "" && by != e.Identity && !e.TakeOver && !claimed {
+			claimed = true
+			e.Logger.Info("another process claims the lease; stepping down", "claimant", by)
+			stepDown(fmt.Errorf("%w: %s", ErrClaimed, by))
+		}
 	}
 }
 

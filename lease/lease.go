@@ -27,6 +27,10 @@ var ErrLost = errors.New("the lease is lost")
 // The process should end.
 var ErrUnfinished = errors.New("something that was started has not ended")
 
+// ErrClaimed is the cause of the end of the function's context when a process with
+// TakeOver asks for the lease.
+var ErrClaimed = errors.New("another process claims the lease")
+
 // Lease is what processes compete for. Client and Name are required; the zero
 // value of the rest has defaults. Those who compete should have the same
 // durations, but need not.
@@ -57,6 +61,15 @@ type Lease struct {
 	// Duration.
 	Margin time.Duration
 
+	// TakeOver has this process ask the holder to step down, by an annotation of the
+	// Lease, and go on asking until it gets the lease. It is for a program that a
+	// developer runs in place of the deployed one. A holder of this package stops
+	// what it does in order, releases the lease, and takes it again when this process
+	// has released it or has not renewed its claim for Duration. Another holder, such
+	// as client-go's leader election or a process that has TakeOver itself, keeps the
+	// lease.
+	TakeOver bool
+
 	// Logger gets who holds the lease, and what goes wrong. Default:
 	// slog.Default().
 	Logger *slog.Logger
@@ -71,15 +84,20 @@ type Lease struct {
 }
 
 // Run waits until this process holds the lease and then calls f, whose context
-// ends when ctx does or when the lease is lost. It returns when f has returned:
-// f's error, or one that wraps [ErrLost], with f's if that says more. If ctx ends
-// before the lease is held, f is not called and the error is nil.
+// ends when ctx does, when the lease is lost, or when another process claims it. It
+// returns when f has returned: f's error, or one that wraps [ErrLost], with f's if
+// that says more. If ctx ends before the lease is held, f is not called and the error
+// is nil.
 //
 // When f returns, also long after the end of ctx, the lease is renewed no more
 // and given up, so that the next process starts within a second. f should have
 // stopped all it started by then; what goes on and writes with f's context
 // fails. A lost lease is not competed for again: the usual thing is to end the
 // process, another is to call Run again.
+//
+// A claim (see TakeOver) does not end Run: if f returns nil after its context has
+// ended with [ErrClaimed], or the context's error, the lease is released and Run waits
+// for it again, to call f once more.
 //
 // f may write after ctx has ended, with the context that [Held] returns, for as
 // long as the lease is held.
@@ -91,18 +109,25 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 		return fmt.Errorf("run election: %w", err)
 	}
 	defer e.apart.Close()
-	held, err := e.acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("acquire lease %s: %w", e.key, err)
+	for {
+		held, err := e.acquire(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("acquire lease %s: %w", e.key, err)
+		case held == nil:
+			return nil
+		case ctx.Err() != nil:
+			e.release(ctx, held.lease)
+			return nil
+		}
+		err = e.hold(ctx, held, f)
+		switch {
+		case !errors.Is(err, errSteppedDown):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		}
 	}
-	if held == nil {
-		return nil
-	}
-	if ctx.Err() == nil {
-		return e.hold(ctx, held, f)
-	}
-	e.release(ctx, held.lease)
-	return nil
 }
 
 // DefaultDuration is client-go's too.
@@ -115,8 +140,9 @@ type election struct {
 	// apart is for the requests that must be answered in time.
 	apart  *kube.Client
 	leases kube.Resource[coordinationv1.Lease]
-	// asked: the lease was asked for, and the answer was not seen.
-	asked bool
+	// asked: the lease was asked for, and the answer was not seen. claims: there may be
+	// a claim of this process.
+	asked, claims bool
 
 	told struct {
 		sync.Mutex

@@ -8,12 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"pgregory.net/rapid"
 )
 
-// TestNeverTwoHolders has processes come, go, fail, be cut off and have their
-// clocks set, in random order. At no instant may two act, nor may one write
-// while another acts; and when all is well again somebody acts.
+// TestNeverTwoHolders has processes come, go, fail, be cut off, have their clocks
+// set, and take the lease over, in random order. At no instant may two act, nor may
+// one write while another acts. When all is well again one acts: one that takes over
+// if there is any.
 func TestNeverTwoHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbled{t}, func(rt *rapid.T) {
@@ -35,8 +37,13 @@ func TestNeverTwoHolders(t *testing.T) {
 				"go":    m.pick(func(_ *rapid.T, p *process) { p.stop() }),
 				"again": m.again,
 				"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
-				"heal":  m.fault(func(_ *rapid.T, f *faults) { f.cut, f.before, f.after = false, 0, 0 }),
-				"lose":  m.fault(func(rt *rapid.T, f *faults) { f.lose = rapid.IntRange(1, 5).Draw(rt, "answers") }),
+				"claim": m.pick(func(_ *rapid.T, p *process) {
+					if p.lease.TakeOver { // a claim that nobody renews, or withdraws
+						m.claimFor(p.who)
+					}
+				}),
+				"heal": m.fault(func(_ *rapid.T, f *faults) { f.cut, f.before, f.after = false, 0, 0 }),
+				"lose": m.fault(func(rt *rapid.T, f *faults) { f.lose = rapid.IntRange(1, 5).Draw(rt, "answers") }),
 				"slow": m.fault(func(rt *rapid.T, f *faults) {
 					f.before, f.after = drawTime(rt, 12*time.Second), drawTime(rt, 12*time.Second)
 				}),
@@ -49,6 +56,16 @@ func TestNeverTwoHolders(t *testing.T) {
 			})
 			m.finish(rt)
 		})
+	})
+}
+
+// claimFor writes a claim, as a process that was killed leaves it.
+func (m *model) claimFor(who string) {
+	m.edit(func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		if l == nil {
+			return nil
+		}
+		return claiming(l, who, 15*time.Second, time.Now())
 	})
 }
 
@@ -89,6 +106,7 @@ func (m *model) come(rt *rapid.T) {
 	}
 	p := m.process(m.t, string(rune('a'+len(m.processes))))
 	p.every = time.Second
+	p.lease.TakeOver = rapid.IntRange(0, 3).Draw(rt, "takes over") == 0
 	p.run()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,14 +182,19 @@ func (m *model) finish(rt *rapid.T) {
 	p.run()
 	time.Sleep(2 * time.Minute)
 	m.check(rt)
-	acts := 0
+	acts, takesOver, should := 0, false, false
 	for _, p := range m.processes {
+		should = should || p.lease.TakeOver
 		if p.acts() {
 			acts++
+			takesOver = p.lease.TakeOver
 		}
 	}
 	if acts != 1 {
 		rt.Errorf("%d processes act when all is well", acts)
+	}
+	if takesOver != should {
+		rt.Errorf("the process that acts takes over: %t, want %t", takesOver, should)
 	}
 	m.end()
 	if h := holder(m.current()); h != "" {

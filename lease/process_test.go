@@ -24,7 +24,7 @@ import (
 )
 
 // candidateVariable tells the test binary to be a candidate: it holds a
-// kubeconfig, a namespace, an identity and a duration.
+// kubeconfig, a namespace, an identity, a duration and whether it takes over.
 const candidateVariable = "PINTLE_TEST_CANDIDATE"
 
 // exitLost is how a candidate ends that has lost the lease.
@@ -47,7 +47,10 @@ func runCandidate() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	maps := kube.For[corev1.ConfigMap](client).In(namespace)
-	l := Lease{Client: client, Namespace: namespace, Name: "one", Identity: identity, Duration: duration}
+	l := Lease{
+		Client: client, Namespace: namespace, Name: "one", Identity: identity, Duration: duration,
+		TakeOver: args[4] == "true",
+	}
 	err = l.Run(ctx, func(ctx context.Context) error {
 		fmt.Println("acts")
 		for i := 0; ctx.Err() == nil; i++ {
@@ -80,10 +83,11 @@ type candidate struct {
 	ended error
 }
 
-func startCandidate(t *testing.T, cluster *kubetest.Cluster, namespace, identity string, duration time.Duration) *candidate {
+func startCandidate(t *testing.T, cluster *kubetest.Cluster, namespace string, l Lease) *candidate {
 	t.Helper()
 	c := &candidate{Cmd: exec.Command(os.Args[0]), t: t, said: make(chan string, 10)}
-	c.Env = append(os.Environ(), candidateVariable+"="+strings.Join([]string{cluster.Kubeconfig(), namespace, identity, duration.String()}, "|"))
+	args := []string{cluster.Kubeconfig(), namespace, l.Identity, l.Duration.String(), strconv.FormatBool(l.TakeOver)}
+	c.Env = append(os.Environ(), candidateVariable+"="+strings.Join(args, "|"))
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -231,9 +235,9 @@ func TestProcesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := cluster.Namespace(t)
-			a := startCandidate(t, cluster, namespace, "a", test.duration)
+			a := startCandidate(t, cluster, namespace, Lease{Identity: "a", Duration: test.duration})
 			a.says("acts")
-			b := startCandidate(t, cluster, namespace, "b", test.duration)
+			b := startCandidate(t, cluster, namespace, Lease{Identity: "b", Duration: test.duration})
 			time.Sleep(time.Second) // b sees who holds it
 			wrote(t, client, namespace, "a")
 			test.disturb(t, a, b)
@@ -243,5 +247,44 @@ func TestProcesses(t *testing.T) {
 				t.Errorf("writers in the server's order: %s", got)
 			}
 		})
+	}
+}
+
+// TestProcessesTakeOver has a developer's process take the lease from a deployed one
+// on a real server, and give it back by ending or being killed. The deployed process
+// lives on.
+func TestProcessesTakeOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a cluster")
+	}
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	client, err := kube.Config{Rest: cluster.Config()}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	namespace := cluster.Namespace(t)
+	a := startCandidate(t, cluster, namespace, Lease{Identity: "a", Duration: 10 * time.Second})
+	a.says("acts")
+	wrote(t, client, namespace, "a")
+	want := []string{"a"}
+	for who, how := range map[string]syscall.Signal{"d": syscall.SIGTERM, "e": syscall.SIGKILL} {
+		d := startCandidate(t, cluster, namespace, Lease{Identity: who, Duration: 10 * time.Second, TakeOver: true})
+		a.says("ends")
+		d.says("acts")
+		wrote(t, client, namespace, who)
+		d.signal(how)
+		a.says("acts")
+		want = append(want, who, "a")
+		again := time.Now()
+		for end := again.Add(time.Minute); !slices.Equal(writers(t, client, namespace), want); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("writers in the server's order: %s, want %s", writers(t, client, namespace), want)
+			}
+		}
+	}
+	a.signal(syscall.SIGTERM)
+	if code := a.code(); code != 0 {
+		t.Errorf("a has ended with status %d", code)
 	}
 }

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,7 +29,7 @@ func claimed(was *coordinationv1.Lease, identity string, duration time.Duration,
 	o.Spec.LeaseDurationSeconds = seconds(duration)
 	o.Spec.AcquireTime, o.Spec.RenewTime = at, at
 	o.Spec.LeaseTransitions = &transitions
-	return o
+	return unclaimed(o) // its own claim is met, and another's has expired
 }
 
 // renewed returns the lease as its holder renews it: always another than it was,
@@ -47,6 +49,57 @@ func released(was *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	// An implementation that does not know of releases waits no longer than it must.
 	o.Spec.LeaseDurationSeconds = seconds(time.Second)
 	o.Spec.RenewTime = later(o.Spec.RenewTime, now)
+	return o
+}
+
+// claimAnnotation holds the claim of a process that asks the holder to step down.
+const claimAnnotation = "lease.pintle.dev/claim"
+
+// claim is what a process with TakeOver writes into a lease that another one holds.
+// It lasts for a time after each renewal, by the clocks of those who see it change.
+type claim struct {
+	text     string // as in the annotation, which changes with every renewal
+	identity string
+	lasts    time.Duration
+}
+
+// claimOf returns the claim to a lease: the zero value if there is none, or if
+// nobody can tell what it says.
+func claimOf(o *coordinationv1.Lease) claim {
+	if o == nil {
+		return claim{}
+	}
+	c := claim{text: o.Annotations[claimAnnotation]}
+	words := strings.SplitN(c.text, " ", 3) // the duration, the time, the identity
+	if len(words) < 3 {
+		return claim{}
+	}
+	var err error
+	if c.lasts, err = time.ParseDuration(words[0]); err != nil || c.lasts <= 0 {
+		return claim{}
+	}
+	c.lasts = min(c.lasts, maxClaim)
+	c.identity = words[2]
+	return c
+}
+
+// maxClaim bounds how long a claim lasts that nobody renews.
+const maxClaim = 5 * time.Minute
+
+// claiming returns the lease with the claim of a process.
+func claiming(was *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) *coordinationv1.Lease {
+	o := was.DeepCopy()
+	if o.Annotations == nil {
+		o.Annotations = make(map[string]string)
+	}
+	o.Annotations[claimAnnotation] = fmt.Sprintf("%s %s %s", duration, now.UTC().Format(time.RFC3339Nano), identity)
+	return o
+}
+
+// unclaimed returns the lease without a claim.
+func unclaimed(was *coordinationv1.Lease) *coordinationv1.Lease {
+	o := was.DeepCopy()
+	delete(o.Annotations, claimAnnotation)
 	return o
 }
 

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The program's own checks show in /healthz and /readyz, each in its own; one that
+// panics or hangs has failed.
+func TestChecks(t *testing.T) {
+	well := func(context.Context) error { return nil }
+	for name, test := range map[string]struct {
+		check         Check
+		health, ready int
+		says          string
+	}{
+		"well":       {Check{Name: "own", Healthy: well, Ready: well}, 200, 200, ""},
+		"unhealthy":  {Check{Name: "own", Healthy: func(context.Context) error { return errBroken }}, 503, 200, "own: broken"},
+		"not ready":  {Check{Name: "own", Healthy: well, Ready: func(context.Context) error { return errBroken }}, 200, 503, "own: broken"},
+		"panics":     {Check{Name: "own", Healthy: func(context.Context) error { panic("oh") }}, 503, 200, "own: panic: oh"},
+		"hangs":      {Check{Name: "own", Healthy: func(context.Context) error { time.Sleep(time.Minute); return nil }}, 503, 200, "own: no answer within 5s"},
+		"is patient": {Check{Name: "own", Ready: func(context.Context) error { time.Sleep(4 * time.Second); return nil }}, 200, 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &program{Options: Options{Checks: []Check{test.check}}}
+				p.opened.Store(true)
+				h, r := httptest.NewRecorder(), httptest.NewRecorder()
+				ask := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+				p.healthz(h, ask)
+				p.readyz(t.Context(), r, ask)
+				if h.Code != test.health || r.Code != test.ready {
+					t.Errorf("/healthz answers %d, /readyz %d", h.Code, r.Code)
+				}
+				if said := h.Body.String() + r.Body.String(); !strings.Contains(said, test.says) {
+					t.Errorf("they say %q", said)
+				}
+				time.Sleep(time.Hour) // until nothing hangs
+			})
+		})
+	}
+	for _, bad := range [][]Check{{{Ready: well}}, {{Name: "a"}}, {{Name: "a", Ready: well}, {Name: "a", Ready: well}}} {
+		if err := Run(t.Context(), Options{Checks: bad}); err == nil || errors.Is(err, errBroken) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
