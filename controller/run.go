@@ -40,6 +40,9 @@ type Options struct {
 	// nonResourceURLs does. It needs the right to create tokenreviews and
 	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
 	Authorize bool
+	// MaxBody is how many bytes the body of a request to a [Hook] may have. Reading
+	// more fails. Default: 1 MiB.
+	MaxBody int64
 	// Profiles, if it is set, answers what is under /debug/pprof/, as the handler of
 	// package profile does.
 	Profiles http.Handler
