@@ -246,3 +246,32 @@ func TestCloseEndsRequests(t *testing.T) {
 		}
 	})
 }
+
+// A program's own routes are served, behind Authorize if that is asked for; one
+// that is no pattern or that is taken is refused.
+func TestRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.PathValue("name")) })
+		l := serveHere(t, &program{Options: Options{Routes: []Route{
+			{Pattern: "GET /queue/{name}", Handler: says},
+			{Pattern: "GET /secret/{name}", Handler: says, Authorize: true},
+		}}})
+		if code, text := l.request(t, "GET /queue/mine HTTP/1.1", ""); code != http.StatusOK || text != "mine" {
+			t.Errorf("a route: %d %q", code, text)
+		}
+		if code, _ := l.request(t, "GET /secret/mine HTTP/1.1", ""); code != http.StatusUnauthorized {
+			t.Errorf("a route behind Authorize, without a token: %d", code)
+		}
+	})
+	for name, route := range map[string]Route{
+		"taken":      {Pattern: "GET /metrics", Handler: http.NotFoundHandler()},
+		"no pattern": {Pattern: "GET", Handler: http.NotFoundHandler()},
+		"empty":      {Handler: http.NotFoundHandler()},
+		"no handler": {Pattern: "GET /x"},
+	} {
+		p := &program{Options: Options{Routes: []Route{route}, Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler)}}
+		if _, err := p.newServer(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "serve route") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -23,7 +23,7 @@ import (
 //	GET /metrics    for Prometheus
 //	/debug/pprof/   if Options.Profiles answers it
 //
-// and what hooks ask for. See limits.go for how much at a time.
+// and hooks and routes. See limits.go for how much at a time.
 //
 // A program is not ready before the stores of all controllers are filled, in a
 // standby too, and while it stops. A kind that was never installed is not waited
@@ -53,6 +53,10 @@ func (p *program) listen(ctx context.Context) (*server, error) {
 	if p.Address == "" {
 		return nil, nil
 	}
+	config, err := p.encryption()
+	if err != nil {
+		return nil, err
+	}
 	s, err := p.newServer(ctx)
 	if err != nil {
 		return nil, err
@@ -63,8 +67,29 @@ func (p *program) listen(ctx context.Context) (*server, error) {
 		return nil, fmt.Errorf("open %s for HTTP: %w", p.Address, err)
 	}
 	p.Logger.Info("serving", "address", listener.Addr().String())
-	s.start(listener, p.TLS)
+	s.start(listener, config)
 	return s, nil
+}
+
+// encryption returns the configuration of TLS, nil for plain HTTP.
+func (p *program) encryption() (*tls.Config, error) {
+	if p.TLS == nil && p.CertDir == "" {
+		return nil, nil
+	}
+	config := p.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	// Over HTTP/2 one connection would be as many as it has streams.
+	config.NextProtos = []string{"http/1.1"}
+	if p.CertDir != "" {
+		c, err := newCertificate(p.CertDir, p.Logger)
+		if err != nil {
+			return nil, err
+		}
+		config.GetCertificate = c.get
+	}
+	return config, nil
 }
 
 // newServer returns a server that does not serve yet.
@@ -101,9 +126,6 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 func (s *server) start(listener net.Listener, config *tls.Config) {
 	listener = limitConnections(listener, maxConnections)
 	if config != nil {
-		// Over HTTP/2 one connection would be as many as it has streams.
-		config = config.Clone()
-		config.NextProtos = []string{"http/1.1"}
 		listener = tls.NewListener(listener, config)
 	}
 	go func() { s.failed <- s.http.Serve(listener) }()
@@ -151,34 +173,52 @@ func (s *server) close() {
 }
 
 // routes returns what answers while serving lasts; the program stops when ctx ends.
-// A pattern of a hook that is no pattern, or that is taken, is an error.
+// A pattern of a hook or route that is no pattern, or that is taken, is an error.
 func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { p.readyz(ctx, w) })
-	guard := func(h http.Handler) http.Handler { return h }
-	if p.Authorize {
-		a := newAuthorizer(p.client())
-		guard = func(h http.Handler) http.Handler { return a.guard(serving, h) }
+	a := newAuthorizer(p.client())
+	guard := func(asked bool, h http.Handler) http.Handler {
+		if asked {
+			return a.guard(serving, h)
+		}
+		return h
 	}
-	mux.Handle("GET /metrics", guard(atMost(maxScrapes, takenWithin(scrapeTime, p.Metrics.Handler()))))
+	metrics := atMost(maxScrapes, takenWithin(scrapeTime, p.Metrics.Handler()))
+	mux.Handle("GET /metrics", guard(p.Authorize, metrics))
 	if p.Profiles != nil {
-		mux.Handle("GET /debug/pprof/", guard(atMost(maxProfiles, p.Profiles)))
+		mux.Handle("GET /debug/pprof/", guard(p.Authorize, atMost(maxProfiles, p.Profiles)))
 	}
 	maxBody := cmp.Or(p.MaxBody, defaultMaxBody)
-	pattern := ""
-	defer func() {
-		if v := recover(); v != nil { // that is how a ServeMux refuses a pattern
-			mux, err = nil, fmt.Errorf("serve hook %q: %v", pattern, v)
-		}
-	}()
 	for _, r := range p.runners {
 		for _, h := range r.hooks() {
-			pattern = h.pattern
-			mux.Handle(pattern, atMost(maxHooks, http.MaxBytesHandler(h.handler, maxBody)))
+			handler := atMost(maxHooks, http.MaxBytesHandler(h.handler, maxBody))
+			if err := handle(mux, h.pattern, handler); err != nil {
+				return nil, fmt.Errorf("serve hook %q: %w", h.pattern, err)
+			}
+		}
+	}
+	for _, r := range p.Routes {
+		if err := r.validate(); err != nil {
+			return nil, err
+		}
+		if err := handle(mux, r.Pattern, guard(r.Authorize, http.MaxBytesHandler(r.Handler, maxBody))); err != nil {
+			return nil, fmt.Errorf("serve route %q: %w", r.Pattern, err)
 		}
 	}
 	return mux, nil
+}
+
+// handle adds a handler. A ServeMux refuses a pattern by a panic.
+func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%v", v)
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
 }
 
 // readyz says whether all controllers can reconcile, and what the others wait
