@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,20 +16,25 @@ import (
 
 // authorizer lets requests through whose bearer token the cluster knows (a
 // TokenReview) and allows to do what the request does to its path (a
-// SubjectAccessReview), as kube-rbac-proxy does. What the cluster has said is
-// kept for a moment, because scrapers ask often.
+// SubjectAccessReview), as kube-rbac-proxy does. Answers are kept for a moment,
+// because scrapers ask often. What clients make up costs the cluster no more than
+// the rate of reviews, and this program no more than the size of its maps.
 type authorizer struct {
 	reviews  kube.Resource[tokenReview]
 	accesses kube.Resource[accessReview]
 
-	mu    sync.Mutex
-	known map[asked]answer
+	mu      sync.Mutex
+	allowed map[question]time.Time // until when
+	denied  map[question]answer
+	asking  map[question]*inquiry
+	rate    reviewRate
 }
 
-// asked is a question: who wants what. Tokens are not kept.
-type asked struct {
-	token      [sha256.Size]byte
-	verb, path string
+// question is a hash of a token, a verb and a path. Tokens are not kept.
+type question [sha256.Size]byte
+
+func questionOf(token, verb, path string) question {
+	return sha256.Sum256([]byte(token + "\x00" + verb + "\x00" + path))
 }
 
 type answer struct {
@@ -35,10 +42,22 @@ type answer struct {
 	until time.Time
 }
 
+// inquiry is a question that the cluster is being asked. Its result is there when
+// done is closed.
+type inquiry struct {
+	done chan struct{}
+	code int
+	err  error
+}
+
 const (
+	// allowedFor and deniedFor are how long an answer is taken for true.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	answersMax = 1000
+	// trustedFor is how long after it was allowed a question is asked again
+	// whatever others ask.
+	trustedFor = 10 * time.Minute
+	answersMax = 1000 // of either kind
 	reviewTime = 10 * time.Second
 )
 
@@ -52,12 +71,15 @@ func newAuthorizer(c *kube.Client) *authorizer {
 			GVK:    kube.GVK{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"},
 			Plural: "subjectaccessreviews", Scope: kube.ClusterScoped,
 		}),
-		known: make(map[asked]answer),
+		allowed: make(map[question]time.Time),
+		denied:  make(map[question]answer),
+		asking:  make(map[question]*inquiry),
 	}
 }
 
-// guard returns a handler that asks before h answers.
-func (a *authorizer) guard(h http.Handler) http.Handler {
+// guard returns a handler that asks before h answers. The end of serving ends what
+// is being asked.
+func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -65,9 +87,12 @@ func (a *authorizer) guard(h http.Handler) http.Handler {
 			http.Error(w, "a bearer token of the cluster is needed", http.StatusUnauthorized)
 			return
 		}
-		switch code, err := a.ask(r.Context(), token, strings.ToLower(r.Method), r.URL.Path); {
+		code, err := a.ask(serving, r, token)
+		switch {
 		case err != nil:
 			http.Error(w, "the cluster cannot be asked: "+err.Error(), http.StatusServiceUnavailable)
+		case code == http.StatusTooManyRequests:
+			later(w, "the cluster is asked about too many tokens", code)
 		case code != http.StatusOK:
 			http.Error(w, http.StatusText(code), code)
 		default:
@@ -76,32 +101,144 @@ func (a *authorizer) guard(h http.Handler) http.Handler {
 	})
 }
 
-// ask returns the status that a request deserves.
-func (a *authorizer) ask(ctx context.Context, token, verb, path string) (int, error) {
-	q := asked{sha256.Sum256([]byte(token)), verb, path}
-	a.mu.Lock()
-	known, ok := a.known[q]
-	a.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
-		return known.code, nil
+// ask returns the status that a request deserves. Of several requests with the same
+// question one asks the cluster, also if its client does not wait for the answer.
+func (a *authorizer) ask(serving context.Context, r *http.Request, token string) (int, error) {
+	verb, path := strings.ToLower(r.Method), r.URL.Path
+	q := questionOf(token, verb, path)
+	code, asked, mine := a.look(q, r.RemoteAddr, time.Now())
+	switch {
+	case asked == nil:
+		return code, nil
+	case mine:
+		ctx, cancel := context.WithTimeoutCause(serving, reviewTime, errors.New("no answer in time"))
+		defer cancel()
+		err := errors.New("the review panicked")
+		defer func() { a.settle(q, asked, code, err) }()
+		code, err = a.review(ctx, token, verb, path)
+		return code, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reviewTime, errors.New("no answer in time"))
-	defer cancel()
-	code, err := a.review(ctx, token, verb, path)
-	if err != nil {
-		return 0, err
+	select {
+	case <-asked.done:
+		return asked.code, asked.err
+	case <-r.Context().Done():
+		return 0, context.Cause(r.Context())
 	}
-	keep := deniedFor
-	if code == http.StatusOK {
-		keep = allowedFor
-	}
+}
+
+// look returns the answer to a question, if it is known or may not be asked. Else
+// it returns an inquiry, and whether it is the caller who makes it.
+func (a *authorizer) look(q question, client string, now time.Time) (code int, asked *inquiry, mine bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.known) >= answersMax {
-		clear(a.known)
+	until, trusted := a.allowed[q]
+	if trusted && now.Before(until) {
+		return http.StatusOK, nil, false
 	}
-	a.known[q] = answer{code, time.Now().Add(keep)}
-	return code, nil
+	if known, ok := a.denied[q]; ok && now.Before(known.until) {
+		return known.code, nil, false
+	}
+	if asked := a.asking[q]; asked != nil {
+		return 0, asked, false
+	}
+	trusted = trusted && now.Before(until.Add(trustedFor))
+	if !trusted && !a.rate.take(client, now) {
+		return http.StatusTooManyRequests, nil, false
+	}
+	asked = &inquiry{done: make(chan struct{})}
+	a.asking[q] = asked
+	return 0, asked, true
+}
+
+// settle keeps what the cluster has answered, and tells those who wait for it.
+func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	asked.code, asked.err = code, err
+	close(asked.done)
+	delete(a.asking, q)
+	if err != nil {
+		return
+	}
+	delete(a.allowed, q)
+	delete(a.denied, q)
+	if code == http.StatusOK {
+		if len(a.allowed) >= answersMax {
+			maps.DeleteFunc(a.allowed, func(_ question, until time.Time) bool { return now.After(until.Add(trustedFor)) })
+		}
+		if len(a.allowed) < answersMax {
+			a.allowed[q] = now.Add(allowedFor)
+		}
+		return
+	}
+	if len(a.denied) >= answersMax {
+		maps.DeleteFunc(a.denied, func(_ question, known answer) bool { return now.After(known.until) })
+	}
+	if len(a.denied) < answersMax {
+		a.denied[q] = answer{code, now.Add(deniedFor)}
+	}
+}
+
+// reviewRate limits how often the cluster is asked: for all clients together, and
+// for each address, so that one leaves something to others.
+type reviewRate struct {
+	all bucket
+	of  map[string]*bucket
+}
+
+const (
+	reviewBurst, reviewsASecond         = 50, 10
+	addressBurst, addressReviewsASecond = 20, 2
+	addressesMax                        = 1000
+)
+
+// take reports whether the cluster may be asked for a client, whose address has a
+// port.
+func (r *reviewRate) take(client string, now time.Time) bool {
+	if host, _, err := net.SplitHostPort(client); err == nil {
+		client = host
+	}
+	one := r.of[client]
+	if one == nil {
+		if len(r.of) >= addressesMax {
+			maps.DeleteFunc(r.of, func(_ string, b *bucket) bool { return b.full(now, addressReviewsASecond) })
+		}
+		if len(r.of) >= addressesMax {
+			return false
+		}
+		if r.of == nil {
+			r.of = make(map[string]*bucket)
+		}
+		one = new(bucket)
+		r.of[client] = one
+	}
+	return one.take(now, addressReviewsASecond, addressBurst) && r.all.take(now, reviewsASecond, reviewBurst)
+}
+
+// bucket lets a burst through at once and a rate for ever. Its zero value is full.
+type bucket struct {
+	taken float64
+	at    time.Time
+}
+
+func (b *bucket) refill(now time.Time, rate float64) {
+	b.taken = max(0, b.taken-now.Sub(b.at).Seconds()*rate)
+	b.at = now
+}
+
+func (b *bucket) take(now time.Time, rate, burst float64) bool {
+	b.refill(now, rate)
+	if b.taken > burst-1 {
+		return false
+	}
+	b.taken++
+	return true
+}
+
+func (b *bucket) full(now time.Time, rate float64) bool {
+	b.refill(now, rate)
+	return b.taken <= 0
 }
 
 func (a *authorizer) review(ctx context.Context, token, verb, path string) (int, error) {

@@ -146,6 +146,9 @@ func (e *engine[T]) close() {
 func (e *engine[T]) waitsFor() error {
 	for _, f := range e.feeds() {
 		if f.Synced() {
+			if err := gone(f); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := f.Trouble(); err != nil {

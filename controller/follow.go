@@ -112,7 +112,7 @@ func (e *engine[T]) hooks() (hooks []hook) {
 				http.Error(w, "the hook failed", http.StatusInternalServerError)
 				return
 			case err != nil:
-				http.Error(w, err.Error(), http.StatusBadRequest)
+				http.Error(w, err.Error(), hookStatus(err))
 				return
 			}
 			e.trigger(s.name, keys)

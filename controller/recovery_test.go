@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,7 +55,8 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 	t.Cleanup(remove)
 	gadgets := kube.For[Gadget](b.client).In(b.namespace)
-	b.start(Options{},
+	address := freeAddress(t)
+	b.start(Options{Address: address},
 		Controller[Gadget]{For: gadgets, Owns: []kube.Source{b.children}, Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
 			g.Status.Size = g.Spec.Size
 			SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
@@ -65,7 +68,17 @@ func TestKindComesAndGoes(t *testing.T) {
 	b.eventually("the other controller runs", func() bool { return b.hasChild("p") })
 	missing := func() int { return b.log.count("store has trouble", "Gadget", "install its CustomResourceDefinition") }
 	b.eventually("it is said that the kind is missing", func() bool { return missing() > 0 })
-	time.Sleep(2 * time.Second) // and several tries
+	ready := func(want int, say string) {
+		t.Helper()
+		var code int
+		var body string
+		b.eventually(fmt.Sprintf("/readyz answers %d and %q", want, say), func() bool {
+			code, body = ask(t, "GET", "http://"+address+"/readyz", "")
+			return code == want && strings.Contains(body, say)
+		})
+	}
+	ready(http.StatusOK, "gadget: waits: ") // one that was never there is not waited for
+	time.Sleep(2 * time.Second)             // and several tries
 	if n := missing(); n != 1 {
 		t.Errorf("that the kind is missing was said %d times:\n%s", n, b.log)
 	}
@@ -83,12 +96,14 @@ func TestKindComesAndGoes(t *testing.T) {
 			g, err := gadgets.Get(t.Context(), "g")
 			return err == nil && g.Status.Size == g.Spec.Size && len(g.Status.Conditions) == 1 && g.Status.Conditions[0].ObservedGeneration == g.Generation
 		})
+		ready(http.StatusOK, "gadget: ok")
 		if round == 0 {
 			remove()
 			b.eventually("the definition is gone", func() bool {
 				_, err := definitions.Get(t.Context(), def.Name)
 				return apierrors.IsNotFound(err)
 			})
+			ready(http.StatusServiceUnavailable, "gadget: the kind is gone: ")
 		}
 	}
 }

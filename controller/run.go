@@ -33,13 +33,22 @@ type Options struct {
 	// Address is what to listen on for health, readiness, metrics and hooks:
 	// ":8080" is all of the machine's addresses. Default: none. See serve.go.
 	Address string
-	// TLS, if it is set, makes it HTTPS. It must have a certificate.
+	// TLS, if it is set, makes it HTTPS. It must have a certificate, or CertDir be set.
 	TLS *tls.Config
+	// CertDir, if it is set, makes it HTTPS with the certificate in the files tls.crt
+	// and tls.key of a directory, as a Secret of type kubernetes.io/tls is mounted.
+	// They are read again when they change. It is controller-runtime's CertDir.
+	CertDir string
+	// Routes are handlers of the program's own.
+	Routes []Route
 	// Authorize has /metrics and /debug/pprof/ ask for a bearer token that the
 	// cluster knows and whose user it allows to get the path, as a ClusterRole with
 	// nonResourceURLs does. It needs the right to create tokenreviews and
 	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
 	Authorize bool
+	// MaxBody is how many bytes the body of a request to a [Hook] or [Route] may have. Reading
+	// more fails. Default: 1 MiB.
+	MaxBody int64
 	// Profiles, if it is set, answers what is under /debug/pprof/, as the handler of
 	// package profile does.
 	Profiles http.Handler

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,27 +10,43 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
 )
 
-// What a program with an address answers:
+// A program with an address answers:
 //
-//	GET /healthz    ok while the program runs and its Checks say it is healthy
-//	GET /readyz     ok once the stores of all controllers are filled, in a standby
-//	                too, and its Checks say it is ready; a kind that is not
-//	                installed is not waited for
+//	GET /healthz    ok while the program runs and its Checks say that it is healthy
+//	GET /readyz     ok while the program can do its work and its Checks say so
 //	GET /metrics    for Prometheus
 //	/debug/pprof/   if Options.Profiles answers it
 //
-// and what hooks ask for.
+// and hooks and routes. See limits.go for how much at a time.
+//
+// A program is not ready before the stores of all controllers are filled, in a
+// standby too, and while it stops. A kind that was never installed is not waited
+// for, because the other controllers run. A kind that was there and is gone makes
+// the program not ready until it is back: its definition was removed, and with it
+// all objects that the program reconciles. A Check of the program's own that fails
+// makes it not ready too.
+//
+// Nothing else does. A store that was filled and cannot be kept up to date, as in
+// an outage of the API server, goes on to serve what it has: to take the endpoints
+// of a webhook away for that would make the outage larger. The metric
+// pintle_store_last_event_age_seconds and the log tell of it.
 
 // server answers at Options.Address.
 type server struct {
 	http   *http.Server
 	failed chan error
 	log    *slog.Logger
+	end    context.CancelFunc // of the contexts of all requests
+
+	mu      sync.Mutex
+	ended   bool           // no more requests are answered
+	answers sync.WaitGroup // that are being made
 }
 
 // listen starts to serve, if there is an address to serve at.
@@ -37,72 +54,172 @@ func (p *program) listen(ctx context.Context) (*server, error) {
 	if p.Address == "" {
 		return nil, nil
 	}
-	mux, err := p.routes(ctx)
+	config, err := p.encryption()
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.newServer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
 	if err != nil {
+		s.end()
 		return nil, fmt.Errorf("open %s for HTTP: %w", p.Address, err)
 	}
-	s := &server{log: p.Logger, failed: make(chan error, 1), http: &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelWarn),
-	}}
-	if p.TLS != nil {
-		listener = tls.NewListener(listener, p.TLS)
-	}
 	p.Logger.Info("serving", "address", listener.Addr().String())
-	go func() { s.failed <- s.http.Serve(listener) }()
+	s.start(listener, config)
 	return s, nil
 }
 
-// close ends serving. Requests under way get a moment.
+// encryption returns the configuration of TLS, nil for plain HTTP.
+func (p *program) encryption() (*tls.Config, error) {
+	if p.TLS == nil && p.CertDir == "" {
+		return nil, nil
+	}
+	config := p.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	// Over HTTP/2 one connection would be as many as it has streams.
+	config.NextProtos = []string{"http/1.1"}
+	if p.CertDir != "" {
+		c, err := newCertificate(p.CertDir, p.Logger)
+		if err != nil {
+			return nil, err
+		}
+		config.GetCertificate = c.get
+	}
+	return config, nil
+}
+
+// newServer returns a server that does not serve yet.
+func (p *program) newServer(ctx context.Context) (*server, error) {
+	// Requests are answered also while the last reconciles finish.
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	mux, err := p.routes(ctx, serving)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	s := &server{log: p.Logger, failed: make(chan error, 1), end: end}
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !s.begin() {
+				later(w, "the program ends", http.StatusServiceUnavailable)
+				return
+			}
+			defer s.answers.Done()
+			mux.ServeHTTP(w, r)
+		}),
+		BaseContext:       func(net.Listener) context.Context { return serving },
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       readTime,
+		WriteTimeout:      writeTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    headerSize,
+		ErrorLog:          slog.NewLogLogger(p.Logger.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// start serves what comes from a listener.
+func (s *server) start(listener net.Listener, config *tls.Config) {
+	listener = limitConnections(listener, maxConnections)
+	if config != nil {
+		listener = tls.NewListener(listener, config)
+	}
+	go func() { s.failed <- s.http.Serve(listener) }()
+}
+
+// begin reports whether a request is still answered.
+func (s *server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.answers.Add(1)
+	}
+	return !s.ended
+}
+
+// close ends serving. Requests under way get a moment to be answered, and another
+// to see that their contexts have ended.
 func (s *server) close() {
 	if s == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
+	err := s.http.Shutdown(ctx)
+	s.end()
+	if err != nil {
 		_ = s.http.Close() // what took too long is cut off
 	}
 	if err := <-s.failed; !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("serve HTTP", "error", err)
 	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		s.answers.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Second):
+		s.log.Warn("an HTTP handler goes on after the end of its request's context")
+	}
 }
 
-// routes returns what answers. A pattern of a hook that is no pattern, or that
-// is taken, is an error.
-func (p *program) routes(ctx context.Context) (mux *http.ServeMux, err error) {
+// routes returns what answers while serving lasts; the program stops when ctx ends.
+// A pattern of a hook or route that is no pattern, or that is taken, is an error.
+func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { p.readyz(ctx, w, r) })
-	guard := func(h http.Handler) http.Handler { return h }
-	if p.Authorize {
-		guard = newAuthorizer(p.client()).guard
-	}
-	mux.Handle("GET /metrics", guard(p.Metrics.Handler()))
-	if p.Profiles != nil {
-		mux.Handle("GET /debug/pprof/", guard(p.Profiles))
-	}
-	pattern := ""
-	defer func() {
-		if v := recover(); v != nil { // that is how a ServeMux refuses a pattern
-			mux, err = nil, fmt.Errorf("serve hook %q: %v", pattern, v)
+	a := newAuthorizer(p.client())
+	guard := func(asked bool, h http.Handler) http.Handler {
+		if asked {
+			return a.guard(serving, h)
 		}
-	}()
+		return h
+	}
+	metrics := atMost(maxScrapes, takenWithin(scrapeTime, p.Metrics.Handler()))
+	mux.Handle("GET /metrics", guard(p.Authorize, metrics))
+	if p.Profiles != nil {
+		mux.Handle("GET /debug/pprof/", guard(p.Authorize, atMost(maxProfiles, p.Profiles)))
+	}
+	maxBody := cmp.Or(p.MaxBody, defaultMaxBody)
 	for _, r := range p.runners {
 		for _, h := range r.hooks() {
-			pattern = h.pattern
-			mux.HandleFunc(pattern, h.handler)
+			handler := atMost(maxHooks, http.MaxBytesHandler(h.handler, maxBody))
+			if err := handle(mux, h.pattern, handler); err != nil {
+				return nil, fmt.Errorf("serve hook %q: %w", h.pattern, err)
+			}
+		}
+	}
+	for _, r := range p.Routes {
+		if err := r.validate(); err != nil {
+			return nil, err
+		}
+		if err := handle(mux, r.Pattern, guard(r.Authorize, http.MaxBytesHandler(r.Handler, maxBody))); err != nil {
+			return nil, fmt.Errorf("serve route %q: %w", r.Pattern, err)
 		}
 	}
 	return mux, nil
+}
+
+// handle adds a handler. A ServeMux refuses a pattern by a panic.
+func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%v", v)
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
 }
 
 // readyz says whether all controllers can reconcile, and what the others wait
@@ -123,7 +240,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 		switch err := r.waitsFor(); {
 		case err == nil:
 			fmt.Fprintf(&lines, "%s: ok\n", r.name())
-		case errors.Is(err, kube.ErrNotServed):
+		case errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errGone):
 			fmt.Fprintf(&lines, "%s: waits: %v\n", r.name(), err)
 		default:
 			code = http.StatusServiceUnavailable
@@ -144,4 +261,24 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	fmt.Fprint(w, lines.String())
+}
+
+// errGone is wrapped by the trouble of a filled store whose kind is not served.
+var errGone = errors.New("the kind is gone")
+
+// gone returns an error if the kind of a filled store is not served any more.
+func gone(f *kube.Feed) error {
+	err := f.Trouble()
+	if !errors.Is(err, kube.ErrNotServed) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errGone, err)
+}
+
+// hookStatus returns the HTTP status of a hook that failed.
+func hookStatus(err error) int {
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
 }

@@ -50,10 +50,23 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// longest is how many seconds a recording may take.
+const longest = 600
+
 // record records for as long as the request says.
 func record(w http.ResponseWriter, r *http.Request, seconds int, start func() error, stop func()) {
 	if n, err := strconv.Atoi(r.FormValue("seconds")); err == nil && n > 0 {
-		seconds = n
+		seconds = min(n, longest)
+	}
+	// The time-outs of the server begin when the recording has ended.
+	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+		deadlines, ends := http.NewResponseController(w), time.Now().Add(time.Duration(seconds)*time.Second)
+		if server.ReadTimeout > 0 {
+			_ = deadlines.SetReadDeadline(ends.Add(server.ReadTimeout)) // a writer without deadlines has no time-outs
+		}
+		if server.WriteTimeout > 0 {
+			_ = deadlines.SetWriteDeadline(ends.Add(server.WriteTimeout)) // the same
+		}
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := start(); err != nil {

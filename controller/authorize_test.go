@@ -1,0 +1,202 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// reviewer plays an API server that knows the tokens which begin with "good", and
+// allows /metrics and what is below /open/.
+type reviewer struct {
+	tokens, accesses atomic.Int32
+	takes            time.Duration
+	// forgets has it know no token any more.
+	forgets atomic.Bool
+}
+
+func (s *reviewer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		return nil, fmt.Errorf("%s %s", r.Method, r.URL)
+	}
+	select {
+	case <-time.After(s.takes):
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+	var body struct {
+		Spec struct {
+			Token       string
+			NonResource struct{ Path string } `json:"nonResourceAttributes"`
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	status := map[string]any{}
+	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+		s.tokens.Add(1)
+		status["authenticated"] = strings.HasPrefix(body.Spec.Token, "good") && !s.forgets.Load()
+	} else {
+		s.accesses.Add(1)
+		path := body.Spec.NonResource.Path
+		status["allowed"] = path == "/metrics" || strings.HasPrefix(path, "/open/")
+	}
+	text, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: http.StatusCreated, Header: header, Body: io.NopCloser(strings.NewReader(string(text)))}, nil
+}
+
+// guarded is a handler behind an authorizer.
+type guarded struct {
+	*authorizer
+	http.Handler
+}
+
+func newGuarded(t *testing.T, s *reviewer) guarded {
+	t.Helper()
+	client, err := kube.Config{Rest: &rest.Config{Host: "http://server.test", Transport: s}}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	a := newAuthorizer(client)
+	return guarded{a, a.guard(t.Context(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}
+}
+
+func (g guarded) get(ctx context.Context, client, token, path string) int {
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+	r.RemoteAddr = client + ":1234"
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w.Code
+}
+
+// Somebody who makes tokens up has the cluster asked only so often, takes only so
+// much memory, and keeps neither a scraper out that is known nor one that comes.
+func TestInventedTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s reviewer
+		g := newGuarded(t, &s)
+		const seconds = 300
+		if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusOK {
+			t.Fatalf("a scraper: %d", code)
+		}
+		refused := 0
+		for second := range seconds {
+			for i := range 100 {
+				switch code := g.get(t.Context(), "10.6.6.6", fmt.Sprint("bad", second, i), "/metrics"); code {
+				case http.StatusTooManyRequests:
+					refused++
+				case http.StatusUnauthorized:
+				default:
+					t.Fatalf("a token that was made up: %d", code)
+				}
+			}
+			if code := g.get(t.Context(), "10.6.6.6", "good", "/metrics"); second > 60 && code != http.StatusOK {
+				t.Fatalf("a scraper that shares the address: %d", code)
+			}
+			if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusOK {
+				t.Fatalf("a scraper that is known: %d", code)
+			}
+			if code := g.get(t.Context(), "10.0.0.2", fmt.Sprint("good", second/100), "/metrics"); code != http.StatusOK {
+				t.Fatalf("a scraper with another token: %d", code)
+			}
+			time.Sleep(time.Second)
+		}
+		if n, most := int(s.tokens.Load()), addressBurst+addressReviewsASecond*seconds+20; n > most {
+			t.Errorf("the cluster was asked %d times, at most %d are wanted", n, most)
+		}
+		if refused < 90*seconds {
+			t.Errorf("%d were refused", refused)
+		}
+	})
+}
+
+// So does one who has a token and makes paths up, from many addresses.
+func TestInventedPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s reviewer
+		g := newGuarded(t, &s)
+		for i := range 50_000 {
+			g.get(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "good", fmt.Sprint([]string{"/shut/", "/open/"}[i%2], i))
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n, most := int(s.accesses.Load()), reviewBurst+reviewsASecond*500; n > most {
+			t.Errorf("the cluster was asked %d times, at most %d are wanted", n, most)
+		}
+		if len(g.allowed) > answersMax || len(g.denied) > answersMax || len(g.rate.of) > addressesMax || len(g.asking) > 0 {
+			t.Errorf("%d allowed, %d denied, %d addresses, %d being asked", len(g.allowed), len(g.denied), len(g.rate.of), len(g.asking))
+		}
+	})
+}
+
+// Of many requests with one token one asks the cluster, and what it is told counts
+// for all, also if its own client has gone.
+func TestOneReviewInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := reviewer{takes: time.Second}
+		g := newGuarded(t, &s)
+		var requests sync.WaitGroup
+		codes := make([]int, 50)
+		for i := range codes {
+			requests.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if i == 0 {
+					time.AfterFunc(time.Second/2, cancel)
+				} else {
+					time.Sleep(time.Second / 4)
+				}
+				codes[i] = g.get(ctx, "10.0.0.1", "good", "/metrics")
+			})
+		}
+		requests.Wait()
+		if n := s.tokens.Load(); n != 1 {
+			t.Errorf("the cluster was asked %d times", n)
+		}
+		for i, code := range codes {
+			if code != http.StatusOK {
+				t.Errorf("request %d: %d", i, code)
+			}
+		}
+	})
+}
+
+// What was allowed is not allowed for ever.
+func TestTokenForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s reviewer
+		g := newGuarded(t, &s)
+		if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusOK {
+			t.Errorf("first: %d", code)
+		}
+		s.forgets.Store(true)
+		time.Sleep(allowedFor + time.Second)
+		for range 3 {
+			if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusUnauthorized {
+				t.Errorf("then: %d", code)
+			}
+		}
+		if n := s.tokens.Load(); n != 2 {
+			t.Errorf("the cluster was asked %d times", n)
+		}
+	})
+}
