@@ -13,8 +13,8 @@ import (
 )
 
 // ErrGrace is the cause of the end of the context of a reconcile that took longer
-// than Grace to end when the program was told to stop.
-var ErrGrace = errors.New("the program stops")
+// than Grace when the program stopped or gave the lease to another process.
+var ErrGrace = errors.New("the grace period is over")
 
 // afterGrace is how long Run waits for a reconcile whose context has ended because
 // the grace period is over.

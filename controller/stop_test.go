@@ -43,7 +43,9 @@ func (r *running) returns() time.Duration {
 	case <-time.After(time.Hour):
 		r.Fatalf("Run does not return:\n%s", r.log.tail(20))
 	}
-	return time.Since(since)
+	took := time.Since(since)
+	synctest.Wait() // for what was left behind
+	return took
 }
 
 // wantUnfinished checks an error that names what was left behind.

@@ -10,6 +10,11 @@
 // time that term.go measures, and gives it up. record.go says what is written.
 // Leases are shared with client-go's leader election, which writes the same.
 //
+// A process with [Lease].TakeOver asks the holder to step down: it writes a claim
+// into the annotation lease.pintle.dev/claim of the Lease, and renews it. The holder
+// sees the claim at its next renewal, stops in order, releases the lease and waits for
+// it again. No candidate takes the lease while another's claim is renewed.
+//
 // Requests for the lease have a connection of their own (see
 // [kube.Client.Apart]), because the connection of all else may hang, or be busy,
 // for longer than the lease lasts.
@@ -32,4 +37,6 @@
 // until something sets its clock, the process does not know that time has passed.
 // Whoever deletes the Lease, or edits it, decides who holds it: a process that
 // starts just then may take it while the one that held it has not yet seen that.
+// Requests that are made with other contexts than the function's, such as
+// context.Background, are not stopped: a process that has lost the lease should end.
 package lease
