@@ -17,7 +17,7 @@ import (
 var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
 // refusals are ways in which a server answers for one namespace.
-var refusals = map[string]func(*http.Request) (*http.Response, error){
+var refusals = map[string]answers{
 	"forbidden": func(r *http.Request) (*http.Response, error) {
 		return refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
 	},
@@ -41,8 +41,11 @@ var refusals = map[string]func(*http.Request) (*http.Response, error){
 	},
 }
 
-// in has requests of one namespace answered in a way of their own.
-func in(namespace string, answer func(*http.Request) (*http.Response, error), count *atomic.Int32) func(*http.Request) (*http.Response, error) {
+// answers answers requests.
+type answers func(*http.Request) (*http.Response, error)
+
+// in has requests of one namespace answered in a way of their own, and counts them.
+func in(namespace string, answer answers, count *atomic.Int32) answers {
 	return func(r *http.Request) (*http.Response, error) {
 		if !strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/") {
 			return nil, nil
