@@ -1,8 +1,10 @@
 package event
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -95,6 +97,32 @@ func TestNamespaceRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The log tells that events cannot be written, and that they can again, not of each
+// namespace and try.
+func TestRefusalsAreSaidOnce(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		log := new(bytes.Buffer)
+		r.Logger = slog.New(slog.NewTextHandler(log, nil))
+		s.set(refusals["broken webhook"])
+		for i := range 100 {
+			one := pod("a")
+			one.Namespace = fmt.Sprint("ns-", i)
+			r.Normal(one, "Started", "x")
+		}
+		time.Sleep(3 * time.Minute)
+		s.set(nil)
+		time.Sleep(10 * time.Minute)
+		stop()
+		warned, again := strings.Count(log.String(), "cannot write events"), strings.Count(log.String(), "written again")
+		if warned < 1 || warned > 4 || again != warned {
+			t.Errorf("%d warnings, and %d times that it works again:\n%s", warned, again, log)
+		}
+		if n := len(s.all()); n != 1 || s.all()["Started a"] != 100 {
+			t.Errorf("the server has %v", s.all())
+		}
+	})
 }
 
 // A stop does not wait for namespaces that refuse.
