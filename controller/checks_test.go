@@ -15,17 +15,21 @@ import (
 // panics or hangs has failed.
 func TestChecks(t *testing.T) {
 	well := func(context.Context) error { return nil }
+	ill := func(context.Context) error { return errBroken }
+	slow := func(d time.Duration) func(context.Context) error {
+		return func(context.Context) error { time.Sleep(d); return nil }
+	}
 	for name, test := range map[string]struct {
 		check         Check
 		health, ready int
 		says          string
 	}{
 		"well":       {Check{Name: "own", Healthy: well, Ready: well}, 200, 200, ""},
-		"unhealthy":  {Check{Name: "own", Healthy: func(context.Context) error { return errBroken }}, 503, 200, "own: broken"},
-		"not ready":  {Check{Name: "own", Healthy: well, Ready: func(context.Context) error { return errBroken }}, 200, 503, "own: broken"},
+		"unhealthy":  {Check{Name: "own", Healthy: ill}, 503, 200, "own: broken"},
+		"not ready":  {Check{Name: "own", Healthy: well, Ready: ill}, 200, 503, "own: broken"},
 		"panics":     {Check{Name: "own", Healthy: func(context.Context) error { panic("oh") }}, 503, 200, "own: panic: oh"},
-		"hangs":      {Check{Name: "own", Healthy: func(context.Context) error { time.Sleep(time.Minute); return nil }}, 503, 200, "own: no answer within 5s"},
-		"is patient": {Check{Name: "own", Ready: func(context.Context) error { time.Sleep(4 * time.Second); return nil }}, 200, 200, ""},
+		"hangs":      {Check{Name: "own", Healthy: slow(time.Minute)}, 503, 200, "own: no answer within 5s"},
+		"is patient": {Check{Name: "own", Ready: slow(4 * time.Second)}, 200, 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -45,7 +49,8 @@ func TestChecks(t *testing.T) {
 			})
 		})
 	}
-	for _, bad := range [][]Check{{{Ready: well}}, {{Name: "a"}}, {{Name: "a", Ready: well}, {Name: "a", Ready: well}}} {
+	same := Check{Name: "a", Ready: well}
+	for _, bad := range [][]Check{{{Ready: well}}, {{Name: "a"}}, {same, same}} {
 		if err := Run(t.Context(), Options{Checks: bad}); err == nil || errors.Is(err, errBroken) {
 			t.Errorf("%+v: %v", bad, err)
 		}

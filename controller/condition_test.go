@@ -53,7 +53,8 @@ func TestSetCondition(t *testing.T) {
 
 // conditionSchema is the schema of metav1.Condition, as the API types say it.
 var conditionSchema = struct{ kind, reason *regexp.Regexp }{
-	kind:   regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`),
+	kind: regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
+		`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`),
 	reason: regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`),
 }
 
@@ -85,7 +86,8 @@ func TestSetConditionIsValid(t *testing.T) {
 			Status:  rapid.SampledFrom([]metav1.ConditionStatus{"", "True", "False"}).Draw(rt, "status"),
 		}
 		if rapid.Bool().Draw(rt, "broken") {
-			c.Message += "\xff" + strings.Repeat("ä", rapid.SampledFrom([]int{0, 16383, 16384, 40000}).Draw(rt, "more"))
+			more := rapid.SampledFrom([]int{0, 16383, 16384, 40000}).Draw(rt, "more")
+			c.Message += "\xff" + strings.Repeat("ä", more)
 		}
 		if rapid.Bool().Draw(rt, "timed") {
 			c.LastTransitionTime = metav1.NewTime(time.Now())
@@ -97,8 +99,9 @@ func TestSetConditionIsValid(t *testing.T) {
 		if wrong := valid(g.Status.Conditions[0]); wrong != nil {
 			rt.Fatalf("%q of %+v", wrong, g.Status.Conditions[0])
 		}
-		if conditionSchema.reason.MatchString(c.Reason) && len(c.Reason) <= 1024 && g.Status.Conditions[0].Reason != c.Reason {
-			rt.Fatalf("the good reason %q became %q", c.Reason, g.Status.Conditions[0].Reason)
+		good := conditionSchema.reason.MatchString(c.Reason) && len(c.Reason) <= 1024
+		if reason := g.Status.Conditions[0].Reason; good && reason != c.Reason {
+			rt.Fatalf("the good reason %q became %q", c.Reason, reason)
 		}
 		written, err := json.Marshal(g)
 		if err != nil {

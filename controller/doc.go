@@ -19,6 +19,8 @@
 // A change enters in source.go, which finds the keys that it concerns; queue.go
 // says whose turn it is, engine.go hands out the turns, and reconcile.go takes one
 // from the object to the [Action], with what deletion asks for in finalizer.go.
+// run.go puts a program together, and activity.go starts and stops its controllers
+// and [Runnable]s.
 //
 // # Guarantees
 //

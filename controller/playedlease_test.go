@@ -46,7 +46,8 @@ func (s *playedLease) RoundTrip(r *http.Request) (*http.Response, error) {
 		go s.tellOf(r.Context(), w, from)
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases"):
-		list := coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}}
+		list := coordinationv1.LeaseList{}
+		list.APIVersion, list.Kind = "coordination.k8s.io/v1", "LeaseList"
 		list.ResourceVersion = strconv.Itoa(s.version)
 		if s.lease != nil {
 			list.Items = append(list.Items, *s.lease)

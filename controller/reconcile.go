@@ -99,7 +99,8 @@ func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
 		out.err, out.trace = because(limited, out.err), span
 		endSpan(out.err)
 		if e.isGone(span, o, out.err) {
-			e.log.DebugContext(span, "reconcile ends, because its object is gone", "object", r.key.String(), "error", out.err)
+			e.log.DebugContext(span, "reconcile ends, because its object is gone",
+				"object", r.key.String(), "error", out.err)
 			return outcome{gone: true, trace: span}
 		}
 	default:

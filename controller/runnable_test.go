@@ -43,8 +43,10 @@ func TestEveryReplica(t *testing.T) {
 			}
 		}
 		options := Options{
-			Lease:     lease.Lease{Name: "one", Namespace: "default", Identity: "me"},
-			Runnables: []Runnable{{Name: "everywhere", EveryReplica: true, Run: everywhere.run}, {Name: "elected", Run: elected.run}},
+			Lease: lease.Lease{Name: "one", Namespace: "default", Identity: "me"},
+			Runnables: []Runnable{
+				{Name: "everywhere", EveryReplica: true, Run: everywhere.run}, {Name: "elected", Run: elected.run},
+			},
 		}
 		other := lease.Lease{Name: "one", Namespace: "default", Identity: "other", Client: kube.ClientOf(s.gizmos)}
 		ctx, leave := context.WithCancel(s.Context())

@@ -43,7 +43,9 @@ func (r *running) returns() time.Duration {
 	case <-time.After(time.Hour):
 		r.Fatalf("Run does not return:\n%s", r.log.tail(20))
 	}
-	return time.Since(since)
+	took := time.Since(since)
+	synctest.Wait() // for what was left behind
+	return took
 }
 
 // wantUnfinished checks an error that names what was left behind.
@@ -79,7 +81,8 @@ func TestLeaseIsNotReleasedUnderAReconcile(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {
 		s.put("a", func(*gizmo) {})
 		stuck, written := make(chan struct{}), make(chan error, 1)
-		r := s.running(Options{Grace: 10 * time.Second, Lease: lease.Lease{Name: "one", Namespace: "default", Identity: "me"}},
+		held := lease.Lease{Name: "one", Namespace: "default", Identity: "me"}
+		r := s.running(Options{Grace: 10 * time.Second, Lease: held},
 			Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				<-stuck
 				g.Status.Seen = 1

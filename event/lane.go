@@ -17,7 +17,7 @@ type lane struct {
 	busy      bool      // a request is under way
 	due       time.Time // when the next request may be made
 	pause     time.Duration
-	troubled  bool // the last request failed
+	told      bool // that it fails was said
 }
 
 const (

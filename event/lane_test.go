@@ -1,8 +1,10 @@
 package event
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -17,7 +19,7 @@ import (
 var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
 // refusals are ways in which a server answers for one namespace.
-var refusals = map[string]func(*http.Request) (*http.Response, error){
+var refusals = map[string]answers{
 	"forbidden": func(r *http.Request) (*http.Response, error) {
 		return refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
 	},
@@ -41,8 +43,11 @@ var refusals = map[string]func(*http.Request) (*http.Response, error){
 	},
 }
 
-// in has requests of one namespace answered in a way of their own.
-func in(namespace string, answer func(*http.Request) (*http.Response, error), count *atomic.Int32) func(*http.Request) (*http.Response, error) {
+// answers answers requests.
+type answers func(*http.Request) (*http.Response, error)
+
+// in has requests of one namespace answered in a way of their own, and counts them.
+func in(namespace string, answer answers, count *atomic.Int32) answers {
 	return func(r *http.Request) (*http.Response, error) {
 		if !strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/") {
 			return nil, nil
@@ -92,6 +97,32 @@ func TestNamespaceRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The log tells that events cannot be written, and that they can again, not of each
+// namespace and try.
+func TestRefusalsAreSaidOnce(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		log := new(bytes.Buffer)
+		r.Logger = slog.New(slog.NewTextHandler(log, nil))
+		s.set(refusals["broken webhook"])
+		for i := range 100 {
+			one := pod("a")
+			one.Namespace = fmt.Sprint("ns-", i)
+			r.Normal(one, "Started", "x")
+		}
+		time.Sleep(3 * time.Minute)
+		s.set(nil)
+		time.Sleep(10 * time.Minute)
+		stop()
+		warned, again := strings.Count(log.String(), "cannot write events"), strings.Count(log.String(), "written again")
+		if warned < 1 || warned > 4 || again != warned {
+			t.Errorf("%d warnings, and %d times that it works again:\n%s", warned, again, log)
+		}
+		if n := len(s.all()); n != 1 || s.all()["Started a"] != 100 {
+			t.Errorf("the server has %v", s.all())
+		}
+	})
 }
 
 // A stop does not wait for namespaces that refuse.

@@ -33,6 +33,7 @@ type writer struct {
 	away  bool
 	until time.Time
 	pause time.Duration
+	told  time.Time // when a namespace that fails was last spoken of
 }
 
 // result is what became of a request.
@@ -148,13 +149,7 @@ func (w *writer) settle(r result, stopping bool) {
 		w.away, w.pause = false, minPause
 		w.log().Info("the server can be reached to write events again")
 	}
-	if err != nil && !lane.troubled && !w.away {
-		w.log().Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
-	}
-	if err == nil && lane.troubled {
-		w.log().Info("events are written again", "namespace", lane.namespace)
-	}
-	lane.troubled = err != nil
+	w.tell(lane, err, now)
 	switch {
 	case err == nil:
 		w.state.wrote(s, r.count, now)
@@ -173,6 +168,21 @@ func (w *writer) settle(r result, stopping bool) {
 		w.pause = min(2*w.pause, maxPause)
 	}
 }
+
+// tell says when a namespace begins to fail, and when it works again. If many fail it
+// says so of one a minute. It is called with mu held.
+func (w *writer) tell(lane *lane, err error, now time.Time) {
+	switch {
+	case err == nil && lane.told:
+		lane.told = false
+		w.log().Info("events are written again", "namespace", lane.namespace)
+	case err != nil && !lane.told && !w.away && now.Sub(w.told) >= tellAfter:
+		lane.told, w.told = true, now
+		w.log().Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
+	}
+}
+
+const tellAfter = time.Minute
 
 // event returns a series as it is to be written. It is called with mu held.
 func (w *writer) event(s *series) *eventsv1.Event {

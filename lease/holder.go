@@ -45,7 +45,8 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	lost, stopped := context.Cause(until), context.Cause(unclaimed)
 	switch {
 	case errors.Is(err, ErrUnfinished):
-		e.Logger.Warn("the lease is not released, because something still runs; others wait for its expiry", "error", err)
+		e.Logger.Warn("the lease is not released, because something still runs; others wait for its expiry",
+			"error", err)
 	case holder(last) == e.Identity:
 		e.release(ctx, last)
 	}

@@ -35,7 +35,7 @@ func TestNeverTwoHolders(t *testing.T) {
 				"":      m.check,
 				"come":  m.come,
 				"go":    m.pick(func(_ *rapid.T, p *process) { p.stop() }),
-				"again": m.again,
+				"again": m.pick(again),
 				"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
 				"claim": m.pick(func(_ *rapid.T, p *process) {
 					if p.lease.TakeOver { // a claim that nobody renews, or withdraws
@@ -124,12 +124,9 @@ func (m *model) one(rt *rapid.T) *process {
 }
 
 // again runs a process that has ended once more, with its own name.
-func (m *model) again(rt *rapid.T) {
-	p := m.one(rt)
-	select {
-	case <-p.ended:
+func again(_ *rapid.T, p *process) {
+	if !p.runs() {
 		p.run()
-	default:
 	}
 }
 
@@ -174,7 +171,7 @@ func (m *model) finish(rt *rapid.T) {
 	for _, p := range m.processes {
 		p.faults.set(func(f *faults) { f.cut, f.lose, f.before, f.after = false, 0, 0, 0 })
 		p.linger.Store(0)
-		m.again(rt)
+		again(rt, p)
 	}
 	p := m.processes[0]
 	p.stop()
@@ -184,7 +181,7 @@ func (m *model) finish(rt *rapid.T) {
 	m.check(rt)
 	acts, takesOver, should := 0, false, false
 	for _, p := range m.processes {
-		should = should || p.lease.TakeOver
+		should = should || p.lease.TakeOver && p.runs()
 		if p.acts() {
 			acts++
 			takesOver = p.lease.TakeOver

@@ -277,10 +277,11 @@ func TestProcessesTakeOver(t *testing.T) {
 		a.says("acts")
 		want = append(want, who, "a")
 		again := time.Now()
-		for end := again.Add(time.Minute); !slices.Equal(writers(t, client, namespace), want); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("writers in the server's order: %s, want %s", writers(t, client, namespace), want)
+		for got := writers(t, client, namespace); !slices.Equal(got, want); got = writers(t, client, namespace) {
+			if time.Since(again) > time.Minute {
+				t.Fatalf("writers in the server's order: %s, want %s", got, want)
 			}
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 	a.signal(syscall.SIGTERM)

@@ -16,6 +16,9 @@ func (s *server) developer(t testing.TB, who string) *process {
 	return p
 }
 
+// cut has nothing that the process sends arrive.
+func (p *process) cut() { p.faults.set(func(f *faults) { f.cut = true }) }
+
 // runs reports that Run has not returned.
 func (p *process) runs() bool {
 	select {
@@ -95,15 +98,24 @@ func TestClaimantGoesAway(t *testing.T) {
 		leave  func(s *server, d *process)
 		within time.Duration
 	}{
-		"it ends":              {func(_ *server, d *process) { d.end() }, 2 * time.Second},
-		"it is cut off":        {func(_ *server, d *process) { d.faults.set(func(f *faults) { f.cut = true }) }, 16 * time.Second},
-		"the claim is removed": {func(s *server, d *process) { d.faults.set(func(f *faults) { f.cut = true }); s.edit(unclaimed) }, time.Second},
+		"it ends":       {func(_ *server, d *process) { d.end() }, 2 * time.Second},
+		"it is cut off": {func(_ *server, d *process) { d.cut() }, 16 * time.Second},
+		"the claim is removed": {func(s *server, d *process) {
+			d.cut()
+			s.edit(unclaimed)
+		}, time.Second},
 		"the lease is deleted": {func(s *server, d *process) {
 			d.end()
 			s.edit(func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
 		}, 2 * time.Second},
-		"its claim becomes unreadable":   {func(s *server, d *process) { d.faults.set(func(f *faults) { f.cut = true }); s.edit(garbled) }, time.Second},
-		"it ends, and its request hangs": {func(_ *server, d *process) { d.faults.set(func(f *faults) { f.cut = true }); d.end() }, 21 * time.Second},
+		"its claim becomes unreadable": {func(s *server, d *process) {
+			d.cut()
+			s.edit(garbled)
+		}, time.Second},
+		"it ends, and its request hangs": {func(_ *server, d *process) {
+			d.cut()
+			d.end()
+		}, 21 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *server, a *process) {
