@@ -136,7 +136,11 @@ func (b echoBench) run(ctx context.Context, name string, n int) (r echoResult, e
 		return r, err
 	}
 	mark := b.proxy.mark()
-	op, err := startOperator(ctx, filepath.Join(b.dir, name), filepath.Join(b.dir, "kubeconfig-proxy"))
+	var flags []string
+	if name == oursEcho {
+		flags = []string{"-lease"} // the peer takes one too
+	}
+	op, err := startOperator(ctx, filepath.Join(b.dir, name), filepath.Join(b.dir, "kubeconfig-proxy"), flags...)
 	if err != nil {
 		return r, err
 	}

@@ -25,7 +25,7 @@ type operator struct {
 // startOperator starts a program with the environment of all, against the
 // server of a kubeconfig. Both sides' programs have the flag -addr, the address
 // of their metrics. What it logs goes to a file.
-func startOperator(ctx context.Context, program, kubeconfig string) (*operator, error) {
+func startOperator(ctx context.Context, program, kubeconfig string, flags ...string) (*operator, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func startOperator(ctx context.Context, program, kubeconfig string) (*operator, 
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	o := &operator{log: log, ended: make(chan struct{})}
-	o.cmd = exec.Command(program, "-addr", address) //nolint:noctx // stop ends it in order
+	o.cmd = exec.Command(program, append([]string{"-addr", address}, flags...)...) //nolint:noctx // stop ends it in order
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.started = time.Now()

@@ -97,7 +97,7 @@ func (o Operator) values() ([]byte, error) {
 		{"env", "Its environment. GOMEMLIMIT should be some less than the limit of memory.", container["env"]},
 		{"resources", "What it may use.", container["resources"]},
 	} {
-		if v.name == "replicas" && o.Lease == "" {
+		if v.name == "replicas" && o.Options.Lease.Name == "" {
 			v.says = "How many run. More than one would all act."
 		}
 		if v.is == nil {

@@ -5,9 +5,7 @@
 //	op := manifest.Operator{
 //		Name:        "echo-operator",
 //		Image:       "ghcr.io/example/echo-operator:v1.0.0",
-//		Args:        []string{"-addr=:8080"},
-//		Port:        8080,
-//		Lease:       "echo-operator",
+//		Options:     controller.Options{Address: ":8080", Lease: lease.Lease{Name: "echo-operator"}},
 //		Definitions: []*crd.Definition{definition},
 //		Needs: []manifest.Rules{
 //			manifest.Controls(echoController),
@@ -18,10 +16,8 @@
 //	}
 //	yaml, err := op.YAML()
 //
-// [Main] is the main function of a program that does so when it is asked to, and
-// runs the operator otherwise:
-//
-//	go run ./operators/echo manifests | kubectl apply -f -
+// Package program has the main function of a program that does so when it is asked
+// to, and runs the operator otherwise.
 //
 // Rights follow from handles: [Applies] of a handle that is narrowed to a
 // namespace is the right to do so there and nowhere else, in a Role; of one that
@@ -33,5 +29,5 @@
 // will do.
 //
 // rule.go says which verbs follow from what, merge.go makes roles of them,
-// objects.go the rest; chart.go turns all into a chart, and main.go is the program.
+// objects.go the rest, and chart.go turns all into a chart.
 package manifest

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +53,11 @@ func (o Operator) parts() ([]part, error) {
 	if roles := o.roles(all); len(roles) > 0 {
 		parts = append(parts, part{"rbac", roles})
 	}
-	if o.Port != 0 {
+	port, err := o.port()
+	if err != nil {
+		return nil, err
+	}
+	if port != 0 {
 		parts = append(parts, part{"service", []any{o.service()}})
 	}
 	return append(parts, part{"deployment", []any{o.deployment()}}), nil
@@ -86,12 +92,19 @@ func (o Operator) roles(all []grant) []any {
 	return objects
 }
 
+// portName names the port of the pod and the Service.
+func (o Operator) portName() string { return strings.ToLower(string(o.scheme())) }
+
 func (o Operator) service() *corev1.Service {
+	port := int32(80)
+	if o.scheme() == corev1.URISchemeHTTPS {
+		port = 443
+	}
 	return &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Namespace),
 		Spec: corev1.ServiceSpec{
 			Selector: o.labels(),
-			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}},
+			Ports:    []corev1.ServicePort{{Name: o.portName(), Port: port, TargetPort: intstr.FromString(o.portName())}},
 		},
 	}
 }
@@ -108,7 +121,7 @@ func (o Operator) deployment() *appsv1.Deployment {
 			},
 		},
 	}
-	if o.Lease == "" {
+	if o.Options.Lease.Name == "" {
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	}
 	return d
@@ -129,11 +142,18 @@ func (o Operator) pod() corev1.PodSpec {
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
-	if o.Port != 0 {
-		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: o.Port}}
-		c.StartupProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 1, FailureThreshold: 60}
-		c.LivenessProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10}
-		c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 5}
+	if port, err := o.port(); err == nil && port != 0 { // withDefaults has returned the error
+		c.Ports = []corev1.ContainerPort{{Name: o.portName(), ContainerPort: port}}
+		c.StartupProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 1, FailureThreshold: 60}
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 10}
+		c.ReadinessProbe = &corev1.Probe{ProbeHandler: o.get("/readyz"), PeriodSeconds: 5}
+	}
+	volumes := slices.Clone(o.Volumes)
+	c.VolumeMounts = slices.Clone(o.Mounts)
+	if o.TLSSecret != "" {
+		secret := &corev1.SecretVolumeSource{SecretName: o.TLSSecret}
+		volumes = append(volumes, corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: secret}})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: o.CertDir(), ReadOnly: true})
 	}
 	return corev1.PodSpec{
 		ServiceAccountName: o.Name,
@@ -145,11 +165,17 @@ func (o Operator) pod() corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{c},
+		Volumes:    volumes,
 	}
 }
 
-func get(path string) corev1.ProbeHandler {
-	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}
+// get asks the port. The kubelet does not verify its certificate.
+func (o Operator) get(path string) corev1.ProbeHandler {
+	action := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(o.portName())}
+	if o.scheme() == corev1.URISchemeHTTPS {
+		action.Scheme = corev1.URISchemeHTTPS
+	}
+	return corev1.ProbeHandler{HTTPGet: action}
 }
 
 // env adds a limit that has the collector work harder before the kernel ends the

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +17,8 @@ import (
 	"github.com/pintle-go/pintle/crd"
 )
 
-// Operator is what is rendered and, by [Main], run. Name and Image are required;
-// the zero value of the rest leaves things out or has defaults.
+// Operator is rendered. Name and Image are required; the zero value of the rest
+// leaves things out or has defaults.
 type Operator struct {
 	// Name names the objects, in the namespace and in the cluster.
 	Name string
@@ -27,33 +29,76 @@ type Operator struct {
 	Image string
 	Args  []string
 	Env   []corev1.EnvVar
-	// Replicas is how many run. Default: 1. Without a Lease a new one starts
+	// Replicas is how many run. Default: 1. Without a lease a new one starts
 	// only when the old one has ended.
 	Replicas int32
 	// Resources of its container. Default: requests of 10m CPU and 32Mi memory,
 	// a limit of 128Mi memory. From a limit of memory follows GOMEMLIMIT.
 	Resources corev1.ResourceRequirements
-	// Port, if it is set, is where it answers /healthz, /readyz and /metrics,
-	// and gets probes and a Service. Args must have it listen there.
-	Port int32
+	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the
+	// namespace, as cert-manager makes. It is mounted at [Operator.CertDir].
+	TLSSecret string
+	// Volumes are mounted where Mounts say.
+	Volumes []corev1.Volume
+	Mounts  []corev1.VolumeMount
 
 	// Definitions are installed with it.
 	Definitions []*crd.Definition
-	// Lease, if it is set, is the name of the Lease that it holds in its
-	// namespace, and adds the rights for it.
-	Lease string
-	// Needs are the rights that it gets, besides those that follow from Lease and
-	// Options.
+	// Needs are the rights that it gets, besides those that follow from Options.
 	Needs []Rules
 
-	// Controllers are what Main runs, with Options: Options.Events adds the right
-	// to write events, everywhere unless Needs says where, and Options.Authorize
-	// the rights of [Authorizes]. Nothing else of them is rendered.
-	Controllers []controller.Any
-	Options     controller.Options
+	// Options are those that its controllers run with. From these follows what is
+	// rendered:
+	//
+	//   - Lease: the rights for the Lease of that name, in the operator's namespace
+	//     unless it names another;
+	//   - Address: the port, with probes and a Service;
+	//   - TLS and CertDir, and TLSSecret above: the probes' scheme, HTTPS;
+	//   - Events: the right to write events, everywhere unless Needs says where;
+	//   - Authorize, also of Routes: the rights of [Authorizes].
+	Options controller.Options
 
 	// Version and Description are the chart's. Default: 0.1.0, and none.
 	Version, Description string
+}
+
+// defaultCertDir is where the TLSSecret is mounted.
+const defaultCertDir = "/etc/tls"
+
+// CertDir returns the directory of the certificate in the operator's pod: that of
+// its Options, or where the TLSSecret is mounted; empty if there is neither.
+func (o Operator) CertDir() string {
+	if o.TLSSecret == "" {
+		return o.Options.CertDir
+	}
+	return cmp.Or(o.Options.CertDir, defaultCertDir)
+}
+
+// port returns the port that the operator answers at, 0 if it has no address.
+func (o Operator) port() (int32, error) {
+	if o.Options.Address == "" {
+		return 0, nil
+	}
+	host, text, err := net.SplitHostPort(o.Options.Address)
+	if err != nil {
+		return 0, fmt.Errorf("address: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("address %q: %q is no port for a Service", o.Options.Address, text)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return 0, fmt.Errorf("address %q: probes do not reach it in a pod: leave the host out", o.Options.Address)
+	}
+	return int32(port), nil
+}
+
+// scheme returns the one of the port.
+func (o Operator) scheme() corev1.URIScheme {
+	if o.Options.TLS != nil || o.CertDir() != "" {
+		return corev1.URISchemeHTTPS
+	}
+	return corev1.URISchemeHTTP
 }
 
 // withDefaults checks an operator and fills in what was left out.
@@ -78,10 +123,11 @@ func (o Operator) withDefaults() (Operator, error) {
 		wrong = append(wrong, errors.New("the image is missing"))
 	case o.Replicas < 0:
 		wrong = append(wrong, fmt.Errorf("%d replicas", o.Replicas))
-	case o.Port < 0 || o.Port > 65535:
-		wrong = append(wrong, fmt.Errorf("%d is no port", o.Port))
-	case o.Replicas > 1 && o.Lease == "":
+	case o.Replicas > 1 && o.Options.Lease.Name == "":
 		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all act", o.Replicas))
+	}
+	if _, err := o.port(); err != nil {
+		wrong = append(wrong, err)
 	}
 	for _, d := range o.Definitions {
 		if d == nil {
@@ -94,14 +140,14 @@ func (o Operator) withDefaults() (Operator, error) {
 // needs returns all rights, those that follow from other fields with the others.
 func (o Operator) needs() []Rules {
 	all := slices.Clone(o.Needs)
-	if o.Lease != "" {
-		all = append(all, elects(o.Lease, o.Namespace))
+	if l := o.Options.Lease; l.Name != "" {
+		all = append(all, elects(l.Name, cmp.Or(l.Namespace, o.Namespace)))
 	}
 	said := slices.ContainsFunc(slices.Concat(o.Needs...), func(r Rule) bool { return r.Kind.GVK == eventKind.GVK })
 	if o.Options.Events != nil && !said {
 		all = append(all, Events())
 	}
-	if o.Options.Authorize {
+	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, func(r controller.Route) bool { return r.Authorize }) {
 		all = append(all, Authorizes())
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -150,7 +151,10 @@ func TestBadOperators(t *testing.T) {
 		"unknown plural":    {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](client))}},
 		"mistaken handle":   {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[corev1.Node](client).In("x"))}},
 		"nil client":        {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](nil))}},
-		"bad port":          {Name: "a", Image: "x", Port: 70000},
+		"bad port":          {Name: "a", Image: "x", Options: controller.Options{Address: ":70000"}},
+		"no port":           {Name: "a", Image: "x", Options: controller.Options{Address: ":0"}},
+		"bad address":       {Name: "a", Image: "x", Options: controller.Options{Address: "8080"}},
+		"loopback":          {Name: "a", Image: "x", Options: controller.Options{Address: "127.0.0.1:8080"}},
 		"zero value handle": {Name: "a", Image: "x", Needs: []Rules{Gets(kube.Resource[Gadget]{})}},
 	} {
 		for _, render := range []func() error{

@@ -70,13 +70,13 @@ func treeOf(object any) (map[string]any, error) {
 	return tree, nil
 }
 
-// prune takes nulls and empty objects out.
+// prune takes nulls and empty objects out, but for the kind of a volume.
 func prune(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, field := range v {
 			prune(field)
-			if m, ok := field.(map[string]any); field == nil || ok && len(m) == 0 {
+			if m, ok := field.(map[string]any); field == nil || ok && len(m) == 0 && key != "emptyDir" {
 				delete(v, key)
 			}
 		}

@@ -62,7 +62,8 @@ func TestTroubles(t *testing.T) {
 	client := optest.Client(t, cluster.Config())
 	book := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""))
 
-	optest.Expect(t, book, "watch Book", "has no Book in example.technosophos.com/v1", "install its CustomResourceDefinition", "trying again")
+	optest.Expect(t, book,
+		"watch Book", "has no Book in example.technosophos.com/v1", "install its CustomResourceDefinition", "trying again")
 	optest.Apply(t, client, "", optest.Read(t, definition)...)
 	if _, err := kube.For[Book](client).In("default").Create(t.Context(), titled("first", "The First")); err != nil {
 		t.Fatal(err)

@@ -269,7 +269,7 @@ func TestBadInput(t *testing.T) {
 		"too few":        {`{"metadata":{"name":"x"},"spec":{"replicas":-1}}`, "should be greater than or equal to 0"},
 		"a word":         {`{"metadata":{"name":"x"},"spec":{"replicas":"two"}}`, ".spec.replicas: expected numeric (int or float), got string"},
 		"no image":       {`{"metadata":{"name":"x"},"spec":{"replicas":1,"image":""}}`, "spec.image in body should be at least 1 chars long"},
-		"name with dots": {`{"metadata":{"name":"x.y"},"spec":{"replicas":1}}`, "the name is also the Service"},
+		"name with dots": {`{"metadata":{"name":"x.y"},"spec":{"replicas":1}}`, "not a name for a Service"},
 	} {
 		yaml := strings.Replace(test.yaml, `{`, `{"apiVersion":"example.com/v1","kind":"Echo",`, 1)
 		object := regexp.MustCompile(`"name":"([^"]*)"`).FindStringSubmatch(yaml)[1]
@@ -307,7 +307,7 @@ func TestQuota(t *testing.T) {
 	b.until("web", "it is ready", ready)
 }
 
-// TestProgramIsShort holds the promise that the whole operator is at most 100
+// TestProgramIsShort holds the promise that the whole operator is at most 130
 // lines of code below its imports.
 func TestProgramIsShort(t *testing.T) {
 	source, err := os.ReadFile("main.go")
@@ -321,7 +321,12 @@ func TestProgramIsShort(t *testing.T) {
 			n++
 		}
 	}
-	if !found || n > 100 {
+	for line := range strings.Lines(string(source)) {
+		if n := len(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !found || n > 130 {
 		t.Errorf("%d lines", n)
 	}
 }

@@ -28,7 +28,9 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
 )
 
 // An Echo asks for echo servers behind a Service of its own name.
@@ -46,7 +48,7 @@ type Echo struct {
 		Selector      string             `json:"selector,omitempty"`
 		Conditions    []metav1.Condition `json:"conditions,omitempty"`
 	} `json:"status,omitzero"`
-	_ struct{} `crd:"rule='self.metadata.name.matches(\"^[a-z][-a-z0-9]{0,62}$\")',message='the name is also the Service: at most 63 letters, digits and dashes, a letter first'"`
+	_ struct{} `crd:"rule='self.metadata.name.matches(\"^[a-z][-a-z0-9]{0,62}$\")',message='not a name for a Service'"`
 }
 
 // GVK names the kind.
@@ -60,7 +62,11 @@ type operator struct {
 
 func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, error) {
 	service, deployment := children(e)
-	if err := errors.Join(kube.SetController(op.echoes, e, op.services, service), kube.SetController(op.echoes, e, op.deployments, deployment)); err != nil {
+	err := errors.Join(
+		kube.SetController(op.echoes, e, op.services, service),
+		kube.SetController(op.echoes, e, op.deployments, deployment),
+	)
+	if err != nil {
 		return controller.Done, err
 	}
 	if _, err := op.services.Ensure(ctx, service); err != nil {
@@ -70,17 +76,22 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 	if err != nil {
 		return controller.Done, err
 	}
-	e.Status.Replicas, e.Status.ReadyReplicas, e.Status.Selector = d.Status.Replicas, d.Status.ReadyReplicas, metav1.FormatLabelSelector(d.Spec.Selector)
+	e.Status.Replicas = d.Status.Replicas
+	e.Status.ReadyReplicas = d.Status.ReadyReplicas
+	e.Status.Selector = metav1.FormatLabelSelector(d.Spec.Selector)
 	ready := metav1.ConditionFalse
-	if d.Status.ObservedGeneration == d.Generation && min(d.Status.UpdatedReplicas, d.Status.ReadyReplicas) == e.Spec.Replicas {
+	serving := min(d.Status.UpdatedReplicas, d.Status.ReadyReplicas)
+	if d.Status.ObservedGeneration == d.Generation && serving == e.Spec.Replicas {
 		ready = metav1.ConditionTrue
 	}
-	return controller.Done, op.report(ctx, e, ready, "Servers", fmt.Sprintf("%d of %d servers answer", d.Status.ReadyReplicas, e.Spec.Replicas))
+	message := fmt.Sprintf("%d of %d servers answer", d.Status.ReadyReplicas, e.Spec.Replicas)
+	return controller.Done, op.report(ctx, e, ready, "Servers", message)
 }
 
-// report writes the status, unless it says what it said before.
+// report writes the status, unless it is written already.
 func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
-	controller.SetCondition(e, &e.Status.Conditions, metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message})
+	condition := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message}
+	controller.SetCondition(e, &e.Status.Conditions, condition)
 	return controller.ApplyStatus(ctx, op.echoes, e)
 }
 
@@ -97,50 +108,72 @@ func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, err
 		return controller.Done, nil
 	}
 	if err == nil {
-		err = services.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))})
+		same := metav1.NewUIDPreconditions(string(s.UID))
+		err = services.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: same})
 	}
 	return controller.Await, err
 }
 
-// children returns what an Echo has.
+// children returns the objects that an Echo has.
 func children(e *Echo) (*corev1.Service, *appsv1.Deployment) {
+	const port = 8080
 	labels := map[string]string{"app.kubernetes.io/name": "echo", "app.kubernetes.io/instance": e.Name}
-	named := metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace, Labels: labels}
-	answers := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}}}
-	service := &corev1.Service{ObjectMeta: named, Spec: corev1.ServiceSpec{
+	meta := metav1.ObjectMeta{Name: e.Name, Namespace: e.Namespace, Labels: labels}
+	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}
+	server := corev1.Container{Name: "echo", Image: e.Spec.Image, ReadinessProbe: &corev1.Probe{ProbeHandler: listens}}
+	service := corev1.ServiceSpec{
 		Selector: labels,
-		Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
-	}}
-	deployment := &appsv1.Deployment{ObjectMeta: named, Spec: appsv1.DeploymentSpec{
+		Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(port)}},
+	}
+	deployment := appsv1.DeploymentSpec{
 		Replicas: &e.Spec.Replicas,
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "echo", Image: e.Spec.Image, ReadinessProbe: answers}}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{server}},
 		},
-	}}
-	return service, deployment
+	}
+	return &corev1.Service{ObjectMeta: meta, Spec: service}, &appsv1.Deployment{ObjectMeta: meta, Spec: deployment}
 }
 
 //go:embed main.go
 var source embed.FS
 
-func main() { manifest.Main(describe) }
+func main() { program.Main(describe) }
 
-// describe says what the operator is: what it runs, and what rights that takes.
-func describe(client *kube.Client) (manifest.Operator, error) {
-	definition, err := crd.Of[Echo](crd.Options{Source: source, ShortNames: []string{"echo"}, Scale: &crd.Scale{LabelSelectorPath: ".status.selector"}})
-	op := operator{kube.For[Echo](client), kube.For[appsv1.Deployment](client), kube.For[corev1.Service](client)}
-	echoes := controller.Controller[Echo]{
-		For: op.echoes, Owns: []kube.Source{op.deployments, op.services}, Reconcile: op.reconcile, Cleanup: op.cleanup, Failed: op.failed,
+// describe returns the operator: what it runs, and what rights that takes.
+func describe(client *kube.Client) (program.Operator, error) {
+	definition, err := crd.Of[Echo](crd.Options{
+		Source:     source,
+		ShortNames: []string{"echo"},
+		Scale:      &crd.Scale{LabelSelectorPath: ".status.selector"},
+	})
+	op := operator{
+		echoes:      kube.For[Echo](client),
+		deployments: kube.For[appsv1.Deployment](client),
+		services:    kube.For[corev1.Service](client),
 	}
-	return manifest.Operator{
-		Name: "echo-operator", Image: "ghcr.io/pintle-go/echo:v0.1.0", Lease: "echo-operator", Definitions: []*crd.Definition{definition},
+	echoes := controller.Controller[Echo]{
+		For:       op.echoes,
+		Owns:      []kube.Source{op.deployments, op.services},
+		Reconcile: op.reconcile,
+		Cleanup:   op.cleanup,
+		Failed:    op.failed,
+	}
+	return program.Operator{Controllers: []controller.Any{echoes}, Manifest: manifest.Operator{
+		Name:        "echo-operator",
+		Image:       "ghcr.io/pintle-go/echo:v0.1.0",
+		Definitions: []*crd.Definition{definition},
 		Needs: []manifest.Rules{
-			manifest.Controls(echoes), manifest.AppliesStatus(op.echoes),
-			manifest.Applies(op.deployments, op.services), manifest.Gets(op.services), manifest.Deletes(op.services),
+			manifest.Controls(echoes),
+			manifest.AppliesStatus(op.echoes),
+			manifest.Applies(op.deployments, op.services),
+			manifest.Gets(op.services),
+			manifest.Deletes(op.services),
 		},
-		Options:     controller.Options{Events: &event.Recorder{Controller: "example.com/echo-operator"}},
-		Controllers: []controller.Any{echoes},
-	}, err
+		Options: controller.Options{
+			Lease:  lease.Lease{Name: "echo-operator"},
+			Events: &event.Recorder{Controller: "example.com/echo-operator"},
+		},
+	}}, err
 }

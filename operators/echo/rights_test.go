@@ -54,7 +54,7 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := crd.Install(t.Context(), client, op.Definitions...); err != nil {
+	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	var all []optest.Right
@@ -73,8 +73,8 @@ func TestRights(t *testing.T) {
 		t.Parallel()
 		s := newScene(t, cluster, client, all)
 		s.play()
-		op.Namespace = s.namespace
-		if err := s.proxy.Used.Compare(op); err != nil {
+		op.Manifest.Namespace = s.namespace
+		if err := s.proxy.Used.Compare(op.Manifest); err != nil {
 			t.Error(err)
 		}
 		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
@@ -149,7 +149,7 @@ func newScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all 
 		optest.AwaitRight(t, client, namespace, account, r, !slices.Contains(without, r))
 	}
 	kubeconfig := optest.Kubeconfig(t, s.proxy.Config, namespace, optest.Token(t, client, namespace, account))
-	s.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-install=false")
+	s.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-install=false", "-lease")
 	return s
 }
 

@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"crypto/tls"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/lease"
+)
+
+// Rights follow from what is run.
+func TestOptionsNeed(t *testing.T) {
+	has := func(o Operator, namespace, resource string) bool {
+		all, err := grants(o.needs(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range all {
+			if g.namespace == namespace && g.resource == resource && g.verb == "create" {
+				return true
+			}
+		}
+		return false
+	}
+	o := Operator{Options: controller.Options{Events: new(event.Recorder), Authorize: true}}
+	if !has(o, "", "events") || !has(o, "", "tokenreviews") {
+		t.Error("not those of options")
+	}
+	if o := (Operator{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(o, "", "tokenreviews") {
+		t.Error("not those of a route")
+	}
+	o.Needs = []Rules{Events("a")}
+	if has(o, "", "events") || !has(o, "a", "events") {
+		t.Error("not only where it was said")
+	}
+	if has(Operator{}, "", "events") {
+		t.Error("without options too")
+	}
+}
+
+// Lease, port and scheme are those of the options.
+func TestOptionsRender(t *testing.T) {
+	base := Operator{Name: "a", Image: "x"}
+	for name, test := range map[string]struct {
+		change  func(o *Operator)
+		want    []string
+		without []string
+	}{
+		"no options": {func(*Operator) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
+		"an address": {
+			func(o *Operator) { o.Options.Address = ":9090" },
+			[]string{"containerPort: 9090", "name: http", "path: /readyz", "kind: Service\n", "port: 80\n"}, []string{"scheme"},
+		},
+		"a lease": {
+			func(o *Operator) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
+			[]string{"leases", "- mine", "namespace: elsewhere"}, []string{"Recreate"},
+		},
+		"TLS": {
+			func(o *Operator) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },
+			[]string{"scheme: HTTPS", "port: 443\n", "name: https"}, []string{"name: http\n", "volumes"},
+		},
+		"a directory with the certificate": {
+			func(o *Operator) {
+				o.Options.Address, o.Options.CertDir = ":8443", "/certs"
+				o.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: new(corev1.EmptyDirVolumeSource)}}}
+				o.Mounts = []corev1.VolumeMount{{Name: "v", MountPath: "/certs"}}
+			},
+			[]string{"scheme: HTTPS", "mountPath: /certs", "emptyDir: {}"}, nil,
+		},
+		"a Secret with the certificate": {
+			func(o *Operator) { o.Options.Address, o.TLSSecret = ":8443", "cert" },
+			[]string{"scheme: HTTPS", "secretName: cert", "mountPath: /etc/tls", "readOnly: true"}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := base
+			test.change(&o)
+			text, err := o.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("no %q in\n%s", want, text)
+				}
+			}
+			for _, not := range test.without {
+				if strings.Contains(string(text), not) {
+					t.Errorf("%q in\n%s", not, text)
+				}
+			}
+			chart, err := o.Chart()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []string{"scheme: HTTPS", "secretName: cert", "emptyDir: {}"} {
+				if strings.Contains(string(text), want) && !strings.Contains(string(chart["templates/deployment.yaml"]), want) {
+					t.Errorf("no %q in the chart", want)
+				}
+			}
+		})
+	}
+}

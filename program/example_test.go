@@ -1,0 +1,67 @@
+package program_test
+
+import (
+	"context"
+	"embed"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
+)
+
+// A Greeting asks for a ConfigMap with a text.
+type Greeting struct {
+	kube.Object
+	Spec struct {
+		// Who is greeted.
+		Name string `json:"name" crd:"minLength=1,column"`
+	} `json:"spec"`
+}
+
+func (Greeting) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"}
+}
+
+//go:embed example_test.go
+var source embed.FS // its comments become descriptions in the definition
+
+// A whole operator, which also prints what a cluster needs to run it:
+//
+//	greeter manifests | kubectl apply -f -
+func ExampleMain() { program.Main(describe) }
+
+func describe(client *kube.Client) (program.Operator, error) {
+	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
+	greeter := controller.Controller[Greeting]{
+		For:  greetings,
+		Owns: []kube.Source{texts},
+		Reconcile: func(ctx context.Context, g *Greeting) (controller.Action, error) {
+			text := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: g.Name},
+				Data:       map[string]string{"text": "Hello, " + g.Spec.Name},
+			}
+			if err := kube.SetController(greetings, g, texts, text); err != nil {
+				return controller.Done, err
+			}
+			_, err := texts.Ensure(ctx, text)
+			return controller.Await, err
+		},
+	}
+	definition, err := crd.Of[Greeting](crd.Options{Source: source})
+	return program.Operator{
+		Manifest: manifest.Operator{
+			Name:        "greeter",
+			Image:       "ghcr.io/example/greeter:v1.0.0",
+			Definitions: []*crd.Definition{definition},
+			Needs:       []manifest.Rules{manifest.Controls(greeter), manifest.Applies(texts)},
+			Options:     controller.Options{Lease: lease.Lease{Name: "greeter"}},
+		},
+		Controllers: []controller.Any{greeter},
+	}, err
+}

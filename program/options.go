@@ -1,0 +1,81 @@
+package program
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/manifest"
+)
+
+// defaultAddress is where a program listens in a pod.
+const defaultAddress = ":8080"
+
+// running is what the command line says of how the program runs.
+type running struct {
+	kubeconfig, context, address string
+	lease, install, force        bool
+}
+
+// define defines the flags. One that the program has defined too is an error.
+func (r *running) define(flags *flag.FlagSet, inPod bool) error {
+	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "install", "force-definitions"} {
+		if flags.Lookup(name) != nil {
+			return fmt.Errorf("the program defines the flag -%s, which is for program.Main to define", name)
+		}
+	}
+	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` to use instead of what KUBECONFIG names")
+	flags.StringVar(&r.context, "context", "", "`name` of the kubeconfig's context to use instead of its current one")
+	flags.StringVar(&r.address, "addr", "", "`address` of health, readiness and metrics; \":8080\" is all of this machine's\n"+
+		"(default: the operator's own port, outside a pod on loopback only)")
+	flags.BoolVar(&r.lease, "lease", inPod, "take the operator's lease, so that no other process acts beside this one\n"+
+		"(by default in a pod)")
+	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
+	flags.BoolVar(&r.force, "force-definitions", false, "install them also over definitions that objects in the cluster need")
+	return nil
+}
+
+// inPod reports whether the program runs in a pod with a service account, by the
+// same signs as client-go's rest.InClusterConfig.
+func inPod() bool {
+	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
+	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+}
+
+// options returns the options to run the controllers with.
+func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, error) {
+	o := m.Options
+	o.Address = cmp.Or(o.Address, defaultAddress)
+	if inPod {
+		o.CertDir = m.CertDir()
+	} else {
+		_, port, err := net.SplitHostPort(o.Address)
+		if err != nil {
+			return o, fmt.Errorf("read the operator's address: %w", err)
+		}
+		o.Address = net.JoinHostPort("127.0.0.1", port)
+		if m.TLSSecret != "" {
+			o.CertDir = "" // it is where the Secret would be mounted
+		}
+	}
+	o.Address = cmp.Or(r.address, o.Address)
+	if o.Lease.Name != "" && !r.lease {
+		log := cmp.Or(o.Logger, slog.Default())
+		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)", "lease", o.Lease.Name)
+		o.Lease.Name = ""
+	}
+	return o, nil
+}
+
+// deployed returns what is rendered for a program that [Main] runs.
+func deployed(m manifest.Operator) manifest.Operator {
+	m.Options.Address = cmp.Or(m.Options.Address, defaultAddress)
+	if len(m.Definitions) > 0 {
+		m.Args = append([]string{"-install=false"}, m.Args...)
+	}
+	return m
+}

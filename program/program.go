@@ -1,0 +1,200 @@
+// Package program is the main function of an operator.
+//
+//	func main() { program.Main(describe) }
+//
+// where describe returns an [Operator]: its manifest and its controllers. The
+// program runs them, or prints what a cluster needs to run it:
+//
+//	go run ./operators/echo manifests | kubectl apply -f -
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/manifest"
+)
+
+// Operator is a program that [Main] runs.
+type Operator struct {
+	// Manifest is rendered. Its Options are those of the controllers, and its
+	// Definitions are installed.
+	Manifest manifest.Operator
+	// Controllers are run.
+	Controllers []controller.Any
+}
+
+// Main is the main function of a program that is an operator. It calls build,
+// which returns the operator, and does what the command line asks for:
+//
+//	echo                        install the definitions and run the controllers
+//	echo manifests              print what a cluster needs to run the operator
+//	echo manifests -chart DIR   write the same as a Helm chart
+//
+// To print, it needs no cluster and no kubeconfig: build gets a client then that
+// reaches no server. The command manifests takes the flags -image, -namespace and
+// -replicas, which replace the program's own values.
+//
+// # Running
+//
+// The program connects by the rules of [kube.Config], as kubectl does. It takes
+// these flags besides those that the program has defined in package flag, which are
+// parsed when build is called:
+//
+//	-kubeconfig         file to use instead of what KUBECONFIG names
+//	-context            context of the kubeconfig
+//	-addr               address of health, readiness, metrics, hooks and routes
+//	-lease              whether it takes the operator's lease
+//	-install            whether it installs the definitions first, as [crd.Install] does
+//	-force-definitions  install them also over definitions that [crd.Install] refuses
+//	                    to replace, as those that an earlier operator has installed:
+//	                    objects may not fit them any more
+//
+// In a pod, which has the files of a service account, the program listens on the
+// Address of its Options, by default ":8080", serves the certificate of the
+// manifest's TLSSecret, and takes the lease. The Deployment that is printed has it
+// install nothing: the definitions come with the manifests, so that it needs no right
+// to change any.
+//
+// Elsewhere, as on a developer's machine, it listens on loopback at the same port,
+// without the TLSSecret, which is not there. It takes no lease, so that a restart
+// need not wait for the lease of a process that was killed: -lease has it take one.
+// Without a lease another process may act beside it, and the log says so.
+//
+// On SIGINT and SIGTERM the program stops as [controller.Run] says, and ends with
+// status 0, also when that is before the definitions are installed; a second signal
+// ends it at once. It ends with status 1 and the reason in the log if it cannot go
+// on, and with status 2 if the command line is wrong.
+func Main(build func(*kube.Client) (Operator, error)) {
+	ctx, stop := controller.Signals()
+	c := command{flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), build: build}
+	err := c.run(ctx)
+	stop()
+	switch wrong := (*usageError)(nil); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &wrong):
+		fmt.Fprintln(flag.CommandLine.Output(), err)
+		os.Exit(2)
+	default:
+		slog.Error("the operator ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+// usageError is about the command line.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// command is a call of a program.
+type command struct {
+	flags *flag.FlagSet
+	args  []string
+	out   io.Writer
+	inPod bool
+	build func(*kube.Client) (Operator, error)
+
+	running
+}
+
+func (c command) run(ctx context.Context) error {
+	if err := c.define(c.flags, c.inPod); err != nil {
+		return &usageError{err}
+	}
+	c.flags.Usage = func() {
+		fmt.Fprintf(c.flags.Output(), "%[1]s [flags]            runs the operator\n"+
+			"%[1]s manifests [flags]  prints what a cluster needs to run it (-h says more)\n", c.flags.Name())
+		c.flags.PrintDefaults()
+	}
+	if err := c.flags.Parse(c.args); err != nil {
+		return &usageError{err}
+	}
+	switch {
+	case c.flags.NArg() == 0:
+		return c.operate(ctx)
+	case c.flags.Arg(0) == "manifests":
+		return c.print(c.flags.Args()[1:])
+	}
+	return &usageError{fmt.Errorf("%q is no command: without one the operator runs, "+
+		"and manifests prints what a cluster needs for that", c.flags.Arg(0))}
+}
+
+// operate runs the operator until ctx ends.
+func (c command) operate(ctx context.Context) error {
+	client, err := kube.Config{Kubeconfig: c.kubeconfig, Context: c.context}.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	o, err := c.build(client)
+	if err != nil {
+		return err
+	}
+	options, err := c.options(o.Manifest, c.inPod)
+	if err != nil {
+		return err
+	}
+	if definitions := o.Manifest.Definitions; c.install && len(definitions) > 0 {
+		err := crd.Installer{Logger: options.Logger, Force: c.force}.Install(ctx, client, definitions...)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			slog.Info("stopped before the definitions were installed", "waitedFor", err)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return controller.Run(ctx, options, o.Controllers...)
+}
+
+// print prints the manifests of the operator, or writes its chart.
+func (c command) print(args []string) error {
+	flags := flag.NewFlagSet("manifests", c.flags.ErrorHandling())
+	flags.SetOutput(c.flags.Output())
+	chart := flags.String("chart", "", "`directory` to write a Helm chart to, instead of printing YAML")
+	image := flags.String("image", "", "`name` of the image to run, instead of the program's own")
+	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the program's own")
+	replicas := flags.Int("replicas", 0, "how many run, of which one acts")
+	if err := flags.Parse(args); err != nil {
+		return &usageError{err}
+	}
+	if flags.NArg() > 0 {
+		return &usageError{fmt.Errorf("manifests takes no argument %q", flags.Arg(0))}
+	}
+	// Handles ask this server for nothing until they are used.
+	nowhere, err := kube.Config{Rest: &rest.Config{Host: "https://kubernetes.default.svc"}}.Connect()
+	if err != nil {
+		return err
+	}
+	defer nowhere.Close()
+	o, err := c.build(nowhere)
+	if err != nil {
+		return err
+	}
+	m := deployed(o.Manifest)
+	m.Image = cmp.Or(*image, m.Image)
+	m.Namespace = cmp.Or(*namespace, m.Namespace)
+	m.Replicas = cmp.Or(int32(*replicas), m.Replicas)
+	if *chart != "" {
+		return m.WriteChart(*chart)
+	}
+	text, err := m.YAML()
+	if err != nil {
+		return err
+	}
+	if _, err := c.out.Write(text); err != nil {
+		return fmt.Errorf("print manifests: %w", err)
+	}
+	return nil
+}

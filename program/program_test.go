@@ -1,0 +1,188 @@
+package program
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/manifest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Gadget is the kind of the operator that these tests print and run.
+type Gadget struct {
+	kube.Object
+	Spec struct {
+		Note string `json:"note"`
+	} `json:"spec"`
+}
+
+func (Gadget) GVK() kube.GVK { return kube.GVK{Group: "program.test", Version: "v1", Kind: "Gadget"} }
+
+// call calls a program that is the operator of these tests, as from a command line.
+func call(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	flags := flag.NewFlagSet("gadgetry", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	copies := flags.String("copies", "one", "a flag of the program's own")
+	var out bytes.Buffer
+	err := command{flags: flags, args: args, out: &out, build: func(client *kube.Client) (Operator, error) {
+		if *copies == "none" {
+			return Operator{}, errors.New("there must be copies")
+		}
+		definition, err := crd.Of[Gadget]()
+		return Operator{Manifest: manifest.Operator{
+			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
+			Definitions: []*crd.Definition{definition},
+			Needs:       []manifest.Rules{manifest.Reads(kube.For[Gadget](client))},
+			Options:     controller.Options{Lease: lease.Lease{Name: "gadgetry"}},
+		}}, err
+	}}.run(t.Context())
+	return out.String(), err
+}
+
+// A program prints its manifests without a cluster.
+func TestProgramPrints(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"as it says": {[]string{"manifests"}, []string{
+			"namespace: gadgetry\n", "image: example.com/gadgetry:v1.2.3\n", "replicas: 2\n", "containerPort: 8080\n",
+			"- -install=false\n        - -copies=one\n", "kind: CustomResourceDefinition\n",
+		}},
+		"with flags": {[]string{"-copies=two", "manifests", "-namespace=other", "-image=local/it:v2", "-replicas=3"}, []string{
+			"namespace: other\n", "image: local/it:v2\n", "replicas: 3\n", "- -copies=two\n",
+		}},
+	} {
+		text, err := call(t, test.args...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "chart")
+	if text, err := call(t, "manifests", "-chart", dir); err != nil || text != "" {
+		t.Errorf("a chart: %q, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is wrong with a command line is told from what is wrong with the program.
+func TestProgramRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		args  []string
+		usage bool
+		want  string
+	}{
+		"no such command":    {[]string{"manifest"}, true, `"manifest" is no command`},
+		"no such flag":       {[]string{"-nonsense"}, true, "flag provided but not defined: -nonsense"},
+		"none of manifests":  {[]string{"manifests", "-nonsense"}, true, "flag provided but not defined: -nonsense"},
+		"an argument":        {[]string{"manifests", "chart"}, true, `manifests takes no argument "chart"`},
+		"a bad name":         {[]string{"manifests", "-namespace=A b"}, false, `namespace "A b"`},
+		"no operator":        {[]string{"-copies=none", "manifests"}, false, "there must be copies"},
+		"no cluster":         {nil, false, "does not exist, and this is not a pod"},
+		"no such kubeconfig": {[]string{"-kubeconfig=/nowhere/config"}, false, "/nowhere/config"},
+	} {
+		text, err := call(t, test.args...)
+		wrong := (*usageError)(nil)
+		if err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &wrong) != test.usage || text != "" {
+			t.Errorf("%s: %v, %q", name, err, text)
+		}
+	}
+	flags := flag.NewFlagSet("taken", flag.ContinueOnError)
+	flags.Bool("install", false, "")
+	if err := (command{flags: flags}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "the program defines the flag -install") {
+		t.Errorf("a flag that is taken: %v", err)
+	}
+}
+
+// The flags -kubeconfig and -context say which cluster it is.
+func TestProgramConnects(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	config := `{"apiVersion":"v1","kind":"Config","current-context":"a","users":[{"name":"u"}],` +
+		`"clusters":[{"name":"a","cluster":{"server":"http://a.test"}},{"name":"b","cluster":{"server":"http://b.test"}}],` +
+		`"contexts":[{"name":"a","context":{"cluster":"a","user":"u"}},{"name":"b","context":{"cluster":"b","user":"u","namespace":"n"}}]}`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args            []string
+		host, namespace string
+	}{
+		{[]string{"-kubeconfig=" + file}, "http://a.test", "default"},
+		{[]string{"-kubeconfig=" + file, "-context=b"}, "http://b.test", "n"},
+	} {
+		flags := flag.NewFlagSet("connects", flag.ContinueOnError)
+		seen := errors.New("seen")
+		err := command{flags: flags, args: test.args, build: func(client *kube.Client) (Operator, error) {
+			if host := client.RestConfig().Host; host != test.host || client.Namespace() != test.namespace {
+				t.Errorf("%q: %s, %s", test.args, host, client.Namespace())
+			}
+			return Operator{}, seen
+		}}.run(t.Context())
+		if !errors.Is(err, seen) {
+			t.Errorf("%q: %v", test.args, err)
+		}
+	}
+}
+
+// In a pod a program runs as its manifest says. Elsewhere it takes no lease, and
+// says so, and listens on loopback.
+func TestOptions(t *testing.T) {
+	whole := manifest.Operator{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
+	for name, test := range map[string]struct {
+		m                       manifest.Operator
+		args                    []string
+		inPod                   bool
+		address, certDir, lease string
+	}{
+		"nothing, in a pod":     {m: manifest.Operator{}, inPod: true, address: ":8080"},
+		"nothing, elsewhere":    {m: manifest.Operator{}, address: "127.0.0.1:8080"},
+		"in a pod":              {m: whole, inPod: true, address: ":9090", certDir: "/etc/tls", lease: "l"},
+		"elsewhere":             {m: whole, address: "127.0.0.1:9090"},
+		"in a pod, with flags":  {m: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
+		"elsewhere, with flags": {m: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
+		"own files, in a pod":   {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
+		"own files, elsewhere":  {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			test.m.Options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			flags := flag.NewFlagSet("options", flag.ContinueOnError)
+			var r running
+			if err := errors.Join(r.define(flags, test.inPod), flags.Parse(test.args)); err != nil {
+				t.Fatal(err)
+			}
+			o, err := r.options(test.m, test.inPod)
+			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease {
+				t.Errorf("address %q, certificate %q, lease %q, %v", o.Address, o.CertDir, o.Lease.Name, err)
+			}
+			said := strings.Count(log.String(), "takes no lease")
+			if dropped := test.m.Options.Lease.Name != o.Lease.Name; (said == 1) != dropped {
+				t.Errorf("it says %q", &log)
+			}
+		})
+	}
+}
