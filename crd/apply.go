@@ -1,8 +1,6 @@
 package crd
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -27,8 +25,24 @@ type application struct {
 	immutable []*Schema
 }
 
-func (a *application) fail(err error) {
-	a.b.errs = append(a.b.errs, a.at.error(tagKey, a.tag, err))
+func (a *application) fail(err error) { a.b.errs = append(a.b.errs, a.error(err)) }
+
+// failed adds what is wrong with a directive: of a marker it names the line.
+func (a *application) failed(d directive, err error) {
+	err = fmt.Errorf("%s: %w", d, err)
+	if d.mark != nil {
+		a.b.fail(a.at, err)
+		return
+	}
+	a.fail(err)
+}
+
+// error is an error at the field, with its tag if it has one.
+func (a *application) error(err error) *FieldError {
+	if a.tag == "" {
+		return a.at.error("", "", err)
+	}
+	return a.at.error(tagKey, a.tag, err)
 }
 
 func (a *application) apply(directives []directive) {
@@ -49,7 +63,7 @@ func (a *application) apply(directives []directive) {
 				err = a.one(d, s)
 			}
 			if err != nil {
-				a.fail(fmt.Errorf("%s: %w", d, err))
+				a.failed(d, err)
 				continue
 			}
 			if !slices.Contains(touched, s) {
@@ -117,16 +131,19 @@ func (a *application) one(d directive, s *Schema) error {
 			return err
 		}
 		s.Pattern = d.value
-		return s.onlyFor("string")
+		return s.onlyFor("string", "int-or-string")
 	case "format":
 		return s.setFormat(d.value)
 	case "enum":
-		return s.setEnum(d.value)
+		return s.setEnum(d)
 	case "default":
 		if nested {
 			return errors.New("elements have no default")
 		}
 		value, err := s.literal(d.value)
+		if d.mark != nil {
+			value, err = s.markLiteral(d.value)
+		}
 		s.Default = value
 		return err
 	case "nullable":
@@ -136,9 +153,11 @@ func (a *application) one(d directive, s *Schema) error {
 			return errors.New("it is for fields, not for elements")
 		}
 		a.optional = d.key == "optional"
-	case "type": // was seen to when the schema was made
 	case "preserveUnknownFields":
 		s.PreserveUnknownFields = true
+		if d.mark != nil && s.Type == "" {
+			return nil
+		}
 		return s.onlyFor("object")
 	case "embeddedResource":
 		s.EmbeddedResource, s.PreserveUnknownFields = true, true
@@ -167,6 +186,11 @@ func (a *application) one(d directive, s *Schema) error {
 		}
 		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
 		return s.onlyFor("string", "integer", "boolean")
+	default:
+		if d.mark != nil {
+			return s.marked(d)
+		}
+		// The type in a tag was seen to when the schema was made.
 	}
 	return nil
 }
@@ -187,7 +211,7 @@ func (s *Schema) setNumber(d directive) error {
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return errors.New("it is no number")
 	}
-	if s.Type == "integer" && n != math.Trunc(n) {
+	if s.isWhole() && n != math.Trunc(n) {
 		return errors.New("an integer's must be an integer")
 	}
 	switch d.key {
@@ -201,7 +225,7 @@ func (s *Schema) setNumber(d directive) error {
 		}
 		s.MultipleOf = &n
 	}
-	return s.onlyFor("integer", "number")
+	return s.onlyFor("integer", "number", "int-or-string")
 }
 
 func (s *Schema) setCount(d directive) error {
@@ -212,10 +236,10 @@ func (s *Schema) setCount(d directive) error {
 	switch d.key {
 	case "minLength":
 		s.MinLength = &n
-		return s.onlyFor("string")
+		return s.onlyFor("string", "int-or-string")
 	case "maxLength":
 		s.MaxLength = &n
-		return s.onlyFor("string")
+		return s.onlyFor("string", "int-or-string")
 	case "minItems":
 		s.MinItems = &n
 		return s.onlyFor("array")
@@ -251,72 +275,6 @@ func (s *Schema) setFormat(format string) error {
 	return nil
 }
 
-// literal turns the text of a value into JSON of the schema's type. Of lists,
-// maps and structs it is JSON already.
-func (s *Schema) literal(text string) (json.RawMessage, error) {
-	var value any
-	var err error
-	switch s.typeText() {
-	case "string":
-		value = text
-	case "integer":
-		value, err = strconv.ParseInt(text, 10, 64)
-	case "boolean":
-		if value = text == "true"; text != "true" && text != "false" {
-			err = errors.New("it is neither true nor false")
-		}
-	case "int-or-string":
-		if n, nerr := strconv.ParseInt(text, 10, 64); nerr == nil {
-			value = n
-		} else {
-			value = text
-		}
-	default:
-		var b bytes.Buffer
-		if err := json.Compact(&b, []byte(text)); err != nil {
-			return nil, fmt.Errorf("%q is no JSON: %w", text, err)
-		}
-		if s.Type == "number" {
-			if _, err := strconv.ParseFloat(b.String(), 64); err != nil {
-				return nil, fmt.Errorf("%q is no number", text)
-			}
-		}
-		return b.Bytes(), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%q is no %s", text, s.Type)
-	}
-	return json.Marshal(value)
-}
-
-// setEnum reads values with bars between them, or a JSON array.
-func (s *Schema) setEnum(text string) error {
-	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
-		return err
-	}
-	var values []json.RawMessage
-	if strings.HasPrefix(text, "[") {
-		if err := json.Unmarshal([]byte(text), &values); err != nil {
-			return fmt.Errorf("%q is no JSON array: %w", text, err)
-		}
-	} else {
-		for part := range strings.SplitSeq(text, "|") {
-			value, err := s.literal(strings.TrimSpace(part))
-			if err != nil {
-				return err
-			}
-			values = append(values, value)
-		}
-	}
-	for i, v := range values {
-		if slices.ContainsFunc(values[:i], func(o json.RawMessage) bool { return sameJSON(o, v) }) {
-			return fmt.Errorf("%s is given twice", v)
-		}
-	}
-	s.Enum = values
-	return nil
-}
-
 func (s *Schema) setListOrMap(d directive) error {
 	switch d.key {
 	case "mapType":
@@ -326,7 +284,11 @@ func (s *Schema) setListOrMap(d directive) error {
 		s.MapType = d.value
 		return s.onlyFor("object")
 	case "listMapKey":
-		s.ListMapKeys = strings.Split(d.value, "|")
+		if keys := strings.Split(d.value, "|"); d.mark == nil {
+			s.ListMapKeys = keys
+		} else if !slices.Contains(s.ListMapKeys, d.value) { // markers say one key each
+			s.ListMapKeys = append(s.ListMapKeys, keys...)
+		}
 		if s.ListType == "" {
 			s.ListType = "map"
 		}
@@ -349,7 +311,7 @@ func (a *application) rule(s *Schema, r Rule) error {
 	s.Rules = append(s.Rules, r)
 	a.rules[s]++
 	if usesOldSelf(r.Rule) {
-		a.b.transitions[s] = a.at.error(tagKey, a.tag, nil)
+		a.b.transitions[s] = a.error(nil)
 	}
 	return nil
 }
@@ -402,36 +364,7 @@ func (a *application) finish() {
 				r.FieldPath = "." + name
 			}
 			a.parent.Rules = append(a.parent.Rules, r)
-			a.b.transitions[a.parent] = a.at.error(tagKey, a.tag, nil)
+			a.b.transitions[a.parent] = a.error(nil)
 		}
-	}
-}
-
-// whole puts what the tag of a blank field says into the schema of its struct.
-func (b *builder) whole(s *Schema, m member, at place, root bool) {
-	tag := m.Tag.Get(tagKey)
-	directives, err := parseTag(tag)
-	if err != nil {
-		b.errs = append(b.errs, at.error(tagKey, tag, err))
-		return
-	}
-	a := application{b: b, at: at, tag: tag, member: m, schema: s, rules: map[*Schema]int{}}
-	allowed := []string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf",
-		"minProperties", "maxProperties", "mapType", "preserveUnknownFields", "description", "deprecated"}
-	for _, d := range directives {
-		err := errors.New("it says nothing of a struct as a whole")
-		switch {
-		case len(d.path) > 0 || !slices.Contains(allowed, d.key):
-		case d.key == "deprecated" && root:
-			b.deprecated, err = &d.value, nil
-		default:
-			err = a.one(d, s)
-		}
-		if err != nil {
-			a.fail(fmt.Errorf("%s: %w", d, err))
-		}
-	}
-	if err := s.consistent(); err != nil {
-		a.fail(err)
 	}
 }

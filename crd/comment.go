@@ -17,9 +17,17 @@ import (
 // add 380 KB.
 type comments map[string]string
 
-// readComments reads the Go files at the top of a file system.
-func readComments(source fs.FS) (comments, error) {
-	found := comments{}
+// sources are what Go source says of types and fields besides their tags: doc
+// comments and markers, under the same keys. The markers of a package stand
+// under its name.
+type sources struct {
+	docs  comments
+	marks map[string][]mark
+}
+
+// readSources reads the Go files of a file system.
+func readSources(source fs.FS) (sources, error) {
+	found := sources{comments{}, map[string][]mark{}}
 	if source == nil {
 		return found, nil
 	}
@@ -35,7 +43,7 @@ func readComments(source fs.FS) (comments, error) {
 		return found.read(path, data)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read comments: %w", err)
+		return sources{}, fmt.Errorf("read comments: %w", err)
 	}
 	return found, nil
 }
@@ -47,17 +55,23 @@ type lexeme struct {
 	line     int
 	doc      string // the comment that ends on the line above
 	trailing string // the comment behind it on its line
+	marks    []mark // the markers between the token before and this one
+	behind   []mark // the markers behind it on its line
 }
 
 // commentReader walks over the tokens of a file. Of the grammar it knows what
 // it takes to find types and their fields.
 type commentReader struct {
-	into comments
+	into sources
 	list []lexeme
 	pos  int
 }
 
 func (c comments) read(name string, source []byte) error {
+	return sources{c, map[string][]mark{}}.read(name, source)
+}
+
+func (c sources) read(name string, source []byte) error {
 	list, err := lex(name, source)
 	if err != nil {
 		return err
@@ -68,8 +82,9 @@ func (c comments) read(name string, source []byte) error {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
 			pkg = r.peek().text
+			r.mark(pkg, now.marks)
 		case token.TYPE:
-			r.declaration(pkg, now.doc)
+			r.declaration(pkg, now)
 		case token.LBRACE, token.LPAREN, token.LBRACK:
 			r.skip()
 		}
@@ -87,6 +102,8 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		groupEnd  int
 		lastLine  int
 		trailings []string
+		marks     []mark // since the last token
+		behind    []mark // behind the last token, on its line
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
@@ -96,18 +113,21 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		switch {
 		case tok == token.COMMENT && line == lastLine && len(group) == 0:
 			trailings = append(trailings, text)
+			behind = appendMark(behind, name, line, text)
 		case tok == token.COMMENT:
 			if line > groupEnd+1 {
 				group = nil
 			}
 			group = append(group, text)
+			marks = appendMark(marks, name, line, text)
 			groupEnd = line + strings.Count(text, "\n")
 		case tok == token.SEMICOLON && text == "\n":
 			list = append(list, lexeme{Token: tok, line: line})
 		default:
-			closeTrailing(list, trailings)
-			trailings = nil
-			l := lexeme{Token: tok, text: text, line: line}
+			closeTrailing(list, trailings, behind)
+			trailings, behind = nil, nil
+			l := lexeme{Token: tok, text: text, line: line, marks: marks}
+			marks = nil
 			if len(group) > 0 && groupEnd+1 >= line {
 				l.doc = commentText(group)
 			}
@@ -123,10 +143,10 @@ func lex(name string, source []byte) ([]lexeme, error) {
 
 // closeTrailing gives the last token, not counting the end of its line, the
 // comments that stand behind it.
-func closeTrailing(list []lexeme, texts []string) {
+func closeTrailing(list []lexeme, texts []string, behind []mark) {
 	for i := len(list) - 1; i >= 0 && len(texts) > 0; i-- {
 		if list[i].Token != token.SEMICOLON || list[i].text != "" {
-			list[i].trailing = commentText(texts)
+			list[i].trailing, list[i].behind = commentText(texts), behind
 			return
 		}
 	}
@@ -157,9 +177,9 @@ func (r *commentReader) skip() {
 }
 
 // declaration reads what follows the word type.
-func (r *commentReader) declaration(pkg, doc string) {
+func (r *commentReader) declaration(pkg string, word lexeme) {
 	if !r.at(token.LPAREN) {
-		r.typeSpec(pkg, doc)
+		r.typeSpec(pkg, word)
 		return
 	}
 	r.next()
@@ -168,17 +188,19 @@ func (r *commentReader) declaration(pkg, doc string) {
 			r.next()
 			continue
 		}
-		r.typeSpec(pkg, r.peek().doc)
+		r.typeSpec(pkg, r.peek())
 	}
 }
 
-func (r *commentReader) typeSpec(pkg, doc string) {
+// typeSpec reads a type whose comments are those of the lexeme first.
+func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	name := r.next()
 	if name.Token != token.IDENT {
 		return
 	}
 	key := pkg + "." + name.text
-	r.set(key, doc)
+	r.set(key, first.doc)
+	r.mark(key, first.marks)
 	r.typeExpr(key)
 }
 
@@ -214,7 +236,8 @@ func (r *commentReader) fields(key string) {
 			r.next()
 			continue
 		}
-		doc := r.peek().doc
+		first := r.peek()
+		doc := first.doc
 		names := r.fieldNames()
 		if len(names) == 0 {
 			r.next()
@@ -226,6 +249,8 @@ func (r *commentReader) fields(key string) {
 		}
 		for _, name := range names {
 			r.set(key+"."+name, doc)
+			r.mark(key+"."+name, first.marks)
+			r.mark(key+"."+name, r.last().behind)
 		}
 	}
 }
@@ -259,7 +284,13 @@ func (r *commentReader) fieldNames() []string {
 
 func (r *commentReader) set(key, doc string) {
 	if doc != "" {
-		r.into[key] = doc
+		r.into.docs[key] = doc
+	}
+}
+
+func (r *commentReader) mark(key string, marks []mark) {
+	if len(marks) > 0 {
+		r.into.marks[key] = append(r.into.marks[key], marks...)
 	}
 }
 

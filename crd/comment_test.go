@@ -99,10 +99,11 @@ func f() {
 // Not this.
 type Long int
 `
-	got, err := readComments(fstest.MapFS{"dir/a.go": {Data: []byte(source)}, "b.txt": {Data: []byte("// no")}})
+	found, err := readSources(fstest.MapFS{"dir/a.go": {Data: []byte(source)}, "b.txt": {Data: []byte("// no")}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := found.docs
 	want := comments{
 		"echo.Plain": "Plain is plain.", "echo.Plain.Above": "Above is above.", "echo.Plain.Behind": "Behind is behind.",
 		"echo.Plain.A": "A and B share.", "echo.Plain.B": "A and B share.", "echo.Plain.Embedded": "Embedded is embedded.",
@@ -124,7 +125,7 @@ type Long int
 			t.Errorf("%s: %q is not wanted", k, got[k])
 		}
 	}
-	if _, err := readComments(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil || !strings.Contains(err.Error(), "a.go:2") {
+	if _, err := readSources(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil || !strings.Contains(err.Error(), "a.go:2") {
 		t.Errorf("broken source: %v", err)
 	}
 }

@@ -17,6 +17,8 @@ type Definition struct {
 	kube.Object
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status,omitzero"`
+
+	stored bool // a marker says that objects are stored in its version
 }
 
 // GVK names the kind.

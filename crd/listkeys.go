@@ -7,23 +7,14 @@ import (
 )
 
 // mergeKeys makes a list with a patchMergeKey a map by that key, if the key is
-// sure to be there.
+// sure to be there. The lists of Kubernetes' own types are in a table.
 func mergeKeys(s *Schema, m member) {
 	key := m.Tag.Get("patchMergeKey")
-	if key == "" || slices.Contains(markers[fullName(m.owner)].atomic, m.name) || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
+	if key == "" || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
 		return
 	}
-	k, special := mergeKeysOf[fullName(m.Type.Elem())]
-	if !special {
-		k.keys = []string{key}
-	}
-	for name, value := range k.defaults {
-		if p := s.Items.Properties[name]; p != nil && p.Default == nil {
-			p.Default = []byte(value)
-		}
-	}
-	if s.mapKeys(k.keys) == nil {
-		s.ListType, s.ListMapKeys = "map", k.keys
+	if keys := []string{key}; s.mapKeys(keys) == nil {
+		s.ListType, s.ListMapKeys = "map", keys
 	}
 }
 

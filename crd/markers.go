@@ -2,37 +2,18 @@ package crd
 
 import "reflect"
 
-// The types of k8s.io/api say in comments, +optional, +listMapKey and +default,
-// what their tags do not say or say otherwise, and what no program sees. Here
-// is where that matters; a test compares it with what a server says of its own
-// types.
-
-// mergeKey are the keys of lists in k8s.io/api where the patchMergeKey of the
-// field is not the whole key, or where the key has a default: what the markers
-// +listMapKey and +default say in the source and no program can see.
-type mergeKey struct {
-	keys     []string
-	defaults map[string]string
-}
-
-var mergeKeysOf = map[string]mergeKey{
-	"k8s.io/api/core/v1.ContainerPort":            {[]string{"containerPort", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.ServicePort":              {[]string{"port", "protocol"}, map[string]string{"protocol": `"TCP"`}},
-	"k8s.io/api/core/v1.TopologySpreadConstraint": {keys: []string{"topologyKey", "whenUnsatisfiable"}},
-	"k8s.io/api/core/v1.LocalObjectReference":     {[]string{"name"}, map[string]string{"name": `""`}},
-}
+// The types of k8s.io/api say in comments, +optional and +required, what their
+// tags say otherwise, and what no program sees. Here is where that matters; a
+// test compares it with what a server says of its own types.
 
 // markersOf are the fields of a type that are not what their tags say.
 type markersOf struct {
 	optional, required []string
-	// atomic are lists that are no maps in spite of a patchMergeKey.
-	atomic []string
 }
 
 var markers = map[string]markersOf{
 	"k8s.io/api/apps/v1.StatefulSetOrdinals":                     {optional: []string{"start"}},
 	"k8s.io/api/apps/v1.StatefulSetSpec":                         {optional: []string{"serviceName"}},
-	"k8s.io/api/batch/v1.JobStatus":                              {atomic: []string{"conditions"}},
 	"k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern": {optional: []string{"status"}},
 	"k8s.io/api/core/v1.AzureFilePersistentVolumeSource":         {optional: []string{"secretNamespace"}},
 	"k8s.io/api/core/v1.ContainerImage":                          {optional: []string{"names"}},
@@ -42,7 +23,6 @@ var markers = map[string]markersOf{
 	"k8s.io/api/core/v1.ImageVolumeStatus":                       {required: []string{"imageRef"}},
 	"k8s.io/api/core/v1.NodeRuntimeHandler":                      {optional: []string{"name"}},
 	"k8s.io/api/core/v1.PodCertificateProjection":                {required: []string{"signerName", "keyType"}},
-	"k8s.io/api/core/v1.PodStatus":                               {atomic: []string{"hostIPs"}},
 	"k8s.io/api/core/v1.ProjectedVolumeSource":                   {optional: []string{"sources"}},
 	"k8s.io/api/core/v1.TypedLocalObjectReference":               {optional: []string{"apiGroup"}},
 	"k8s.io/api/core/v1.TypedObjectReference":                    {optional: []string{"apiGroup"}},

@@ -90,20 +90,39 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	if err := kind.Err(); err != nil {
 		return nil, err
 	}
+	from, err := readSources(o.Source)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := readKind(t, from.marks[docName(t)])
+	if err == nil {
+		err = marks.apply(&kind, &o)
+	}
+	if err != nil {
+		return nil, err
+	}
 	names, err := namesOf(kind, o)
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOf(t, kind, o)
+	version, err := versionOf(t, kind, o, from)
 	if err != nil {
 		return nil, err
 	}
-	d := &Definition{Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope, Versions: []Version{version}}}
+	version.SelectableFields = append(version.SelectableFields, marks.selectable...)
+	if marks.deprecated != nil && !version.Deprecated {
+		version.Deprecated, version.DeprecationWarning = true, *marks.deprecated
+	}
+	if err := checkColumns(&version); err != nil {
+		return nil, err
+	}
+	d := &Definition{stored: marks.stored, Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope, Versions: []Version{version}}}
 	if d.Spec.Scope == "" {
 		d.Spec.Scope = kube.Namespaced
 	}
 	d.SetGroupVersionKind(d.GVK())
 	d.Name = names.Plural + "." + kind.Group
+	d.Labels, d.Annotations = marks.labels, marks.annotations
 	return d, nil
 }
 
@@ -148,12 +167,8 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 }
 
 // versionOf returns the version that a type describes.
-func versionOf(t reflect.Type, kind kube.Kind, o Options) (Version, error) {
-	docs, err := readComments(o.Source)
-	if err != nil {
-		return Version{}, err
-	}
-	b := builder{docs: docs, describe: o.Describe}
+func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version, error) {
+	b := builder{docs: from.docs, marks: from.marks, describe: o.Describe}
 	root := b.root(t)
 	v := Version{
 		Name: kind.Version, Served: !o.NotServed, Storage: true,
@@ -179,6 +194,7 @@ func versionOf(t reflect.Type, kind kube.Kind, o Options) (Version, error) {
 		sub.Status = &StatusSubresource{}
 	}
 	if o.Scale != nil {
+		var err error
 		if sub.Scale, err = scaleOf(*o.Scale, root); err != nil {
 			return v, fmt.Errorf("scale: %w", err)
 		}
@@ -186,7 +202,7 @@ func versionOf(t reflect.Type, kind kube.Kind, o Options) (Version, error) {
 	if sub != (Subresources{}) {
 		v.Subresources = &sub
 	}
-	return v, checkColumns(&v)
+	return v, nil
 }
 
 // scaleOf fills in the usual paths and looks whether they lead to what they
@@ -237,6 +253,9 @@ func Join(stored *Definition, others ...*Definition) (*Definition, error) {
 	for _, o := range others {
 		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
 			return nil, fmt.Errorf("join versions: %s in %s is another kind than %s in %s", o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
+		}
+		if o.stored && !stored.stored {
+			return nil, fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first", o.Spec.Versions[0].Name)
 		}
 		for _, v := range o.Spec.Versions {
 			if joined.Version(v.Name) != nil {

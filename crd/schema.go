@@ -2,7 +2,6 @@ package crd
 
 import (
 	"encoding"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -10,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/pintle-go/pintle/internal/jsonfields"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 const tagKey = "crd"
@@ -86,13 +83,13 @@ func (p place) element(kind string) place {
 }
 
 // override returns the type that the field's tag gives it.
-func (p place) override() string {
+func (p place) override() (name string, marked bool) {
 	for _, d := range p.types {
 		if len(d.path) == 0 {
-			return d.value
+			return d.value, d.mark != nil
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (p place) error(key, tag string, err error) *FieldError {
@@ -100,6 +97,12 @@ func (p place) error(key, tag string, err error) *FieldError {
 		key = fmt.Sprintf("%s:%q", key, tag)
 	}
 	return &FieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
+}
+
+// packageName is how markers know the package of a type.
+func packageName(t reflect.Type) string {
+	name, _, _ := strings.Cut(t.String(), ".")
+	return name
 }
 
 // docName is how comments know a type: package.Type, without type arguments.
@@ -111,6 +114,7 @@ func docName(t reflect.Type) string {
 // builder builds the schema of a version.
 type builder struct {
 	docs     comments
+	marks    map[string][]mark
 	describe func(reflect.Type) map[string]string
 
 	columns    []Column
@@ -145,6 +149,17 @@ func (b *builder) schema(t reflect.Type, at place) *Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	before := len(b.errs)
+	s := b.unmarked(t, at)
+	// The markers of a struct go with its fields.
+	if t.Name() != "" && len(b.errs) == before && (t.Kind() != reflect.Struct || encodesItself(t)) {
+		b.markedType(s, t, at)
+	}
+	return s
+}
+
+// unmarked is schema without what the type's markers say.
+func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	if t == reflect.TypeFor[time.Duration]() {
 		b.fail(at, errors.New("time.Duration is encoded as a number of nanoseconds: use metav1.Duration"))
 		return anyValue()
@@ -152,9 +167,13 @@ func (b *builder) schema(t reflect.Type, at place) *Schema {
 	if s := known(t); s != nil {
 		return s
 	}
-	switch override := at.override(); {
-	case override == "":
-	case !encodesItself(t) && !isAny(t):
+	override, marked := at.override()
+	if override == "" {
+		override, marked = b.typeMark(t), true
+	}
+	switch free := encodesItself(t) || isAny(t); {
+	case override == "", marked && !free: // a marker is compared with the schema
+	case !free:
 		b.fail(at, fmt.Errorf("type=%s: that of %s is known", override, t))
 		return anyValue()
 	default:
@@ -203,146 +222,6 @@ func (b *builder) overridden(name string, at place) *Schema {
 	return anyValue()
 }
 
-// scalar returns the schema of what is neither list, map, struct nor pointer.
-func scalar(kind reflect.Kind) *Schema {
-	integer := func(format string, lowest, highest *float64) *Schema {
-		return &Schema{Type: "integer", Format: format, Minimum: lowest, Maximum: highest}
-	}
-	switch kind {
-	case reflect.Bool:
-		return &Schema{Type: "boolean"}
-	case reflect.String:
-		return &Schema{Type: "string"}
-	case reflect.Int32:
-		return integer("int32", nil, nil)
-	case reflect.Int, reflect.Int64:
-		return integer("int64", nil, nil)
-	case reflect.Int8:
-		return integer("int32", bound(-1<<7), bound(1<<7-1))
-	case reflect.Int16:
-		return integer("int32", bound(-1<<15), bound(1<<15-1))
-	case reflect.Uint8:
-		return integer("int32", bound(0), bound(1<<8-1))
-	case reflect.Uint16:
-		return integer("int32", bound(0), bound(1<<16-1))
-	case reflect.Uint32:
-		return integer("int64", bound(0), bound(1<<32-1))
-	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		return integer("int64", bound(0), nil)
-	case reflect.Float32:
-		return &Schema{Type: "number", Format: "float"}
-	case reflect.Float64:
-		return &Schema{Type: "number", Format: "double"}
-	}
-	return nil
-}
-
-func intOrString() *Schema {
-	return &Schema{IntOrString: true, AnyOf: []*Schema{{Type: "integer"}, {Type: "string"}}}
-}
-
-// quantityPattern is that of Kubernetes' own definitions.
-const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
-
-// known returns the schemas of types that are encoded as something else than
-// their Go types say, or nil.
-func known(t reflect.Type) *Schema {
-	switch t {
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[time.Time]():
-		return &Schema{Type: "string", Format: "date-time"}
-	case reflect.TypeFor[metav1.Duration]():
-		return &Schema{Type: "string"}
-	case reflect.TypeFor[resource.Quantity]():
-		s := intOrString()
-		s.Pattern = quantityPattern
-		return s
-	case reflect.TypeFor[intstr.IntOrString]():
-		return intOrString()
-	case reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.FieldsV1]():
-		return &Schema{Type: "object", PreserveUnknownFields: true}
-	case reflect.TypeFor[json.Number]():
-		return &Schema{Type: "number"}
-	case reflect.TypeFor[metav1.ObjectMeta]():
-		return embeddedMetadata()
-	}
-	if t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured" && t.Name() == "Unstructured" {
-		return &Schema{Type: "object", PreserveUnknownFields: true, EmbeddedResource: true}
-	}
-	return nil
-}
-
-// embeddedMetadata is the schema of the metadata of pod templates and the like.
-// The server knows the fields of an object's own metadata, but drops those of
-// embedded ones that the schema does not name.
-func embeddedMetadata() *Schema {
-	text := func() *Schema { return &Schema{Type: "string"} }
-	texts := func() *Schema {
-		return &Schema{Type: "object", AdditionalProperties: &SchemaOrBool{Allows: true, Schema: text()}}
-	}
-	return &Schema{Type: "object", Properties: map[string]*Schema{
-		"name": text(), "namespace": text(), "labels": texts(), "annotations": texts(),
-		"finalizers": {Type: "array", Items: text()},
-	}}
-}
-
-func isAny(t reflect.Type) bool {
-	switch fullName(t) {
-	case "encoding/json.RawMessage",
-		"encoding/json/jsontext.Value",
-		"github.com/go-json-experiment/json/jsontext.Value",
-		"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON",
-		"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1.JSON":
-		return true
-	}
-	return t.Kind() == reflect.Interface && t.NumMethod() == 0
-}
-
-// implements reports whether T or *T is an I.
-func implements[I any](t reflect.Type) bool {
-	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
-}
-
-func encodesItself(t reflect.Type) bool {
-	return implements[json.Marshaler](t) || implements[encoding.TextMarshaler](t)
-}
-
-// selfDescribed returns the schema of a type that encodes itself: as its methods
-// for Kubernetes' own OpenAPI say, or text if it encodes itself as text.
-func selfDescribed(t reflect.Type) (*Schema, error) {
-	if isAny(t) {
-		return anyValue(), nil
-	}
-	if implements[interface{ OpenAPISchemaType() []string }](t) {
-		v := reflect.New(t).Interface()
-		s := &Schema{}
-		switch types := v.(interface{ OpenAPISchemaType() []string }).OpenAPISchemaType(); len(types) {
-		case 0:
-			return anyValue(), nil
-		case 1:
-			s.Type = types[0]
-		default:
-			return nil, fmt.Errorf("%s is of several types, %s: say which with crd:%q", t, strings.Join(types, " and "), "type=…")
-		}
-		if f, ok := v.(interface{ OpenAPISchemaFormat() string }); ok {
-			s.Format = f.OpenAPISchemaFormat()
-		}
-		switch s.Type {
-		case "object":
-			s.PreserveUnknownFields = true
-		case "array":
-			s.Items = anyValue()
-		}
-		return s, nil
-	}
-	switch {
-	case implements[json.Marshaler](t):
-		return nil, fmt.Errorf("%s encodes itself: say as what with crd:%q, or give it a method OpenAPISchemaType() []string", t, "type=string")
-	case implements[encoding.TextMarshaler](t):
-		return &Schema{Type: "string"}, nil
-	}
-	return nil, nil
-}
-
 func (b *builder) list(t reflect.Type, at place) *Schema {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !encodesItself(t.Elem()) {
 		return &Schema{Type: "string", Format: "byte"}
@@ -384,6 +263,12 @@ func (b *builder) structure(t reflect.Type, at place) *Schema {
 		return anyValue()
 	}
 	s := b.object(t, at.within(t), false)
+	switch {
+	case t == reflect.TypeFor[metav1.Condition]():
+		constrainCondition(s)
+	case isKubernetes(t) && kubernetesField(t, ".").atomic:
+		s.MapType = "atomic"
+	}
 	if b.describe != nil && b.describe(t) != nil && s.properties() > worldSize {
 		s.undescribe()
 	}
@@ -397,6 +282,7 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	s := &Schema{Type: "object", Properties: map[string]*Schema{}}
 	members, blanks, errs := membersOf(t, at)
+	before := len(b.errs)
 	b.errs = append(b.errs, errs...)
 	for _, m := range members {
 		if root && (m.name == "apiVersion" || m.name == "kind" || m.name == "metadata") {
@@ -408,12 +294,23 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 		}
 		b.member(s, m, where, at.path+jsonPathStep(m.name))
 	}
+	errored := len(b.errs) > before
 	for _, m := range blanks {
 		where := at
 		if m.owner != t {
 			where = at.within(m.owner)
 		}
 		b.whole(s, m, where.field("_"), root)
+	}
+	for _, owner := range jsonfields.Structs(t) {
+		where := at
+		if owner != t {
+			where = at.within(owner)
+		}
+		b.markedEmbedded(owner, where)
+		if owner.Name() != "" && !errored {
+			b.markedType(s, owner, where)
+		}
 	}
 	if len(s.Properties) == 0 {
 		s.Properties = nil
@@ -427,12 +324,16 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	at.path = path
 	tag := m.Tag.Get(tagKey)
 	var directives []directive
+	if !isKubernetes(m.owner) {
+		directives = b.markedField(at)
+	}
 	if tag != "" {
-		var err error
-		if directives, err = parseTag(tag); err != nil {
+		tagged, err := parseTag(tag)
+		if err != nil {
 			b.errs = append(b.errs, at.error(tagKey, tag, err))
-			directives = nil
+			tagged = nil
 		}
+		directives = append(directives, tagged...)
 	}
 	for _, d := range directives {
 		if d.key == "type" {
@@ -448,9 +349,13 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 		parent.Properties[m.name] = s
 		return // what its tag says would only be misunderstood
 	}
-	mergeKeys(s, m)
+	if isKubernetes(m.owner) {
+		s.kubernetes(m)
+	} else {
+		mergeKeys(s, m)
+	}
 	s.Description = b.description(m, at)
-	optional := m.optional
+	optional := m.optional || !isKubernetes(m.owner) && b.optionalByDefault(m.owner)
 	if known, ok := markers[fullName(m.owner)]; ok {
 		optional = slices.Contains(known.optional, m.name) || optional && !slices.Contains(known.required, m.name)
 	}

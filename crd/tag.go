@@ -15,9 +15,16 @@ type directive struct {
 	value string
 	// given tells an empty value from none.
 	given bool
+	// mark is the marker that says it, or nil if it is the tag.
+	mark *mark
+	// list are the values of a marker that has several.
+	list []string
 }
 
 func (d directive) String() string {
+	if d.mark != nil {
+		return d.mark.String()
+	}
 	s := strings.Join(append(slices.Clone(d.path), d.key), ".")
 	if !d.given {
 		return s

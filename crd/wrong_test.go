@@ -72,13 +72,13 @@ func TestWrong(t *testing.T) {
 		}](), `crd_test.Case.Spec.A, crd:"mni=0": unknown key "mni": did you mean min?`},
 		{wrong[struct {
 			A string `json:"a" crd:"min=1"`
-		}](), `crd_test.Case.Spec.A, crd:"min=1": min=1: it is for integer, number, this is string`},
+		}](), `crd_test.Case.Spec.A, crd:"min=1": min=1: it is for integer, number, int-or-string, this is string`},
 		{wrong[struct {
 			A int `json:"a" crd:"maxLength=1"`
-		}](), `maxLength=1: it is for string, this is integer`},
+		}](), `maxLength=1: it is for string, int-or-string, this is integer`},
 		{wrong[struct {
 			A []string `json:"a" crd:"pattern=a"`
-		}](), `pattern=a: it is for string, this is array`},
+		}](), `pattern=a: it is for string, int-or-string, this is array`},
 		{wrong[struct {
 			A string `json:"a" crd:"items.min=1"`
 		}](), `items.min=1: string has no items`},
@@ -236,6 +236,9 @@ func TestWrong(t *testing.T) {
 		{wrong[struct {
 			A string `json:"-" crd:"minLength=1"`
 		}](), `the field is left out of the JSON`},
+		{wrong[struct {
+			A string `json:"a" crd:"enum=a;b"`
+		}](), `Spec.A, crd:"enum=a;b": enum=a;b: its values have bars between them, as in enum=a|b`},
 		{wrong[struct {
 			A runtime.Object `json:"a"`
 		}](), `crd_test.Case.Spec.A: what interface runtime.Object holds is not known`},

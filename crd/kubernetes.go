@@ -1,0 +1,100 @@
+package crd
+
+import (
+	_ "embed"
+	"encoding/json"
+	"reflect"
+	"strings"
+)
+
+// kubernetesMarks are what comments in the sources of k8s.io/api and apimachinery
+// say of types and fields and no program can see: +listType, +listMapKey,
+// +mapType, +structType and +default. Each line is a type with its fields. The
+// test TestKubernetesMarks compares it with the sources, and writes it with
+//
+//	go test ./crd -run TestKubernetesMarks -update
+//
+//go:embed kubernetes.txt
+var kubernetesMarks string
+
+// fieldMarks are what is known of a field, or of a type as a whole.
+type fieldMarks struct {
+	list     string // atomic, set or map
+	keys     []string
+	atomic   bool // a map or struct that is applied as a whole
+	fallback json.RawMessage
+}
+
+// isKubernetes reports a type of Kubernetes' own, which the table knows.
+func isKubernetes(t reflect.Type) bool {
+	p := t.PkgPath()
+	return strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/apimachinery/")
+}
+
+// kubernetesField returns what the table says of a field of a type, or of the
+// type itself if the field is ".".
+func kubernetesField(t reflect.Type, field string) (f fieldMarks) {
+	_, rest, ok := strings.Cut(kubernetesMarks, "\n"+fullName(t)+" ")
+	if !ok {
+		return f
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	for word := range strings.FieldsSeq(line) {
+		name, said, _ := strings.Cut(word, ":")
+		if name != field {
+			continue
+		}
+		switch what, value, _ := strings.Cut(said, "="); what {
+		case "default":
+			f.fallback = json.RawMessage(value)
+		case "map":
+			f.list, f.keys = what, strings.Split(value, ",")
+		case "set":
+			f.list = what
+		case "whole":
+			f.atomic = true
+		}
+	}
+	return f
+}
+
+// kubernetes puts what the table says of a field into its schema.
+func (s *Schema) kubernetes(m member) {
+	f := kubernetesField(m.owner, m.name)
+	if s.Type == "array" {
+		s.ListType, s.ListMapKeys = "", nil // other lists are atomic
+		switch {
+		case f.list == "map" && s.mapKeys(f.keys) == nil:
+			s.ListType, s.ListMapKeys = f.list, f.keys
+		case f.list == "set" && (s.Items.Type != "object" || s.Items.MapType == "atomic"):
+			s.ListType = f.list
+		}
+	}
+	if f.atomic && s.Type == "object" {
+		s.MapType = "atomic"
+	}
+	if f.fallback != nil && s.fits(f.fallback) == nil {
+		s.Default = f.fallback
+	}
+}
+
+// constrainCondition says of a metav1.Condition what its markers for
+// controller-gen say.
+func constrainCondition(s *Schema) {
+	limit := func(field string, lowest, highest int64, pattern string) {
+		p := s.Properties[field]
+		if p.MaxLength = &highest; lowest > 0 {
+			p.MinLength = &lowest
+		}
+		p.Pattern = pattern
+	}
+	limit("type", 0, 316, conditionType)
+	limit("reason", 1, 1024, `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+	limit("message", 0, 32768, "")
+	s.Properties["observedGeneration"].Minimum = bound(0)
+	for _, status := range []string{`"True"`, `"False"`, `"Unknown"`} {
+		s.Properties["status"].Enum = append(s.Properties["status"].Enum, json.RawMessage(status))
+	}
+}
+
+const conditionType = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`

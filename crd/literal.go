@@ -1,0 +1,129 @@
+package crd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// literal turns the text of a value into JSON of the schema's type. Of lists,
+// maps and structs it is JSON already.
+func (s *Schema) literal(text string) (json.RawMessage, error) {
+	var value any
+	var err error
+	switch s.typeText() {
+	case "string":
+		value = text
+	case "integer":
+		value, err = strconv.ParseInt(text, 10, 64)
+	case "boolean":
+		if value = text == "true"; text != "true" && text != "false" {
+			err = errors.New("it is neither true nor false")
+		}
+	case "int-or-string":
+		if n, nerr := strconv.ParseInt(text, 10, 64); nerr == nil {
+			value = n
+		} else {
+			value = text
+		}
+	default:
+		return s.literalJSON(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q is no %s", text, s.Type)
+	}
+	return json.Marshal(value)
+}
+
+func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		return nil, fmt.Errorf("%q is no JSON: %w", text, err)
+	}
+	if s.Type == "number" {
+		if _, err := strconv.ParseFloat(b.String(), 64); err != nil {
+			return nil, fmt.Errorf("%q is no number", text)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// markLiteral turns the value of a marker into JSON of the schema's type: lists are
+// written {a,b} or as JSON, maps {a: b} or as JSON.
+func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
+	if strings.HasPrefix(text, "ref(") {
+		return nil, errors.New("a reference to a constant cannot be read: write the value")
+	}
+	kind := s.typeText()
+	if list, ok := strings.CutPrefix(text, "{"); ok && kind == "array" && list != "}" {
+		parts, err := markList(text)
+		values := make([]json.RawMessage, len(parts))
+		for i, part := range parts {
+			if err == nil {
+				values[i], err = s.Items.literal(part)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(values)
+	}
+	switch {
+	case kind == "array" && text == "{}":
+		return json.RawMessage("[]"), nil
+	case kind == "int-or-string" && strings.HasPrefix(text, `"`):
+		return s.literalJSON(text)
+	case kind == "array", kind == "object", kind == "map", kind == "a value of any type":
+		value, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("%q is no value: %w", text, err)
+		}
+		return bytes.TrimSpace(value), nil
+	}
+	text, err := unquoted(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.literal(text)
+}
+
+// setEnum reads values with bars between them, a JSON array, or the list of a
+// marker.
+func (s *Schema) setEnum(d directive) error {
+	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
+		return err
+	}
+	var values []json.RawMessage
+	parts := d.list
+	switch {
+	case parts != nil:
+	case strings.HasPrefix(d.value, "["):
+		if err := json.Unmarshal([]byte(d.value), &values); err != nil {
+			return fmt.Errorf("%q is no JSON array: %w", d.value, err)
+		}
+	case strings.Contains(d.value, ";"):
+		return errors.New("its values have bars between them, as in enum=a|b: a value with a semicolon is written in a JSON array")
+	default:
+		parts = strings.Split(d.value, "|")
+	}
+	for _, part := range parts {
+		value, err := s.literal(strings.TrimSpace(part))
+		if err != nil {
+			return err
+		}
+		values = append(values, value)
+	}
+	for i, v := range values {
+		if slices.ContainsFunc(values[:i], func(o json.RawMessage) bool { return sameJSON(o, v) }) {
+			return fmt.Errorf("%s is given twice", v)
+		}
+	}
+	s.Enum = values
+	return nil
+}
