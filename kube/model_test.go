@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ type model struct {
 	byNote  *Index[corev1.ConfigMap, string]
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	loops   []*shownLoop
 
 	mu    sync.Mutex
 	fault modelFault // of the next request
@@ -110,7 +112,52 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 			_ = sleep(ctx, 5*time.Second)
 		}
 	})
+	for _, pause := range []time.Duration{0, 7 * time.Second} {
+		loop := &shownLoop{shown: make(map[Key]*entry)}
+		m.loops = append(m.loops, loop)
+		feed := OpenFeed(configMaps(c))
+		m.running.Go(func() {
+			defer feed.Close()
+			for c := range feed.Changes(ctx) {
+				loop.take(c)
+				_ = sleep(ctx, pause)
+			}
+		})
+	}
 	return m
+}
+
+// shownLoop checks that each change that a loop is shown begins at what it was shown
+// last.
+type shownLoop struct {
+	mu     sync.Mutex
+	shown  map[Key]*entry
+	synced int
+	faults []string
+}
+
+func (l *shownLoop) take(c Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.shown[c.Key]
+	ok := last == c.was
+	switch c.Type {
+	case Synced:
+		l.synced++
+		return
+	case Added:
+		ok = ok && last == nil
+	case Modified:
+		ok = ok && last != nil && last != c.is && last.is(c.is.uid())
+	case Deleted:
+		ok = ok && last != nil && last.is(c.is.uid())
+	}
+	if !ok {
+		l.faults = append(l.faults, fmt.Sprintf("%s %s goes from %p to %p, the last was %p", c.Type, c.Key, c.was, c.is, last))
+	}
+	if l.shown[c.Key] = c.is; c.Type == Deleted {
+		delete(l.shown, c.Key)
+	}
 }
 
 func (m *model) add(name string, fits func(modelObject) bool) *modelCheck {
@@ -236,6 +283,13 @@ func (m *model) finish() {
 		}
 	}
 	m.compareStore(now)
+	for i, l := range m.loops {
+		l.mu.Lock()
+		if len(l.faults) > 0 || l.synced != 1 || !maps.Equal(l.shown, maps.Collect(m.store.table.now().entries.All())) {
+			m.Fatalf("loop %d was shown %d objects, %d times Synced, with faults %q", i, len(l.shown), l.synced, l.faults)
+		}
+		l.mu.Unlock()
+	}
 	m.stop()
 	m.running.Wait()
 	<-m.store.Done()
