@@ -122,12 +122,22 @@ func (s *stores) wrote(kind Kind, o object) {
 	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
 }
 
+// applied tells the tables of a write other than an Ensure, which was answered with
+// o: the field manager may own other fields since.
+func (s *stores) applied(c *Client, kind Kind, o object) {
+	key := KeyOf(o)
+	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(c, key, o) })
+}
+
 // wrotePart tells the tables of a write that was answered with an object of
 // another kind, such as a Scale, that has the identity and the version of the
 // object written but not its labels.
 func (s *stores) wrotePart(kind Kind, o object) {
 	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, false) })
+	s.each(kind, key.Namespace, func(t *table) {
+		t.ensured.gone(key)
+		t.wrote(key, o, false)
+	})
 }
 
 // deleted tells the tables that an object is gone.
@@ -148,7 +158,10 @@ func (s *stores) lost(kind Kind, key Key, err error) {
 
 // unsure tells the tables that only the server knows what became of an object.
 func (s *stores) unsure(kind Kind, key Key) {
-	s.each(kind, key.Namespace, func(t *table) { t.unsure(key) })
+	s.each(kind, key.Namespace, func(t *table) {
+		t.ensured.gone(key)
+		t.unsure(key)
+	})
 }
 
 // deleting makes reads wait until an object is gone or going.

@@ -12,11 +12,12 @@ import (
 // table is the content of stores: what all Stores of one kind, type, namespaces
 // and selector share.
 type table struct {
-	handle handle
-	cancel context.CancelFunc
-	done   chan struct{}
-	synced chan struct{} // closed after the first sync of all namespaces
-	own    *ownWrites
+	handle  handle
+	cancel  context.CancelFunc
+	done    chan struct{}
+	synced  chan struct{} // closed after the first sync of all namespaces
+	own     *ownWrites
+	ensured ensuredParts
 
 	mu        sync.RWMutex
 	entries   map[Key]*entry
@@ -24,7 +25,6 @@ type table struct {
 	lastEvent time.Time
 	unsynced  int   // namespaces whose first sync is missing
 	trouble   error // the latest, while it lasts
-	ensured   map[Key]ensured
 	indexes   []indexer
 	owners    *ownerIndex
 	watchers  map[*subscription]struct{}
@@ -119,7 +119,7 @@ func (t *table) set(key Key, e *entry) {
 		t.entries[key] = e
 	} else {
 		delete(t.entries, key)
-		delete(t.ensured, key)
+		t.ensured.gone(key)
 	}
 	t.tell(key, old, e)
 }

@@ -274,6 +274,9 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 		h.client.stores.lost(req.resource, key, err)
 		return nil, err
 	}
+	if !req.ensures {
+		h.client.stores.applied(h.client, req.resource, asObject(o))
+	}
 	h.client.stores.wrote(req.resource, asObject(o))
 	confirmed(ctx, req.resource, asObject(o))
 	return o, nil
