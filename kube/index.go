@@ -34,7 +34,7 @@ func NewIndex[T any, K comparable](s *Store[T], of func(*T) []K) *Index[T, K] {
 // All yields the objects that have value k, in no order. It looks at no others.
 func (x *Index[T, K]) All(ctx context.Context, k K) iter.Seq2[*T, error] {
 	pick := func() []keyed { return x.store.table.pick(x.keys.at[k]) }
-	return x.store.read(ctx, pick, func(o *T) bool { return slices.Contains(x.of(o), k) })
+	return x.store.read(ctx, pick, func(o *T) bool { return slices.Contains(x.of(o), k) }, anyEntry)
 }
 
 // Values returns the values that there are objects for, in no order.

@@ -53,7 +53,7 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 					for last := int64(0); last < 10+rounds-1; {
 						last = written.Load()
 						is, _, _, waiting := e.peek(e.at)
-						found, unseen := e.snapshot(e.all, e.own.made())
+						found, _, unseen := e.snapshot(e.all, e.own.made(), anyEntry)
 						if deletes {
 							for _, k := range append(found, keyed{e.at, is}) {
 								if k.entry != nil && versionOf(k.entry.rv()) <= last {

@@ -48,6 +48,11 @@ type ownWrite struct {
 	// hidden: the object does not match the table's selector since, so reads
 	// do without it and need not wait.
 	hidden bool
+	// answer is what the server had when it was asked about the object after the
+	// write. Reads need neither wait nor ask again.
+	answer *reply
+	// question is on its way to the server.
+	question *question
 	// since is the number of the first write of the object that is not seen.
 	since uint64
 	seq   uint64
@@ -59,6 +64,10 @@ type ownWrites struct {
 	seq     uint64 // counts writes
 	pending map[Key]ownWrite
 	settled chan struct{} // closed, and made anew, when pending shrinks
+	// reading counts the reads that have looked at the own writes and not yet at
+	// what is gone. Deletions that end meanwhile are kept for them, in over.
+	reading int
+	over    []func()
 	// gone are objects that were deleted: the watch has told of it already or
 	// will. The slices are never changed.
 	gone map[Key][]deletion
@@ -104,6 +113,9 @@ type laneWrite struct {
 const (
 	// ownWriteWait is how long a read waits for the watch to see a write.
 	ownWriteWait = time.Second
+	// ownFieldWait is the same for a store with a field selector, which may never
+	// see the write.
+	ownFieldWait = 100 * time.Millisecond
 	// goneKept bounds how long a deletion is remembered that the watch does
 	// not tell of: it has done so before the deletion was answered, or it has
 	// never shown the object.
@@ -149,7 +161,7 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
 	if whole {
 		w.meta = metaEntry(o)
-		w.hidden = !t.handle.selector.fits(o)
+		w.hidden = !t.handle.selector.fits(o) || t.handle.selector.excludes(o)
 	}
 	t.own.mu.Lock()
 	seen := t.answered(key, w)
@@ -253,14 +265,30 @@ func (w *ownWrites) hide(key Key, uid types.UID) {
 	}
 }
 
-// unhide forgets the deletions of a key that are over. The lock is held.
+// unhide forgets the deletions of a key that are over, as soon as no read needs to
+// know of them. The lock is held.
 func (w *ownWrites) unhide(key Key, over func(deletion) bool) {
+	if w.reading > 0 {
+		w.over = append(w.over, func() { w.unhide(key, over) })
+		return
+	}
 	left := slices.DeleteFunc(slices.Clone(w.gone[key]), over)
 	if len(left) == 0 {
 		delete(w.gone, key)
 		return
 	}
 	w.gone[key] = left
+}
+
+// endRead ends a read that was counted in reading. The lock is held.
+func (w *ownWrites) endRead() {
+	if w.reading--; w.reading > 0 {
+		return
+	}
+	for _, f := range w.over {
+		f()
+	}
+	w.over = nil
 }
 
 func (w *ownWrites) isGone(key Key, uid types.UID) bool {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,17 @@ import (
 type stores struct {
 	mu     sync.Mutex
 	tables map[tableID]*running
+	starts map[tableID][]time.Time // the latest of each, at most churnStarts
 }
+
+// A store that is started as often as this within a time is opened where it should be
+// read from.
+const (
+	churnStarts = 5
+	churnWithin = time.Minute
+	// churnKept bounds for how many stores the starts are remembered.
+	churnKept = 1000
+)
 
 // tableID is what the users of a table have in common.
 type tableID struct {
@@ -49,15 +60,13 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 		close(t.done)
 		return t, func() bool { return true }
 	}
-	id := tableID{
-		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
-		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
-	}
+	id := idOf(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.tables[id]
 	if r == nil {
 		r = &running{table: startTable(h)}
+		s.started(id, h)
 		if s.tables == nil {
 			s.tables = make(map[tableID]*running)
 		}
@@ -74,6 +83,31 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 		delete(s.tables, id)
 		r.cancel()
 		return true
+	}
+}
+
+func idOf(h handle) tableID {
+	return tableID{
+		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
+		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
+	}
+}
+
+// started counts the starts of a table, and warns if there are many. It is called with
+// mu held.
+func (s *stores) started(id tableID, h handle) {
+	if s.starts == nil || len(s.starts) >= churnKept {
+		s.starts = make(map[tableID][]time.Time)
+	}
+	at := append(s.starts[id], time.Now())
+	at = at[max(0, len(at)-churnStarts):]
+	s.starts[id] = at
+	if len(at) < churnStarts || time.Since(at[0]) > churnWithin {
+		return
+	}
+	if kind := h.kindName(); h.client.warnings.fresh("store opened again and again: " + kind) {
+		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: open it once and read from the handle's Cached()",
+			"kind", kind, "namespaces", id.namespaces, "opened", churnStarts, "within", time.Since(at[0]).Round(time.Second))
 	}
 }
 
@@ -98,16 +132,25 @@ func startTable(h handle) *table {
 }
 
 // each calls f for the tables that hold objects of a kind in a namespace,
-// whatever version of it they read.
+// whatever version of it they read. The lock of the stores is not held meanwhile.
 func (s *stores) each(kind Kind, namespace string, f func(*table)) {
+	for _, t := range s.of(kind, namespace) {
+		f(t)
+	}
+}
+
+// of returns the tables that hold objects of a kind in a namespace. A table that is
+// started later lists what was written before.
+func (s *stores) of(kind Kind, namespace string) (found []*table) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.tables {
 		h := r.handle
 		if h.kind.Group == kind.Group && h.kind.Kind == kind.Kind && (len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)) {
-			f(r.table)
+			found = append(found, r.table)
 		}
 	}
+	return found
 }
 
 // wrote tells the tables of a write that was answered with o.

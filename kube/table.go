@@ -18,6 +18,7 @@ type table struct {
 	synced  chan struct{} // closed after the first sync of all namespaces
 	own     *ownWrites
 	ensured ensuredParts
+	refresh refreshes
 
 	mu        sync.RWMutex
 	entries   map[Key]*entry
@@ -61,16 +62,6 @@ func (t *table) entry(key Key) *entry {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.entries[key]
-}
-
-func (t *table) entriesOf(keys []Key) map[Key]*entry {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	entries := make(map[Key]*entry, len(keys))
-	for _, key := range keys {
-		entries[key] = t.entries[key]
-	}
-	return entries
 }
 
 func (t *table) all() []keyed {
