@@ -60,8 +60,8 @@ type Options struct {
 	Deprecated string
 }
 
-// objectPointer makes a struct without TypeMeta and ObjectMeta a compile error.
-type objectPointer[T any] interface {
+// embedsKubeObject makes a struct without TypeMeta and ObjectMeta a compile error.
+type embedsKubeObject[T any] interface {
 	*T
 	metav1.Object
 	GetObjectKind() schema.ObjectKind
@@ -70,7 +70,7 @@ type objectPointer[T any] interface {
 // Of returns the definition of T's kind with the version that T describes. At
 // most one set of options is given. An error names every field that is wrong:
 // it wraps a [FieldError] for each.
-func Of[T any, P objectPointer[T]](options ...Options) (*Definition, error) {
+func Of[T any, P embedsKubeObject[T]](options ...Options) (*Definition, error) {
 	var o Options
 	if len(options) > 0 {
 		o = options[0]

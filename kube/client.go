@@ -103,41 +103,6 @@ func (c *Client) Close() {
 // the pod runs in, or "default".
 func (c *Client) Namespace() string { return c.namespace }
 
-// observers are told of requests besides the one that the configuration names.
-type observers struct {
-	mu sync.RWMutex
-	// by holds pointers, so that each can be told from the others.
-	by map[*func(RequestInfo)]struct{}
-}
-
-// OnRequest has f called after every request, as [Config].Observe is, until stop
-// is called.
-func (c *Client) OnRequest(f func(RequestInfo)) (stop func()) {
-	o := &c.observers
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.by == nil {
-		o.by = make(map[*func(RequestInfo)]struct{})
-	}
-	o.by[&f] = struct{}{}
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.by, &f)
-	}
-}
-
-func (c *Client) observed(r RequestInfo) {
-	if c.observe != nil {
-		c.observe(r)
-	}
-	c.observers.mu.RLock()
-	defer c.observers.mu.RUnlock()
-	for f := range c.observers.by {
-		(*f)(r)
-	}
-}
-
 // RestConfig returns a copy of the configuration, for libraries that connect
 // by themselves.
 func (c *Client) RestConfig() *rest.Config { return rest.CopyConfig(c.config) }

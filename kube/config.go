@@ -32,7 +32,8 @@ type Config struct {
 	// Default: slog.Default().
 	Logger *slog.Logger
 	// Observe, if it is set, is called after every request, from the goroutine
-	// that made it.
+	// that made it. It is told of the requests that it makes itself. A panic is
+	// logged.
 	Observe func(RequestInfo)
 }
 

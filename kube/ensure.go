@@ -1,16 +1,13 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube/internal/intent"
-	"github.com/pintle-go/pintle/kube/internal/owned"
 )
 
 // Ensure is [View.Apply] for a reconcile, which applies the same again and again:
@@ -47,31 +44,77 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 	if t == nil {
 		return v.sendApply(ctx, req, acc.GetUID())
 	}
+	id := part{key: key}
 	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
 	is := new(T)
-	if same, err := t.unchanged(ctx, key, wanted, asObject(is)); err != nil {
+	same, err := t.unchanged(ctx, id, wanted, asObject(is))
+	if err != nil {
 		return nil, req.wrap(err)
-	} else if same {
+	}
+	if same {
 		return is, nil
 	}
 	if err := t.takes(ctx, key, acc); err != nil {
 		return nil, req.wrap(err)
 	}
-	is, err = v.sendApply(ctx, req, acc.GetUID())
-	if err == nil {
-		t.ensure(key, wanted, req.query.Get("fieldManager"), asObject(is))
-	}
-	return is, err
+	return ensures(ctx, v, req, t.ensured.begin(id, wanted, req), acc.GetUID())
 }
 
-// ensured is what a process last applied to an object of a table.
-type ensured struct {
-	uid    types.UID
-	wanted [sha256.Size]byte // a digest of what was sent
-	fields *owned.Fields     // what the field manager owns since
-	values owned.Digest      // of these fields, as the server answered
-	// seen is the entry that was last found to have these values.
-	seen *entry
+// EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status
+// again and again: it costs no request if a store of this client, of the same type
+// and kind, shows that nothing would change. That is so if the status is as the
+// store has it, or if it is what this process last applied to the object and the
+// store shows no other value in a field that the field manager owns since.
+//
+// A status that somebody else edits is put back. An empty status is written once,
+// so that there is one. It is not written again however often it is ensured. Where
+// no store runs, and for dry runs, EnsureStatus is ApplyStatus.
+//
+// Caveat: the first one in a process compares values alone. A field that an earlier
+// release of the program set, and that T does not name, stays until the status
+// changes.
+//
+// In controller-runtime a reconcile compares by hand and calls Status().Update or
+// Status().Patch.
+func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
+	acc := asObject(o)
+	if o == nil || v.write.DryRun {
+		return v.ApplyStatus(ctx, o)
+	}
+	req, err := v.applyRequest(ctx, acc, intent.Status)
+	if err != nil {
+		return err
+	}
+	id := part{Key{req.namespace, req.name}, true}
+	t := v.client.stores.covering(v.handle, id.key.Namespace)
+	if t == nil {
+		return v.ApplyStatus(ctx, o)
+	}
+	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
+	same, err := t.statusShown(ctx, id.key, req.body, acc)
+	if err == nil && !same {
+		same, err = t.unchanged(ctx, id, wanted, asObject(new(T)))
+	}
+	if err != nil {
+		return req.wrap(err)
+	}
+	if same {
+		return nil
+	}
+	_, err = ensures(ctx, v, req, t.ensured.begin(id, wanted, req), acc.GetUID())
+	return err
+}
+
+// ensures sends an apply that a table is to remember.
+func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensuring, uid types.UID) (*T, error) {
+	req.ensures = true
+	is, err := v.sendApply(ctx, req, uid)
+	if err != nil {
+		noted.failed()
+		return is, err
+	}
+	noted.done(v.client, asObject(is))
+	return is, nil
 }
 
 // covering returns a filled table of a handle's type whose objects are all there
@@ -88,99 +131,4 @@ func (s *stores) covering(h handle, namespace string) (found *table) {
 		}
 	})
 	return found
-}
-
-// unchanged reports that by what is wanted nothing is to change in an object, and
-// decodes it then. If that is not known it is false.
-func (t *table) unchanged(ctx context.Context, key Key, wanted [sha256.Size]byte, into object) (bool, error) {
-	t.mu.RLock()
-	last, known := t.ensured[key]
-	t.mu.RUnlock()
-	if !known || last.wanted != wanted {
-		return false, nil
-	}
-	e, _, live, err := t.get(ctx, key)
-	if err != nil || live || e == nil || !e.is(last.uid) || e.metaField(fieldDeletionTimestamp) != nil {
-		return false, err
-	}
-	if e.decode(t.handle.codec, into) != nil {
-		return false, nil // an Apply will tell
-	}
-	if e == last.seen {
-		return true, nil
-	}
-	if last.seen == nil || !t.handle.codec.sameSpec(e, last.seen) {
-		if values, err := digest(last.fields, into); err != nil || values != last.values {
-			return false, nil
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now, ok := t.ensured[key]; ok && now.values == last.values && now.wanted == wanted {
-		now.seen = e
-		t.ensured[key] = now
-	}
-	return true, nil
-}
-
-// ensure notes what was applied to an object, and how the server answered.
-func (t *table) ensure(key Key, wanted [sha256.Size]byte, manager string, o object) {
-	last := ensured{uid: o.GetUID(), wanted: wanted}
-	var err error
-	for _, m := range o.GetManagedFields() {
-		if m.Manager == manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
-			last.fields, err = t.handle.client.ownedFields(m.FieldsV1.GetRawBytes(), o)
-		}
-	}
-	if last.fields != nil && err == nil {
-		last.values, err = digest(last.fields, o)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	// Fields that the server takes and does not show, such as a Secret's
-	// stringData, may be changed unseen.
-	if last.fields == nil || err != nil || last.uid == "" || !last.values.Whole {
-		delete(t.ensured, key) // it is applied again the next time
-		return
-	}
-	if t.ensured == nil {
-		t.ensured = make(map[Key]ensured)
-	}
-	t.ensured[key] = last
-}
-
-func digest(fields *owned.Fields, o object) (owned.Digest, error) {
-	raw, err := encodeJSON(o)
-	if err != nil {
-		return owned.Digest{}, err
-	}
-	return fields.Of(raw)
-}
-
-// maxOwnedSets bounds how many sets of fields a client keeps: the children of all
-// objects that are reconciled alike have the same.
-const maxOwnedSets = 1024
-
-// ownedFields returns a set of an object's fields, which is kept once for all who
-// have it.
-func (c *Client) ownedFields(raw []byte, o object) (*owned.Fields, error) {
-	// References to owners go by uid. By their place the sets of like objects are
-	// the same; where the place changes, that is a change.
-	for i, owner := range o.GetOwnerReferences() {
-		raw = bytes.Replace(raw, fmt.Appendf(nil, `"k:{\"uid\":\"%s\"}"`, owner.UID), fmt.Appendf(nil, `"i:%d"`, i), 1)
-	}
-	c.owned.Lock()
-	defer c.owned.Unlock()
-	if f, ok := c.owned.sets[string(raw)]; ok {
-		return f, nil
-	}
-	f, err := owned.Parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	if c.owned.sets == nil || len(c.owned.sets) >= maxOwnedSets {
-		c.owned.sets = make(map[string]*owned.Fields)
-	}
-	c.owned.sets[string(raw)] = f
-	return f, nil
 }

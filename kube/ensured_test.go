@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -42,7 +43,8 @@ func (e *ensuredTable) answered(o *corev1.ConfigMap) {
 		Manager: "me", Operation: metav1.ManagedFieldsOperationApply,
 		FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:note":{}}}`),
 	}}
-	e.ensure(e.at, e.wanted, "me", o)
+	req := &request{query: url.Values{"fieldManager": {"me"}}}
+	e.ensured.begin(part{key: e.at}, e.wanted, req).done(e.handle.client, o)
 }
 
 func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap) record {
@@ -58,7 +60,7 @@ func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap) record {
 }
 
 func (e *ensuredTable) unchanged(t rapid.TB) bool {
-	same, err := e.table.unchanged(context.Background(), e.at, e.wanted, new(corev1.ConfigMap))
+	same, err := e.table.unchanged(context.Background(), part{key: e.at}, e.wanted, new(corev1.ConfigMap))
 	if err != nil {
 		t.Error(err) // which, other than Fatal, may be called from any goroutine
 	}

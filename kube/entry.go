@@ -150,6 +150,20 @@ func (c *codec) sameSpec(a, b *entry) bool {
 	return bytes.Equal(withoutStatus(x), withoutStatus(y))
 }
 
+// hasStatus reports that an entry has a status, be it an empty one.
+func (c *codec) hasStatus(e *entry) (has bool) {
+	body := e.data[e.split:]
+	if e.proto {
+		val, err := findField(body, c.status)
+		return err == nil && val != nil
+	}
+	_ = scan.Members(body, func(name string, _ []byte) error { // it was checked when it was made
+		has = has || name == "status"
+		return nil
+	})
+	return has
+}
+
 // sameFields reports that two messages that were encoded alike have the same
 // fields, of those that count.
 func sameFields(a, b []byte, counts func(num int) bool) bool {

@@ -47,7 +47,7 @@ func OpenFeed(s Source) *Feed {
 // closed.
 func OpenStore[T any](h Handle[T]) (*Store[T], *Feed) {
 	f := OpenFeed(h)
-	return &Store[T]{f.table, Reader[T]{h.base()}}, f
+	return &Store[T]{table: f.table, reader: Reader[T]{h.base()}}, f
 }
 
 // Close ends the use of the store. If nobody else uses it, Close returns when it

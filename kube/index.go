@@ -57,7 +57,7 @@ func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 		}
 		at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }
 		has := func(o *T) bool { return slices.Contains(x.keysOf(KeyOf(asObject(o)), o), key) }
-		s.read(ctx, x, at, has)(yield)
+		s.read(ctx, query[T]{by: x, pick: at, matches: has})(yield)
 	}
 }
 
@@ -81,20 +81,9 @@ func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 	return keys, nil
 }
 
-// ErrNoStore is wrapped by reads of an index while no store of its handle runs.
-var ErrNoStore = errors.New("no store of the handle runs in this program: open one with its Store method, " +
-	"or name the handle in a controller that runs")
-
-// store returns the store of the handle that runs.
+// store returns the running store that serves the handle.
 func (x *Index[T, K]) store() (*Store[T], error) {
-	if x.handle.err != nil {
-		return nil, x.wrap(x.handle.err)
-	}
-	t := x.handle.client.stores.running(x.handle)
-	if t == nil {
-		return nil, x.wrap(ErrNoStore)
-	}
-	return &Store[T]{t, Reader[T]{x.handle}}, nil
+	return Reader[T]{x.handle}.Cached().store("list", Key{})
 }
 
 func (x *Index[T, K]) wrap(err error) error {

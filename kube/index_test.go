@@ -41,11 +41,11 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		var calls atomic.Int32
 		byNote := IndexBy(maps, func(o *corev1.ConfigMap) []string { calls.Add(1); return notes(o) })
 		for _, err := range byNote.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNoStore) || !strings.Contains(err.Error(), "open one with its Store method") {
+			if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "open one with its Store method") {
 				t.Errorf("without a store: %v", err)
 			}
 		}
-		if _, err := byNote.Keys(t.Context()); !errors.Is(err, ErrNoStore) {
+		if _, err := byNote.Keys(t.Context()); !errors.Is(err, ErrNotCached) {
 			t.Errorf("the keys without a store: %v", err)
 		}
 		other := IndexBy(maps.In("default"), notes) // of another handle, and so of another store
@@ -58,7 +58,7 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 			t.Errorf("there are %d indexes, and %d calls after a look-up", n, calls.Load())
 		}
 		for _, err := range other.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNoStore) {
+			if !errors.Is(err, ErrNotCached) {
 				t.Errorf("of a handle without a store: %v", err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		stop()
 		<-store.Done()
 		for _, err := range byNote.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNoStore) {
+			if !errors.Is(err, ErrNotCached) {
 				t.Errorf("after the end of the store: %v", err)
 			}
 		}

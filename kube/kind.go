@@ -55,7 +55,7 @@ type Kind struct {
 }
 
 // KindOf returns the declaration of T's kind, for a [View] of it.
-func KindOf[T any, P objectPointer[T]](declared ...Kind) Kind {
+func KindOf[T any, P embedsKubeObject[T]](declared ...Kind) Kind {
 	kind, err := identify(reflect.TypeFor[T](), declared)
 	if err != nil {
 		return Kind{err: err} // the handle that gets it returns it

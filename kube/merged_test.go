@@ -215,12 +215,12 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 		}
 		table := l.feed.table
 		ensure := func(o modelObject) {
-			table.mu.Lock()
-			defer table.mu.Unlock()
-			if table.ensured == nil {
-				table.ensured = make(map[Key]ensured)
+			table.ensured.mu.Lock()
+			defer table.ensured.mu.Unlock()
+			if table.ensured.by == nil {
+				table.ensured.by = make(map[part]ensured)
 			}
-			table.ensured[o.key] = ensured{uid: o.uid}
+			table.ensured.by[part{key: o.key}] = ensured{uid: o.uid}
 		}
 		s.put(key("busy"), "two") // the loop stands at it
 		synctest.Wait()

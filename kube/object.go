@@ -39,8 +39,9 @@ type object interface {
 	GetObjectKind() schema.ObjectKind
 }
 
-// objectPointer makes a struct without TypeMeta and ObjectMeta a compile error.
-type objectPointer[T any] interface {
+// embedsKubeObject makes a struct without TypeMeta and ObjectMeta a compile error,
+// which names this interface: "*Book does not satisfy embedsKubeObject[Book]".
+type embedsKubeObject[T any] interface {
 	*T
 	object
 }

@@ -53,7 +53,7 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 					for last := int64(0); last < 10+rounds-1; {
 						last = written.Load()
 						is, _, _, waiting := e.peek(e.at)
-						unseen, without := e.unseen(e.own.made())
+						_, unseen, without := e.unseen(e.own.made(), anyEntry)
 						var found []keyed
 						for key, e := range e.now().entries.All() {
 							if !without(key, e) {

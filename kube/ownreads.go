@@ -4,19 +4,17 @@ import (
 	"context"
 	"maps"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// get returns an object's entry, or live if the server must be asked for what
-// is called key then.
+// get returns an object's entry and the key that it has, or live if the server must
+// be asked for what is called key then.
 func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live bool, err error) {
 	e, key, w, waiting := t.peek(asked)
 	if !waiting {
 		return e, key, false, nil
 	}
 	if !w.unknown {
-		if err := t.await(ctx, func() bool { _, p := t.own.pending[key]; return !p }); err != nil {
+		if err := t.await(ctx, func() bool { w, p := t.own.pending[key]; return !p || w.answer != nil }); err != nil {
 			return nil, key, false, err
 		}
 		if e, key, _, waiting = t.peek(asked); !waiting {
@@ -42,19 +40,22 @@ func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
 			at, e, w, waiting, gone = bare, b, bareWrite, bareWaiting, bareGone
 		}
 	}
+	if w.answer != nil {
+		return w.answer.entry, at, w, false
+	}
 	if w.hidden || hides(gone, e) {
 		e = nil
 	}
 	return e, at, w, waiting && !w.hidden
 }
 
-// settle waits, as long as a read does, until the writes that were made before
-// are seen, and returns their number.
-func (t *table) settle(ctx context.Context) (made uint64, err error) {
+// settle waits, as long as a read does, until the writes that were made before and
+// that may matter are seen, and returns their number.
+func (t *table) settle(ctx context.Context, may func(*entry) bool) (made uint64, err error) {
 	made = t.own.made()
 	return made, t.await(ctx, func() bool {
-		for _, w := range t.own.pending {
-			if !w.unknown && !w.hidden && w.since <= made {
+		for key, w := range t.own.pending {
+			if !w.unknown && !w.hidden && w.answer == nil && w.since <= made && t.matters(key, w, may) {
 				return false
 			}
 		}
@@ -62,8 +63,19 @@ func (t *table) settle(ctx context.Context) (made uint64, err error) {
 	})
 }
 
+// matters reports that an object that was written may be one of those that are asked
+// for, by the metadata that the write was answered with. A deletion changes nothing
+// that is asked for.
+func (t *table) matters(key Key, w ownWrite, may func(*entry) bool) bool {
+	e := w.meta
+	if w.deleting {
+		e = t.entry(key)
+	}
+	return e == nil || may(e)
+}
+
 // await waits until ok, called with the lock of the own writes held, is true, or
-// ownWriteWait has passed.
+// ownWait has passed.
 func (t *table) await(ctx context.Context, ok func() bool) error {
 	var timeout *time.Timer
 	for {
@@ -74,7 +86,7 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 			return nil
 		}
 		if timeout == nil {
-			timeout = time.NewTimer(ownWriteWait)
+			timeout = time.NewTimer(t.ownWait())
 			defer timeout.Stop()
 		}
 		select {
@@ -87,49 +99,43 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// unseen returns the keys of the objects of the first so many writes that are not
-// seen yet, and tells of which entries a read does without. It comes before the look
-// at the content: what is settled by then is in there.
-func (t *table) unseen(made uint64) (keys []Key, without func(Key, *entry) bool) {
+// ownWait is how long a read waits for the watch to see a write.
+func (t *table) ownWait() time.Duration {
+	if t.handle.selector.field != "" {
+		return ownFieldWait
+	}
+	return ownWriteWait
+}
+
+// unseen tells of the first so many writes that are not seen yet and that may matter:
+// what the server has answered about them, and the keys that it is to be asked for.
+// It also tells which entries a read does without. It comes before the look at the
+// content, which has all that is settled by then.
+func (t *table) unseen(made uint64, may func(*entry) bool) (
+	answered []keyed, unseen []Key, without func(Key, *entry) bool,
+) {
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
-		return nil, func(Key, *entry) bool { return false }
+		return nil, nil, func(Key, *entry) bool { return false }
 	}
 	gone, left := maps.Clone(t.own.gone), make(map[Key]struct{})
 	for key, w := range t.own.pending {
-		if w.hidden || w.since <= made {
-			left[key] = struct{}{}
+		switch {
+		case w.answer != nil:
+			if w.answer.entry != nil {
+				answered = append(answered, keyed{key, w.answer.entry})
+			}
+		case w.hidden:
+		case w.since > made:
+			continue
+		case t.matters(key, w, may):
+			unseen = append(unseen, key)
 		}
-		if !w.hidden && w.since <= made {
-			keys = append(keys, key)
-		}
+		left[key] = struct{}{}
 	}
-	return keys, func(key Key, e *entry) bool {
+	return answered, unseen, func(key Key, e *entry) bool {
 		_, waiting := left[key]
 		return waiting || hides(gone[key], e)
 	}
-}
-
-// found notes what the server answered for an object whose write was pending:
-// nil if there is none, and whether the table's selector fits it. Before is its
-// entry when the server was asked.
-func (t *table) found(key Key, before *entry, o metav1.Object, fits bool) {
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	e := t.entry(key)
-	switch {
-	case o == nil && e != before && e != nil:
-		return // the answer is of before what the watch has told since
-	case o == nil:
-		t.own.drop(key)
-		if e != nil {
-			t.own.hide(key, e.uid())
-		}
-		return
-	}
-	if w := t.own.pending[key]; w.unknown || w.deleting {
-		t.own.drop(key)
-	}
-	t.answered(key, ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o), hidden: !fits})
 }

@@ -48,6 +48,11 @@ type ownWrite struct {
 	// hidden: the object does not match the table's selector since, so reads
 	// do without it and need not wait.
 	hidden bool
+	// answer is what the server had when it was asked about the object after the
+	// write. Reads need neither wait nor ask again.
+	answer *reply
+	// question is on its way to the server.
+	question *question
 	// since is the number of the first write of the object that is not seen.
 	since uint64
 	seq   uint64
@@ -104,6 +109,9 @@ type laneWrite struct {
 const (
 	// ownWriteWait is how long a read waits for the watch to see a write.
 	ownWriteWait = time.Second
+	// ownFieldWait is the same for a store with a field selector, which may never
+	// see the write.
+	ownFieldWait = 100 * time.Millisecond
 	// goneKept bounds how long a deletion is remembered that the watch does
 	// not tell of: it has done so before the deletion was answered, or it has
 	// never shown the object.
@@ -149,7 +157,7 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
 	if whole {
 		w.meta = metaEntry(o)
-		w.hidden = !t.handle.selector.fits(o)
+		w.hidden = !t.handle.selector.fits(o) || t.handle.selector.excludes(o)
 	}
 	t.own.mu.Lock()
 	seen := t.answered(key, w)

@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"maps"
+	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,12 +14,70 @@ import (
 // after writes of this process. It is for a program that goes on where another one
 // ended, whose last writes its watch may not have told of yet. It lists the
 // metadata of all objects of the handle, for which the store must have been
-// filled.
+// filled. All who ask for it at about the same time share one list.
 func (f *Feed) Refresh(ctx context.Context) error {
-	t, h := f.table, f.table.handle
-	if h.err != nil {
+	if f.table.handle.err != nil {
 		return f.Err()
 	}
+	return f.table.refresh.do(ctx, f.table.relist)
+}
+
+// refreshGather is how long a list of Refresh waits for others who want one.
+const refreshGather = 20 * time.Millisecond
+
+// refreshes are the lists of Refresh. One that has begun may miss what was written
+// before a later call, so such a call needs another.
+type refreshes struct {
+	mu   sync.Mutex
+	next *refreshing // the list that has not begun
+}
+
+type refreshing struct {
+	done chan struct{}
+	err  error
+	left bool // the caller that made the list has gone
+}
+
+func (r *refreshes) do(ctx context.Context, list func(context.Context) error) error {
+	for {
+		r.mu.Lock()
+		next := r.next
+		first := next == nil
+		if first {
+			next = &refreshing{done: make(chan struct{})}
+			r.next = next
+		}
+		r.mu.Unlock()
+		if first {
+			return r.make(ctx, next, list)
+		}
+		select {
+		case <-next.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !next.left {
+			return next.err
+		}
+	}
+}
+
+func (r *refreshes) make(ctx context.Context, next *refreshing, list func(context.Context) error) error {
+	defer close(next.done)
+	err := sleep(ctx, refreshGather)
+	r.mu.Lock()
+	r.next = nil
+	r.mu.Unlock()
+	if err == nil {
+		err = list(ctx)
+	}
+	next.err, next.left = err, ctx.Err() != nil
+	return err
+}
+
+// relist is Refresh of a table.
+func (t *table) relist(ctx context.Context) error {
+	h := t.handle
 	h.codec = &codec{gvk: h.codec.gvk, apiVersion: h.codec.apiVersion, metadata: true}
 	before := maps.Collect(t.now().entries.All())
 	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {

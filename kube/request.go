@@ -45,6 +45,8 @@ type request struct {
 	authorization string
 	// once: the caller has a retry policy of its own.
 	once bool
+	// ensures: the write is an Ensure, which notes by itself how it was answered.
+	ensures bool
 }
 
 const (

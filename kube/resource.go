@@ -7,11 +7,15 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // Reader reads the objects of a kind: it cannot write. Readers are values; a
@@ -55,7 +59,7 @@ type handle struct {
 // [Object], or metav1.TypeMeta and metav1.ObjectMeta. Its kind is found as
 // [Kind] says; at most one is given. It covers all namespaces until [Resource.In]
 // narrows it.
-func For[T any, P objectPointer[T]](c *Client, kind ...Kind) Resource[T] {
+func For[T any, P embedsKubeObject[T]](c *Client, kind ...Kind) Resource[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
 }
@@ -72,7 +76,7 @@ func For[T any, P objectPointer[T]](c *Client, kind ...Kind) Resource[T] {
 //
 // Fields that it does not name are neither decoded nor kept. If it names only
 // metadata, as metav1.PartialObjectMetadata does, the server sends no more.
-func ViewOf[T any, P objectPointer[T]](c *Client, kind ...Kind) View[T] {
+func ViewOf[T any, P embedsKubeObject[T]](c *Client, kind ...Kind) View[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, true)
 	return View[T]{Reader[T]{h}}
 }
@@ -236,6 +240,61 @@ func (s selector) set(q url.Values) {
 // nothing.
 func (s selector) fits(o metav1.Object) bool {
 	return s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels()))
+}
+
+// excludes reports that the field selector does not fit an object, as far as its JSON
+// can tell: it names fields by their path there, with few exceptions, and a field that
+// is not there may have a default. Where it cannot tell, only the server can.
+func (s selector) excludes(o metav1.Object) bool {
+	if s.field == "" {
+		return false
+	}
+	parsed, err := fields.ParseSelector(s.field)
+	if err != nil {
+		return false
+	}
+	var raw []byte
+	for _, r := range parsed.Requirements() {
+		var value string
+		switch r.Field {
+		case "metadata.name":
+			value = o.GetName()
+		case "metadata.namespace":
+			value = o.GetNamespace()
+		default:
+			if raw == nil {
+				if raw, err = encodeJSON(o); err != nil {
+					return false
+				}
+			}
+			var ok bool
+			if value, ok = scalarAt(raw, r.Field); !ok {
+				continue
+			}
+		}
+		if (value == r.Value) == (r.Operator == selection.NotEquals) {
+			return true
+		}
+	}
+	return false
+}
+
+// scalarAt returns the value at a path of names in JSON, if it is a scalar.
+func scalarAt(raw []byte, path string) (value string, ok bool) {
+	first, rest, more := strings.Cut(path, ".")
+	_ = scan.Members(raw, func(name string, v []byte) error { // it was just encoded
+		switch {
+		case name != first:
+		case more:
+			value, ok = scalarAt(v, rest)
+		case v[0] == '"':
+			value, ok = scan.Unquote(v), true
+		default:
+			value, ok = string(v), v[0] != '{' && v[0] != '[' && v[0] != 'n'
+		}
+		return nil
+	})
+	return value, ok
 }
 
 // inScope is an error for a namespace on a kind that has none.

@@ -386,6 +386,9 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 	o = s.put(key, cm.Data["note"], func(o *modelObject) {
 		o.labels = cm.Labels
 		o.extra.Finalizers = cm.Finalizers
+		for _, ref := range cm.OwnerReferences {
+			o.owner = ref.UID
+		}
 	})
 	if o.extra.DeletionTimestamp != nil && len(o.extra.Finalizers) == 0 {
 		s.remove(key)

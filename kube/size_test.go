@@ -74,7 +74,7 @@ func newLargeStore(b *testing.B, indexes int) *largeStore {
 		l.indexes, by = append(l.indexes, x), append(by, x)
 	}
 	t := newTable(pods.handle, by)
-	l.Store, l.sink = &Store[corev1.Pod]{t, pods}, &tableSink{table: t, first: true}
+	l.Store, l.sink = &Store[corev1.Pod]{table: t, reader: pods}, &tableSink{table: t, first: true}
 	l.list()
 	if err := l.sink.synced("1"); err != nil {
 		b.Fatal(err)

@@ -22,9 +22,13 @@ import (
 // The answers of writes in flight are not waited for.
 //
 // managedFields are dropped, see [Reader.WithManagedFields].
+//
+// A store is opened when a program starts. A reconcile reads from [Reader.Cached].
 type Store[T any] struct {
 	table  *table
 	reader Reader[T]
+	// narrow picks the entries of a handle that covers less than the table; nil: all.
+	narrow func(*entry) bool
 }
 
 // Store returns a store of the handle's objects. All who ask one client for the
@@ -36,7 +40,7 @@ type Store[T any] struct {
 // What goes wrong meanwhile is logged by the client's logger; see [Reader.Watch]
 // for what it recovers from.
 func (r Reader[T]) Store(ctx context.Context) *Store[T] {
-	return &Store[T]{r.client.stores.open(ctx, r.handle), r}
+	return &Store[T]{table: r.client.stores.open(ctx, r.handle), reader: r}
 }
 
 // Sync waits until the store has been filled. If ctx ends first the error says
@@ -72,13 +76,15 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 		return nil, s.wrap("get", key, err)
 	}
 	if live {
-		o, err := s.live(ctx, key)
-		if err == nil && o == nil {
-			err = s.notFound(key)
+		found, errs := s.table.ask(ctx, []Key{key})
+		switch {
+		case len(found) > 0:
+			e = found[0].entry
+		case len(errs) > 0:
+			return nil, s.wrap("get", key, errs[0])
 		}
-		return o, err
 	}
-	if e == nil {
+	if e == nil || s.narrow != nil && !s.narrow(e) {
 		return nil, s.notFound(key)
 	}
 	return s.decode(e, key)
@@ -86,7 +92,7 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 
 // All yields all objects, in no order. The objects are of one moment.
 func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return s.read(ctx, nil, all, func(*T) bool { return true })
+	return s.read(ctx, query[T]{pick: all, matches: func(*T) bool { return true }})
 }
 
 // Labeled yields the objects whose labels match a selector. It looks at the
@@ -99,7 +105,8 @@ func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, e
 		}
 	}
 	matches := func(o *T) bool { return sel.Matches(labels.Set(asObject(o).GetLabels())) }
-	return s.read(ctx, nil, labeled(sel), matches)
+	may := func(e *entry) bool { return sel.Matches((*labelsOf)(e)) }
+	return s.read(ctx, query[T]{pick: labeled(sel), matches: matches, may: may})
 }
 
 // OwnedBy yields the objects that have an owner reference with a uid. The first
@@ -113,7 +120,11 @@ func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 		}
 		return false
 	}
-	return s.read(ctx, byOwner{}, ownedBy(owner), owns)
+	may := func(e *entry) (owned bool) {
+		e.owners(func(uid types.UID) { owned = owned || uid == owner })
+		return owned
+	}
+	return s.read(ctx, query[T]{by: byOwner{}, pick: ownedBy(owner), matches: owns, may: may})
 }
 
 // StoreStats are the size and the age of a store.
@@ -130,37 +141,67 @@ type StoreStats struct {
 // Stats tells the size of the store.
 func (s *Store[T]) Stats() StoreStats { return s.table.stats() }
 
-// read yields what pick finds, by an index if it needs one, once the store is synced
-// and has seen this process's own writes; what it could not see in time is read from
-// the server and yielded if matches says so. The loop runs over a snapshot, which
-// nobody waits for.
-func (s *Store[T]) read(ctx context.Context, by indexer, pick pick, matches func(*T) bool) iter.Seq2[*T, error] {
+// query is a read of several objects.
+type query[T any] struct {
+	by   indexer // the index that pick needs, nil if it needs none
+	pick pick
+	// matches chooses among the objects that the server was asked for.
+	matches func(*T) bool
+	// may reports that an object which was written may be among those that are
+	// picked. Nil: each may.
+	may func(*entry) bool
+}
+
+func anyEntry(*entry) bool { return true }
+
+// read yields the objects of a query, once the store is synced and has seen this
+// process's own writes. It asks the server about writes that could not be seen in
+// time. The loop runs over a snapshot, which nobody waits for.
+func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
+	if q.may == nil {
+		q.may = anyEntry
+	}
+	covers := anyEntry
+	if s.narrow != nil {
+		covers = s.narrow
+	}
+	may := func(e *entry) bool { return covers(e) && q.may(e) }
 	return func(yield func(*T, error) bool) {
-		made, err := s.ready(ctx, by)
+		made, err := s.ready(ctx, q.by, may)
 		if err != nil {
 			yield(nil, s.wrap("list", Key{}, err))
 			return
 		}
-		unseen, without := s.table.unseen(made)
-		for key, e := range pick(s.table.now()) {
-			if !without(key, e) && !yield(s.decode(e, key)) {
+		answered, unseen, without := s.table.unseen(made, may)
+		for key, e := range q.pick(s.table.now()) {
+			if covers(e) && !without(key, e) && !yield(s.decode(e, key)) {
 				return
 			}
 		}
-		for o, err := range s.liveAll(ctx, unseen) {
-			if err == nil && !matches(o) {
+		asked, errs := s.table.ask(ctx, unseen)
+		for _, k := range append(answered, asked...) {
+			if !covers(k.entry) {
+				continue
+			}
+			o, err := s.decode(k.entry, k.key)
+			if err == nil && !q.matches(o) {
 				continue
 			}
 			if !yield(o, err) {
 				return
 			}
 		}
+		for _, err := range errs {
+			if !yield(nil, s.wrap("list", Key{}, err)) {
+				return
+			}
+		}
 	}
 }
 
-// ready waits for the first sync, for an index and for this process's own writes,
-// whose number it returns.
-func (s *Store[T]) ready(ctx context.Context, by indexer) (made uint64, err error) {
+// ready waits for the first sync, for an index and for this process's own writes that
+// may matter. It returns the number of writes.
+func (s *Store[T]) ready(ctx context.Context, by indexer, may func(*entry) bool) (made uint64, err error) {
 	if err := s.table.wait(ctx); err != nil {
 		return 0, err
 	}
@@ -169,100 +210,7 @@ func (s *Store[T]) ready(ctx context.Context, by indexer) (made uint64, err erro
 			return 0, err
 		}
 	}
-	return s.table.settle(ctx)
-}
-
-// askedEach is how many objects are read from the server one by one, at most.
-const askedEach = 16
-
-// liveAll reads objects from the server, because the store has not seen writes
-// of this process.
-func (s *Store[T]) liveAll(ctx context.Context, keys []Key) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		// What a list with a selector lacks may still be there.
-		if len(keys) <= askedEach || s.reader.selector.label != "" || s.reader.selector.field != "" {
-			for _, key := range keys {
-				if o, err := s.live(ctx, key); (o != nil || err != nil) && !yield(o, err) {
-					return
-				}
-			}
-			return
-		}
-		before := s.table.entriesOf(keys)
-		for o, err := range s.reader.List(ctx) {
-			key := Key{}
-			if err == nil {
-				key = KeyOf(asObject(o))
-			}
-			e, asked := before[key]
-			switch {
-			case err != nil:
-				yield(o, err)
-				return
-			case !asked:
-				continue
-			}
-			delete(before, key)
-			s.table.found(key, e, asObject(o), true)
-			if !yield(s.trim(o), nil) {
-				return
-			}
-		}
-		for key, e := range before {
-			s.table.found(key, e, nil, false)
-		}
-	}
-}
-
-// trim drops from an object what the store's have not.
-func (s *Store[T]) trim(o *T) *T {
-	if !s.reader.codec.managed {
-		asObject(o).SetManagedFields(nil)
-	}
-	return o
-}
-
-// live reads an object from the server, because the store has not seen a write
-// of this process. It returns nil if there is none in the handle.
-func (s *Store[T]) live(ctx context.Context, key Key) (*T, error) {
-	before := s.table.entry(key)
-	o, fits, err := s.ask(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if o == nil {
-		s.table.found(key, before, nil, false)
-		return nil, nil
-	}
-	s.table.found(key, before, asObject(o), fits)
-	if !fits {
-		return nil, nil
-	}
-	return s.trim(o), nil
-}
-
-// ask gets an object from the server, nil if there is none, and tells whether
-// the handle's selectors fit it.
-func (s *Store[T]) ask(ctx context.Context, key Key) (o *T, fits bool, err error) {
-	r := s.reader
-	if key.Namespace != "" {
-		r.namespaces = []string{key.Namespace}
-	}
-	if r.selector.field != "" {
-		// Only the server can tell, and only of a list.
-		r.selector.field += ",metadata.name=" + key.Name
-		for o, err := range r.List(ctx) {
-			return o, true, err
-		}
-	}
-	o, err = r.Get(ctx, key.Name)
-	if apierrors.IsNotFound(err) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	return o, r.selector.field == "" && r.selector.fits(asObject(o)), nil
+	return s.table.settle(ctx, may)
 }
 
 func (s *Store[T]) decode(e *entry, key Key) (*T, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,7 +20,17 @@ type stores struct {
 	tables map[tableID]*running
 	// indexes are declared for the tables that start.
 	indexes map[tableID][]indexer
+	starts  map[tableID][]time.Time // the latest of each, at most churnStarts
 }
+
+// A store that is started as often as this within a time is opened where it should be
+// read from.
+const (
+	churnStarts = 5
+	churnWithin = time.Minute
+	// churnKept bounds for how many stores the starts are remembered.
+	churnKept = 1000
+)
 
 // tableID is what the users of a table have in common.
 type tableID struct {
@@ -46,16 +57,6 @@ func (s *stores) declare(h handle, x indexer) {
 	}
 	id := tableOf(h)
 	s.indexes[id] = append(s.indexes[id], x)
-}
-
-// running returns the table of a handle, nil if none runs.
-func (s *stores) running(h handle) *table {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.tables[tableOf(h)]; r != nil {
-		return r.table
-	}
-	return nil
 }
 
 type running struct {
@@ -86,6 +87,7 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	r := s.tables[id]
 	if r == nil {
 		r = &running{table: startTable(h, s.indexes[id])}
+		s.started(id, h)
 		if s.tables == nil {
 			s.tables = make(map[tableID]*running)
 		}
@@ -102,6 +104,24 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 		delete(s.tables, id)
 		r.cancel()
 		return true
+	}
+}
+
+// started counts the starts of a table, and warns if there are many. It is called with
+// mu held.
+func (s *stores) started(id tableID, h handle) {
+	if s.starts == nil || len(s.starts) >= churnKept {
+		s.starts = make(map[tableID][]time.Time)
+	}
+	at := append(s.starts[id], time.Now())
+	at = at[max(0, len(at)-churnStarts):]
+	s.starts[id] = at
+	if len(at) < churnStarts || time.Since(at[0]) > churnWithin {
+		return
+	}
+	if kind := h.kindName(); h.client.warnings.fresh("store opened again and again: " + kind) {
+		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: open it once and read from the handle's Cached()",
+			"kind", kind, "namespaces", id.namespaces, "opened", churnStarts, "within", time.Since(at[0]).Round(time.Second))
 	}
 }
 
@@ -122,16 +142,25 @@ func startTable(h handle, indexes []indexer) *table {
 }
 
 // each calls f for the tables that hold objects of a kind in a namespace,
-// whatever version of it they read.
+// whatever version of it they read. The lock of the stores is not held meanwhile.
 func (s *stores) each(kind Kind, namespace string, f func(*table)) {
+	for _, t := range s.of(kind, namespace) {
+		f(t)
+	}
+}
+
+// of returns the tables that hold objects of a kind in a namespace. A table that is
+// started later lists what was written before.
+func (s *stores) of(kind Kind, namespace string) (found []*table) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.tables {
 		h := r.handle
 		if h.kind.Group == kind.Group && h.kind.Kind == kind.Kind && (len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)) {
-			f(r.table)
+			found = append(found, r.table)
 		}
 	}
+	return found
 }
 
 // wrote tells the tables of a write that was answered with o.
@@ -146,12 +175,22 @@ func (s *stores) wrote(kind Kind, o object) {
 	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
 }
 
+// applied tells the tables of a write other than an Ensure, which was answered with
+// o: the field manager may own other fields since.
+func (s *stores) applied(c *Client, kind Kind, o object) {
+	key := KeyOf(o)
+	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(c, key, o) })
+}
+
 // wrotePart tells the tables of a write that was answered with an object of
 // another kind, such as a Scale, that has the identity and the version of the
 // object written but not its labels.
 func (s *stores) wrotePart(kind Kind, o object) {
 	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, false) })
+	s.each(kind, key.Namespace, func(t *table) {
+		t.ensured.forget(partsOf(key)...)
+		t.wrote(key, o, false)
+	})
 }
 
 // deleted tells the tables that an object is gone.
@@ -172,7 +211,10 @@ func (s *stores) lost(kind Kind, key Key, err error) {
 
 // unsure tells the tables that only the server knows what became of an object.
 func (s *stores) unsure(kind Kind, key Key) {
-	s.each(kind, key.Namespace, func(t *table) { t.unsure(key) })
+	s.each(kind, key.Namespace, func(t *table) {
+		t.ensured.forget(partsOf(key)...)
+		t.unsure(key)
+	})
 }
 
 // deleting makes reads wait until an object is gone or going.

@@ -27,11 +27,12 @@ type table struct {
 	followers followers
 	builds    builds
 	own       *ownWrites
+	ensured   ensuredParts
+	refresh   refreshes
 
 	mu       sync.RWMutex
 	unsynced int   // namespaces whose first sync is missing
 	trouble  error // the latest, while it lasts
-	ensured  map[Key]ensured
 }
 
 // newTable returns a table without content and without a watch.
@@ -77,15 +78,6 @@ func (t *table) wait(ctx context.Context) error {
 func (t *table) now() *snapshot { return t.content.Load() }
 
 func (t *table) entry(key Key) *entry { return t.now().entry(key) }
-
-func (t *table) entriesOf(keys []Key) map[Key]*entry {
-	now := t.now()
-	entries := make(map[Key]*entry, len(keys))
-	for _, key := range keys {
-		entries[key] = now.entry(key)
-	}
-	return entries
-}
 
 // pick chooses entries of a snapshot.
 type pick func(*snapshot) iter.Seq2[Key, *entry]
@@ -141,18 +133,12 @@ func (t *table) leaving(d *draft) {
 	}
 	t.followers.keep(d.removed, d.next.number)
 	first := len(d.vanished)
-	t.mu.Lock()
 	for _, k := range d.removed {
-		own, ensured := t.ensured[k.key]
-		ensured = ensured && k.entry.is(own.uid)
-		if ensured {
-			delete(t.ensured, k.key)
-		}
-		if ensured || t.own.wrote(k.key, k.entry.uid()) {
+		uid := k.entry.uid()
+		if t.ensured.gone(k.key, uid) || t.own.wrote(k.key, uid) {
 			d.vanished = append(d.vanished, k)
 		}
 	}
-	t.mu.Unlock()
 	for _, k := range d.vanished[first:] {
 		t.followers.vanished(k.key, k.entry)
 	}

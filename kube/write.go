@@ -32,6 +32,12 @@ type WriteOptions struct {
 	// NoForce makes an apply fail with a conflict when another field manager
 	// owns a field with another value. By default it is taken over.
 	NoForce bool
+	// TakeOver names the field managers of a predecessor that wrote by create and
+	// update, as controller-runtime's Update does: "manager", as a rule. The fields
+	// that they own of an object become the field manager's at the first apply, so
+	// that an apply removes those that it does not set. Finalizers stay theirs.
+	// client-go has csaupgrade for it.
+	TakeOver []string
 }
 
 func (h handle) writeQuery() url.Values {
@@ -188,7 +194,10 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 
 func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T, error) {
 	applied, err := writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
-	return applied, madeAnew(req, uid, asObject(applied), err)
+	if err = madeAnew(req, uid, asObject(applied), err); err != nil || len(v.write.TakeOver) == 0 || v.write.DryRun {
+		return applied, err
+	}
+	return v.takeOver(ctx, req, applied)
 }
 
 // madeAnew returns a conflict if an apply with a uid met another object of the
@@ -273,6 +282,9 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 	if err != nil {
 		h.client.stores.lost(req.resource, key, err)
 		return nil, err
+	}
+	if !req.ensures {
+		h.client.stores.applied(h.client, req.resource, asObject(o))
 	}
 	h.client.stores.wrote(req.resource, asObject(o))
 	confirmed(ctx, req.resource, asObject(o))

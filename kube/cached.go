@@ -1,0 +1,145 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrNotCached is wrapped by the errors of [Cached] reads that no running store
+// serves.
+var ErrNotCached = errors.New("no store that runs in this program holds these objects")
+
+// Cached reads the objects of a handle from a store that runs in this program: that
+// of a controller, as a rule. It is a plain value. It starts nothing and needs no
+// end: each call finds the store that runs at the moment.
+//
+// A store serves the handles of the same client, kind and type that cover no more
+// than it does. A store of all namespaces serves a handle that is narrowed by In, and
+// one without selector a handle that is narrowed by Labeled. Where no store runs,
+// every call returns an error that wraps [ErrNotCached] and says how to have one.
+//
+// Reads keep the promises of [Store]. They wait for the first sync, and they are never
+// older than what this process itself has written. A read that needs no wait costs no
+// request.
+//
+// It is what the client of a controller-runtime manager reads from.
+type Cached[T any] struct{ reader Reader[T] }
+
+// Cached returns the reads of the handle's objects that are served from memory. Get and
+// List of the handle itself ask the server.
+func (r Reader[T]) Cached() Cached[T] { return Cached[T]{r} }
+
+// Get returns an object, as [Store.Get] does. It is not found (apierrors.IsNotFound) if
+// the handle does not cover it. An empty namespace is the handle's, if that has one.
+func (c Cached[T]) Get(ctx context.Context, key Key) (*T, error) {
+	if key.Namespace == "" {
+		key.Namespace = c.reader.namespace()
+	}
+	s, err := c.store("get", key)
+	if err != nil {
+		return nil, err
+	}
+	return s.Get(ctx, key)
+}
+
+// All yields all objects of the handle, as [Store.All] does.
+func (c Cached[T]) All(ctx context.Context) iter.Seq2[*T, error] {
+	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.All(ctx) })
+}
+
+// Labeled yields the objects whose labels match a selector, as [Store.Labeled] does.
+func (c Cached[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
+	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.Labeled(ctx, selector) })
+}
+
+// OwnedBy yields the objects that have an owner reference with a uid, as
+// [Store.OwnedBy] does.
+func (c Cached[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
+	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.OwnedBy(ctx, owner) })
+}
+
+// list finds the store when the loop begins.
+func (c Cached[T]) list(read func(*Store[T]) iter.Seq2[*T, error]) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		s, err := c.store("list", Key{})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		read(s)(yield)
+	}
+}
+
+// store returns the running store that serves the handle.
+func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
+	h := c.reader.handle
+	err := h.err
+	if err == nil && (h.client == nil || h.codec == nil) {
+		err = errNoHandle
+	}
+	var t *table
+	if err == nil {
+		t = h.client.stores.serving(h)
+	}
+	if err == nil && t == nil {
+		err = fmt.Errorf("%w: name the handle of %s in a controller's Owns or Watches, or open a store with the handle's Store when the program starts", ErrNotCached, h.kindName())
+	}
+	if err != nil {
+		return nil, &Error{Verb: verb, Kind: h.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
+	}
+	return &Store[T]{table: t, reader: c.reader, narrow: h.narrowed(t.handle)}, nil
+}
+
+// narrowed returns what picks the entries of a handle from those of a wider one, nil if
+// they are the same.
+func (h handle) narrowed(wide handle) func(*entry) bool {
+	byNamespace := !slices.Equal(h.namespaces, wide.namespaces)
+	byLabel := h.selector.label != wide.selector.label
+	if !byNamespace && !byLabel {
+		return nil
+	}
+	return func(e *entry) bool {
+		return (!byNamespace || slices.Contains(h.namespaces, string(e.metaField(fieldNamespace)))) &&
+			(!byLabel || h.selector.labels.Matches((*labelsOf)(e)))
+	}
+}
+
+const fieldNamespace = 3 // of ObjectMeta
+
+// serving returns a running table that holds all objects of a handle: the one of the
+// same handle or, if there is none, one that is wider. Nil: there is none.
+func (s *stores) serving(h handle) *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.tables[tableOf(h)]; r != nil {
+		return r.table
+	}
+	for id, r := range s.tables {
+		if id.serves(tableOf(h)) && r.handle.covers(h) {
+			return r.table
+		}
+	}
+	return nil
+}
+
+// serves reports that tables differ in nothing but what narrows them.
+func (id tableID) serves(other tableID) bool {
+	id.namespaces, other.namespaces = "", ""
+	if id.label == "" {
+		other.label = ""
+	}
+	return id == other
+}
+
+// covers reports that a handle's namespaces are all that another one has, or more.
+func (h handle) covers(other handle) bool {
+	if len(h.namespaces) == 0 {
+		return true
+	}
+	return len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, func(ns string) bool { return !slices.Contains(h.namespaces, ns) })
+}

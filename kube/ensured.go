@@ -1,0 +1,258 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"reflect"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/intent"
+	"github.com/pintle-go/pintle/kube/internal/owned"
+)
+
+// part is the spec or the status of an object, which are applied apart.
+type part struct {
+	key    Key
+	status bool
+}
+
+func partsOf(key Key) []part { return []part{{key, false}, {key, true}} }
+
+// subresource is that of the part, as managedFields name it.
+func (p part) subresource() string {
+	if p.status {
+		return "status"
+	}
+	return ""
+}
+
+// ensured is what a process last applied to a part of an object.
+type ensured struct {
+	uid     types.UID
+	manager string
+	wanted  [sha256.Size]byte // a digest of the body that was sent
+	fields  *owned.Fields     // the fields that the manager owns since; nil for an empty status
+	values  owned.Digest      // of these fields, as the server answered
+	// seen is the entry that was last found to have these values.
+	seen *entry
+	// by is set while the answer is on its way.
+	by *ensuring
+}
+
+// ensuredParts is what a table knows of what was ensured.
+type ensuredParts struct {
+	mu     sync.Mutex
+	by     map[part]ensured
+	flying map[part]int // the Ensures whose answers are on their way
+}
+
+// ensuring is an apply on its way. It is not remembered if another write of the part
+// is on its way at the same time: which of them the server does last is not known.
+type ensuring struct {
+	in    *ensuredParts
+	id    part
+	alone bool
+}
+
+// begin notes that a part of an object is about to be applied.
+func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *ensuring {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by == nil {
+		p.by, p.flying = make(map[part]ensured), make(map[part]int)
+	}
+	by := &ensuring{p, id, p.flying[id] == 0}
+	p.flying[id]++
+	p.by[id] = ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
+	return by
+}
+
+// failed notes that an apply was not answered.
+func (by *ensuring) failed() {
+	by.in.forget(by.id)
+	by.in.mu.Lock()
+	defer by.in.mu.Unlock()
+	by.landed()
+}
+
+// landed counts an apply that is no longer on its way. The lock is held.
+func (by *ensuring) landed() {
+	if by.in.flying[by.id]--; by.in.flying[by.id] == 0 {
+		delete(by.in.flying, by.id)
+	}
+}
+
+// done notes how the server has answered an apply.
+func (by *ensuring) done(c *Client, o object) {
+	p := by.in
+	p.mu.Lock()
+	last := p.by[by.id]
+	p.mu.Unlock()
+	var err error
+	last.uid = o.GetUID()
+	if last.fields, err = c.appliedFields(o, last.manager, by.id.subresource()); err == nil && last.fields != nil {
+		last.values, err = digest(last.fields, o)
+	}
+	// Fields that the server takes and does not show, such as a Secret's
+	// stringData, may be changed unseen.
+	known := err == nil && last.uid != "" && (last.fields != nil && last.values.Whole || last.fields == nil && by.id.status)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	by.landed()
+	if p.by[by.id].by != by {
+		return // another write came between
+	}
+	if last.by = nil; known && by.alone {
+		p.by[by.id] = last
+		return
+	}
+	delete(p.by, by.id) // it is applied again the next time
+}
+
+// applied notes that an object was written other than by an Ensure, and answered
+// with o. What was ensured is not known any more if the field manager owns other
+// fields since.
+func (p *ensuredParts) applied(c *Client, key Key, o object) {
+	for _, id := range partsOf(key) {
+		p.mu.Lock()
+		last, known := p.by[id]
+		p.mu.Unlock()
+		if !known {
+			continue
+		}
+		fields, err := c.appliedFields(o, last.manager, id.subresource())
+		if err != nil || last.by != nil || fields != last.fields || o.GetUID() != last.uid {
+			p.forget(id)
+		}
+	}
+}
+
+// forget drops what is known of parts.
+func (p *ensuredParts) forget(ids ...part) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range ids {
+		delete(p.by, id)
+	}
+}
+
+// gone drops what is known of an object that is gone, and reports whether it was
+// ensured.
+func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range partsOf(key) {
+		if last, ok := p.by[id]; ok {
+			was = was || last.uid == uid
+			delete(p.by, id)
+		}
+	}
+	return was
+}
+
+// unchanged reports that by what is wanted nothing is to change in a part of an
+// object, and decodes the object then. If that is not known it is false.
+func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte, into object) (bool, error) {
+	t.ensured.mu.Lock()
+	last, known := t.ensured.by[id]
+	t.ensured.mu.Unlock()
+	if !known || last.by != nil || last.wanted != wanted {
+		return false, nil
+	}
+	e, _, live, err := t.get(ctx, id.key)
+	if err != nil || live || e == nil || !e.is(last.uid) || !id.status && e.metaField(fieldDeletionTimestamp) != nil {
+		return false, err
+	}
+	if e.decode(t.handle.codec, into) != nil {
+		return false, nil // an Apply will tell
+	}
+	if e == last.seen || last.fields == nil {
+		return true, nil
+	}
+	if last.seen == nil || id.status || !t.handle.codec.sameSpec(e, last.seen) {
+		if values, err := digest(last.fields, into); err != nil || values != last.values {
+			return false, nil
+		}
+	}
+	t.ensured.mu.Lock()
+	defer t.ensured.mu.Unlock()
+	if now, ok := t.ensured.by[id]; ok && now.by == nil && now.values == last.values && now.wanted == wanted {
+		now.seen = e
+		t.ensured.by[id] = now
+	}
+	return true, nil
+}
+
+// statusShown reports that the table has an object, the same as o by its uid, whose
+// status is what the body of an apply says.
+func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object) (bool, error) {
+	e, _, live, err := t.get(ctx, key)
+	if err != nil || live || e == nil || o.GetUID() != "" && !e.is(o.GetUID()) || !t.handle.codec.hasStatus(e) {
+		return false, err
+	}
+	is := reflect.New(t.handle.goType).Interface().(object)
+	if e.decode(t.handle.codec, is) != nil {
+		return false, nil // an apply will tell
+	}
+	is.SetUID(o.GetUID())
+	encoder, err := t.handle.client.encoder(t.handle.goType)
+	if err != nil {
+		return false, err
+	}
+	kind := t.handle.kind.Kind
+	shown, err := encoder.Object(nil, is, intent.Options{APIVersion: t.handle.codec.apiVersion, Kind: kind, Part: intent.Status})
+	return err == nil && bytes.Equal(shown, body), err
+}
+
+// appliedFields returns the fields that a manager owns by applying them to an object
+// or its subresource, nil if it owns none.
+func (c *Client) appliedFields(o object, manager, subresource string) (*owned.Fields, error) {
+	for _, m := range o.GetManagedFields() {
+		applied := m.Operation == metav1.ManagedFieldsOperationApply && m.FieldsV1 != nil
+		if applied && m.Manager == manager && m.Subresource == subresource {
+			return c.ownedFields(m.FieldsV1.GetRawBytes(), o)
+		}
+	}
+	return nil, nil
+}
+
+func digest(fields *owned.Fields, o object) (owned.Digest, error) {
+	raw, err := encodeJSON(o)
+	if err != nil {
+		return owned.Digest{}, err
+	}
+	return fields.Of(raw)
+}
+
+// maxOwnedSets bounds how many sets of fields a client keeps: the children of all
+// objects that are reconciled alike have the same.
+const maxOwnedSets = 1024
+
+// ownedFields returns a set of an object's fields, which is kept once for all who
+// have it.
+func (c *Client) ownedFields(raw []byte, o object) (*owned.Fields, error) {
+	// References to owners go by uid. By their place the sets of like objects are
+	// the same; where the place changes, that is a change.
+	for i, owner := range o.GetOwnerReferences() {
+		raw = bytes.Replace(raw, fmt.Appendf(nil, `"k:{\"uid\":\"%s\"}"`, owner.UID), fmt.Appendf(nil, `"i:%d"`, i), 1)
+	}
+	c.owned.Lock()
+	defer c.owned.Unlock()
+	if f, ok := c.owned.sets[string(raw)]; ok {
+		return f, nil
+	}
+	f, err := owned.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if c.owned.sets == nil || len(c.owned.sets) >= maxOwnedSets {
+		c.owned.sets = make(map[string]*owned.Fields)
+	}
+	c.owned.sets[string(raw)] = f
+	return f, nil
+}

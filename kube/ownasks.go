@@ -1,0 +1,246 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// A write that the watch does not show in time is asked about once: the answer is
+// remembered with the write until the watch has come as far, and readers that come
+// while the question is on its way wait for its answer. An overloaded server, whose
+// watches are late, gets no more questions than there are writes.
+
+// reply is what the server had of an object. The entry is nil if there was none in
+// the table's handle.
+type reply struct{ entry *entry }
+
+// question is asked by one reader for all.
+type question struct {
+	done   chan struct{}
+	answer reply
+	err    error
+	// left: the reader that asked has gone before the answer came.
+	left bool
+}
+
+// askedEach is how many objects are read from the server one by one, at most.
+const askedEach = 16
+
+// ask returns what the server has of objects whose writes are not seen in time, and
+// the errors of what could not be asked.
+func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []error) {
+	for len(keys) > 0 {
+		mine, others, settled := t.questions(keys, &found)
+		for _, key := range settled {
+			if e, at, _, _ := t.peek(key); e != nil {
+				found = append(found, keyed{at, e})
+			}
+		}
+		t.answerAll(ctx, mine)
+		for key, q := range mine {
+			found, errs = q.take(key, found, errs)
+		}
+		keys = nil
+		for key, q := range others {
+			select {
+			case <-q.done:
+			case <-ctx.Done():
+				return found, append(errs, context.Cause(ctx))
+			}
+			if q.left {
+				keys = append(keys, key) // somebody else has to ask
+				continue
+			}
+			found, errs = q.take(key, found, errs)
+		}
+	}
+	return found, errs
+}
+
+func (q *question) take(key Key, found []keyed, errs []error) ([]keyed, []error) {
+	switch {
+	case q.err != nil:
+		errs = append(errs, q.err)
+	case q.answer.entry != nil:
+		found = append(found, keyed{key, q.answer.entry})
+	}
+	return found, errs
+}
+
+// questions sorts keys: those that the caller has to ask about, those that others
+// have asked about, and those whose writes are settled. What is answered is added
+// to found.
+func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*question, settled []Key) {
+	mine, others = make(map[Key]*question), make(map[Key]*question)
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	for _, key := range keys {
+		w, pending := t.own.pending[key]
+		switch {
+		case !pending || w.hidden:
+			settled = append(settled, key)
+		case w.answer != nil:
+			if w.answer.entry != nil {
+				*found = append(*found, keyed{key, w.answer.entry})
+			}
+		case w.question != nil:
+			others[key] = w.question
+		default:
+			w.question = &question{done: make(chan struct{})}
+			t.own.pending[key] = w
+			mine[key] = w.question
+		}
+	}
+	return mine, others, settled
+}
+
+// answerAll asks the server, one by one or by a list.
+func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
+	before := make(map[Key]*entry, len(asked))
+	for key := range asked {
+		before[key] = t.entry(key)
+	}
+	sel := t.handle.selector
+	if len(asked) > askedEach && sel.label == "" && sel.field == "" { // an object that a selector leaves out may still be there
+		listed, err := t.fetchAll(ctx, asked)
+		for key, q := range asked {
+			t.answer(ctx, key, q, before[key], listed[key], err)
+		}
+		return
+	}
+	for key, q := range asked {
+		e, err := t.fetch(ctx, key)
+		t.answer(ctx, key, q, before[key], e, err)
+	}
+}
+
+// answer notes what the server has answered for an object whose write was pending:
+// nil if there is none. Before is its entry when the server was asked.
+func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
+	fits := is != nil && (t.handle.selector.field != "" || t.handle.selector.labels == nil || t.handle.selector.labels.Matches((*labelsOf)(is)))
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	defer close(q.done)
+	if w, pending := t.own.pending[key]; pending && w.question == q {
+		w.question = nil
+		t.own.pending[key] = w
+	}
+	if err != nil {
+		q.err, q.left = err, ctx.Err() != nil
+		return
+	}
+	if fits {
+		q.answer.entry = is
+	}
+	e := t.entry(key)
+	switch {
+	case is == nil && e != before && e != nil:
+		return // the answer is of before what the watch has told since
+	case is == nil:
+		t.own.drop(key)
+		if e != nil {
+			t.own.hide(key, e.uid())
+		}
+		return
+	}
+	if w := t.own.pending[key]; w.unknown || w.deleting {
+		t.own.drop(key)
+	}
+	t.answered(key, ownWrite{uid: is.uid(), rv: is.rv(), meta: is, hidden: !fits, answer: &q.answer})
+}
+
+// fetch reads an object from the server: nil if there is none, or none that the field
+// selector fits.
+func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
+	h := t.handle
+	if h.namespaces = nil; key.Namespace != "" {
+		h.namespaces = []string{key.Namespace}
+	}
+	if h.selector.field != "" {
+		// Only the server can tell, and only of a list.
+		h.selector.field += ",metadata.name=" + key.Name
+		found, err := t.fetchFrom(ctx, h, map[Key]*question{key: nil})
+		return found[key], err
+	}
+	req, err := h.one(ctx, "get", http.MethodGet, key.Name)
+	if err != nil {
+		return nil, err
+	}
+	body, contentType, err := h.client.roundTrip(ctx, req)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	proto := isProtobuf(contentType)
+	if msg, ok := cutEnvelope(body); proto && ok {
+		body = msg
+	}
+	rec, err := (&recorder{codec: h.codec}).record(proto, body)
+	if err != nil {
+		return nil, req.wrap(err)
+	}
+	return newEntry(rec), nil
+}
+
+// fetchAll reads objects by a list of all.
+func (t *table) fetchAll(ctx context.Context, asked map[Key]*question) (map[Key]*entry, error) {
+	return t.fetchFrom(ctx, t.handle, asked)
+}
+
+// fetchFrom lists the objects of a handle and returns those that are asked for.
+func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*question) (map[Key]*entry, error) {
+	found := make(map[Key]*entry)
+	for ns := range h.eachNamespace() {
+		req, err := h.request(ctx, "list", http.MethodGet, ns)
+		if err != nil {
+			return nil, err
+		}
+		req.accept = h.codec.accept(acceptList)
+		req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
+		h.selector.set(req.query)
+		for more := true; more; {
+			next, err := fetchPage(ctx, h, req, asked, found)
+			if err != nil {
+				return nil, err
+			}
+			req.query.Set("continue", next)
+			more = next != ""
+		}
+	}
+	return found, nil
+}
+
+// fetchPage reads one page of a list. A page whose token has expired goes on from a
+// later moment, as the server offers.
+func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*question, found map[Key]*entry) (next string, err error) {
+	body, contentType, err := h.client.roundTrip(ctx, req)
+	if status, expired := expiredPage(err); expired && status.Continue != "" {
+		req.query.Set("continue", status.Continue)
+		body, contentType, err = h.client.roundTrip(ctx, req)
+	}
+	if err != nil {
+		return "", err
+	}
+	rec, proto := &recorder{codec: h.codec}, isProtobuf(contentType)
+	meta, err := readList(proto, bytes.NewReader(body), nil, func(item []byte) error {
+		r, err := rec.record(proto, item)
+		if err != nil {
+			return nil //nolint:nilerr // costs this object, which the store does not show either
+		}
+		if _, ok := asked[r.key]; ok {
+			found[r.key] = newEntry(r)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", req.wrap(err)
+	}
+	return meta.Continue, nil
+}

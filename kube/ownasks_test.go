@@ -1,0 +1,209 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// asked returns the reads that the server was asked for since a number of requests.
+func (c *ownCase) asked(since int) (asked []string) {
+	for _, path := range c.s.paths()[since:] {
+		if path == "list" || path == "page" {
+			asked = append(asked, path)
+		}
+	}
+	return asked
+}
+
+func ownedByUID(owner string) func(*corev1.ConfigMap) {
+	return func(o *corev1.ConfigMap) {
+		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: uid(owner)}}
+	}
+}
+
+// However many ask for what the watch has not told of, the server is asked once for each
+// write, and only about what may be among the objects that are asked for.
+func TestOneQuestionForAWrite(t *testing.T) {
+	for _, n := range []int{askedEach, askedEach + 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				for i := range n {
+					c.write(fmt.Sprintf("o%02d", i), "one", ownedByUID("mine"))
+				}
+				before := len(c.s.paths())
+				read := func(owner string, want int) {
+					var readers sync.WaitGroup
+					for range 160 {
+						readers.Go(func() {
+							found := 0
+							for _, err := range c.store.OwnedBy(c.Context(), uid(owner)) {
+								if err != nil {
+									c.Error(err)
+								}
+								found++
+							}
+							if found != want {
+								c.Errorf("%d objects of %s are found, want %d", found, owner, want)
+							}
+						})
+					}
+					readers.Wait()
+				}
+				read("another", 0)
+				c.took(0)
+				if asked := c.asked(before); len(asked) > 0 {
+					c.Errorf("of what does not matter the server was asked %q", asked)
+				}
+				read("mine", n)
+				c.took(ownWriteWait)
+				read("mine", n)
+				c.took(0)
+				want := n
+				if n > askedEach {
+					want = 1
+				}
+				if asked := c.asked(before); len(asked) != want {
+					c.Errorf("the server was asked %d times, want %d", len(asked), want)
+				}
+				// A later write is another one.
+				c.write("o00", "two", ownedByUID("mine"))
+				c.wantNote("o00", "two")
+				c.took(ownWriteWait)
+				c.s.release()
+				synctest.Wait()
+				c.wantNote("o00", "two")
+				c.took(0)
+				if own := c.store.table.own; len(own.pending) > 0 {
+					c.Errorf("left over: %+v", own.pending)
+				}
+			})
+		})
+	}
+}
+
+// A reader that goes leaves the question to those who wait.
+func TestQuestionWhoseReaderGoes(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.write("b", "one")
+		slow := true
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet || isWatch(r) || !slow {
+				return nil, nil
+			}
+			slow = false
+			<-r.Context().Done()
+			return nil, context.Cause(r.Context())
+		})
+		first, cancel := context.WithCancel(c.Context())
+		ended := make(chan error)
+		go func() { _, err := c.store.Get(first, key("b")); ended <- err }()
+		time.Sleep(ownWriteWait + time.Millisecond)
+		go func() { o, err := c.store.Get(c.Context(), key("b")); _ = o; ended <- err }()
+		time.Sleep(ownWriteWait + time.Millisecond)
+		cancel()
+		if err := <-ended; err == nil {
+			c.Error("the reader that goes has an answer")
+		}
+		if err := <-ended; err != nil {
+			c.Errorf("the reader that stays: %v", err)
+		}
+	})
+}
+
+// All who refresh a store at a take-over share one list.
+func TestRefreshOnceForAll(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.s.put(key("a"), "by a predecessor")
+		before := len(c.s.paths())
+		var all sync.WaitGroup
+		for range 50 {
+			feed := OpenFeed(c.cms)
+			all.Go(func() {
+				if err := feed.Refresh(c.Context()); err != nil {
+					c.Error(err)
+				}
+				feed.Close()
+			})
+		}
+		all.Wait()
+		if asked := c.asked(before); len(asked) != 1 {
+			c.Errorf("the server was asked %q, want one list", asked)
+		}
+		c.start = time.Now()
+		c.wantNote("a", "by a predecessor")
+		c.took(ownWriteWait)
+		// One that comes while a list is made needs another.
+		feed := OpenFeed(c.cms)
+		defer feed.Close()
+		for range 2 {
+			if err := feed.Refresh(c.Context()); err != nil {
+				c.Error(err)
+			}
+		}
+		if asked := c.asked(before); len(asked) != 4 {
+			c.Errorf("the server was asked %q", asked)
+		}
+	})
+}
+
+// Reads find what is there without the objects that were deleted, however many deletions
+// are remembered.
+func TestReadsWithManyDeletions(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		for i := range 300 {
+			c.cms.client.stores.deleted(c.cms.kind, key(fmt.Sprint("gone", i)), uid(fmt.Sprint(i)))
+		}
+		wantLines(c.T, "all", content(c.T, c.store), "default/a one")
+		c.remove("a")
+		wantLines(c.T, "all", content(c.T, c.store))
+		c.s.release()
+		synctest.Wait()
+		if _, kept := c.store.table.own.gone[key("a")]; kept {
+			c.Error("a deletion that was told of is remembered")
+		}
+		time.Sleep(goneKept + 2*time.Minute)
+		if n := len(c.store.table.own.gone); n > 0 {
+			c.Errorf("%d deletions are remembered", n)
+		}
+	})
+}
+
+// What a store is opened for again and again is said once.
+func TestStoreOpenedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(strings.Builder)
+		c, err := Config{Rest: restTo(newAPIServer()), Logger: textLogger(log)}.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			store := For[corev1.ConfigMap](c).In("default").Store(ctx)
+			_ = store.Sync(t.Context())
+			cancel()
+			<-store.Done()
+		}
+		for range 2 * churnStarts {
+			open()
+			time.Sleep(churnWithin)
+		}
+		if log.Len() > 0 {
+			t.Errorf("of one a minute: %s", log)
+		}
+		for range 3 * churnStarts {
+			open()
+		}
+		if n := strings.Count(log.String(), "Cached()"); n != 1 {
+			t.Errorf("%d warnings: %s", n, log)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// takeOver makes the fields that former field managers own, by what an apply was
+// answered with, those of the field manager that applied, and applies again: fields
+// that it does not set are removed then. It does so until none is left.
+func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, error) {
+	for try := 1; ; try++ {
+		fields, changed, err := takenOver(asObject(applied).GetManagedFields(), req.query.Get("fieldManager"), req.subresource, v.write.TakeOver)
+		if err != nil {
+			return nil, req.wrap(err)
+		}
+		if !changed {
+			return applied, nil
+		}
+		err = v.replaceManagedFields(ctx, req, asObject(applied).GetResourceVersion(), fields)
+		if err != nil && (!apierrors.IsConflict(err) || try == maxConflicts) {
+			return nil, err
+		}
+		if applied, err = writes[T](ctx, v.handle, req, Key{req.namespace, req.name}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// replaceManagedFields is a conflict if the object has another resource version.
+func (v View[T]) replaceManagedFields(ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": rv},
+	})
+	if err != nil {
+		return applied.wrap(fmt.Errorf("encode managed fields: %w", err))
+	}
+	req, err := v.requestFor(ctx, "take over", http.MethodPatch, Key{applied.namespace, applied.name})
+	if err != nil {
+		return err
+	}
+	req.query, req.contentType, req.body, req.ensures = v.writeQuery(), string(types.JSONPatchType), patch, applied.ensures
+	_, err = writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
+	return err
+}
+
+// takenOver returns the managed fields of an object in which a manager that applies owns
+// what former ones own by create and update, and whether they own anything.
+func takenOver(entries []metav1.ManagedFieldsEntry, manager, subresource string, former []string) (fields []metav1.ManagedFieldsEntry, changed bool, err error) {
+	into, union := -1, make(map[string]any)
+	for _, e := range entries {
+		if e.Subresource == subresource && e.FieldsV1 != nil {
+			switch {
+			case e.Operation == metav1.ManagedFieldsOperationApply && e.Manager == manager:
+				into = len(fields)
+				if err := addFields(union, e.FieldsV1.GetRawBytes()); err != nil {
+					return nil, false, err
+				}
+			case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(former, e.Manager):
+				taken, left, err := splitFields(e.FieldsV1.GetRawBytes(), subresource)
+				if err != nil {
+					return nil, false, err
+				}
+				if len(taken) == 0 {
+					break
+				}
+				merge(union, taken)
+				changed = true
+				if len(left) == 0 {
+					continue
+				}
+				if e.FieldsV1, err = fieldsOf(left); err != nil {
+					return nil, false, err
+				}
+			}
+		}
+		fields = append(fields, e)
+	}
+	if !changed {
+		return nil, false, nil
+	}
+	if into < 0 {
+		return nil, false, nil // an apply that sets nothing owns nothing, and so does its manager
+	}
+	fields[into].FieldsV1, err = fieldsOf(union)
+	return fields, true, err
+}
+
+// splitFields parts a set of fields into what may be taken over and the rest: an apply
+// sends neither finalizers nor, but to its subresource, the status, and would remove them.
+func splitFields(raw []byte, subresource string) (taken, left map[string]any, err error) {
+	taken, left = make(map[string]any), make(map[string]any)
+	if err := addFields(taken, raw); err != nil {
+		return nil, nil, err
+	}
+	if status, ok := taken["f:status"]; ok && subresource == "" {
+		left["f:status"] = status
+		delete(taken, "f:status")
+	}
+	if metadata, ok := taken["f:metadata"].(map[string]any); ok {
+		if finalizers, ok := metadata["f:finalizers"]; ok {
+			left["f:metadata"] = map[string]any{"f:finalizers": finalizers}
+			delete(metadata, "f:finalizers")
+		}
+		delete(metadata, ".")
+		if len(metadata) == 0 {
+			delete(taken, "f:metadata")
+		}
+	}
+	return taken, left, nil
+}
+
+func addFields(into map[string]any, raw []byte) error {
+	var set map[string]any
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return fmt.Errorf("read managed fields: %w", err)
+	}
+	merge(into, set)
+	return nil
+}
+
+// merge adds a set of fields, in the format FieldsV1, to another.
+func merge(into, set map[string]any) {
+	for name, within := range set {
+		inner, isSet := within.(map[string]any)
+		if there, ok := into[name].(map[string]any); ok && isSet {
+			merge(there, inner)
+			continue
+		}
+		into[name] = within
+	}
+}
+
+func fieldsOf(set map[string]any) (*metav1.FieldsV1, error) {
+	raw, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("encode managed fields: %w", err)
+	}
+	return metav1.NewFieldsV1(string(raw)), nil
+}

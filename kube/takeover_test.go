@@ -1,0 +1,58 @@
+package kube_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// An operator that follows one which wrote by Update owns what that owned: what it does not
+// set is removed, whatever others have set stays, and so do finalizers.
+func TestTakeOver(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	former := maps.With(kube.WriteOptions{FieldManager: "manager"})
+	others := maps.With(kube.WriteOptions{FieldManager: "somebody"})
+	heir := maps.With(kube.WriteOptions{FieldManager: "heir", TakeOver: []string{"manager"}})
+	store := maps.Store(t.Context())
+	must(t, store.Sync(soon(t)))
+
+	was := configMap("map", "a", "1", "old", "2", "nested", "3")
+	was.Labels = map[string]string{"app": "web", "old": "yes"}
+	was.Finalizers = []string{"pintle.test/hold"}
+	got(former.Create(soon(t), was))(t)
+	got(others.Apply(soon(t), configMap("map", "theirs", "yes")))(t)
+
+	wanted := func() *corev1.ConfigMap {
+		o := configMap("map", "a", "1", "new", "4")
+		o.Labels = map[string]string{"app": "web"}
+		return o
+	}
+	plain := maps.With(kube.WriteOptions{FieldManager: "heir"})
+	if o := got(plain.Apply(soon(t), wanted()))(t); o.Data["old"] != "2" {
+		t.Fatalf("without taking over: %v", o.Data)
+	}
+	o := got(heir.Ensure(soon(t), wanted()))(t)
+	if len(o.Data) != 3 || o.Data["a"] != "1" || o.Data["new"] != "4" || o.Data["theirs"] != "yes" {
+		t.Errorf("the data is %v", o.Data)
+	}
+	if len(o.Labels) != 1 || !slices.Equal(o.Finalizers, was.Finalizers) {
+		t.Errorf("the labels are %v, the finalizers %v", o.Labels, o.Finalizers)
+	}
+	if calls := s.during(func() { got(heir.Ensure(soon(t), wanted()))(t) }); len(calls) > 0 {
+		t.Errorf("once it is taken over, Ensure makes requests: %s", rows(calls))
+	}
+	if calls := s.during(func() { got(heir.Apply(soon(t), wanted()))(t) }); len(calls) != 1 {
+		t.Errorf("once it is taken over, Apply makes requests: %s", rows(calls))
+	}
+	// A field that the heir drops later is removed.
+	less := wanted()
+	delete(less.Data, "a")
+	if o := got(heir.Ensure(soon(t), less))(t); len(o.Data) != 2 {
+		t.Errorf("the data is %v", o.Data)
+	}
+	got(former.Modify(soon(t), "map", func(o *corev1.ConfigMap) error { o.Finalizers = nil; return nil }))(t)
+}
