@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"net/http"
@@ -82,10 +81,10 @@ func FuzzListProtobuf(f *testing.F) {
 	f.Add([]byte("k8s\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x3f"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read := func(r interface{ Read([]byte) (int, error) }) (items [][]byte, meta metav1.ListMeta, err error) {
-			meta, err = readListProtobuf(r, nil, func(item []byte) error {
+			meta, err = listReader{proto: true, most: defaultMaxObject, each: func(item []byte) error {
 				items = append(items, bytes.Clone(item))
 				return nil
-			})
+			}}.read(r)
 			return items, meta, err
 		}
 		items, meta, err := read(bytes.NewReader(body))
@@ -114,12 +113,12 @@ func FuzzListJSON(f *testing.F) {
 	f.Add([]byte(`{"items":[1,"a",{}],"items":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		n := 0
-		meta, err := readListJSON(bytes.NewReader(body), nil, func(item []byte) error {
+		meta, err := listReader{most: defaultMaxObject, each: func(item []byte) error {
 			if n++; !json.Valid(item) && jsontext.Value(item).IsValid(decodeOptions) == false {
 				t.Fatalf("item %q is no JSON", item)
 			}
 			return nil
-		})
+		}}.read(bytes.NewReader(body))
 		var list struct {
 			Metadata metav1.ListMeta   `json:"metadata"`
 			Items    []json.RawMessage `json:"items"`
@@ -139,7 +138,7 @@ func FuzzWatchProtobuf(f *testing.F) {
 	f.Add(errorEvent(true, metav1.Status{Code: 410}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		events := &protobufEvents{r: bufio.NewReader(bytes.NewReader(stream))}
+		events := newProtobufEvents(bytes.NewReader(stream), defaultMaxObject)
 		rec := recorder{codec: mustCodec[corev1.Pod](t, true)}
 		for range len(stream) + 1 {
 			raw, err := events.next()
@@ -160,7 +159,7 @@ func FuzzWatchJSON(f *testing.F) {
 	f.Add(errorEvent(false, metav1.Status{Code: 410}))
 	f.Add([]byte(`{"type":"ADDED","object":null}`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		events := &jsonEvents{jsontext.NewDecoder(bytes.NewReader(stream), decodeOptions)}
+		events := newJSONEvents(bytes.NewReader(stream), defaultMaxObject)
 		rec := recorder{codec: mustCodec[widget](t, false)}
 		for range len(stream) + 1 {
 			raw, err := events.next()
@@ -179,9 +178,15 @@ func FuzzWatchJSON(f *testing.F) {
 func fuzzEvent(t *testing.T, rec *recorder, proto bool, ev wireEvent) {
 	decodeStatus(ev.object)
 	_, _, _ = rec.bookmark(proto, ev.object)
+	if is, known := rec.identity(proto, ev.object); known && is.key.Name == "" {
+		t.Fatal("a key without a name")
+	}
 	r, err := rec.record(proto, ev.object)
 	if err != nil {
 		return
+	}
+	if is, known := rec.identity(proto, ev.object); known != (r.key.Name != "") || is.key != r.key || is.uid != r.uid || is.rv != r.rv {
+		t.Fatalf("of %v %s %s the identity is %v %s %s, %t", r.key, r.uid, r.rv, is.key, is.uid, is.rv, known)
 	}
 	e := newEntry(r)
 	if e.uid() != r.uid || e.rv() != r.rv {

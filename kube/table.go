@@ -21,8 +21,8 @@ type table struct {
 	entries   map[Key]*entry
 	size      int64
 	lastEvent time.Time
-	unsynced  int   // namespaces whose first sync is missing
-	trouble   error // the latest, while it lasts
+	unsynced  int // namespaces whose first sync is missing
+	troubles  laneTroubles
 	own       ownWrites
 	ensured   map[Key]ensured
 	indexes   []indexer
@@ -49,10 +49,8 @@ func (t *table) wait(ctx context.Context) error {
 	case <-t.done:
 		end = ErrStopped
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.trouble != nil {
-		return fmt.Errorf("%w before the first sync: %w", end, t.trouble)
+	if trouble := t.troubles.longest(); trouble != nil {
+		return fmt.Errorf("%w before the first sync: %w", end, trouble)
 	}
 	return fmt.Errorf("%w before the first sync", end)
 }

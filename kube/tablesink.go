@@ -1,7 +1,7 @@
 package kube
 
 import (
-	"errors"
+	"bytes"
 	"time"
 )
 
@@ -12,6 +12,8 @@ type tableSink struct {
 	// staging is what the listing under way has found: a relist swaps the
 	// content in one step.
 	staging map[Key]*entry
+	// partial: an object of the listing could not be read, and its key neither.
+	partial bool
 	// began is when the listing began, writes how many of this process's own
 	// had been answered by then.
 	began  time.Time
@@ -20,7 +22,7 @@ type tableSink struct {
 }
 
 func (s *tableSink) begin() {
-	s.staging = make(map[Key]*entry)
+	s.staging, s.partial = make(map[Key]*entry), false
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	s.began, s.writes = time.Now(), s.own.seq
@@ -28,13 +30,24 @@ func (s *tableSink) begin() {
 
 func (s *tableSink) item(rec record) error {
 	old := s.staging[rec.key]
-	if old == nil {
-		s.mu.RLock()
-		old = s.entries[rec.key]
-		s.mu.RUnlock()
+	switch {
+	case old == nil:
+		old = s.entry(rec.key)
+	case olderThan(rec.rv, old.rv()):
+		return nil // listed twice, on two pages
 	}
 	s.staging[rec.key] = s.merge(old, rec, true)
 	return nil
+}
+
+func (s *tableSink) keep(key Key) {
+	if key == (Key{}) {
+		s.partial = true
+		return
+	}
+	if old := s.entry(key); old != nil && s.staging[key] == nil {
+		s.staging[key] = old
+	}
 }
 
 func (s *tableSink) drop(rec record) error {
@@ -47,8 +60,12 @@ func (s *tableSink) drop(rec record) error {
 // merge returns the entry for a record: the old one where it says the same or,
 // if the record was not listed, more.
 func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
-	if old != nil && change(true, listed, old.uid(), old.rv(), &rec) == "" {
+	switch {
+	case old == nil:
+	case change(true, listed, old.uid(), old.rv(), &rec) == "":
 		return old
+	case rec.rv == "" && bytes.Equal(old.meta(), rec.meta) && bytes.Equal(old.data[old.split:], rec.body):
+		return old // of a kind without resource versions
 	}
 	return newEntry(rec)
 }
@@ -57,7 +74,7 @@ func (s *tableSink) synced(rv string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.entries {
-		if _, ok := s.staging[key]; !ok && (s.namespace == "" || key.Namespace == s.namespace) {
+		if _, ok := s.staging[key]; !ok && !s.partial && (s.namespace == "" || key.Namespace == s.namespace) {
 			s.set(key, nil)
 		}
 	}
@@ -115,20 +132,15 @@ func (s *tableSink) progress(rv string) {
 	s.own.forget()
 }
 
-func (s *tableSink) trouble(err error) error {
-	var report *Trouble
-	over := errors.As(err, &report) && report.Over
-	s.mu.Lock()
-	s.table.trouble = err
-	if over {
-		s.table.trouble = nil
-	}
-	s.mu.Unlock()
-	logger := s.handle.client.logger
-	if over {
-		logger.Info("store recovered", "kind", s.handle.kindName(), "namespace", s.namespace, "detail", err.Error())
-	} else {
-		logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", err)
-	}
+func (s *tableSink) ails(t *Trouble) { s.table.troubles.set(s.namespace, t) }
+
+func (s *tableSink) trouble(t *Trouble) error {
+	s.handle.client.logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", t)
+	return nil
+}
+
+func (s *tableSink) recovered(t *Trouble) error {
+	s.handle.client.logger.Info("store recovered", "kind", s.handle.kindName(), "namespace", s.namespace,
+		"after", t.lasted(), "tries", t.Tries, "from", t.Err)
 	return nil
 }
