@@ -90,7 +90,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
-		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)", errRedirect, req.URL.Scheme, req.URL.Host)
+		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)",
+			errRedirect, req.URL.Scheme, req.URL.Host)
 	case req.Method != first.Method:
 		return fmt.Errorf("%w a %s to a %s", errRedirect, first.Method, req.Method)
 	case len(via) >= 10:

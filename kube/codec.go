@@ -43,7 +43,8 @@ type message interface {
 }
 
 func newCodec(t reflect.Type, kind Kind, view bool) (*codec, error) {
-	c := &codec{gvk: kind.GVK, apiVersion: kind.GroupVersion().String(), view: view, builtin: isMessage(t) || kind.whole != nil && isMessage(kind.whole)}
+	c := &codec{gvk: kind.GVK, apiVersion: kind.GroupVersion().String(), view: view}
+	c.builtin = isMessage(t) || kind.whole != nil && isMessage(kind.whole)
 	sample := reflect.New(t).Interface().(object)
 	if _, ok := sample.(runtime.Unstructured); ok {
 		if view {
@@ -134,7 +135,8 @@ func checkType(contentType string) error {
 	case typeProtobuf, typeJSON, "":
 		return nil
 	}
-	return fmt.Errorf("%w: of type %q, which is neither JSON nor protobuf: does a proxy answer in the server's place?", errAnswer, contentType)
+	return fmt.Errorf("%w: of type %q, which is neither JSON nor protobuf: does a proxy answer in the server's place?",
+		errAnswer, contentType)
 }
 
 // checkList refuses a list of another kind. It reports whether the list's name is

@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"testing"
@@ -128,6 +129,41 @@ func FuzzListJSON(f *testing.F) {
 			if len(list.Items) != n || list.Metadata.ResourceVersion != meta.ResourceVersion && !bytes.Contains(body, []byte(`\`)) && bytes.Contains(body, []byte(`"resourceVersion"`)) && bytes.Count(bytes.ToLower(body), []byte("resourceversion")) == 1 {
 				t.Fatalf("%d items at %q, want %d at %q", n, meta.ResourceVersion, len(list.Items), list.Metadata.ResourceVersion)
 			}
+		}
+	})
+}
+
+// FuzzListBound has lists read with a small bound: what is held as one piece keeps
+// to it, and what passes is what passes without.
+func FuzzListBound(f *testing.F) {
+	msg := marshal(f, seedPod())
+	f.Add(true, protobufList(metav1.ListMeta{ResourceVersion: "9"}, msg, msg), 64)
+	f.Add(false, jsonList(metav1.ListMeta{ResourceVersion: "9"}, marshalJSON(f, seedPod())), 1000)
+	f.Add(false, []byte(`{"kind":"PodList","apiVersion":"v1","items":[{},{}],"metadata":{}}`), 40)
+	f.Fuzz(func(t *testing.T, proto bool, body []byte, most int) {
+		most = max(most, 1)
+		read := func(most int) (items [][]byte, kinds int, err error) {
+			l := listReader{proto: proto, most: int64(most)}
+			l.is = func(string, string) error { kinds++; return nil }
+			l.each = func(item []byte) error {
+				if len(item) > most {
+					t.Fatalf("an item of %d bytes, %d are allowed", len(item), most)
+				}
+				items = append(items, bytes.Clone(item))
+				return nil
+			}
+			_, err = l.read(bytes.NewReader(body))
+			return items, kinds, err
+		}
+		items, kinds, err := read(most)
+		all, _, unbound := read(defaultMaxObject)
+		switch {
+		case err == nil && (unbound != nil || !reflect.DeepEqual(items, all)):
+			t.Fatalf("%d items, and without a bound %d and %v", len(items), len(all), unbound)
+		case err == nil && kinds == 0:
+			t.Fatal("a list that does not say of what")
+		case err != nil && unbound == nil && !errors.Is(err, errTooLarge):
+			t.Fatalf("only with a bound: %v", err)
 		}
 	})
 }
@@ -260,13 +296,21 @@ func FuzzStatus(f *testing.F) {
 	f.Add(marshalJSON(f, &st))
 	f.Add(inEnvelope("Status", marshal(f, &st)))
 	f.Add(inEnvelope("Pod", marshal(f, seedPod())))
+	f.Add([]byte(`{"kind":"Status","reason":"ServerTimeout","code":504,"details":{"retryAfterSeconds":-1}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if st, ok := decodeStatus(body); ok && st == nil {
 			t.Fatal("no status")
 		}
 		resp := answer(500, typeJSON, body)
-		if err := statusError(resp, &request{resource: widgetKind, verb: "get"}); err == nil {
+		err := statusError(resp, &request{resource: widgetKind, verb: "get"})
+		if err == nil {
 			t.Fatal("no error")
+		}
+		if d, asked := suggestedDelay(err); d < 0 || d > maxRetryAfter || !asked && d != 0 {
+			t.Fatalf("%v: wait for %s", err, d)
+		}
+		if p := paceAfter(err, 0); p <= atOnce || p >= paces {
+			t.Fatalf("%v: pace %d", err, p)
 		}
 	})
 }

@@ -107,9 +107,10 @@ func (l listReader) readJSON(r io.Reader) (meta metav1.ListMeta, err error) {
 		}
 		b.next()
 	}
-	switch err := expect(d, '}'); {
-	case err != nil:
+	if err := expect(d, '}'); err != nil {
 		return meta, fmt.Errorf("read list: %w", err)
+	}
+	switch {
 	case l.is != nil && (apiVersion == "" || kind == ""):
 		return meta, fmt.Errorf("read list: %w: JSON that names no apiVersion and kind", errAnswer)
 	case !items:
@@ -130,6 +131,9 @@ func (l listReader) readItems(d *jsontext.Decoder, b *bounded) error {
 		item, err := d.ReadValue()
 		if err != nil {
 			return fmt.Errorf("read item: %w", err)
+		}
+		if int64(len(item)) > l.most { // what is read ahead does not count against it
+			return tooLarge(l.most)
 		}
 		if err := l.each(item); err != nil {
 			return err
@@ -164,7 +168,11 @@ func newJSONEvents(r io.Reader, most int64) *jsonEvents {
 // next returns the bytes of the next event, valid until the one after.
 func (j *jsonEvents) next() ([]byte, error) {
 	j.b.next()
-	return j.d.ReadValue()
+	event, err := j.d.ReadValue()
+	if int64(len(event)) > j.b.most {
+		return nil, tooLarge(j.b.most)
+	}
+	return event, err
 }
 
 func parseEventJSON(raw []byte) (ev wireEvent, err error) {

@@ -87,7 +87,8 @@ func (r *reflector) fresh(rv string) error {
 		return nil
 	}
 	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
-	if r.stale++; r.stale == staleTries {
+	r.stale++
+	if r.stale == staleTries {
 		r.latest = ""
 	}
 	return err
@@ -172,7 +173,8 @@ func (r *reflector) chooseListing(err error) {
 	case err == nil: // pages that work stay: the single list was too large
 	case isDenied(err):
 		r.how = inStream
-	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError, code == http.StatusGatewayTimeout && !isTooLarge(err),
+	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError,
+		code == http.StatusGatewayTimeout && !isTooLarge(err),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSilent):
 		r.how = inPages
 	case isExpired(err) && r.how == inPages:

@@ -244,7 +244,8 @@ func (s *stream) bookmark(ev wireEvent) error {
 	if rv == "" {
 		return nil
 	}
-	if s.bookmarks++; s.bookmarks >= 2 && !s.initial {
+	s.bookmarks++
+	if s.bookmarks >= 2 && !s.initial {
 		s.guard.after = silence
 	}
 	if !s.initial {

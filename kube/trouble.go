@@ -84,7 +84,8 @@ func (t *troubles) failed(err error, in stage) *Trouble {
 	recent := time.Since(t.reported) < troubleAgainAfter
 	if t.now == nil {
 		t.now, t.told, t.causes, t.in = &Trouble{Since: time.Now(), unread: t.unread}, false, nil, in
-		if t.flaps++; time.Since(t.ended) >= troubleAgainAfter {
+		t.flaps++
+		if time.Since(t.ended) >= troubleAgainAfter {
 			t.flaps = 1
 		}
 	}
