@@ -66,6 +66,9 @@ func (c *checker) take(kind EventType, o object, note string, err error) {
 		return
 	}
 	c.events++
+	if kind == Recovered {
+		return
+	}
 	if kind == Synced {
 		c.marks++
 		if c.rv != "" {
@@ -189,11 +192,11 @@ func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version
 	state := make(map[Key]version)
 	rec := recorder{codec: &codec{metadata: true}}
 	proto := isProtobuf(resp.Header.Get("Content-Type"))
-	_, err = readList(proto, resp.Body, nil, func(item []byte) error {
+	_, err = listReader{proto: proto, most: defaultMaxObject, each: func(item []byte) error {
 		r, err := rec.record(proto, item)
 		state[r.key] = version{r.uid, r.rv}
 		return err
-	})
+	}}.read(resp.Body)
 	return state, err
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,6 +26,7 @@ type Client struct {
 	base         *url.URL
 	namespace    string
 	fieldManager string
+	maxObject    int64
 	logger       *slog.Logger
 	observe      func(RequestInfo)
 	observers    observers
@@ -51,8 +53,9 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure client: %w", err)
 	}
+	hc = &http.Client{Transport: hc.Transport, CheckRedirect: checkRedirect}
 	if cfg.ExecProvider != nil {
-		hc = &http.Client{Transport: impatient{hc.Transport}}
+		hc.Transport = impatient{hc.Transport}
 	}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
@@ -65,14 +68,36 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 		base:         base,
 		namespace:    namespace,
 		fieldManager: cmp.Or(c.FieldManager, programName()),
+		maxObject:    defaultMaxObject,
 		logger:       c.Logger,
 		observe:      c.Observe,
+	}
+	if c.MaxObjectBytes > 0 {
+		client.maxObject = c.MaxObjectBytes
 	}
 	if client.logger == nil {
 		client.logger = slog.Default()
 	}
 	client.discovery.client = client
 	return client, nil
+}
+
+var errRedirect = errors.New("the server redirects")
+
+// checkRedirect keeps requests at the server that they were meant for: credentials
+// are sent with each of them, and a write that becomes a read is no write.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
+		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)",
+			errRedirect, req.URL.Scheme, req.URL.Host)
+	case req.Method != first.Method:
+		return fmt.Errorf("%w a %s to a %s", errRedirect, first.Method, req.Method)
+	case len(via) >= 10:
+		return fmt.Errorf("%w again and again, to %s", errRedirect, req.URL.Path)
+	}
+	return nil
 }
 
 // Close closes the client's connections, also those that requests use: they fail,

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
@@ -27,6 +28,8 @@ type codec struct {
 	metadata bool
 	// view: the type names part of the kind.
 	view bool
+	// builtin: the kind is Kubernetes' own.
+	builtin bool
 	// whole is the generated type of the kind's protobuf; nil: JSON only.
 	whole   reflect.Type
 	project projection // from whole to a view; nil: the type is whole
@@ -45,6 +48,7 @@ type message interface {
 
 func newCodec(t reflect.Type, kind Kind, view bool) (*codec, error) {
 	c := &codec{gvk: kind.GVK, apiVersion: kind.GroupVersion().String(), view: view, read: decodeOptions}
+	c.builtin = isMessage(t) || kind.whole != nil && isMessage(kind.whole)
 	sample := reflect.New(t).Interface().(object)
 	if _, ok := sample.(runtime.Unstructured); ok {
 		if view {
@@ -101,17 +105,17 @@ func onlyMetadata(t reflect.Type) bool {
 }
 
 // accept is the Accept header for objects, lists and, with suffix
-// ";stream=watch", watches.
+// ";stream=watch", watches. The last resort is plain JSON, which every server has.
 func (c *codec) accept(suffix string) string {
 	const partial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	const partialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	switch {
 	case c.metadata && suffix == acceptList:
-		return typeProtobuf + partialList + "," + typeJSON + partialList
+		return typeProtobuf + partialList + "," + typeJSON + partialList + "," + typeJSON
 	case c.metadata && suffix == acceptWatch:
-		return typeProtobuf + suffix + partial + "," + typeJSON + suffix + partial
+		return typeProtobuf + suffix + partial + "," + typeJSON + suffix + partial + "," + typeJSON
 	case c.metadata:
-		return typeProtobuf + partial + "," + typeJSON + partial
+		return typeProtobuf + partial + "," + typeJSON + partial + "," + typeJSON
 	case suffix == acceptList:
 		suffix = ""
 	}
@@ -131,8 +135,38 @@ func isProtobuf(contentType string) bool {
 	return strings.HasPrefix(contentType, typeProtobuf)
 }
 
+// checkType refuses an answer that is neither protobuf nor JSON, as a proxy's page
+// is.
+func checkType(contentType string) error {
+	media, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case typeProtobuf, typeJSON, "":
+		return nil
+	}
+	return fmt.Errorf("%w: of type %q, which is neither JSON nor protobuf: does a proxy answer in the server's place?",
+		errAnswer, contentType)
+}
+
+// checkList refuses a list of another kind. It reports whether the list's name is
+// the kind's own: a custom kind may have a name of its own for its lists, and then
+// only the items show that they are of the kind.
+func (c *codec) checkList(apiVersion, kind string) (sure bool, err error) {
+	if c.metadata && apiVersion == "meta.k8s.io/v1" && kind == "PartialObjectMetadataList" {
+		return true, nil
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	sure = kind == c.gvk.Kind+"List"
+	if err != nil || gv.Group != c.gvk.Group || !sure && (c.builtin || !strings.HasSuffix(kind, "List")) {
+		return false, fmt.Errorf("read list: %w: a %s of %s", errAnswer, kind, apiVersion)
+	}
+	return sure, nil
+}
+
 // decode decodes the whole object that an answer holds.
 func (c *codec) decode(contentType string, body []byte, into object) error {
+	if err := checkType(contentType); err != nil {
+		return fmt.Errorf("decode %s: %w", c.gvk.Kind, err)
+	}
 	if !isProtobuf(contentType) {
 		if err := json.Unmarshal(body, into, c.read); err != nil {
 			return fmt.Errorf("decode %s: %w", c.gvk.Kind, err)

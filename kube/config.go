@@ -35,6 +35,12 @@ type Config struct {
 	// that made it. It is told of the requests that it makes itself. A panic is
 	// logged.
 	Observe func(RequestInfo)
+	// MaxObjectBytes is how large an object may be that the server answers with,
+	// after decompression. A larger one is an error. An answer of several objects,
+	// as a page of a list, may be eight times as large; the listings of watches and
+	// stores are read object by object and have no other bound.
+	// Default: 64 MiB, many times what an API server stores.
+	MaxObjectBytes int64
 }
 
 // RequestInfo describes a request that was answered or failed.

@@ -25,8 +25,9 @@ type connections struct {
 func connectionsOf(cfg *rest.Config) *connections {
 	dial := cfg.Dial
 	if dial == nil {
-		// As client-go does.
-		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		// A third of the time that client-go gives it: packets that are dropped
+		// during an outage are sent again less and less often.
+		dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	ended := make(chan struct{})
 	c := &connections{connrotation.NewDialer(dial), sync.OnceFunc(func() { close(ended) }), ended}

@@ -48,7 +48,10 @@ func TestJSONObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			}
 			return o.Spec.Size
 		})
-		wantLines(t, "events", f.taken(), "ADDED default/a 1", "ERROR bad ADDED", "ERROR", "ERROR", "ADDED default/b 2", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a 3")
+		wantLines(t, "events", f.taken(), "ADDED default/a 1", "ERROR bad ADDED", "ADDED default/b 2", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a 3")
+		if r := f.reports(); len(r) != 1 || !strings.HasSuffix(r[0].Error(), "; it is left out") {
+			t.Fatalf("reports: %v", r)
+		}
 		wantLines(t, "metadata of what does not decode", bad, "u-bad2")
 	})
 }
@@ -77,8 +80,8 @@ func TestProtobufObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			return nil, nil
 		}
 		f := follow(t, configMaps(s.client(t)).Watch, noteOfConfigMap)
-		wantLines(t, "events", f.taken(), "ADDED default/a one", "ERROR bad ADDED", "ERROR", "ADDED default/b one", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a one")
-		if r := f.reports(); len(r) > 0 {
+		wantLines(t, "events", f.taken(), "ADDED default/a one", "ERROR bad ADDED", "ADDED default/b one", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a one")
+		if r := f.reports(); len(r) != 1 || !strings.HasSuffix(r[0].Error(), "; it is left out") {
 			t.Fatalf("reports: %v", r)
 		}
 	})

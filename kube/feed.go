@@ -99,12 +99,11 @@ func (f *Feed) Synced() bool {
 }
 
 // Trouble returns what the store has trouble with at the moment, nil if all is
-// well.
-func (f *Feed) Trouble() error {
-	f.table.mu.RLock()
-	defer f.table.mu.RUnlock()
-	return f.table.trouble
-}
+// well. Of several namespaces it is the trouble that has lasted longest. As long as
+// there is one, what the store holds may be out of date: watches do not work, or
+// the kind is not served. An object that could not be read is a trouble for a
+// minute.
+func (f *Feed) Trouble() error { return f.table.troubles.longest() }
 
 // Stats tells the size of the store.
 func (f *Feed) Stats() StoreStats { return f.table.stats() }

@@ -20,8 +20,10 @@ type follower struct {
 	mu       sync.Mutex
 	lines    []string
 	troubles []*Trouble
-	cancel   context.CancelFunc
-	ended    chan struct{}
+	// recovered counts the troubles that were over.
+	recovered int
+	cancel    context.CancelFunc
+	ended     chan struct{}
 	// slow is how long the loop's body takes.
 	slow time.Duration
 }
@@ -61,6 +63,9 @@ func (f *follower) take(kind EventType, o object, note string, err error) {
 	case err != nil:
 		f.lines = append(f.lines, strings.TrimSpace(fmt.Sprintf("ERROR %s %s", o.GetName(), kind)))
 		return
+	case kind == Recovered:
+		f.recovered++
+		return
 	case kind == Synced:
 		f.lines = append(f.lines, "SYNCED")
 		return
@@ -90,6 +95,16 @@ func (f *follower) reports() []*Trouble {
 	list := f.troubles
 	f.troubles = nil
 	return list
+}
+
+// recoveries returns how many troubles were over since the last call.
+func (f *follower) recoveries() int {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.recovered
+	f.recovered = 0
+	return n
 }
 
 func (f *follower) setSlow(d time.Duration) {

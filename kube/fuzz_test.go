@@ -1,9 +1,9 @@
 package kube
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"testing"
@@ -82,10 +82,10 @@ func FuzzListProtobuf(f *testing.F) {
 	f.Add([]byte("k8s\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x3f"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read := func(r interface{ Read([]byte) (int, error) }) (items [][]byte, meta metav1.ListMeta, err error) {
-			meta, err = readListProtobuf(r, nil, func(item []byte) error {
+			meta, err = listReader{proto: true, most: defaultMaxObject, each: func(item []byte) error {
 				items = append(items, bytes.Clone(item))
 				return nil
-			})
+			}}.read(r)
 			return items, meta, err
 		}
 		items, meta, err := read(bytes.NewReader(body))
@@ -114,12 +114,12 @@ func FuzzListJSON(f *testing.F) {
 	f.Add([]byte(`{"items":[1,"a",{}],"items":[]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		n := 0
-		meta, err := readListJSON(bytes.NewReader(body), nil, func(item []byte) error {
+		meta, err := listReader{most: defaultMaxObject, each: func(item []byte) error {
 			if n++; !json.Valid(item) && jsontext.Value(item).IsValid(decodeOptions) == false {
 				t.Fatalf("item %q is no JSON", item)
 			}
 			return nil
-		})
+		}}.read(bytes.NewReader(body))
 		var list struct {
 			Metadata metav1.ListMeta   `json:"metadata"`
 			Items    []json.RawMessage `json:"items"`
@@ -133,13 +133,48 @@ func FuzzListJSON(f *testing.F) {
 	})
 }
 
+// FuzzListBound has lists read with a small bound: what is held as one piece keeps
+// to it, and what passes is what passes without.
+func FuzzListBound(f *testing.F) {
+	msg := marshal(f, seedPod())
+	f.Add(true, protobufList(metav1.ListMeta{ResourceVersion: "9"}, msg, msg), 64)
+	f.Add(false, jsonList(metav1.ListMeta{ResourceVersion: "9"}, marshalJSON(f, seedPod())), 1000)
+	f.Add(false, []byte(`{"kind":"PodList","apiVersion":"v1","items":[{},{}],"metadata":{}}`), 40)
+	f.Fuzz(func(t *testing.T, proto bool, body []byte, most int) {
+		most = max(most, 1)
+		read := func(most int) (items [][]byte, kinds int, err error) {
+			l := listReader{proto: proto, most: int64(most)}
+			l.is = func(string, string) error { kinds++; return nil }
+			l.each = func(item []byte) error {
+				if len(item) > most {
+					t.Fatalf("an item of %d bytes, %d are allowed", len(item), most)
+				}
+				items = append(items, bytes.Clone(item))
+				return nil
+			}
+			_, err = l.read(bytes.NewReader(body))
+			return items, kinds, err
+		}
+		items, kinds, err := read(most)
+		all, _, unbound := read(defaultMaxObject)
+		switch {
+		case err == nil && (unbound != nil || !reflect.DeepEqual(items, all)):
+			t.Fatalf("%d items, and without a bound %d and %v", len(items), len(all), unbound)
+		case err == nil && kinds == 0:
+			t.Fatal("a list that does not say of what")
+		case err != nil && unbound == nil && !errors.Is(err, errTooLarge):
+			t.Fatalf("only with a bound: %v", err)
+		}
+	})
+}
+
 func FuzzWatchProtobuf(f *testing.F) {
 	object := inEnvelope("Pod", marshal(f, seedPod()))
 	f.Add(append(protobufEvent(eventAdded, object), protobufEvent(eventBookmark, object)...))
 	f.Add(errorEvent(true, metav1.Status{Code: 410}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		events := &protobufEvents{r: bufio.NewReader(bytes.NewReader(stream))}
+		events := newProtobufEvents(bytes.NewReader(stream), defaultMaxObject)
 		rec := recorder{codec: mustCodec[corev1.Pod](t, true)}
 		for range len(stream) + 1 {
 			raw, err := events.next()
@@ -160,7 +195,7 @@ func FuzzWatchJSON(f *testing.F) {
 	f.Add(errorEvent(false, metav1.Status{Code: 410}))
 	f.Add([]byte(`{"type":"ADDED","object":null}`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		events := &jsonEvents{jsontext.NewDecoder(bytes.NewReader(stream), decodeOptions)}
+		events := newJSONEvents(bytes.NewReader(stream), defaultMaxObject)
 		rec := recorder{codec: mustCodec[widget](t, false)}
 		for range len(stream) + 1 {
 			raw, err := events.next()
@@ -179,9 +214,15 @@ func FuzzWatchJSON(f *testing.F) {
 func fuzzEvent(t *testing.T, rec *recorder, proto bool, ev wireEvent) {
 	decodeStatus(ev.object)
 	_, _, _ = rec.bookmark(proto, ev.object)
+	if is, known := rec.identity(proto, ev.object); known && is.key.Name == "" {
+		t.Fatal("a key without a name")
+	}
 	r, err := rec.record(proto, ev.object)
 	if err != nil {
 		return
+	}
+	if is, known := rec.identity(proto, ev.object); known != (r.key.Name != "") || is.key != r.key || is.uid != r.uid || is.rv != r.rv {
+		t.Fatalf("of %v %s %s the identity is %v %s %s, %t", r.key, r.uid, r.rv, is.key, is.uid, is.rv, known)
 	}
 	e := newEntry(r)
 	if e.uid() != r.uid || e.rv() != r.rv {
@@ -255,13 +296,21 @@ func FuzzStatus(f *testing.F) {
 	f.Add(marshalJSON(f, &st))
 	f.Add(inEnvelope("Status", marshal(f, &st)))
 	f.Add(inEnvelope("Pod", marshal(f, seedPod())))
+	f.Add([]byte(`{"kind":"Status","reason":"ServerTimeout","code":504,"details":{"retryAfterSeconds":-1}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if st, ok := decodeStatus(body); ok && st == nil {
 			t.Fatal("no status")
 		}
 		resp := answer(500, typeJSON, body)
-		if err := statusError(resp, &request{resource: widgetKind, verb: "get"}); err == nil {
+		err := statusError(resp, &request{resource: widgetKind, verb: "get"})
+		if err == nil {
 			t.Fatal("no error")
+		}
+		if d, asked := suggestedDelay(err); d < 0 || d > maxRetryAfter || !asked && d != 0 {
+			t.Fatalf("%v: wait for %s", err, d)
+		}
+		if p := paceAfter(err, 0); p <= atOnce || p >= paces {
+			t.Fatalf("%v: pace %d", err, p)
 		}
 	})
 }

@@ -16,7 +16,15 @@ type guard struct {
 	cancel context.CancelCauseFunc
 	body   io.Reader
 	err    error // of reading the body, but for its end
+	opened time.Time
+	// lasts, if it is set, is called once, by the reader, as soon as the answer
+	// has been open for lastsAfter, even if nothing comes.
+	lasts func() error
 }
+
+// lastsAfter is how long a watch is open until it works, although it told
+// nothing: there may have been nothing to tell.
+const lastsAfter = 3 * time.Second
 
 // newGuard starts with the wait for the answer's headers.
 func newGuard(ctx context.Context, after time.Duration) (context.Context, *guard) {
@@ -31,19 +39,60 @@ func (g *guard) stop() {
 	g.cancel(nil)
 }
 
+// reader reads the answer's body. The headers have come.
 func (g *guard) reader(body io.Reader) io.Reader {
 	g.timer.Stop()
-	g.body = body
+	g.body, g.opened = body, time.Now()
 	return g
 }
 
-func (g *guard) Read(p []byte) (int, error) {
+// open is how long ago the answer's headers came.
+func (g *guard) open() time.Duration {
+	if g.opened.IsZero() {
+		return 0
+	}
+	return time.Since(g.opened)
+}
+
+func (g *guard) Read(p []byte) (n int, err error) {
 	g.timer.Reset(g.after)
 	defer g.timer.Stop()
-	n, err := g.body.Read(p)
+	if g.lasts == nil {
+		n, err = g.body.Read(p)
+	} else {
+		n, err = g.readAside(p)
+	}
 	if err != nil && err != io.EOF {
 		g.err = err
 	}
+	return n, err
+}
+
+// readAside reads in a goroutine of its own, which has ended when it returns, and
+// calls lasts when its time comes.
+func (g *guard) readAside(p []byte) (n int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err = g.body.Read(p)
+	}()
+	due := time.NewTimer(lastsAfter - g.open())
+	defer due.Stop()
+	select {
+	case <-done:
+		return n, err
+	case <-due.C:
+	}
+	lasts := g.lasts
+	g.lasts = nil
+	g.timer.Stop() // it may take its time
+	if failed := lasts(); failed != nil {
+		g.cancel(nil)
+		<-done
+		return 0, failed
+	}
+	g.timer.Reset(g.after)
+	<-done
 	return n, err
 }
 

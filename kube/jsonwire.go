@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,54 +33,93 @@ const (
 	eventError    = "ERROR"
 )
 
-// readList reads a list, in protobuf or JSON, item by item, so that its whole is
-// never held. The bytes given to each are valid until it returns. Head, which may
-// be nil, gets the list's metadata, which servers send before the items. An error
-// of either ends the reading.
-func readList(proto bool, r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (metav1.ListMeta, error) {
-	if proto {
-		return readListProtobuf(r, head, each)
-	}
-	return readListJSON(r, head, each)
+// listReader reads a list, in protobuf or JSON, item by item, so that its whole is
+// never held. An error of any of its functions ends the reading.
+type listReader struct {
+	proto bool
+	// most is how large an item, or any other part of the list, may be.
+	most int64
+	// is, which may be nil, gets what the list says it is: before its items, if it
+	// says it there.
+	is func(apiVersion, kind string) error
+	// head, which may be nil, gets the list's metadata: before its items, if it is
+	// there.
+	head func(metav1.ListMeta) error
+	// each gets the items. The bytes are valid until it returns.
+	each func(item []byte) error
 }
 
-func readListJSON(r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (meta metav1.ListMeta, err error) {
-	d := jsontext.NewDecoder(r, decodeOptions)
+// errAnswer: the server, or a proxy before it, has answered with something else.
+var errAnswer = errors.New("unexpected answer")
+
+func (l listReader) read(r io.Reader) (metav1.ListMeta, error) {
+	if l.proto {
+		return l.readProtobuf(r)
+	}
+	return l.readJSON(r)
+}
+
+func (l listReader) readJSON(r io.Reader) (meta metav1.ListMeta, err error) {
+	b := &bounded{r: r, most: l.most}
+	d := jsontext.NewDecoder(b, decodeOptions)
+	b.next()
 	if err := expect(d, '{'); err != nil {
 		return meta, fmt.Errorf("read list: %w", err)
 	}
+	var apiVersion, kind string
+	items := false
+	named := func(into *string) error {
+		if err := json.UnmarshalDecode(d, into); err != nil {
+			return fmt.Errorf("read list: %w", err)
+		}
+		if l.is == nil || apiVersion == "" || kind == "" {
+			return nil
+		}
+		return l.is(apiVersion, kind)
+	}
 	for d.PeekKind() == '"' {
+		b.next()
 		name, err := d.ReadToken()
 		if err != nil {
 			return meta, fmt.Errorf("read list: %w", err)
 		}
 		switch name.String() {
+		case "apiVersion":
+			err = named(&apiVersion)
+		case "kind":
+			err = named(&kind)
 		case "metadata":
-			if err := json.UnmarshalDecode(d, &meta); err != nil {
-				return meta, fmt.Errorf("read list: %w", err)
-			}
-			if head != nil {
-				if err := head(meta); err != nil {
-					return meta, err
-				}
+			if err = json.UnmarshalDecode(d, &meta); err != nil {
+				err = fmt.Errorf("read list: %w", err)
+			} else if l.head != nil {
+				err = l.head(meta)
 			}
 		case "items":
-			if err := readItems(d, each); err != nil {
-				return meta, err
-			}
+			items = true
+			err = l.readItems(d, b)
 		default:
-			if err := d.SkipValue(); err != nil {
-				return meta, fmt.Errorf("read list: %w", err)
+			if err = d.SkipValue(); err != nil {
+				err = fmt.Errorf("read list: %w", err)
 			}
 		}
+		if err != nil {
+			return meta, err
+		}
+		b.next()
 	}
 	if err := expect(d, '}'); err != nil {
 		return meta, fmt.Errorf("read list: %w", err)
 	}
+	switch {
+	case l.is != nil && (apiVersion == "" || kind == ""):
+		return meta, fmt.Errorf("read list: %w: JSON that names no apiVersion and kind", errAnswer)
+	case !items:
+		return meta, fmt.Errorf("read list: %w: %s without items", errAnswer, cmp.Or(kind, "JSON"))
+	}
 	return meta, nil
 }
 
-func readItems(d *jsontext.Decoder, each func(item []byte) error) error {
+func (l listReader) readItems(d *jsontext.Decoder, b *bounded) error {
 	if d.PeekKind() == 'n' { // null: an empty list
 		return d.SkipValue()
 	}
@@ -87,13 +127,18 @@ func readItems(d *jsontext.Decoder, each func(item []byte) error) error {
 		return fmt.Errorf("read items: %w", err)
 	}
 	for d.PeekKind() != ']' {
+		b.next()
 		item, err := d.ReadValue()
 		if err != nil {
 			return fmt.Errorf("read item: %w", err)
 		}
-		if err := each(item); err != nil {
+		if int64(len(item)) > l.most { // what is read ahead does not count against it
+			return tooLarge(l.most)
+		}
+		if err := l.each(item); err != nil {
 			return err
 		}
+		b.next()
 	}
 	return expect(d, ']')
 }
@@ -110,10 +155,25 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 }
 
 // jsonEvents reads the events of a watch.
-type jsonEvents struct{ d *jsontext.Decoder }
+type jsonEvents struct {
+	d *jsontext.Decoder
+	b *bounded
+}
+
+func newJSONEvents(r io.Reader, most int64) *jsonEvents {
+	b := &bounded{r: r, most: most}
+	return &jsonEvents{jsontext.NewDecoder(b, decodeOptions), b}
+}
 
 // next returns the bytes of the next event, valid until the one after.
-func (j *jsonEvents) next() ([]byte, error) { return j.d.ReadValue() }
+func (j *jsonEvents) next() ([]byte, error) {
+	j.b.next()
+	event, err := j.d.ReadValue()
+	if int64(len(event)) > j.b.most {
+		return nil, tooLarge(j.b.most)
+	}
+	return event, err
+}
 
 func parseEventJSON(raw []byte) (ev wireEvent, err error) {
 	err = scan.Members(raw, func(name string, value []byte) error {
@@ -126,7 +186,7 @@ func parseEventJSON(raw []byte) (ev wireEvent, err error) {
 		return nil
 	})
 	if err == nil && (ev.kind == "" || ev.object == nil) {
-		err = errors.New("malformed JSON: event without type or object")
+		err = fmt.Errorf("%w: an event without type or object", errAnswer)
 	}
 	return ev, err
 }

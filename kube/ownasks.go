@@ -228,9 +228,16 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*quest
 	if err != nil {
 		return "", err
 	}
-	rec, proto := &recorder{codec: h.codec}, isProtobuf(contentType)
-	meta, err := readList(proto, bytes.NewReader(body), nil, func(item []byte) error {
-		r, err := rec.record(proto, item)
+	if err := checkType(contentType); err != nil {
+		return "", req.wrap(err)
+	}
+	rec, list := &recorder{codec: h.codec}, listReader{proto: isProtobuf(contentType), most: h.client.maxObject}
+	list.is = func(apiVersion, kind string) error {
+		_, err := h.codec.checkList(apiVersion, kind)
+		return err
+	}
+	list.each = func(item []byte) error {
+		r, err := rec.record(list.proto, item)
 		if err != nil {
 			return nil //nolint:nilerr // costs this object, which the store does not show either
 		}
@@ -238,7 +245,8 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*quest
 			found[r.key] = newEntry(r)
 		}
 		return nil
-	})
+	}
+	meta, err := list.read(bytes.NewReader(body))
 	if err != nil {
 		return "", req.wrap(err)
 	}

@@ -26,8 +26,6 @@ const (
 	unknownRaw      = 2
 	fieldMetadata   = 1
 	fieldItems      = 2
-	// maxMessage bounds a single object, against senseless lengths.
-	maxMessage = 256 << 20
 )
 
 var errProtobuf = errors.New("malformed protobuf")
@@ -134,7 +132,7 @@ func encodeEnvelope(gvk GVK, msg []byte) ([]byte, error) {
 	return out, nil
 }
 
-func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(item []byte) error) (meta metav1.ListMeta, err error) {
+func (l listReader) readProtobuf(r io.Reader) (meta metav1.ListMeta, err error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	magic := make([]byte, len(protobufMagic))
 	if _, err := io.ReadFull(br, magic); err != nil {
@@ -144,10 +142,13 @@ func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(i
 		return meta, fmt.Errorf("read list: %w: no Kubernetes envelope", errProtobuf)
 	}
 	var buf bytes.Buffer
-	m := messageReader{r: br, left: -1}
-	listed := false
+	m := messageReader{r: br, left: -1, most: l.most}
+	listed, named := false, l.is == nil
 	for {
 		num, size, err := m.next()
+		if errors.Is(err, io.EOF) && !listed {
+			return meta, fmt.Errorf("read list: %w: an envelope without a list", errAnswer)
+		}
 		if errors.Is(err, io.EOF) {
 			return meta, nil
 		}
@@ -158,36 +159,54 @@ func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(i
 			if err := m.read(&buf, size); err != nil {
 				return meta, fmt.Errorf("read list: %w", err)
 			}
+			if num == unknownTypeMeta && l.is != nil {
+				apiVersion, _ := findField(buf.Bytes(), 1) // malformed: no version
+				kind, _ := findField(buf.Bytes(), 2)       // malformed: no kind
+				if err := l.is(string(apiVersion), string(kind)); err != nil {
+					return meta, err
+				}
+				named = true
+			}
 			continue
 		}
-		if listed {
+		switch {
+		case listed:
 			// The last would count, but the first has been told of.
 			return meta, fmt.Errorf("read list: %w: two lists in one envelope", errProtobuf)
+		case !named:
+			return meta, fmt.Errorf("read list: %w: an envelope that names no kind", errAnswer)
 		}
 		listed = true
-		list := messageReader{r: br, left: size}
-		for {
-			num, size, err := list.next()
-			if errors.Is(err, io.EOF) {
-				break
+		if meta, err = l.readMessage(br, size, &buf); err != nil {
+			return meta, err
+		}
+	}
+}
+
+// readMessage reads the message of a list.
+func (l listReader) readMessage(r *bufio.Reader, size int64, buf *bytes.Buffer) (meta metav1.ListMeta, err error) {
+	list := messageReader{r: r, left: size, most: l.most}
+	for {
+		num, size, err := list.next()
+		if errors.Is(err, io.EOF) {
+			return meta, nil
+		}
+		if err == nil {
+			err = list.read(buf, size)
+		}
+		if err != nil {
+			return meta, fmt.Errorf("read list: %w", err)
+		}
+		switch num {
+		case fieldMetadata:
+			if err = meta.Unmarshal(buf.Bytes()); err == nil && l.head != nil {
+				err = l.head(meta)
 			}
-			if err == nil {
-				err = list.read(&buf, size)
-			}
-			if err != nil {
-				return meta, fmt.Errorf("read list: %w", err)
-			}
-			switch num {
-			case fieldMetadata:
-				if err = meta.Unmarshal(buf.Bytes()); err == nil && head != nil {
-					err = head(meta)
-				}
-			case fieldItems:
-				err = each(buf.Bytes())
-			}
-			if err != nil {
-				return meta, err
-			}
+		case fieldItems:
+			err = l.each(buf.Bytes())
+		}
+		if err != nil {
+			return meta, err
 		}
 	}
 }
@@ -196,6 +215,7 @@ func readListProtobuf(r io.Reader, head func(metav1.ListMeta) error, each func(i
 type messageReader struct {
 	r    *bufio.Reader
 	left int64 // bytes until the message's end; below zero: until the stream's end
+	most int64 // how large a field may be
 }
 
 // next reads a field's tag and the size of its content. It returns io.EOF at
@@ -255,8 +275,8 @@ func (m *messageReader) uvarint() (uint64, error) {
 
 // read reads a field's content into buf, which grows with what really comes.
 func (m *messageReader) read(buf *bytes.Buffer, size int64) error {
-	if size > maxMessage {
-		return fmt.Errorf("%w: a field of %d bytes", errProtobuf, size)
+	if size > m.most {
+		return tooLarge(m.most)
 	}
 	buf.Reset()
 	if _, err := io.CopyN(buf, m.r, size); err != nil {
@@ -277,8 +297,13 @@ func noEOF(err error) error {
 
 // protobufEvents reads the events of a watch.
 type protobufEvents struct {
-	r   *bufio.Reader
-	buf bytes.Buffer
+	r    *bufio.Reader
+	most int64
+	buf  bytes.Buffer
+}
+
+func newProtobufEvents(r io.Reader, most int64) *protobufEvents {
+	return &protobufEvents{r: bufio.NewReaderSize(r, 16<<10), most: most}
 }
 
 // next returns the bytes of the next event, valid until the one after.
@@ -288,7 +313,7 @@ func (p *protobufEvents) next() ([]byte, error) {
 		return nil, err
 	}
 	size := int64(binary.BigEndian.Uint32(head[:]))
-	m := messageReader{r: p.r, left: size}
+	m := messageReader{r: p.r, left: size, most: p.most}
 	if err := m.read(&p.buf, size); err != nil {
 		return nil, err
 	}

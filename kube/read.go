@@ -107,8 +107,16 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 		yield(nil, err)
 		return "", false
 	}
+	if err := checkType(contentType); err != nil {
+		yield(nil, req.wrap(err))
+		return "", false
+	}
 	proto, left := isProtobuf(contentType), false
-	meta, err := readList(proto, bytes.NewReader(body), nil, func(item []byte) error {
+	is := func(apiVersion, kind string) error {
+		_, err := r.codec.checkList(apiVersion, kind)
+		return err
+	}
+	each := func(item []byte) error {
 		o := new(T)
 		err := r.codec.decodeItem(proto, item, asObject(o))
 		if err != nil {
@@ -119,7 +127,8 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 			return errLeft
 		}
 		return nil
-	})
+	}
+	meta, err := listReader{proto: proto, most: r.client.maxObject, is: is, each: each}.read(bytes.NewReader(body))
 	switch {
 	case left:
 		return "", false

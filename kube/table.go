@@ -31,8 +31,8 @@ type table struct {
 	refresh   refreshes
 
 	mu       sync.RWMutex
-	unsynced int   // namespaces whose first sync is missing
-	trouble  error // the latest, while it lasts
+	unsynced int // namespaces whose first sync is missing
+	troubles laneTroubles
 }
 
 // newTable returns a table without content and without a watch.
@@ -66,10 +66,8 @@ func (t *table) wait(ctx context.Context) error {
 	case <-t.done:
 		end = ErrStopped
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.trouble != nil {
-		return fmt.Errorf("%w before the first sync: %w", end, t.trouble)
+	if trouble := t.troubles.longest(); trouble != nil {
+		return fmt.Errorf("%w before the first sync: %w", end, trouble)
 	}
 	return fmt.Errorf("%w before the first sync", end)
 }

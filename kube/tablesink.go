@@ -1,7 +1,7 @@
 package kube
 
 import (
-	"errors"
+	"bytes"
 	"time"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
@@ -38,9 +38,12 @@ func (s *tableSink) item(rec record) error {
 		s.latest = rec.key.Namespace
 	}
 	rec.key.Namespace = s.latest
-	old, ok := s.staging.Get(rec.key)
-	if !ok {
+	old, listed := s.staging.Get(rec.key)
+	switch {
+	case !listed:
 		old = s.entry(rec.key)
+	case olderThan(rec.rv, old.rv()):
+		return nil // listed twice, on two pages
 	}
 	s.staging = s.staging.With(s.edit, rec.key, s.merge(old, rec, true))
 	return nil
@@ -79,8 +82,12 @@ func (s *tableSink) drop(rec record) error {
 // merge returns the entry for a record: the old one where it says the same or,
 // if the record was not listed, more.
 func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
-	if old != nil && change(true, listed, old.uid(), old.rv(), &rec) == "" {
+	switch {
+	case old == nil:
+	case change(true, listed, old.uid(), old.rv(), &rec) == "":
 		return old
+	case rec.rv == "" && bytes.Equal(old.meta(), rec.meta) && bytes.Equal(old.data[old.split:], rec.body):
+		return old // of a kind without resource versions
 	}
 	return newEntry(rec)
 }
@@ -156,20 +163,15 @@ func (s *tableSink) progress(rv string) {
 	s.settled(s.own.progress(s.namespace, rv), nil)
 }
 
-func (s *tableSink) trouble(err error) error {
-	var report *Trouble
-	over := errors.As(err, &report) && report.Over
-	s.mu.Lock()
-	s.table.trouble = err
-	if over {
-		s.table.trouble = nil
-	}
-	s.mu.Unlock()
-	logger := s.handle.client.logger
-	if over {
-		logger.Info("store recovered", "kind", s.handle.kindName(), "namespace", s.namespace, "detail", err.Error())
-	} else {
-		logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", err)
-	}
+func (s *tableSink) ails(t *Trouble) { s.table.troubles.set(s.namespace, t) }
+
+func (s *tableSink) trouble(t *Trouble) error {
+	s.handle.client.logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", t)
+	return nil
+}
+
+func (s *tableSink) recovered(t *Trouble) error {
+	s.handle.client.logger.Info("store recovered", "kind", s.handle.kindName(), "namespace", s.namespace,
+		"after", t.lasted(), "tries", t.Tries, "from", t.Err)
 	return nil
 }

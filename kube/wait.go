@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,13 +56,11 @@ func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, st
 		field += "," + r.selector.field
 	}
 	for ev, err := range r.Fielded(field).Watch(ctx) {
-		var report *Trouble
-		switch {
-		case errors.As(err, &report) && report.Over:
-			trouble = nil
+		if trouble = err; err != nil {
 			continue
-		case err != nil:
-			trouble = err
+		}
+		switch {
+		case ev.Type == Recovered:
 			continue
 		case ev.Type == Deleted:
 			now = nil

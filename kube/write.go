@@ -390,7 +390,7 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentT
 	}
 	// Some servers answer with a Status, which names nothing: then the stores
 	// learn of it by their watches.
-	_, _ = readList(proto, bytes.NewReader(body), nil, each)
+	_, _ = listReader{proto: proto, most: h.client.maxObject, each: each}.read(bytes.NewReader(body))
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.

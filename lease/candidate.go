@@ -230,14 +230,13 @@ func (e *election) now() instant {
 func (e *election) watch(ctx context.Context, changes chan *coordinationv1.Lease) {
 	leases := kube.For[coordinationv1.Lease](e.Client).In(e.Namespace)
 	for ev, err := range leases.Fielded("metadata.name=" + e.Name).Watch(ctx) {
-		var trouble *kube.Trouble
 		switch {
-		case errors.As(err, &trouble) && trouble.Over:
-			e.Logger.Info("watch of the lease works again", "error", err)
-			continue
 		case err != nil:
 			// The lease is still taken when it expires, but not at its release.
 			e.Logger.Warn("cannot watch the lease", "error", err)
+			continue
+		case ev.Type == kube.Recovered:
+			e.Logger.Info("watch of the lease works again")
 			continue
 		case ev.Type == kube.Synced:
 			continue

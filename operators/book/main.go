@@ -33,7 +33,7 @@ func main() {
 	for ev, err := range books.Watch(context.Background()) {
 		if err != nil {
 			log.Print(err) // the watch goes on by itself
-		} else if ev.Type != kube.Synced {
+		} else if ev.Type.IsChange() {
 			fmt.Println(ev.Type, ev.Object.Name, ev.Object.Spec.Title)
 		}
 	}

@@ -225,6 +225,9 @@ func follow[T any, P object[T]](ctx context.Context, all kube.Resource[T]) <-cha
 			if errors.As(err, &trouble) {
 				continue // the kind is new, and the server may still be preparing for it
 			}
+			if ev.Type == kube.Recovered {
+				continue
+			}
 			if err != nil {
 				text = err.Error()
 			}

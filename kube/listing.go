@@ -1,0 +1,188 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// list gets all objects, in one list or in pages.
+func (r *reflector) list(ctx context.Context) outcome {
+	start := time.Now()
+	rv, err := r.listAll(ctx)
+	r.chooseListing(err)
+	return outcome{rv: rv, err: err, stage: inListing, took: time.Since(start)}
+}
+
+// listAll returns the resource version that the objects are of.
+func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
+	req, err := r.request(ctx, "list")
+	if err != nil {
+		return "", err
+	}
+	req.accept = r.codec.accept(acceptList)
+	r.sink.begin()
+	var read listed
+	for {
+		if r.how == inPages {
+			req.query.Set("limit", strconv.Itoa(pageSize))
+		}
+		meta, err := r.page(ctx, req, &read)
+		if err != nil {
+			return "", err
+		}
+		if meta.Continue == "" {
+			rv = meta.ResourceVersion
+			break
+		}
+		if meta.Continue == req.query.Get("continue") {
+			return "", fmt.Errorf("%w: a page that goes on with itself", errAnswer)
+		}
+		req.query.Set("continue", meta.Continue)
+	}
+	if err := r.isOfKind(&read); err != nil {
+		return "", err
+	}
+	if err := r.complete(rv); err != nil {
+		return "", err
+	}
+	if read.unread == 0 {
+		return rv, r.over(&r.unread, inListing)
+	}
+	return rv, nil
+}
+
+// listed is what a listing has had so far.
+type listed struct {
+	kind   string // what the list says it is
+	sure   bool   // that is the usual name
+	named  int    // objects that said of which kind they are
+	unread int    // objects that could not be read
+}
+
+// isOfKind refuses a list of an unusual name of which nothing shows that it is of
+// the kind: neither an object nor an earlier list.
+func (r *reflector) isOfKind(l *listed) error {
+	switch {
+	case l.sure, l.kind == r.listKind:
+	case l.named > 0 || r.listKind == "" && r.latest == "":
+		r.listKind = l.kind
+	default:
+		return fmt.Errorf("read list: %w: a %s without objects", errAnswer, l.kind)
+	}
+	return nil
+}
+
+// fresh returns an error for a listing that is older than what was seen before.
+// After some tries the next one is taken as it is.
+func (r *reflector) fresh(rv string) error {
+	if !olderThan(rv, r.latest) {
+		return nil
+	}
+	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
+	r.stale++
+	if r.stale == staleTries {
+		r.latest = ""
+	}
+	return err
+}
+
+// complete ends a listing of a resource version. A kind whose lists have none is
+// listed again and again.
+func (r *reflector) complete(rv string) error {
+	if err := r.fresh(rv); err != nil {
+		return err
+	}
+	r.stale, r.denied = 0, nil
+	if err := r.works(inListing); err != nil {
+		return err
+	}
+	return asSinkError(r.sink.synced(rv))
+}
+
+// page reads one answer to a list request.
+func (r *reflector) page(ctx context.Context, req *request, read *listed) (metav1.ListMeta, error) {
+	ctx, guard := newGuard(ctx, silence)
+	defer guard.stop()
+	resp, err := r.client.do(ctx, req)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer resp.Body.Close()
+	contentType := resp.Header.Get("Content-Type")
+	if err := checkType(contentType); err != nil {
+		return metav1.ListMeta{}, err
+	}
+	list := listReader{proto: isProtobuf(contentType), most: r.client.maxObject}
+	list.is = func(apiVersion, kind string) (err error) {
+		read.kind = kind
+		read.sure, err = r.codec.checkList(apiVersion, kind)
+		return err
+	}
+	// A stale list is refused before its objects are shown, if it says in time of
+	// when it is.
+	list.head = func(meta metav1.ListMeta) error { return r.fresh(meta.ResourceVersion) }
+	list.each = func(item []byte) error { return r.listItem(list.proto, item, read) }
+	meta, err := list.read(guard.reader(resp.Body))
+	return meta, guard.explain(ctx, err)
+}
+
+// listItem gives an object of a listing to the sink. One that cannot be read costs
+// this object, not the list.
+func (r *reflector) listItem(proto bool, item []byte, read *listed) error {
+	rec, err := r.record(proto, item)
+	if r.recorder.named {
+		read.named++
+	}
+	switch {
+	case errors.Is(err, errAnswer):
+		return fmt.Errorf("read list: %w", err)
+	case err != nil:
+		read.unread++
+		return r.keep(proto, item, err)
+	}
+	return asSinkError(r.sink.item(rec))
+}
+
+// keep has the sink keep what it has of an object of a listing that cannot be read.
+func (r *reflector) keep(proto bool, item []byte, err error) error {
+	rec, known := r.recorder.identity(proto, item)
+	if !known {
+		rec.key = Key{}
+	}
+	r.sink.keep(rec.key)
+	return r.skips(r.nameIn(err, rec.key))
+}
+
+// nameIn has an error name the object that it is about, if that is known.
+func (r *reflector) nameIn(err error, key Key) error {
+	return &Error{Verb: "watch", Kind: r.kind.Kind, Namespace: key.Namespace, Name: key.Name, Err: err}
+}
+
+// chooseListing decides how to list next after a listing that ended with err.
+func (r *reflector) chooseListing(err error) {
+	code := codeOf(err)
+	switch {
+	case err == nil: // pages that work stay: the single list was too large
+	case isDenied(err):
+		r.how = inStream
+	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError,
+		code == http.StatusGatewayTimeout && !isTooLarge(err),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSilent):
+		r.how = inPages
+	case isExpired(err) && r.how == inPages:
+		r.how = inOneList // a continue token does not live as long as these pages took
+	}
+}
+
+// isDenied reports that listing is not allowed, which watching may be.
+func isDenied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}

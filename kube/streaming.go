@@ -1,0 +1,273 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// watch follows changes after rv, or from the initial events on if rv is empty,
+// until the watch ends.
+func (r *reflector) watch(ctx context.Context, rv string) outcome {
+	start := time.Now()
+	s := &stream{reflector: r, rv: rv, initial: rv == "", stage: inRequest}
+	if s.initial {
+		s.stage = inListing
+	}
+	err := s.run(ctx)
+	o := outcome{rv: s.rv, err: err, stage: s.stage, took: time.Since(start)}
+	if s.guard != nil {
+		o.open = s.guard.open()
+		o.took -= o.open
+	}
+	o.worked = s.told || s.stage != inListing && o.open >= lastsAfter
+	switch {
+	case o.worked:
+		o.stage = inRequest
+	case err == nil:
+		o.err = errNothing
+	}
+	if rv == "" && s.rv == "" && o.err != nil {
+		r.streamFailed(o.err, time.Since(start))
+	}
+	return o
+}
+
+// stream is one watch.
+type stream struct {
+	*reflector
+	rv        string // to resume from
+	initial   bool   // the initial events of a streaming list have not ended
+	stage     stage  // how far it came
+	told      bool   // it told something after the listing
+	unreadNow int    // initial events that could not be read
+	proto     bool
+	bookmarks int
+	guard     *guard
+	quiet     time.Duration // how long it may be silent after the initial events
+}
+
+// run returns nil when the server ends the watch.
+func (s *stream) run(ctx context.Context) error {
+	req, err := s.request(ctx, "watch")
+	if err != nil {
+		return err
+	}
+	timeout := watchTimeout + rand.N(watchTimeout/5)
+	s.quiet = timeout + 30*time.Second
+	req.accept = s.codec.accept(acceptWatch)
+	req.query.Set("watch", "true")
+	req.query.Set("allowWatchBookmarks", "true")
+	req.query.Set("resourceVersion", s.rv)
+	req.query.Set("timeoutSeconds", strconv.Itoa(int(timeout/time.Second)))
+	if s.initial {
+		req.query.Set("sendInitialEvents", "true")
+		req.query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+		s.sink.begin()
+	}
+	ctx, s.guard = newGuard(ctx, beginSilence)
+	defer s.guard.stop()
+	resp, err := s.client.do(ctx, req)
+	if err != nil {
+		return s.guard.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	contentType := resp.Header.Get("Content-Type")
+	if err := checkType(contentType); err != nil {
+		return err
+	}
+	if err := s.begun(); err != nil {
+		return err
+	}
+	s.proto = isProtobuf(contentType)
+	return s.guard.explain(ctx, s.follow(s.guard.reader(resp.Body)))
+}
+
+// begun notes that the watch has been answered as one.
+func (s *stream) begun() error {
+	s.guard.after = s.quiet
+	if s.initial {
+		s.guard.after = initialSilence
+		return nil
+	}
+	s.stage = beforeEvent
+	return s.awaitEvent()
+}
+
+// awaitEvent passes the stage of the request. If there was trouble with watches
+// that began and told nothing, it is over when this one tells something, or lasts.
+func (s *stream) awaitEvent() error {
+	if err := s.works(inRequest); err != nil {
+		return err
+	}
+	if s.troubles.now != nil {
+		s.guard.lasts = func() error { return s.works(beforeEvent) }
+	}
+	return nil
+}
+
+// tells notes that the watch has told something.
+func (s *stream) tells() error {
+	if err := s.reads(); err != nil || s.told {
+		return err
+	}
+	s.told, s.guard.lasts = true, nil
+	return s.works(beforeEvent)
+}
+
+// follow takes the events of an answer's body.
+func (s *stream) follow(body io.Reader) error {
+	var events interface{ next() ([]byte, error) }
+	if s.proto {
+		events = newProtobufEvents(body, s.client.maxObject)
+	} else {
+		events = newJSONEvents(body, s.client.maxObject)
+	}
+	for {
+		raw, err := events.next()
+		if err == nil {
+			err = s.take(raw)
+		}
+		switch {
+		case err == nil:
+		case err == io.EOF && s.initial: //nolint:errorlint // the stream's own end, not one inside an object
+			return io.ErrUnexpectedEOF
+		case err == io.EOF: //nolint:errorlint // the same
+			return nil // the server ends watches when their time is over
+		default:
+			return err
+		}
+	}
+}
+
+// streamFailed decides how to list after a streaming list that did not sync. A
+// server that ended it when its time was over did not know what was asked for.
+func (r *reflector) streamFailed(err error, lasted time.Duration) {
+	code := codeOf(err)
+	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, errAnswer) || lasted >= watchTimeout ||
+		code != 0 && code != http.StatusTooManyRequests {
+		r.how = inOneList
+	}
+}
+
+// take handles one event. One that is malformed costs no more than itself: it
+// came in a frame of its own.
+func (s *stream) take(raw []byte) error {
+	parse := parseEventJSON
+	if s.proto {
+		parse = parseEventProtobuf
+	}
+	ev, err := parse(raw)
+	if err != nil {
+		if s.initial {
+			s.unreadNow++
+			s.sink.keep(Key{})
+		}
+		return s.skips(fmt.Errorf("read event: %w", err))
+	}
+	switch ev.kind {
+	case eventError:
+		status, ok := decodeStatus(ev.object)
+		if !ok {
+			return errors.New("the watch ended with an error that is no Status")
+		}
+		return &apierrors.StatusError{ErrStatus: *status}
+	case eventBookmark:
+		return s.bookmark(ev)
+	case eventAdded, eventModified, eventDeleted:
+	default:
+		return nil // an event type that this program is too old for
+	}
+	rec, err := s.record(s.proto, ev.object)
+	switch {
+	case errors.Is(err, errAnswer):
+		return fmt.Errorf("read event: %w", err)
+	case err != nil:
+		return s.unreadable(ev, err)
+	case s.initial && ev.kind == eventDeleted:
+		return asSinkError(s.sink.drop(rec))
+	case s.initial:
+		return asSinkError(s.sink.item(rec))
+	case olderThan(rec.rv, s.rv):
+		return nil // a server that replays what was seen: the object may be gone since
+	}
+	return s.change(ev.kind, rec)
+}
+
+// change gives a change to the sink.
+func (s *stream) change(kind string, rec record) error {
+	if err := s.sink.event(kind, rec); err != nil {
+		return asSinkError(err)
+	}
+	s.reached(rec.rv)
+	return s.tells()
+}
+
+// unreadable handles an event whose object cannot be read. Of a deletion it is
+// enough to know which object it is about.
+func (s *stream) unreadable(ev wireEvent, err error) error {
+	rec, known := s.recorder.identity(s.proto, ev.object)
+	switch {
+	case s.initial:
+		s.unreadNow++
+		return s.keep(s.proto, ev.object, err)
+	case known && ev.kind == eventDeleted && !olderThan(rec.rv, s.rv):
+		if err := s.sink.event(ev.kind, rec); err != nil {
+			return asSinkError(err)
+		}
+	case !known:
+		rec.key = Key{}
+	}
+	return s.skips(s.nameIn(err, rec.key))
+}
+
+// reached moves the resume point, never back.
+func (s *stream) reached(rv string) {
+	if rv != "" && !olderThan(rv, s.rv) {
+		s.rv = rv
+	}
+}
+
+func (s *stream) bookmark(ev wireEvent) error {
+	rv, annotations, err := s.recorder.bookmark(s.proto, ev.object)
+	if err != nil {
+		return s.skips(err)
+	}
+	if rv == "" {
+		return nil
+	}
+	s.bookmarks++
+	if s.bookmarks >= 2 && !s.initial {
+		s.guard.after = silence
+	}
+	if !s.initial {
+		if olderThan(rv, s.rv) {
+			return nil
+		}
+		s.reached(rv)
+		s.sink.progress(rv)
+		return s.tells()
+	}
+	if annotations[metav1.InitialEventsAnnotationKey] != "true" {
+		return errNoStream // a server that knows what was asked for marks the end first
+	}
+	if err := s.complete(rv); err != nil {
+		return err
+	}
+	s.initial, s.rv, s.stage = false, rv, beforeEvent
+	s.guard.after, s.guard.opened = s.quiet, time.Now()
+	if s.unreadNow == 0 {
+		if err := s.over(&s.unread, inListing); err != nil {
+			return err
+		}
+	}
+	return s.awaitEvent()
+}
