@@ -66,6 +66,23 @@ func TestLeaseWithClientGo(t *testing.T) {
 	}
 }
 
+// A process that takes over does not disturb a holder with client-go's leader
+// election, which knows no claims: it waits as any candidate does.
+func TestTakeOverFromClientGo(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{})
+	s := &scene{T: t, config: cluster.Config(), namespace: cluster.Namespace(t), name: "claimed"}
+	first := s.start("first-client-go", (*candidate).runClientGo, false)
+	first.awaitActing()
+	second := s.start("second-takes-over", (*candidate).runTakeOver, false)
+	time.Sleep(2 * leaseDuration) // for many renewals of the lease and of the claim
+	if !first.acts() || second.acts() {
+		t.Fatalf("the holder acts: %t, the other: %t", first.acts(), second.acts())
+	}
+	first.release()
+	second.awaitActing()
+	second.release()
+}
+
 // scene is a Lease with its candidates, of which one may act at a time.
 type scene struct {
 	*testing.T
@@ -186,17 +203,19 @@ func (t cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets idle connections be closed.
 func (t cuttable) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-func (c *candidate) runPintle() {
+func (c *candidate) runPintle() { c.runLease(lease.Lease{}) }
+
+func (c *candidate) runTakeOver() { c.runLease(lease.Lease{TakeOver: true}) }
+
+func (c *candidate) runLease(l lease.Lease) {
 	client, err := kube.Config{Rest: c.connection()}.Connect()
 	if err != nil {
 		c.Error(err)
 		return
 	}
 	defer client.Close()
-	l := lease.Lease{
-		Client: client, Namespace: c.namespace, Name: c.scene.name, Identity: c.name, Duration: leaseDuration,
-		Logger: slog.New(slog.DiscardHandler),
-	}
+	l.Client, l.Namespace, l.Name, l.Identity = client, c.namespace, c.scene.name, c.name
+	l.Duration, l.Logger = leaseDuration, slog.New(slog.DiscardHandler)
 	err = l.Run(c.ctx, func(ctx context.Context) error {
 		c.act(ctx)
 		return nil
