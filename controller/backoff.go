@@ -36,7 +36,7 @@ func (b Backoff) delay(failures int, err error) time.Duration {
 	}
 	d = d/2 + rand.N(d/2+1)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		asked := time.Duration(seconds) * time.Second
+		asked := time.Duration(max(seconds, 0)) * time.Second // a server may say -1
 		d = max(d, min(asked+rand.N(asked/8+1), b.Max))
 	}
 	return d

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,22 +24,6 @@ import (
 // than the controller's Timeout, and is wrapped by its error.
 var ErrTimeout = errors.New("the reconcile took too long")
 
-// PanicError is what a reconcile that panicked has failed with.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// stackOf returns the stack of a panic, nothing for another error.
-func stackOf(err error) string {
-	if p := (*PanicError)(nil); errors.As(err, &p) {
-		return string(p.Stack)
-	}
-	return ""
-}
-
 // run is one reconcile, in its context.
 type run struct {
 	key    kube.Key
@@ -52,6 +37,13 @@ type run struct {
 	// blank is the uid if it was written and is all zero.
 	status string
 	blank  types.UID
+}
+
+// blankStatus returns the uid of the object if its status was written and is all zero.
+func (r *run) blankStatus() types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blank
 }
 
 type runKey struct{}
@@ -68,43 +60,122 @@ func Logger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// outcome is what became of a reconcile.
+// outcome is what became of a turn.
 type outcome struct {
 	gone   bool // there is no such object
 	action Action
 	err    error
 }
 
-// reconcile works on a key: it reads the object and calls what is there for it.
-func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
-	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
-	limited, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
-	defer cancel()
-	o, err := e.store.Get(limited, r.key)
+// attempt is a turn of a key whose objects are of type T.
+type attempt[T any] struct {
+	*turn
+	run   run
+	o     *T // nil: it was not read
+	out   outcome
+	start time.Time                 // of the reconcile itself, zero if there was none
+	cause error                     // of the end of the reconcile's context
+	span  func(error, ...slog.Attr) // ends the span; nil: there is none
+}
+
+// serve does turns, the first of which is given, until there are no more. A turn
+// that panics, or ends this goroutine by [runtime.Goexit], has failed: another
+// goroutine finishes it and takes the place of this one.
+func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *sync.WaitGroup) {
+	var a *attempt[T]
+	defer func() {
+		if a != nil {
+			broken := a
+			broken.out.err = brokenBy(recover())
+			working.Go(func() {
+				e.finish(ctx, broken)
+				d.results <- broken.turn
+				if next := <-d.turns; next != nil {
+					e.serve(ctx, d, next, working)
+				}
+			})
+		}
+	}()
+	for ; t != nil; t = <-d.turns {
+		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log, writes: t.writes, blank: t.blank}}
+		e.do(ctx, a)
+		done := a
+		a = nil
+		e.finish(ctx, done)
+		d.results <- t
+	}
+}
+
+// do reads the object of a turn and calls the controller's functions for it. It
+// panics, or ends its goroutine, if one of them does.
+func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
+	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.Timeout, fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout))
+	defer func() {
+		a.cause = context.Cause(ctx)
+		cancel()
+	}()
+	if a.out.err = e.tellRemoved(ctx, a); a.out.err != nil {
+		return
+	}
+	if e.SkipOwnWrites && e.skips(a) {
+		return
+	}
+	o, err := e.store.Get(ctx, a.key)
 	switch {
-	case apierrors.IsNotFound(err):
-		return outcome{gone: true}
-	case err == nil && e.ignores(o):
-		return outcome{gone: true}
+	case apierrors.IsNotFound(err), err == nil && e.ignores(o):
+		a.out.gone = true
+		return
+	case err != nil && o != nil:
+		err = Terminal(err) // it does not decode
 	}
-	start := time.Now()
-	switch {
-	case err == nil:
-		r.read(meta(o), r.blank)
-		out = e.traced(limited, r, o)
-	case o != nil:
-		out.err = Terminal(err) // it does not decode
-	default:
-		out.err = err
+	a.start = time.Now()
+	if err != nil {
+		a.out.err = err
+		return
 	}
-	if cause := context.Cause(limited); out.err != nil && cause != nil && !errors.Is(out.err, cause) {
-		out.err = fmt.Errorf("%w: %w", cause, out.err)
+	a.o = o
+	a.run.read(meta(o), a.run.blank)
+	if e.trace != nil {
+		ctx, a.span = e.trace(ctx, "reconcile "+e.Name,
+			slog.String("controller", e.Name), slog.String("namespace", a.key.Namespace), slog.String("name", a.key.Name),
+			slog.String("uid", string(meta(o).GetUID())), slog.String("causes", a.causes.String()))
+		ctx = kube.WithRequestTrace(ctx, e.traceRequest)
 	}
-	e.count(out, time.Since(start))
-	if out.err != nil && err == nil && ctx.Err() == nil {
-		e.report(ctx, r, o, out.err)
+	a.out = e.turn(ctx, &a.run, o)
+}
+
+// traceRequest makes a span of a request.
+func (e *engine[T]) traceRequest(ctx context.Context, r kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
+	ctx, end := e.trace(ctx, strings.TrimSpace(r.Verb+" "+r.Kind),
+		slog.String("verb", r.Verb), slog.String("method", r.Method), slog.String("kind", r.Kind),
+		slog.String("namespace", r.Namespace), slog.String("name", r.Name), slog.String("subresource", r.Subresource))
+	return ctx, func(r kube.RequestInfo, err error) {
+		if err == nil && r.Code >= http.StatusBadRequest {
+			err = fmt.Errorf("the server answered %d", r.Code)
+		}
+		end(err, slog.Int("code", r.Code))
 	}
-	return out
+}
+
+// finish ends a turn: it reports a failure, and says what comes next.
+func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
+	if a.out.err != nil && a.cause != nil && !errors.Is(a.out.err, a.cause) {
+		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
+	}
+	if a.span != nil {
+		e.guard("a trace function", func() error { a.span(a.out.err); return nil })
+	}
+	if ctx.Err() == nil && (a.hot != nil || a.out.err != nil) {
+		ctx := kube.WithRecorder(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
+		if a.hot != nil {
+			e.reportHot(ctx, a)
+		}
+		if a.out.err != nil && a.o != nil {
+			e.report(ctx, a, a.out.err)
+		}
+	}
+	e.conclude(ctx, a)
 }
 
 // reportTime is how long a failure may take to be reported, after a reconcile
@@ -112,17 +183,28 @@ func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
 const reportTime = 10 * time.Second
 
 // report says on the object what has failed.
-func (e *engine[T]) report(ctx context.Context, r *run, o *T, failure error) {
-	if about, ok := any(o).(event.Object); ok && e.events != nil {
-		e.events.Warning(about, "ReconcileFailed", "%v", failure)
+func (e *engine[T]) report(ctx context.Context, a *attempt[T], failure error) {
+	if about, ok := any(a.o).(event.Object); ok && e.events != nil {
+		reason := "ReconcileFailed"
+		if errors.As(failure, new(*HotLoopError)) {
+			reason = "HotLoop"
+		}
+		e.events.Warning(about, reason, "%v", failure)
 	}
 	if e.Failed == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
 	defer cancel()
-	if err := protect(func() error { return e.Failed(ctx, o, failure) }); err != nil {
-		r.logger().Warn("cannot report the failure", "error", err)
+	if err := protect(func() error { return e.Failed(ctx, a.o, failure) }); err != nil {
+		a.run.logger().Warn("cannot report the failure", "error", err)
+	}
+}
+
+// guard calls one of the program's functions, and logs what it breaks by.
+func (e *engine[T]) guard(name string, f func() error) {
+	if err := protect(f); err != nil {
+		e.log.Error(name+" failed", "error", err, "stack", stackOf(err))
 	}
 }
 
@@ -137,24 +219,11 @@ func (e *engine[T]) ignores(o *T) bool {
 // type of a handle has some.
 func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 
-// traced calls turn in a span, if there is a tracer.
-func (e *engine[T]) traced(ctx context.Context, r *run, o *T) outcome {
-	if e.trace == nil {
-		return e.turn(ctx, r, o)
-	}
-	ctx, end := e.trace(ctx, "reconcile "+e.Name,
-		slog.String("controller", e.Name), slog.String("namespace", r.key.Namespace), slog.String("name", r.key.Name),
-		slog.String("uid", string(meta(o).GetUID())), slog.String("causes", r.causes.String()))
-	out := e.turn(ctx, r, o)
-	end(out.err)
-	return out
-}
-
 // turn does what an object needs: its reconcile or, if it is deleted, its
 // cleanup, with the finalizer before and after.
 func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
-		out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+		out.action, out.err = e.Cleanup(ctx, o)
 		if out.err == nil && out.action == Done {
 			out.err = e.release(ctx, o)
 		}
@@ -171,22 +240,16 @@ func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 		*o = *held
 		r.read(meta(o), r.blank)
 	}
-	out.err = protect(func() (err error) { out.action, err = e.Reconcile(ctx, o); return err })
+	out.action, out.err = e.Reconcile(ctx, o)
 	return out
 }
 
-// protect calls f and returns its panic as an error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // count counts a reconcile in the metrics.
-func (e *engine[T]) count(out outcome, took time.Duration) {
+func (e *engine[T]) count(a *attempt[T], now time.Time) {
+	out, took := a.out, time.Duration(0)
+	if !a.start.IsZero() {
+		took = now.Sub(a.start)
+	}
 	result := metrics.Success
 	switch {
 	case out.err != nil:
@@ -205,69 +268,67 @@ func (e *engine[T]) count(out outcome, took time.Duration) {
 	}
 }
 
-// settle returns what comes after a reconcile, if anything does, and how often in
-// a row the object's has failed. It is called with mu held.
-func (e *engine[T]) settle(it *item, r *run, out outcome, now time.Time) (next request, ok bool, failures int) {
-	next = request{key: it.key, priority: it.priority}
-	if out.gone {
-		delete(e.known, it.key)
-		return next, false, 0
+// conclude says what comes after a turn, and logs what became of it.
+func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
+	t, now := a.turn, time.Now()
+	t.ended = now
+	if !a.start.IsZero() || a.out.err != nil {
+		e.count(a, now)
 	}
-	h := e.remember(it.key, r, out, now)
+	t.blank = a.run.blankStatus()
+	t.absent = a.out.gone
+	t.failed = a.out.err != nil
+	if t.failed {
+		t.failures++
+	} else {
+		t.failures = 0
+	}
+	if !t.skipped {
+		t.next = e.next(a, now)
+	}
+	took := now.Sub(t.since)
+	e.counts.Worked(took)
+	if t.failed && ctx.Err() != nil {
+		t.next = nil
+		e.log.Info("reconcile was cut off", "object", t.key.String(), "error", a.out.err)
+		return
+	}
+	e.say(a, took, now)
+}
+
+// next returns what comes after a turn, nil if nothing does.
+func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
+	next := &request{key: a.key, priority: a.priority}
 	switch {
-	case out.err != nil && !IsTerminal(out.err):
-		next.due = now.Add(e.Backoff.delay(h.failures, out.err))
-		next.cause = Cause{Reason: Retried, Err: out.err}
-		h.retryAt = next.due
-	case out.err == nil && out.action > 0:
-		next.due = now.Add(time.Duration(out.action))
+	case a.out.err != nil && !IsTerminal(a.out.err):
+		e.counts.Retried()
+		next.due = now.Add(e.Backoff.delay(a.failures, a.out.err))
+		next.cause = Cause{Reason: Retried, Err: a.out.err}
+	case a.out.gone:
+		return nil
+	case a.out.err == nil && a.out.action > 0:
+		next.due = now.Add(time.Duration(a.out.action))
 		next.cause = Cause{Reason: Requested, due: next.due}
-	case e.Resync > 0 && out.action != Await:
+	case e.Resync > 0 && a.out.action != Await:
 		next.due, next.priority = now.Add(e.Resync-e.Resync/10+rand.N(e.Resync/5+1)), low
 		next.cause = Cause{Reason: Resynced, due: next.due}
 	default:
-		return next, false, h.failures
+		return nil
 	}
-	return next, true, h.failures
-}
-
-// remember keeps what the next reconcile of an object must know of this one.
-func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *history {
-	h := e.known[key]
-	if h == nil {
-		h = new(history)
-	}
-	h.failures++
-	if out.err == nil {
-		h.failures, h.retryAt = 0, time.Time{}
-	}
-	r.mu.Lock()
-	h.blank = r.blank
-	r.mu.Unlock()
-	h.last = now
-	if r.writes.any() {
-		r.writes.follow(h.writes)
-		h.writes = r.writes
-		if e.fades.IsZero() {
-			e.fades = now.Add(fadeAfter)
-		}
-	} else {
-		h.writes = nil
-	}
-	if h.fade(now) {
-		e.known[key] = h
-	} else {
-		delete(e.known, key)
-	}
-	return h
+	e.prioritize(next)
+	return next
 }
 
 // say logs what became of a reconcile.
-func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
-	if out.gone || out.err == nil && !e.log.Enabled(context.Background(), slog.LevelDebug) {
+func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
+	out, failures, retry := a.out, a.failures, time.Duration(0)
+	if a.next != nil {
+		retry = a.next.due.Sub(now)
+	}
+	if out.gone || a.skipped || out.err == nil && !e.log.Enabled(context.Background(), slog.LevelDebug) {
 		return // what nobody reads is not made
 	}
-	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
+	log := e.log.With("object", a.key.String(), "causes", &a.causes, "took", took)
 	switch stack := stackOf(out.err); {
 	case out.err == nil:
 		log.Debug("reconciled")

@@ -54,19 +54,23 @@ type Options struct {
 	// shows in kubectl describe. Run runs it; its Client is that of the first
 	// controller if it has none.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span of every reconcile.
+	// Trace, if it is set, makes a span of every reconcile, and below it one of
+	// every request that is made with the reconcile's context.
 	Trace TraceFunc
 }
 
-// TraceFunc begins a span, in a context derived from ctx, and returns what ends
-// it. With OpenTelemetry it is:
+// TraceFunc begins a span, in a context derived from ctx, and returns a function
+// that ends it, with what is known by then. With OpenTelemetry it is:
 //
-//	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+//	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 //		ctx, span := tracer.Start(ctx, name)
 //		for _, a := range attrs {
 //			span.SetAttributes(attribute.String(a.Key, a.Value.String()))
 //		}
-//		return ctx, func(err error) {
+//		return ctx, func(err error, attrs ...slog.Attr) {
+//			for _, a := range attrs {
+//				span.SetAttributes(attribute.String(a.Key, a.Value.String()))
+//			}
 //			if err != nil {
 //				span.RecordError(err)
 //				span.SetStatus(codes.Error, err.Error())
@@ -74,7 +78,7 @@ type Options struct {
 //			span.End()
 //		}
 //	}
-type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
+type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr))
 
 // ErrGrace is the cause of the end of the context of a reconcile that took longer
 // than Grace to end when the program was told to stop.

@@ -98,6 +98,9 @@ func (f *Feed) Synced() bool {
 	}
 }
 
+// Filled is closed when the store has been filled.
+func (f *Feed) Filled() <-chan struct{} { return f.table.synced }
+
 // Trouble returns what the store has trouble with at the moment, nil if all is
 // well.
 func (f *Feed) Trouble() error {
