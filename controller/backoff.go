@@ -31,7 +31,7 @@ func (b Backoff) withDefaults() Backoff {
 // err: not less than what a server has asked for.
 func (b Backoff) delay(failures int, err error) time.Duration {
 	d := b.Max
-	if shift := failures - 1; shift < 40 && b.Min<<shift>>shift == b.Min {
+	if shift := max(failures-1, 0); shift < 40 && b.Min<<shift>>shift == b.Min {
 		d = min(d, b.Min<<shift)
 	}
 	d = d/2 + rand.N(d/2+1)

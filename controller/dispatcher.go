@@ -14,9 +14,9 @@ import (
 // goroutine of run alone owns the queue and the histories. Others send requests,
 // the results of turns, and questions.
 //
-// Channels cost no more here than a mutex that all share: BenchmarkTurns, with
-// 5,000 objects and four sources, takes 7.4 to 7.7 µs of CPU for a turn with a
-// mutex, and 6.9 to 7.6 µs with channels.
+// BenchmarkTurns, with 5,000 objects, four sources and a reconcile that does nothing,
+// takes 7.4 µs of CPU for a turn. With a mutex that all share it took 6.7 µs. A
+// reconcile that writes takes hundreds of µs.
 type dispatcher struct {
 	concurrency int
 	minInterval time.Duration
@@ -98,6 +98,12 @@ func (d *dispatcher) run(ctx context.Context, hire func(*turn)) {
 		// A turn has ended.
 		case t := <-d.results:
 			d.settle(t, stopping)
+			for range len(d.results) {
+				d.settle(<-d.results, stopping)
+			}
+			if len(d.requests) > 0 {
+				d.receive(<-d.requests)
+			}
 
 		// A key is due, or something is to be forgotten.
 		case <-timer.C:

@@ -298,23 +298,24 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 
 // next returns what comes after a turn, nil if nothing does.
 func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
-	next := &request{key: a.key, priority: a.priority}
+	var next *request
 	switch {
 	case a.out.err != nil && !IsTerminal(a.out.err):
 		e.counts.Retried()
-		next.due = now.Add(e.Backoff.delay(a.failures, a.out.err))
-		next.cause = Cause{Reason: Retried, Err: a.out.err}
+		next = &request{due: now.Add(e.Backoff.delay(a.failures, a.out.err)), cause: Cause{Reason: Retried, Err: a.out.err}}
+		next.priority = a.priority
 	case a.out.gone:
 		return nil
 	case a.out.err == nil && a.out.action > 0:
-		next.due = now.Add(time.Duration(a.out.action))
-		next.cause = Cause{Reason: Requested, due: next.due}
+		due := now.Add(time.Duration(a.out.action))
+		next = &request{due: due, cause: Cause{Reason: Requested, due: due}, priority: a.priority}
 	case e.Resync > 0 && a.out.action != Await:
-		next.due, next.priority = now.Add(e.Resync-e.Resync/10+rand.N(e.Resync/5+1)), low
-		next.cause = Cause{Reason: Resynced, due: next.due}
+		due := now.Add(e.Resync - e.Resync/10 + rand.N(e.Resync/5+1))
+		next = &request{due: due, cause: Cause{Reason: Resynced, due: due}, priority: low}
 	default:
 		return nil
 	}
+	next.key = a.key
 	e.prioritize(next)
 	return next
 }
