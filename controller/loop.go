@@ -220,13 +220,13 @@ type step struct {
 }
 
 const (
-	stepsKept  = 16 // between two turns
+	stepsKept  = 16 // between two turns, to tell whose they are
 	fieldsKept = 32 // in a loop; whatever else changes is none of its own
 )
 
 // see notes the fields that a change has changed.
 func (f *facts) see(c kube.Change, now time.Time) {
-	if len(f.steps) == stepsKept || f.spent > 20*time.Millisecond+now.Sub(f.began)/10 {
+	if f.spent > 20*time.Millisecond+now.Sub(f.began)/10 {
 		return // to look at more would hold up the other keys
 	}
 	start := time.Now()
@@ -249,7 +249,9 @@ func (f *facts) see(c kube.Change, now time.Time) {
 	for _, d := range diff {
 		note(d.Path, d.After)
 	}
-	f.steps = append(f.steps, s)
+	if len(f.steps) < stepsKept { // the reconcile's own come first
+		f.steps = append(f.steps, s)
+	}
 	f.spent += time.Since(start)
 }
 
