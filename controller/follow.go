@@ -37,7 +37,8 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 func (e *engine[T]) passes(c kube.Change) bool {
 	pass, err := passes([]Filter{e.Filter}, c)
 	if err != nil {
-		e.log.Error("the filter panicked", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+		e.log.Error("the filter panicked",
+			"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 	}
 	return pass
 }
@@ -53,7 +54,8 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 		}
 		keys, err := s.ask(ctx, c, e.gvk, cluster)
 		if err != nil {
-			e.log.Error("cannot tell what a change concerns", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+			e.log.Error("cannot tell what a change concerns",
+				"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 		}
 		r := r
 		r.cause.Change = c

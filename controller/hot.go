@@ -60,8 +60,9 @@ func (f LoopField) String() string {
 	return s
 }
 
-// reportHot reports a hot loop.
-func (e *engine[T]) reportHot(ctx context.Context, a *attempt[T]) {
+// lookAt asks the server for what there is to report of a hot loop. That is done
+// before the reconcile, whose writes would take the fields over.
+func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
 	found := &HotLoopError{Causes: a.hot.causes}
 	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
 	defer cancel()
@@ -75,11 +76,16 @@ func (e *engine[T]) reportHot(ctx context.Context, a *attempt[T]) {
 		f.Managers = asked[object][at.field]
 		found.Fields = append(found.Fields, f)
 	}
+	return found
+}
+
+// reportHot reports a hot loop.
+func (e *engine[T]) reportHot(ctx context.Context, a *attempt[T]) {
 	e.counts.HotLoop()
 	a.run.logger().Warn("an object is reconciled again and again; from now on at most once a second",
-		"flips", found.flips(), "causes", a.hot.causes)
+		"flips", a.found.flips(), "causes", a.found.Causes)
 	if a.o != nil {
-		e.report(ctx, a, found)
+		e.report(ctx, a, a.found)
 	}
 }
 

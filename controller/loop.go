@@ -309,7 +309,9 @@ func (f *facts) report(cs *causes) *hotLoop {
 			hot.undone[at] = true
 		}
 	}
-	hot.fields = slices.SortedFunc(maps.Keys(hot.last), func(a, b fieldOf) int { return strings.Compare(a.String(), b.String()) })
+	hot.fields = slices.SortedFunc(maps.Keys(hot.last), func(a, b fieldOf) int {
+		return strings.Compare(a.String(), b.String())
+	})
 	return hot
 }
 

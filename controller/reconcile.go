@@ -75,6 +75,7 @@ type attempt[T any] struct {
 	out   outcome
 	start time.Time                 // of the reconcile itself, zero if there was none
 	cause error                     // of the end of the reconcile's context
+	found *HotLoopError             // to be reported, nil if nothing is
 	span  func(error, ...slog.Attr) // ends the span; nil: there is none
 }
 
@@ -129,6 +130,9 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	case err != nil && o != nil:
 		err = Terminal(err) // it does not decode
 	}
+	if a.hot != nil {
+		a.found = e.lookAt(ctx, a)
+	}
 	a.start = time.Now()
 	if err != nil {
 		a.out.err = err
@@ -146,7 +150,9 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 }
 
 // traceRequest makes a span of a request.
-func (e *engine[T]) traceRequest(ctx context.Context, r kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
+func (e *engine[T]) traceRequest(
+	ctx context.Context, r kube.RequestInfo,
+) (context.Context, func(kube.RequestInfo, error)) {
 	ctx, end := e.trace(ctx, strings.TrimSpace(r.Verb+" "+r.Kind),
 		slog.String("verb", r.Verb), slog.String("method", r.Method), slog.String("kind", r.Kind),
 		slog.String("namespace", r.Namespace), slog.String("name", r.Name), slog.String("subresource", r.Subresource))
@@ -166,9 +172,9 @@ func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 	if a.span != nil {
 		e.guard("a trace function", func() error { a.span(a.out.err); return nil })
 	}
-	if ctx.Err() == nil && (a.hot != nil || a.out.err != nil) {
+	if ctx.Err() == nil && (a.found != nil || a.out.err != nil) {
 		ctx := kube.WithRecorder(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
-		if a.hot != nil {
+		if a.found != nil {
 			e.reportHot(ctx, a)
 		}
 		if a.out.err != nil && a.o != nil {

@@ -34,19 +34,22 @@ type Source struct {
 // Owned makes a change of a child reconcile its owners of the controller's kind:
 // [kube.SetController] makes it one. A change passes if all filters let it.
 func Owned(children kube.Source, filters ...Filter) Source {
-	return Source{objects: children, filters: filters, keys: func(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
-		for o := range c.Owners() {
-			if o.GVK.GroupKind() != owner.GroupKind() {
-				continue
-			}
-			key := kube.Key{Namespace: c.Key.Namespace, Name: o.Name}
-			if cluster {
-				key.Namespace = ""
-			}
-			keys = append(keys, key)
+	return Source{objects: children, filters: filters, keys: ownersOf}
+}
+
+// ownersOf returns the keys of the owners of a kind that an object has.
+func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
+	for o := range c.Owners() {
+		if o.GVK.GroupKind() != owner.GroupKind() {
+			continue
 		}
-		return keys, nil
-	}}
+		key := kube.Key{Namespace: c.Key.Namespace, Name: o.Name}
+		if cluster {
+			key.Namespace = ""
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // Mapped makes a change of an object reconcile what keys returns for it. Of an
