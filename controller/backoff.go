@@ -31,12 +31,12 @@ func (b Backoff) withDefaults() Backoff {
 // err: not less than what a server has asked for.
 func (b Backoff) delay(failures int, err error) time.Duration {
 	d := b.Max
-	if shift := failures - 1; shift < 40 && b.Min<<shift>>shift == b.Min {
+	if shift := max(failures-1, 0); shift < 40 && b.Min<<shift>>shift == b.Min {
 		d = min(d, b.Min<<shift)
 	}
 	d = d/2 + rand.N(d/2+1)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		asked := time.Duration(seconds) * time.Second
+		asked := time.Duration(max(seconds, 0)) * time.Second // a server may say -1
 		d = max(d, min(asked+rand.N(asked/8+1), b.Max))
 	}
 	return d

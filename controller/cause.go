@@ -43,8 +43,6 @@ type Cause struct {
 
 	// due is when a Requested or Resynced is.
 	due time.Time
-	// own: the object's last reconcile made the change.
-	own bool
 }
 
 // String returns the cause in a few words: "Deployment default/web modified".
@@ -127,11 +125,12 @@ func (cs *causes) add(c Cause) {
 // dueBy puts what was asked for a time into the list, unless that time is later
 // and something else came first.
 func (cs *causes) dueBy(now time.Time) {
-	timed, due := cs.timed, cs.due
-	cs.timed, cs.due = "", time.Time{}
-	if timed != "" && (len(cs.list) == 0 || !due.After(now)) {
-		cs.add(Cause{Reason: timed})
+	if cs.timed == "" || len(cs.list) > 0 && cs.due.After(now) {
+		return
 	}
+	timed := cs.timed
+	cs.timed, cs.due = "", time.Time{}
+	cs.add(Cause{Reason: timed})
 }
 
 // sameAs reports that two causes are one, or changes of one object.
@@ -140,23 +139,6 @@ func (c *Cause) sameAs(d Cause) bool {
 		return kind == d.Change.Kind() && c.Change.Key == d.Change.Key && c.Change.UID() == d.Change.UID()
 	}
 	return c.Reason == d.Reason && c.Source == d.Source && d.Change.Kind() == ""
-}
-
-// onlyOwn reports that nothing but the reconcile's own writes is the cause or, if
-// retrying, besides a try that is to come anyhow.
-func (cs *causes) onlyOwn(retrying bool) bool {
-	own := 0
-	for _, c := range cs.list {
-		switch {
-		case retrying && c.own && c.Change.Type == kube.Modified && c.Change.NewGeneration():
-			return false // somebody else's change of the spec may be in it
-		case c.own:
-			own++
-		case !retrying || c.Reason != Retried:
-			return false
-		}
-	}
-	return own > 0 && cs.more == 0
 }
 
 // String returns the causes for the log.

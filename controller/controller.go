@@ -29,6 +29,10 @@ type Controller[T any] struct {
 	Owns []kube.Source
 	// Watches are the other sources: see [Source].
 	Watches []Source
+	// Reads are kinds that a reconcile only reads. Their stores are filled before
+	// the first reconcile and kept until Run returns; their changes reconcile
+	// nothing.
+	Reads []kube.Source
 	// Filter leaves out changes of the objects themselves. Default: none is.
 	Filter Filter
 
@@ -59,8 +63,17 @@ type Controller[T any] struct {
 	// Failed, if it is set, is called after a reconcile or cleanup that failed,
 	// with the object as that left it: to say so in a condition or an event. Its
 	// own error is logged. It has ten seconds, also after a reconcile that took too
-	// long, and is not called for what a stop of the program cut off.
+	// long, and is not called for what a stop of the program cut off. It is also
+	// called with a [HotLoopError], after a reconcile that may have gone well.
 	Failed func(ctx context.Context, o *T, err error) error
+	// Gone, if it is set, is called with the last known state of an object that is
+	// gone, or is no longer among those that For is narrowed to. It is for what can
+	// be forgotten, such as a metric of the object; [Controller.Cleanup] is for what
+	// must not be missed. It is called at least once for every object that the
+	// running controller has seen, until it returns no error, never at the same time as
+	// another function for the key, and before the reconcile of a new object of the
+	// name. It is not called for objects that vanish while the controller does not run.
+	Gone func(ctx context.Context, o *T) error
 
 	// Concurrency is how many objects are reconciled at the same time at most.
 	// Default: 16.
@@ -79,6 +92,17 @@ type Controller[T any] struct {
 	// must do for itself, such as filling a cache of its own. Default: it runs
 	// while the lease is held. In controller-runtime it is NeedLeaderElection.
 	EveryReplica bool
+	// MinInterval is the least time between the end of a reconcile of an object and
+	// the start of its next one. What is asked for meanwhile is merged. Default: none.
+	MinInterval time.Duration
+	// Priority, if it is set, is asked for the priority of a cause when it arises.
+	// It must be quick: the changes of a kind wait for one another.
+	Priority func(Cause) Priority
+	// SkipOwnWrites leaves out a reconcile that is caused by nothing but what the
+	// object's last reconciles have written, in the status or in a child: they know
+	// it from the answers. It is for reconciles that need no second look at what the
+	// server made of their writes.
+	SkipOwnWrites bool
 }
 
 // Any is a [Controller] of any type.
@@ -89,6 +113,8 @@ type Any interface {
 const (
 	defaultConcurrency = 16
 	defaultTimeout     = 2 * time.Minute
+	maxConcurrency     = 100_000
+	maxResync          = 10 * 365 * 24 * time.Hour
 )
 
 // withDefaults checks a controller and fills in what was left out.
@@ -110,8 +136,12 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 		err = errors.New("the name must be of lower-case letters, digits and dashes")
 	case c.Reconcile == nil:
 		err = errors.New("Reconcile is missing") //nolint:staticcheck // a field's name
-	case c.Concurrency < 0 || c.Timeout < 0 || c.Resync < 0:
+	case c.Concurrency < 0 || c.Timeout < 0 || c.Resync < 0 || c.MinInterval < 0:
 		err = errors.New("a number is negative")
+	case c.Concurrency > maxConcurrency:
+		err = fmt.Errorf("Concurrency is more than %d", maxConcurrency) //nolint:staticcheck // a field's name
+	case c.Resync > maxResync:
+		err = fmt.Errorf("Resync is more than %s", maxResync) //nolint:staticcheck // a field's name
 	case c.Cleanup != nil && !writes:
 		err = errors.New("with Cleanup, For must be able to write: a Resource or a View")
 	case len(c.FormerFinalizers) > 0 && !writes:

@@ -16,9 +16,10 @@
 //
 // # From a change to a reconcile
 //
-// A change enters in source.go, which finds the keys that it concerns; queue.go
-// says whose turn it is, engine.go hands out the turns, and reconcile.go takes one
-// from the object to the [Action], with what deletion asks for in finalizer.go.
+// A change enters in follow.go. source.go finds the keys that it concerns.
+// dispatcher.go hands out the turns, with one goroutine that owns the queue (queue.go)
+// and what is remembered of the keys (history.go, loop.go). reconcile.go takes a turn
+// from the object to the [Action], with finalizer.go for deletion.
 // run.go puts a program together, and activity.go starts and stops its controllers
 // and [Runnable]s.
 //
@@ -28,9 +29,14 @@
 // changed while it was. No reconcile runs before all objects of all the
 // controller's sources are known, nor before the lease is held. The object that a
 // reconcile gets is its own copy, and not older than what this process has written
-// to it; nor is what it reads from stores. What failed is tried again, see
-// [Backoff]; a panic is a failure. Changes go ahead of the initial listing and of
-// resyncs.
+// to it; nor is what it reads from stores. A failed reconcile is tried again, see
+// [Backoff]; a panic is a failure, and so is the end of the reconcile's goroutine.
+// Changes go ahead of the initial listing and of resyncs, unless [Controller].Priority
+// says otherwise.
+//
+// An object whose reconciles lead to one another without end is slowed down to one
+// reconcile a second, and to fewer if that goes on, and reported: see [HotLoopError].
+// A change that has nothing to do with the loop waits for nothing.
 //
 // # Caveats
 //

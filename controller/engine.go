@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,8 +48,9 @@ type runner interface {
 	close()
 }
 
-// engine runs a controller. Its stores are filled once it is open; keys are
-// asked for, and worked on, while run runs.
+// engine runs a controller: it follows the sources, whose requests it gives to a
+// dispatcher, and does the turns that the dispatcher hands out. Its stores are
+// filled once it is open; keys are asked for, and worked on, while run runs.
 type engine[T any] struct {
 	Controller[T]
 	environment
@@ -56,15 +58,10 @@ type engine[T any] struct {
 	store   *kube.Store[T]
 	objects *kube.Feed
 	sources []opened
+	reads   []*kube.Feed
 	counts  *metrics.Controller
 
-	wake chan struct{} // holds a token when there may be something to do
-
-	mu        sync.Mutex
-	queue     *queue
-	known     map[kube.Key]*history // of objects that have one
-	fades     time.Time             // when known is to be looked through, if it is
-	accepting bool                  // requests are taken
+	current atomic.Pointer[dispatcher] // nil before run
 }
 
 // opened is a source with its feed, if it is of objects.
@@ -80,8 +77,6 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 	}
 	e := &engine[T]{
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
-		wake:  make(chan struct{}, 1),
-		queue: newQueue(), known: make(map[kube.Key]*history),
 	}
 	e.log = env.log.With("controller", c.Name)
 	for _, owned := range c.Owns {
@@ -107,6 +102,9 @@ func (e *engine[T]) open() error {
 			s.feed = kube.OpenFeed(s.objects)
 			s.name = s.feed.Kind().Kind
 		}
+	}
+	for _, read := range e.Reads {
+		e.reads = append(e.reads, kube.OpenFeed(read))
 	}
 	var failed []error
 	for _, f := range e.feeds() {
@@ -134,7 +132,7 @@ func (e *engine[T]) feeds() (all []*kube.Feed) {
 			all = append(all, s.feed)
 		}
 	}
-	return all
+	return append(all, e.reads...)
 }
 
 func (e *engine[T]) close() {
@@ -160,58 +158,72 @@ func (e *engine[T]) waitsFor() error {
 }
 
 func (e *engine[T]) busy() []kube.Key {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var keys []kube.Key
-	for key := range e.queue.running {
-		keys = append(keys, key)
+	if d := e.current.Load(); d != nil {
+		return d.busy()
 	}
-	return keys
+	return nil
+}
+
+// stats tells the metrics how things are.
+func (e *engine[T]) stats() metrics.ControllerStats {
+	if d := e.current.Load(); d != nil {
+		return d.stats()
+	}
+	return noStats()
 }
 
 // run implements runner.
 func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
-	var following sync.WaitGroup
-	defer following.Wait()
-	e.mu.Lock()
-	e.queue, e.accepting = newQueue(), true
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		e.accepting = false
-		e.mu.Unlock()
-	}()
-
-	objects := make(chan struct{})
-	following.Go(func() { e.follow(ctx, objects) })
-	if !waitFor(ctx, objects) {
-		return
+	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts)
+	e.current.Store(d)
+	var following, working, dispatching sync.WaitGroup
+	dispatching.Go(func() {
+		d.run(ctx, func(t *turn) { working.Go(func() { e.serve(work, d, t, &working) }) })
+	})
+	if e.learn(ctx, d, &following) && catchUp {
+		for _, f := range e.feeds() {
+			e.catchUp(ctx, f)
+		}
 	}
-	var known []chan struct{}
+	if ctx.Err() == nil {
+		e.log.Info("controller runs", "objects", e.store.Stats().Objects)
+		close(d.known)
+	}
+	dispatching.Wait() // until ctx ends and the last turn has
+	working.Wait()
+	following.Wait()
+	e.log.Info("controller has stopped")
+}
+
+// learn follows the sources until ctx ends. It returns when all their objects are
+// known, or false if ctx ends before.
+func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.WaitGroup) bool {
+	objects := make(chan struct{})
+	following.Go(func() { e.follow(ctx, d, objects) })
+	if !waitFor(ctx, objects) {
+		return false
+	}
+	var known []<-chan struct{}
 	cluster := e.clusterScoped(ctx)
 	for _, s := range e.sources {
 		switch {
 		case s.feed != nil:
 			synced := make(chan struct{})
 			known = append(known, synced)
-			following.Go(func() { e.followSource(ctx, s, cluster, synced) })
+			following.Go(func() { e.followSource(ctx, d, s, cluster, synced) })
 		case s.run != nil:
-			following.Go(func() { e.runSource(ctx, s) })
+			following.Go(func() { e.runSource(ctx, d, s) })
 		}
+	}
+	for _, f := range e.reads {
+		known = append(known, f.Filled())
 	}
 	for _, synced := range known {
 		if !waitFor(ctx, synced) {
-			return
+			return false
 		}
 	}
-	if catchUp {
-		for _, f := range e.feeds() {
-			e.catchUp(ctx, f)
-		}
-	}
-	e.log.Info("controller runs", "objects", e.store.Stats().Objects)
-	e.dispatch(ctx, work)
-	e.log.Info("controller has stopped")
+	return true
 }
 
 // catchUp has a store know what a predecessor has written last. It goes on until
@@ -268,180 +280,3 @@ func (e *engine[T]) clusterScoped(ctx context.Context) bool {
 		}
 	}
 }
-
-// dispatch hands out keys until ctx ends, and returns when the last one that was
-// handed out has been worked on.
-func (e *engine[T]) dispatch(ctx, work context.Context) {
-	// Workers stay: their stacks have grown to what a reconcile needs.
-	var working sync.WaitGroup
-	handed, workers := make(chan *item, e.Concurrency), 0
-	defer func() {
-		close(handed)
-		working.Wait()
-	}()
-	start := func(it *item) {
-		if workers < len(e.queue.running) {
-			workers++
-			working.Go(func() {
-				for it := range handed {
-					e.work(work, it)
-				}
-			})
-		}
-		handed <- it // there is room for all that run
-	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		if wait, ok := e.handOut(ctx, start); ok {
-			timer.Reset(wait)
-		} else {
-			timer.Stop()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C: // a key is due
-		case <-e.wake: // a key was asked for, or one has been worked on
-		}
-	}
-}
-
-// handOut starts work on the keys whose turn it is, as many as may be worked on,
-// and returns how long it is until the next is due.
-func (e *engine[T]) handOut(ctx context.Context, start func(*item)) (wait time.Duration, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	for len(e.queue.running) < e.Concurrency && ctx.Err() == nil {
-		it := e.queue.take(now)
-		if it == nil {
-			break
-		}
-		it.causes.dueBy(now)
-		if h := e.known[it.key]; h != nil {
-			until, hot := h.judge(&it.causes, now)
-			if !until.IsZero() {
-				e.queue.postpone(it, until)
-				continue
-			}
-			if hot != "" {
-				e.counts.HotLoop()
-				e.log.Warn("an object is reconciled again and again because of what its own reconcile writes; from now on at most once a second",
-					"object", it.key.String(), "flips", hot)
-			}
-		}
-		e.counts.Taken(now.Sub(it.since))
-		it.since = now
-		start(it)
-	}
-	due, ok := e.queue.next()
-	if fades := e.fade(now); !fades.IsZero() && (!ok || fades.Before(due)) {
-		due, ok = fades, true
-	}
-	return max(0, due.Sub(now)), ok
-}
-
-// fade forgets, now and then, what no longer matters of objects that are left
-// alone. It returns when it is next to be called, zero if nothing will fade. It is
-// called with mu held.
-func (e *engine[T]) fade(now time.Time) time.Time {
-	if e.fades.IsZero() || now.Before(e.fades) {
-		return e.fades
-	}
-	e.fades = time.Time{}
-	for key, h := range e.known {
-		switch {
-		case !h.fade(now):
-			delete(e.known, key)
-		case h.writes != nil:
-			e.fades = now.Add(fadeAfter)
-		}
-	}
-	if len(e.known) == 0 {
-		e.known = make(map[kube.Key]*history) // the old one stays as large as it ever was
-	}
-	return e.fades
-}
-
-// ask asks for reconciles.
-func (e *engine[T]) ask(requests ...request) {
-	e.mu.Lock()
-	now := time.Now()
-	added := 0
-	if e.accepting {
-		for _, r := range requests {
-			if e.queue.add(r, now) {
-				added++
-			}
-		}
-	}
-	e.mu.Unlock()
-	e.counts.Added(added)
-	e.signal()
-}
-
-func (e *engine[T]) signal() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
-// begin prepares the reconcile of a key.
-func (e *engine[T]) begin(it *item) *run {
-	r := &run{key: it.key, causes: it.causes, log: e.log, writes: new(writes)}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if h := e.known[it.key]; h != nil {
-		r.blank = h.blank
-	}
-	return r
-}
-
-// work reconciles a key and asks for what comes next.
-func (e *engine[T]) work(ctx context.Context, it *item) {
-	r := e.begin(it)
-	out := e.reconcile(ctx, r)
-	stopping := out.err != nil && ctx.Err() != nil
-	e.mu.Lock()
-	now := time.Now()
-	next, again, failures := e.settle(it, r, out, now)
-	if again && !stopping {
-		e.queue.add(next, now)
-	}
-	e.queue.done(it.key, now)
-	e.mu.Unlock()
-	took, retry := now.Sub(it.since), next.due.Sub(now)
-	e.counts.Worked(took)
-	if next.cause.Reason == Retried {
-		e.counts.Retried()
-	}
-	if stopping {
-		e.log.InfoContext(out.trace, "reconcile was cut off", "object", it.key.String(), "error", out.err)
-	} else {
-		e.say(it, out, failures, took, retry)
-	}
-	e.signal()
-}
-
-// stats tells the metrics how things are.
-func (e *engine[T]) stats() metrics.ControllerStats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue.promote(time.Now())
-	s := metrics.ControllerStats{Depth: map[string]int{
-		priorityLabels[live]: e.queue.depth(live),
-		priorityLabels[low]:  e.queue.depth(low),
-	}}
-	for _, it := range e.queue.running {
-		took := time.Since(it.since)
-		s.Active++
-		s.Unfinished += took
-		s.Longest = max(s.Longest, took)
-	}
-	return s
-}
-
-// priorityLabels are controller-runtime's numbers for the same.
-var priorityLabels = [priorities]string{live: "0", low: "-100"}

@@ -231,8 +231,8 @@ func TestPanicAndTimeout(t *testing.T) {
 			s.put(name, func(*gizmo) {})
 		}
 		var failed, spans sync.Map
-		trace := func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
-			return ctx, func(err error) {
+		trace := func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
+			return ctx, func(err error, _ ...slog.Attr) {
 				if err != nil {
 					spans.Store(fmt.Sprint(name, attrs), err)
 				}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pintle-go/pintle/kube"
@@ -60,12 +61,15 @@ func Where[T any](pass func(before, after *T) bool) Filter {
 	}
 }
 
-// passes reports that a change passes all filters.
-func passes(filters []Filter, c kube.Change) bool {
-	for _, f := range filters {
-		if f != nil && !f(c) {
-			return false
-		}
+// passes reports that a change passes all filters. It does if one of them panics:
+// a reconcile too many does no harm.
+func passes(filters []Filter, c kube.Change) (pass bool, err error) {
+	if !slices.ContainsFunc(filters, func(f Filter) bool { return f != nil }) {
+		return true, nil
 	}
-	return true
+	err = protect(func() error {
+		pass = !slices.ContainsFunc(filters, func(f Filter) bool { return f != nil && !f(c) })
+		return nil
+	})
+	return pass || err != nil, err
 }

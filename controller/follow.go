@@ -9,7 +9,7 @@ import (
 
 // follow asks for the objects that change, until ctx ends. It closes synced when
 // all that were there have been asked for.
-func (e *engine[T]) follow(ctx context.Context, synced chan struct{}) {
+func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	for c := range e.objects.Changes(ctx) {
 		switch {
@@ -18,37 +18,33 @@ func (e *engine[T]) follow(ctx context.Context, synced chan struct{}) {
 			close(synced)
 			continue
 		case c.Type == kube.Deleted:
-			e.forget(c.Key)
+			d.ask(request{
+				key: c.Key, priority: live, cause: Cause{Reason: Changed, Change: c}, removed: true, tell: e.Gone != nil,
+			})
 			continue
 		case e.Cleanup != nil && c.DeletionBegan(): // whatever the filter says
 		case !e.passes(c):
 			continue
 		}
+		r := r
 		r.key, r.cause.Change = c.Key, c
-		e.ask(r)
+		e.prioritize(&r)
+		d.ask(r)
 	}
 }
 
-// passes reports that the controller's filter lets a change pass. After a panic it
-// does: a reconcile too many does no harm.
-func (e *engine[T]) passes(c kube.Change) (pass bool) {
-	err := protect(func() error { pass = passes([]Filter{e.Filter}, c); return nil })
+// passes reports that the controller's filter lets a change pass.
+func (e *engine[T]) passes(c kube.Change) bool {
+	pass, err := passes([]Filter{e.Filter}, c)
 	if err != nil {
-		e.log.Error("the filter panicked", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+		e.log.Error("the filter panicked",
+			"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 	}
-	return pass || err != nil
-}
-
-// forget drops all that is known of an object that is gone.
-func (e *engine[T]) forget(key kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue.forget(key)
-	delete(e.known, key)
+	return pass
 }
 
 // followSource asks for what the changes of a source's objects concern.
-func (e *engine[T]) followSource(ctx context.Context, s opened, cluster bool, synced chan struct{}) {
+func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, cluster bool, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	for c := range s.feed.Changes(ctx) {
 		if c.Type == kube.Synced {
@@ -58,29 +54,38 @@ func (e *engine[T]) followSource(ctx context.Context, s opened, cluster bool, sy
 		}
 		keys, err := s.ask(ctx, c, e.gvk, cluster)
 		if err != nil {
-			e.log.Error("cannot tell what a change concerns", "change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+			e.log.Error("cannot tell what a change concerns",
+				"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 		}
-		for _, key := range keys {
-			r.key, r.cause.Change = key, c
-			e.ask(r)
-		}
+		r := r
+		r.cause.Change = c
+		e.askFor(d, keys, r)
+	}
+}
+
+// askFor asks for keys, all for the same cause.
+func (e *engine[T]) askFor(d *dispatcher, keys []kube.Key, r request) {
+	if len(keys) > 0 {
+		e.prioritize(&r)
+	}
+	for _, key := range keys {
+		r.key = key
+		d.ask(r)
 	}
 }
 
 // runSource asks for what a source without objects asks for.
-func (e *engine[T]) runSource(ctx context.Context, s opened) {
+func (e *engine[T]) runSource(ctx context.Context, d *dispatcher, s opened) {
 	s.run(ctx, func(keys func() []kube.Key) {
-		err := protect(func() error { e.trigger(s.name, keys()); return nil })
+		err := protect(func() error { e.trigger(d, s.name, keys()); return nil })
 		if err != nil {
 			e.log.Error("a source panicked", "source", s.name, "error", err, "stack", stackOf(err))
 		}
 	})
 }
 
-func (e *engine[T]) trigger(name string, keys []kube.Key) {
-	for _, key := range keys {
-		e.ask(request{key: key, cause: Cause{Reason: Triggered, Source: name}})
-	}
+func (e *engine[T]) trigger(d *dispatcher, name string, keys []kube.Key) {
+	e.askFor(d, keys, request{priority: live, cause: Cause{Reason: Triggered, Source: name}})
 }
 
 // hook is an HTTP handler with its pattern.
@@ -96,10 +101,8 @@ func (e *engine[T]) hooks() (hooks []hook) {
 			continue
 		}
 		hooks = append(hooks, hook{s.pattern, func(w http.ResponseWriter, r *http.Request) {
-			e.mu.Lock()
-			accepting := e.accepting
-			e.mu.Unlock()
-			if !accepting {
+			d := e.current.Load()
+			if d == nil || !d.runs() {
 				w.Header().Set("Retry-After", "10")
 				http.Error(w, "the controller does not run in this process", http.StatusServiceUnavailable)
 				return
@@ -115,7 +118,7 @@ func (e *engine[T]) hooks() (hooks []hook) {
 				http.Error(w, err.Error(), hookStatus(err))
 				return
 			}
-			e.trigger(s.name, keys)
+			e.trigger(d, s.name, keys)
 			w.WriteHeader(http.StatusAccepted)
 		}})
 	}

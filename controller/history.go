@@ -1,11 +1,7 @@
 package controller
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,44 +10,117 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// history is what is remembered of an object between its reconciles. An object
-// that is left alone has none as a rule.
+// history is what is remembered of a key between its turns. A key that is left
+// alone has none as a rule. The dispatcher's goroutine owns it.
 type history struct {
-	// failures counts those in a row; none is tried before retryAt because of
-	// what the reconcile itself has written.
+	// failures counts those in a row; no turn comes before retryAt because of
+	// what the failed reconcile itself has written.
 	failures int
 	retryAt  time.Time
 	// blank is the uid of the object if its status was written and is all zero,
 	// which cannot be told from none.
 	blank types.UID
-	last  time.Time // the end of the last reconcile
-	// Both are nil after reconciles that have written nothing, or when the last
-	// one was so long ago that all changes it has made are known.
+	last  time.Time // the end of the last turn
+	// removed are objects of the key that are gone and that the controller must
+	// still be told of.
+	removed []kube.Change
+	// Both are nil after turns that have written nothing, or when the last one was
+	// so long ago that all changes it has made are known.
 	writes *writes
 	loop   *loop
 }
 
-// fadeAfter is how long after a reconcile its writes are forgotten.
-const fadeAfter = hotAgain
+// fadeAfter is how long after a turn its writes are forgotten.
+const fadeAfter = time.Minute
 
 // fade forgets what no longer matters. It returns whether anything is left.
-func (h *history) fade(now time.Time) bool {
-	if now.Sub(h.last) >= fadeAfter {
-		h.writes, h.loop = nil, nil
+func (h *history) fade(now time.Time, minInterval time.Duration) bool {
+	if since := now.Sub(h.last); since >= fadeAfter {
+		h.writes = nil
+		if h.loop != nil && !h.loop.lasts(since) {
+			h.loop = nil
+		}
 	}
-	return h.failures > 0 || h.blank != "" || h.writes != nil
+	return h.failures > 0 || h.blank != "" || len(h.removed) > 0 || h.fading() ||
+		minInterval > 0 && now.Sub(h.last) < minInterval
 }
 
-// writes are what a reconcile has written, and the last of those before it, whose
-// changes may be told late where watches differ. They are noted by whatever
-// goroutines it uses.
+// fading reports that something of the history will be forgotten.
+func (h *history) fading() bool { return h.writes != nil || h.loop != nil }
+
+// putOff returns until when the next turn of the key must wait, zero or a time
+// that has passed if it need not.
+func (h *history) putOff(it *item, minInterval time.Duration, now time.Time) (until time.Time) {
+	if h.failures > 0 && now.Before(h.retryAt) && h.causedBySelf(&it.causes) {
+		return h.retryAt // a failure that is written into a status must not be its own reason
+	}
+	if len(h.removed) == 0 {
+		until = h.rest(it, now)
+	}
+	if least := h.last.Add(minInterval); minInterval > 0 && !h.last.IsZero() && until.Before(least) {
+		until = least
+	}
+	return until
+}
+
+// causedBySelf reports that nothing but the writes of the key's last turns is the
+// cause, besides a retry that is to come anyhow.
+func (h *history) causedBySelf(cs *causes) bool {
+	own := 0
+	for _, c := range cs.list {
+		switch {
+		case c.Reason == Changed && h.writes.made(c.Change):
+			if c.Change.Type == kube.Modified && c.Change.NewGeneration() {
+				return false // somebody else's change of the spec may be in it
+			}
+			own++
+		case c.Reason != Retried:
+			return false
+		}
+	}
+	return own > 0 && cs.more == 0
+}
+
+// end notes the result of a turn.
+func (h *history) end(t *turn, now time.Time) {
+	h.removed = h.removed[min(t.told, len(h.removed)):]
+	if len(h.removed) == 0 {
+		h.removed = nil
+	}
+	h.last = now
+	h.failures, h.retryAt = 0, time.Time{}
+	if t.failed {
+		h.failures = t.failures
+		if t.next != nil {
+			h.retryAt = t.next.due
+		}
+	}
+	h.blank = t.blank
+	if t.absent {
+		h.writes, h.loop = nil, nil
+		return
+	}
+	if h.loop == nil && loops(&t.causes) {
+		h.loop = new(loop)
+	}
+	if !t.writes.any() && h.loop == nil {
+		h.writes = nil
+		return
+	}
+	t.writes.follow(h.writes)
+	h.writes = t.writes
+}
+
+// writes are what a turn has written, and the last of those before it, whose
+// changes may be told late where watches differ. A reconcile may write from any
+// goroutine: hence the lock.
 type writes struct {
 	mu       sync.Mutex
 	versions []string    // resource versions, which no two writes share
-	deleted  []types.UID // of objects that it has deleted
+	deleted  []types.UID // of objects that were deleted
 }
 
-// writesKept is how many writes of earlier reconciles are remembered.
+// writesKept is how many writes of earlier turns are remembered.
 const writesKept = 16
 
 func (w *writes) note(x kube.Written) {
@@ -71,7 +140,7 @@ func (w *writes) any() bool {
 	return len(w.versions)+len(w.deleted) > 0
 }
 
-// follow adds the last writes of the reconcile before, which has ended.
+// follow adds the last writes of the turn before, which has ended.
 func (w *writes) follow(before *writes) {
 	if before == nil {
 		return
@@ -94,89 +163,11 @@ func join[E any](earlier, later []E) []E {
 // same object that was followed by one of the writes before anybody looked cannot
 // be told from it.
 func (w *writes) made(c kube.Change) bool {
-	if w == nil {
-		return false
-	}
+	return w != nil && w.include(c.ResourceVersion(), c.UID(), c.Deleting())
+}
+
+func (w *writes) include(version string, uid types.UID, deleting bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return c.Deleting() && slices.Contains(w.deleted, c.UID()) || slices.Contains(w.versions, c.ResourceVersion())
-}
-
-const (
-	// hotAfter is how many reconciles in a row, each caused by nothing but what
-	// the one before has written, are a hot loop. Some objects are rightly brought
-	// where they shall be in a few such steps.
-	hotAfter = 10
-	// hotSlow is how long a reconcile in a hot loop is put off.
-	hotSlow = time.Second
-	// hotAgain is how often a hot loop is said that does not end.
-	hotAgain = 5 * time.Minute
-)
-
-// loop tells hot loops.
-type loop struct {
-	runs   int                 // reconciles in a row that their own writes have caused
-	fields map[string]struct{} // what those writes have changed
-	said   time.Time
-}
-
-// judge tells which causes of a key's next reconcile are its own writes. It
-// returns until when the reconcile must be put off, zero if it need not be, and
-// what there is to say about a hot loop.
-func (h *history) judge(cs *causes, now time.Time) (until time.Time, report string) {
-	for i := range cs.list {
-		c := &cs.list[i]
-		c.own = c.Reason == Changed && h.writes.made(c.Change)
-	}
-	if h.failures > 0 && now.Before(h.retryAt) && cs.onlyOwn(true) {
-		return h.retryAt, "" // a failure that is written into a status must not be its own reason
-	}
-	if !cs.onlyOwn(false) {
-		if h.loop != nil {
-			h.loop.runs, h.loop.fields = 0, nil
-		}
-		return until, ""
-	}
-	if h.loop == nil {
-		h.loop = new(loop)
-	}
-	return h.loop.turn(cs, h.last, now)
-}
-
-// turn counts a reconcile that is caused by what the last one, which ended at a
-// time, has written.
-func (l *loop) turn(cs *causes, last, now time.Time) (until time.Time, report string) {
-	if l.runs >= hotAfter && now.Before(last.Add(hotSlow)) {
-		return last.Add(hotSlow), ""
-	}
-	l.runs++
-	if l.runs >= hotAfter/2 && l.runs <= hotAfter {
-		l.note(cs)
-	}
-	if l.runs >= hotAfter && (l.said.IsZero() || now.Sub(l.said) >= hotAgain) {
-		l.note(cs)
-		l.said = now
-		report = strings.Join(slices.Sorted(maps.Keys(l.fields)), ", ")
-	}
-	return until, report
-}
-
-// note notes what fields the causes have changed.
-func (l *loop) note(cs *causes) {
-	if l.fields == nil {
-		l.fields = make(map[string]struct{})
-	}
-	for _, c := range cs.list {
-		what := cmp.Or(c.Change.Kind(), "object") + " " + c.Change.Key.String()
-		fields, err := c.Change.Fields()
-		switch {
-		case err != nil:
-			l.fields[what] = struct{}{}
-		case c.Change.Type != kube.Modified:
-			l.fields[fmt.Sprintf("%s (%s)", what, strings.ToLower(string(c.Change.Type)))] = struct{}{}
-		}
-		for _, f := range fields {
-			l.fields[what+" "+f] = struct{}{}
-		}
-	}
+	return deleting && slices.Contains(w.deleted, uid) || slices.Contains(w.versions, version)
 }

@@ -59,18 +59,18 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 		}
 		return q
 	})
-	e := &engine[gizmo]{queue: newQueue(), known: make(map[kube.Key]*history)}
+	d := newDispatcher(1, 0, nil)
 	wrote := func(blank types.UID) {
 		for i, key := range keys {
-			r := &run{key: key, blank: blank, writes: new(writes)}
-			r.writes.note(kube.Written{ResourceVersion: fmt.Sprint(1_000_000 + i)})
-			e.remember(key, r, outcome{}, now)
+			t := &turn{item: &item{key: key}, blank: blank, writes: new(writes)}
+			t.writes.note(kube.Written{ResourceVersion: fmt.Sprint(1_000_000 + i)})
+			d.remember(t, now)
 		}
 	}
-	perObject("that have just written", 320, func() any { wrote(""); return e })
-	perObject("that wrote a while ago", -150, func() any { e.fade(now.Add(fadeAfter)); return e })
-	if len(e.known) > 0 || !e.fades.IsZero() {
-		t.Errorf("%d objects are remembered that nothing happens to", len(e.known))
+	perObject("that have just written", 320, func() any { wrote(""); return d })
+	perObject("that wrote a while ago", -150, func() any { d.fade(now.Add(fadeAfter)); return d })
+	if len(d.histories) > 0 || !d.fades.IsZero() {
+		t.Errorf("%d objects are remembered that nothing happens to", len(d.histories))
 	}
 }
 
@@ -85,10 +85,10 @@ func TestWritesFade(t *testing.T) {
 		started := make(chan *engine[gizmo], 1)
 		s.run(Options{}, spied{c, started})
 		e := <-started
-		known := func() int {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return len(e.known)
+		known := func() (n int) {
+			d := e.current.Load()
+			d.inspect(func() { n = len(d.histories) })
+			return n
 		}
 		s.sleep(time.Second)
 		if n := known(); n != 1 {

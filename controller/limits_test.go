@@ -191,8 +191,9 @@ func (h hooked) client() *kube.Client { return nil }
 
 // The body of a request to a hook has a limit, which can be set.
 func TestHookBodies(t *testing.T) {
-	e := &engine[gizmo]{accepting: true, queue: newQueue(), wake: make(chan struct{}, 1)}
+	e := new(engine[gizmo])
 	e.counts = metrics.New().Controller("x", 1, e.stats)
+	e.current.Store(newDispatcher(1, 0, e.counts))
 	e.sources = []opened{{Source: Hook("POST /hook", func(r *http.Request) ([]kube.Key, error) {
 		_, err := io.ReadAll(r.Body)
 		return nil, err

@@ -50,6 +50,8 @@ type played struct {
 	changed chan struct{} // closed, and made anew, at every change
 	// requests are those that were made, as "PATCH /path".
 	requests []string
+	// arrive, if it is set, is called with every request before it is answered.
+	arrive func(*http.Request)
 }
 
 type playedEvent struct {
@@ -139,6 +141,9 @@ func (s *played) count(prefix string) (n int) {
 func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
+	}
+	if s.arrive != nil {
+		s.arrive(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,22 +17,23 @@ type queue struct {
 	running map[kube.Key]*item
 	ready   [priorities]list.List // of *item, first in, first out
 	later   dueHeap
-	// ahead counts the live keys that were taken in a row while others waited.
-	ahead int
-	most  int // keys that waited at a time since waiting was made
+	// passed counts, by priority, the turns that went ahead of keys that waited.
+	passed [priorities]int
+	most   int // keys that waited at a time since waiting was made
 }
 
-// priority is the class of a request.
+// priority is the class of a request. A lower number goes first.
 type priority int
 
 const (
-	live priority = iota // a change that just happened
+	high priority = iota // by the controller's Priority
+	live                 // a change that just happened
 	low                  // initial listing, resync
 	priorities
 )
 
-// lowShare is how many live keys go ahead of one that is not, so that the others
-// get on at all where live changes never cease.
+// lowShare is how many keys go ahead of one of a lower priority, so that the
+// lower ones get on at all where the others never cease.
 const lowShare = 32
 
 // request asks for a reconcile of a key.
@@ -41,6 +42,9 @@ type request struct {
 	due      time.Time // zero: now
 	priority priority
 	cause    Cause
+	// removed: the object of the cause is gone. If tell is true, the controller
+	// gets a turn to be told.
+	removed, tell bool
 }
 
 // item is what is known of a key that waits or is being worked on.
@@ -121,18 +125,33 @@ func (q *queue) promote(now time.Time) {
 	}
 }
 
+// first returns the priority whose turn it is, and counts that turn.
+func (q *queue) first() priority {
+	from := priorities
+	for p := range priorities {
+		switch {
+		case q.ready[p].Len() == 0:
+			q.passed[p] = 0
+		case from == priorities, q.passed[p] >= lowShare:
+			from = p
+		}
+	}
+	if from == priorities {
+		return live // nothing is ready
+	}
+	q.passed[from] = 0
+	for p := from + 1; p < priorities; p++ {
+		if q.ready[p].Len() > 0 {
+			q.passed[p]++
+		}
+	}
+	return from
+}
+
 // take hands out the key whose turn it is, nil if there is none.
 func (q *queue) take(now time.Time) *item {
 	q.promote(now)
-	from := live
-	switch {
-	case q.ready[low].Len() == 0:
-		q.ahead = 0
-	case q.ready[live].Len() == 0, q.ahead >= lowShare:
-		from, q.ahead = low, 0
-	default:
-		q.ahead++
-	}
+	from := q.first()
 	first := q.ready[from].Front()
 	if first == nil {
 		return nil

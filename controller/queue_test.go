@@ -19,7 +19,7 @@ type modelQueue struct {
 	waiting []modelItem
 	running map[kube.Key]bool
 	seq     int
-	ahead   int
+	passed  [priorities]int
 }
 
 type modelItem struct {
@@ -84,18 +84,23 @@ func (m *modelQueue) first(p priority) int {
 }
 
 func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
-	hi, lo := m.first(live), m.first(low)
-	at := hi
-	switch {
-	case lo < 0:
-		m.ahead = 0
-	case hi < 0 || m.ahead >= lowShare:
-		at, m.ahead = lo, 0
-	default:
-		m.ahead++
+	at, from := -1, high
+	for p := range priorities {
+		first := m.first(p)
+		if first < 0 {
+			m.passed[p] = 0
+		} else if at < 0 || m.passed[p] >= lowShare {
+			at, from = first, p
+		}
 	}
 	if at < 0 {
 		return kube.Key{}, false
+	}
+	m.passed[from] = 0
+	for p := from + 1; p < priorities; p++ {
+		if m.first(p) >= 0 {
+			m.passed[p]++
+		}
 	}
 	key := m.waiting[at].key
 	m.waiting = slices.Delete(m.waiting, at, at+1)
@@ -114,7 +119,7 @@ func TestQueueModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: Triggered, Source: "test"}}
-				r.priority = priority(rapid.IntRange(0, 1).Draw(t, "priority"))
+				r.priority = priority(rapid.IntRange(0, int(priorities)-1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
 					// No two are due at once, so that the order is known.
 					delayed++
@@ -176,7 +181,7 @@ func TestQueueModel(t *testing.T) {
 						later++
 					}
 				}
-				if got := q.depth(live) + q.depth(low); got != ready {
+				if got := q.depth(high) + q.depth(live) + q.depth(low); got != ready {
 					t.Fatalf("%d keys are ready, want %d", got, ready)
 				}
 				if len(q.later) != later || len(q.waiting) != len(m.waiting) || len(q.running) != len(running) {

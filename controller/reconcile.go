@@ -1,12 +1,14 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,22 +25,6 @@ import (
 // than the controller's Timeout, and is wrapped by its error.
 var ErrTimeout = errors.New("the reconcile took too long")
 
-// PanicError is what a reconcile that panicked has failed with.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// stackOf returns the stack of a panic, nothing for another error.
-func stackOf(err error) string {
-	if p := (*PanicError)(nil); errors.As(err, &p) {
-		return string(p.Stack)
-	}
-	return ""
-}
-
 // run is one reconcile, in its context.
 type run struct {
 	key    kube.Key
@@ -52,6 +38,13 @@ type run struct {
 	// blank is the uid if it was written and is all zero.
 	status string
 	blank  types.UID
+}
+
+// blankStatus returns the uid of the object if its status was written and is all zero.
+func (r *run) blankStatus() types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blank
 }
 
 type runKey struct{}
@@ -68,60 +61,145 @@ func Logger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// outcome is what became of a reconcile.
+// outcome is what became of a turn.
 type outcome struct {
 	gone   bool // there is no such object
 	action Action
 	err    error
-	// trace is the context that Trace returned, for what is logged.
-	trace context.Context
 }
 
-// reconcile works on a key: it reads the object and calls what is there for it.
-func (e *engine[T]) reconcile(ctx context.Context, r *run) (out outcome) {
-	ctx = kube.WithRecorder(context.WithValue(ctx, runKey{}, r), r.writes.note)
-	start := time.Now()
-	end, late := start.Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
-	limited, cancel := context.WithDeadlineCause(ctx, end, late)
-	defer cancel()
-	o, err := e.store.Get(limited, r.key)
+// attempt is a turn of a key whose objects are of type T.
+type attempt[T any] struct {
+	*turn
+	run   run
+	o     *T // nil: it was not read
+	out   outcome
+	start time.Time                 // of the reconcile itself, zero if there was none
+	cause error                     // of the end of the reconcile's context
+	found *HotLoopError             // to be reported, nil if nothing is
+	span  func(error, ...slog.Attr) // ends the span; nil: there is none
+	// trace is the context of the span, or of the turn if there is none. It is for
+	// log lines and reports.
+	trace context.Context //nolint:containedctx // it ends with the turn, as the attempt does
+}
+
+// serve does turns, the first of which is given, until there are no more. A turn
+// that panics, or ends this goroutine by [runtime.Goexit], has failed: another
+// goroutine finishes it and takes the place of this one.
+func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *sync.WaitGroup) {
+	var a *attempt[T]
+	defer func() {
+		if a != nil {
+			broken := a
+			broken.out.err = brokenBy(recover())
+			working.Go(func() {
+				e.finish(ctx, broken)
+				d.results <- broken.turn
+				if next := <-d.turns; next != nil {
+					e.serve(ctx, d, next, working)
+				}
+			})
+		}
+	}()
+	for ; t != nil; t = <-d.turns {
+		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log, writes: t.writes, blank: t.blank}}
+		e.do(ctx, a)
+		done := a
+		a = nil
+		e.finish(ctx, done)
+		d.results <- t
+	}
+}
+
+// do reads the object of a turn and calls the controller's functions for it. It
+// panics, or ends its goroutine, if one of them does.
+func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
+	a.trace = kube.WithRecorder(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
+	end, late := time.Now().Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
+	limited := func(ctx context.Context) (context.Context, func()) {
+		ctx, cancel := context.WithDeadlineCause(ctx, end, late)
+		return ctx, func() {
+			a.cause = cmp.Or(a.cause, context.Cause(ctx))
+			cancel()
+		}
+	}
+	ctx, done := limited(a.trace)
+	defer done()
+	if a.out.err = e.tellRemoved(ctx, a); a.out.err != nil {
+		return
+	}
+	if e.SkipOwnWrites && e.skips(a) {
+		return
+	}
+	o, err := e.store.Get(ctx, a.key)
 	switch {
-	case apierrors.IsNotFound(err):
-		return outcome{gone: true, trace: ctx}
-	case err == nil && e.ignores(o):
-		return outcome{gone: true, trace: ctx}
-	case err == nil:
-		span, endSpan := e.span(ctx, r, o)
-		limited, cancel := context.WithDeadlineCause(span, end, late)
-		defer cancel()
-		r.read(meta(o), r.blank)
-		out = e.turn(limited, r, o)
-		out.err, out.trace = because(limited, out.err), span
-		endSpan(out.err)
-		if e.isGone(span, o, out.err) {
-			e.log.DebugContext(span, "reconcile ends, because its object is gone",
-				"object", r.key.String(), "error", out.err)
-			return outcome{gone: true, trace: span}
-		}
-	default:
-		out.err, out.trace = because(limited, err), ctx
-		if o != nil {
-			out.err = Terminal(err) // it does not decode
-		}
+	case apierrors.IsNotFound(err), err == nil && e.ignores(o):
+		a.out.gone = true
+		return
+	case err != nil && o != nil:
+		err = Terminal(err) // it does not decode
 	}
-	e.count(out, time.Since(start))
-	if out.err != nil && err == nil && ctx.Err() == nil {
-		e.report(out.trace, r, o, start, out.err)
+	if a.hot != nil {
+		a.found = e.lookAt(ctx, a)
 	}
-	return out
+	a.start = time.Now()
+	if err != nil {
+		a.out.err = err
+		return
+	}
+	a.o = o
+	a.run.read(meta(o), a.run.blank)
+	if e.trace != nil {
+		// The span's context outlives the reconcile's time: failures are reported with it.
+		a.trace, a.span = e.trace(a.trace, "reconcile "+e.Name,
+			slog.String("controller", e.Name), slog.String("namespace", a.key.Namespace), slog.String("name", a.key.Name),
+			slog.String("uid", string(meta(o).GetUID())), slog.String("causes", a.causes.String()))
+		a.trace = kube.WithRequestTrace(a.trace, e.traceRequest)
+		spanned, done := limited(a.trace)
+		defer done()
+		ctx = spanned
+	}
+	a.out = e.turn(ctx, &a.run, o)
 }
 
-// because adds to an error why the context of its reconcile has ended.
-func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
+// traceRequest makes a span of a request.
+func (e *engine[T]) traceRequest(
+	ctx context.Context, r kube.RequestInfo,
+) (context.Context, func(kube.RequestInfo, error)) {
+	ctx, end := e.trace(ctx, strings.TrimSpace(r.Verb+" "+r.Kind),
+		slog.String("verb", r.Verb), slog.String("method", r.Method), slog.String("kind", r.Kind),
+		slog.String("namespace", r.Namespace), slog.String("name", r.Name), slog.String("subresource", r.Subresource))
+	return ctx, func(r kube.RequestInfo, err error) {
+		if err == nil && r.Code >= http.StatusBadRequest {
+			err = fmt.Errorf("the server answered %d", r.Code)
+		}
+		end(err, slog.Int("code", r.Code))
 	}
-	return err
+}
+
+// finish ends a turn: it reports a failure, and says what comes next.
+func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
+	if a.out.err != nil && a.cause != nil && !errors.Is(a.out.err, a.cause) {
+		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
+	}
+	if a.span != nil {
+		e.guard("a trace function", func() error { a.span(a.out.err); return nil })
+	}
+	switch {
+	case a.o != nil && e.isGone(a.trace, a.o, a.out.err):
+		e.log.DebugContext(a.trace, "reconcile ends, because its object is gone",
+			"object", a.key.String(), "error", a.out.err)
+		a.out, a.start = outcome{gone: true}, time.Time{}
+	case ctx.Err() != nil:
+	default:
+		if a.found != nil {
+			e.reportHot(a)
+		}
+		if a.out.err != nil && a.o != nil {
+			e.report(a, a.out.err)
+		}
+	}
+	e.conclude(ctx, a)
 }
 
 // isGone reports that a reconcile has failed because its object was deleted
@@ -145,18 +223,31 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 // that may have taken all of its time.
 const reportTime = 10 * time.Second
 
-// report says on the object that a reconcile, which began at start, has failed. It
-// has the time to do so also after a reconcile that took all of its own.
-func (e *engine[T]) report(ctx context.Context, r *run, o *T, start time.Time, failure error) {
+// report says on the object that a reconcile has failed. It has time of its own, so
+// that it can do so also after a reconcile that took all of its time.
+func (e *engine[T]) report(a *attempt[T], failure error) {
 	if e.Failed != nil {
-		limited, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, ErrTimeout)
 		defer cancel()
-		if err := protect(func() error { return e.Failed(limited, o, failure) }); err != nil {
-			r.logger().WarnContext(ctx, "cannot report the failure", "error", err)
+		if err := protect(func() error { return e.Failed(limited, a.o, failure) }); err != nil {
+			a.run.logger().WarnContext(a.trace, "cannot report the failure", "error", err)
 		}
 	}
-	if about, ok := any(o).(event.Object); ok && e.events != nil {
-		e.events.Failure(about, start, "ReconcileFailed", failure)
+	about, ok := any(a.o).(event.Object)
+	if !ok || e.events == nil {
+		return
+	}
+	reason := "ReconcileFailed"
+	if errors.As(failure, new(*HotLoopError)) {
+		reason = "HotLoop"
+	}
+	e.events.Failure(about, a.start, reason, failure)
+}
+
+// guard calls one of the program's functions, and logs what it breaks by.
+func (e *engine[T]) guard(name string, f func() error) {
+	if err := protect(f); err != nil {
+		e.log.Error(name+" failed", "error", err, "stack", stackOf(err))
 	}
 }
 
@@ -171,22 +262,12 @@ func (e *engine[T]) ignores(o *T) bool {
 // type of a handle has some.
 func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 
-// span begins the span of a reconcile, if there is a tracer.
-func (e *engine[T]) span(ctx context.Context, r *run, o *T) (context.Context, func(error)) {
-	if e.trace == nil {
-		return ctx, func(error) {}
-	}
-	return e.trace(ctx, "reconcile "+e.Name,
-		slog.String("controller", e.Name), slog.String("namespace", r.key.Namespace), slog.String("name", r.key.Name),
-		slog.String("uid", string(meta(o).GetUID())), slog.String("causes", r.causes.String()))
-}
-
 // turn does what an object needs: its reconcile or, if it is deleted, its
 // cleanup, with the finalizer before and after.
 func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
 		if e.Cleanup != nil {
-			out.err = protect(func() (err error) { out.action, err = e.Cleanup(ctx, o); return err })
+			out.action, out.err = e.Cleanup(ctx, o)
 		}
 		if out.err == nil && out.action == Done {
 			out.err = e.release(ctx, o)
@@ -204,22 +285,16 @@ func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 		*o = *held
 		r.read(meta(o), r.blank)
 	}
-	out.err = protect(func() (err error) { out.action, err = e.Reconcile(ctx, o); return err })
+	out.action, out.err = e.Reconcile(ctx, o)
 	return out
 }
 
-// protect calls f and returns its panic as an error.
-func protect(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // count counts a reconcile in the metrics.
-func (e *engine[T]) count(out outcome, took time.Duration) {
+func (e *engine[T]) count(a *attempt[T], now time.Time) {
+	out, took := a.out, time.Duration(0)
+	if !a.start.IsZero() {
+		took = now.Sub(a.start)
+	}
 	result := metrics.Success
 	switch {
 	case out.err != nil:
@@ -238,78 +313,77 @@ func (e *engine[T]) count(out outcome, took time.Duration) {
 	}
 }
 
-// settle returns what comes after a reconcile, if anything does, and how often in
-// a row the object's has failed. It is called with mu held.
-func (e *engine[T]) settle(it *item, r *run, out outcome, now time.Time) (next request, ok bool, failures int) {
-	next = request{key: it.key, priority: it.priority}
-	if out.gone {
-		delete(e.known, it.key)
-		return next, false, 0
+// conclude says what comes after a turn, and logs what became of it.
+func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
+	t, now := a.turn, time.Now()
+	t.ended = now
+	if !a.start.IsZero() || a.out.err != nil {
+		e.count(a, now)
 	}
-	h := e.remember(it.key, r, out, now)
-	switch {
-	case out.err != nil && !IsTerminal(out.err):
-		next.due = now.Add(e.Backoff.delay(h.failures, out.err))
-		next.cause = Cause{Reason: Retried, Err: out.err}
-		h.retryAt = next.due
-	case out.err == nil && out.action > 0:
-		next.due = now.Add(time.Duration(out.action))
-		next.cause = Cause{Reason: Requested, due: next.due}
-	case e.Resync > 0 && out.action != Await:
-		next.due, next.priority = now.Add(e.Resync-e.Resync/10+rand.N(e.Resync/5+1)), low
-		next.cause = Cause{Reason: Resynced, due: next.due}
-	default:
-		return next, false, h.failures
+	t.blank = a.run.blankStatus()
+	t.absent = a.out.gone
+	t.failed = a.out.err != nil
+	if t.failed {
+		t.failures++
+	} else {
+		t.failures = 0
 	}
-	return next, true, h.failures
+	if !t.skipped {
+		t.next = e.next(a, now)
+	}
+	took := now.Sub(t.since)
+	e.counts.Worked(took)
+	if t.failed && ctx.Err() != nil {
+		t.next = nil
+		e.log.InfoContext(a.trace, "reconcile was cut off", "object", t.key.String(), "error", a.out.err)
+		return
+	}
+	e.say(a, took, now)
 }
 
-// remember keeps what the next reconcile of an object must know of this one.
-func (e *engine[T]) remember(key kube.Key, r *run, out outcome, now time.Time) *history {
-	h := e.known[key]
-	if h == nil {
-		h = new(history)
+// next returns what comes after a turn, nil if nothing does.
+func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
+	var next *request
+	switch {
+	case a.out.err != nil && !IsTerminal(a.out.err):
+		e.counts.Retried()
+		next = &request{due: now.Add(e.Backoff.delay(a.failures, a.out.err)), cause: Cause{Reason: Retried, Err: a.out.err}}
+		next.priority = a.priority
+	case a.out.gone:
+		return nil
+	case a.out.err == nil && a.out.action > 0:
+		due := now.Add(time.Duration(a.out.action))
+		next = &request{due: due, cause: Cause{Reason: Requested, due: due}, priority: a.priority}
+	case e.Resync > 0 && a.out.action != Await:
+		due := now.Add(e.Resync - e.Resync/10 + rand.N(e.Resync/5+1))
+		next = &request{due: due, cause: Cause{Reason: Resynced, due: due}, priority: low}
+	default:
+		return nil
 	}
-	h.failures++
-	if out.err == nil {
-		h.failures, h.retryAt = 0, time.Time{}
-	}
-	r.mu.Lock()
-	h.blank = r.blank
-	r.mu.Unlock()
-	h.last = now
-	if r.writes.any() {
-		r.writes.follow(h.writes)
-		h.writes = r.writes
-		if e.fades.IsZero() {
-			e.fades = now.Add(fadeAfter)
-		}
-	} else {
-		h.writes = nil
-	}
-	if h.fade(now) {
-		e.known[key] = h
-	} else {
-		delete(e.known, key)
-	}
-	return h
+	next.key = a.key
+	e.prioritize(next)
+	return next
 }
 
 // say logs what became of a reconcile.
-func (e *engine[T]) say(it *item, out outcome, failures int, took, retry time.Duration) {
-	if out.gone || out.err == nil && !e.log.Enabled(out.trace, slog.LevelDebug) {
+func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
+	out, failures, retry := a.out, a.failures, time.Duration(0)
+	if a.next != nil {
+		retry = a.next.due.Sub(now)
+	}
+	if out.gone || a.skipped || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
 		return // what nobody reads is not made
 	}
-	log := e.log.With("object", it.key.String(), "causes", &it.causes, "took", took)
+	log := e.log.With("object", a.key.String(), "causes", &a.causes, "took", took)
 	switch stack := stackOf(out.err); {
 	case out.err == nil:
-		log.DebugContext(out.trace, "reconciled")
+		log.DebugContext(a.trace, "reconciled")
 	case stack != "":
-		log.ErrorContext(out.trace, "reconcile panicked",
+		log.ErrorContext(a.trace, "reconcile panicked",
 			"error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
 	case IsTerminal(out.err):
-		log.ErrorContext(out.trace, "reconcile failed; it is not tried again until something changes", "error", out.err)
+		log.ErrorContext(a.trace, "reconcile failed; it is not tried again until something changes", "error", out.err)
 	default:
-		log.ErrorContext(out.trace, "reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
+		log.ErrorContext(a.trace, "reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -185,12 +186,16 @@ func TestPermissionRevoked(t *testing.T) {
 // child that it has created or deleted.
 func TestReconcileSeesItsWrites(t *testing.T) {
 	b := newBench(t)
-	const objects, writes = 10, 200
+	const objects, writes = 250, 8 // few for each, as After(0) without end is slowed down
 	var stale, total atomic.Int64
 	last := make([]atomic.Int64, objects)
 	store := b.children.Store(t.Context())
 	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.Source{b.children}, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
-		at := &last[int(p.Name[1]-'0')]
+		n, err := strconv.Atoi(p.Name[1:])
+		if err != nil {
+			return Done, err
+		}
+		at := &last[n]
 		seen := int64(len(p.Annotations["count"]))
 		if want := at.Load(); seen < want {
 			stale.Add(1)
@@ -199,7 +204,7 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 			return Await, nil
 		}
 		// Every other time the child is there.
-		_, err := store.Get(ctx, kube.Key{Namespace: p.Namespace, Name: p.Name})
+		_, err = store.Get(ctx, kube.Key{Namespace: p.Namespace, Name: p.Name})
 		if exists := err == nil; exists != (seen%2 == 1) {
 			t.Errorf("after %d writes the child of %s is there: %t", seen, p.Name, exists)
 		}
@@ -224,7 +229,7 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 		return After(0), nil
 	}})
 	for i := range objects {
-		b.create("p" + string(rune('0'+i)))
+		b.create(fmt.Sprint("p", i))
 	}
 	b.eventually("all writes are made", func() bool { return total.Load() == objects*writes })
 	if n := stale.Load(); n > 0 {

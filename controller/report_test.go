@@ -130,14 +130,14 @@ func TestLogsCarryTheTrace(t *testing.T) {
 		for _, name := range []string{"fails", "panics", "ends", "works", "tells"} {
 			s.put(name, func(*gizmo) {})
 		}
-		trace := func(ctx context.Context, _ string, attrs ...slog.Attr) (context.Context, func(error)) {
+		trace := func(ctx context.Context, _ string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 			name := ""
 			for _, a := range attrs {
 				if a.Key == "name" {
 					name = a.Value.String()
 				}
 			}
-			return context.WithValue(ctx, traceKey{}, "of-"+name), func(error) {}
+			return context.WithValue(ctx, traceKey{}, "of-"+name), func(error, ...slog.Attr) {}
 		}
 		s.start(Options{Trace: trace}, Controller[gizmo]{
 			Backoff: Backoff{Min: time.Hour},

@@ -64,7 +64,8 @@ type Options struct {
 	// about the object with the error. Run runs it; its Client is that of the first
 	// controller if it has none.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span of every reconcile. Log lines about the
+	// Trace, if it is set, makes a span of every reconcile, and below it one of
+	// every request that is made with the reconcile's context. Log lines about the
 	// reconcile are made with the context that it returns: a handler that adds the
 	// trace's id to lines finds it there.
 	Trace TraceFunc
@@ -74,15 +75,18 @@ type Options struct {
 	Checks []Check
 }
 
-// TraceFunc begins a span, in a context derived from ctx, and returns what ends
-// it. With OpenTelemetry it is:
+// TraceFunc begins a span, in a context derived from ctx, and returns a function
+// that ends it, with what is known by then. With OpenTelemetry it is:
 //
-//	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+//	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 //		ctx, span := tracer.Start(ctx, name)
 //		for _, a := range attrs {
 //			span.SetAttributes(attribute.String(a.Key, a.Value.String()))
 //		}
-//		return ctx, func(err error) {
+//		return ctx, func(err error, attrs ...slog.Attr) {
+//			for _, a := range attrs {
+//				span.SetAttributes(attribute.String(a.Key, a.Value.String()))
+//			}
 //			if err != nil {
 //				span.RecordError(err)
 //				span.SetStatus(codes.Error, err.Error())
@@ -90,7 +94,7 @@ type Options struct {
 //			span.End()
 //		}
 //	}
-type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error))
+type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr))
 
 // Run runs controllers until ctx ends, and returns nil then. It returns an error
 // at once if a controller is not well configured or the address cannot be

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -22,6 +23,9 @@ type Source struct {
 	// run asks for the keys that a function returns, until ctx ends, if the source
 	// is not of objects.
 	run func(ctx context.Context, ask func(func() []kube.Key))
+	// period is that of a source that is timed.
+	timed  bool
+	period time.Duration
 	// pattern and hook are of a source that is asked by HTTP.
 	pattern string
 	hook    func(*http.Request) ([]kube.Key, error)
@@ -30,19 +34,22 @@ type Source struct {
 // Owned makes a change of a child reconcile its owners of the controller's kind:
 // [kube.SetController] makes it one. A change passes if all filters let it.
 func Owned(children kube.Source, filters ...Filter) Source {
-	return Source{objects: children, filters: filters, keys: func(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
-		for o := range c.Owners() {
-			if o.GVK.GroupKind() != owner.GroupKind() {
-				continue
-			}
-			key := kube.Key{Namespace: c.Key.Namespace, Name: o.Name}
-			if cluster {
-				key.Namespace = ""
-			}
-			keys = append(keys, key)
+	return Source{objects: children, filters: filters, keys: ownersOf}
+}
+
+// ownersOf returns the keys of the owners of a kind that an object has.
+func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
+	for o := range c.Owners() {
+		if o.GVK.GroupKind() != owner.GroupKind() {
+			continue
 		}
-		return keys, nil
-	}}
+		key := kube.Key{Namespace: c.Key.Namespace, Name: o.Name}
+		if cluster {
+			key.Namespace = ""
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // Mapped makes a change of an object reconcile what keys returns for it. Of an
@@ -51,16 +58,18 @@ func Owned(children kube.Source, filters ...Filter) Source {
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
 func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Filter) Source {
-	return Source{objects: objects, filters: filters, keys: func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
+	of := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
 		was, is, err := kube.Decode[T](c)
 		for _, o := range []*T{was, is} {
-			if o != nil && err == nil {
-				// What one state makes of it must not keep the other from being asked about.
-				failed = errors.Join(failed, protect(func() error { found = append(found, keys(ctx, o)...); return nil }))
+			if o == nil || err != nil {
+				continue
 			}
+			// What one state makes of it must not keep the other from being asked about.
+			failed = errors.Join(failed, protect(func() error { found = append(found, keys(ctx, o)...); return nil }))
 		}
 		return found, errors.Join(err, failed)
-	}}
+	}
+	return Source{objects: objects, filters: filters, keys: of}
 }
 
 // Channel makes what comes from a channel reconcile. Nothing is received before
@@ -85,7 +94,7 @@ func Channel(name string, keys <-chan kube.Key) Source {
 // time that d has passed since keys returned. For all objects of the controller
 // see Resync.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
-	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
+	return Source{name: name, timed: true, period: d, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		for {
@@ -117,18 +126,19 @@ func (s Source) validate() error {
 		return errors.New("a source is the zero value: make it with Owned, Mapped, Channel, Every or Hook")
 	case s.name == "":
 		return errors.New("a source has no name")
+	case s.timed && s.period <= 0:
+		return fmt.Errorf("the source %q has a period of %s", s.name, s.period)
 	}
 	return nil
 }
 
-// ask returns what a change concerns, as far as that can be told. A panic is an
-// error.
-func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
-	perr := protect(func() error {
-		if passes(s.filters, c) {
-			keys, err = s.keys(ctx, c, owner, cluster)
-		}
-		return nil
-	})
-	return keys, errors.Join(perr, err)
+// ask returns the keys that a change concerns, as far as that can be told. A
+// function that panics has failed.
+func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error) {
+	pass, broken := passes(s.filters, c)
+	if !pass {
+		return nil, nil
+	}
+	keys, err := s.keys(ctx, c, owner, cluster)
+	return keys, errors.Join(broken, err)
 }

@@ -48,7 +48,11 @@ type RequestInfo struct {
 	Verb     string // get, list, watch, create, update, patch, apply, delete …
 	Method   string // HTTP method
 	Host     string
+	Kind     string // empty where the request is for no kind
 	Resource GVR
+	// Namespace, Name and Subresource are empty where the request names none.
+	Namespace, Name, Subresource string
+
 	Code     int           // HTTP status, 0 if there was no answer
 	Duration time.Duration // until the answer's headers
 }

@@ -98,6 +98,9 @@ func (f *Feed) Synced() bool {
 	}
 }
 
+// Filled is closed when the store has been filled.
+func (f *Feed) Filled() <-chan struct{} { return f.table.synced }
+
 // Trouble returns what the store has trouble with at the moment, nil if all is
 // well. Of several namespaces it is the trouble that has lasted longest. As long as
 // there is one, what the store holds may be out of date: watches do not work, or

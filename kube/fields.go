@@ -16,6 +16,26 @@ import (
 // resourceVersion, generation and managedFields. Of a view, only the fields that
 // it names are known.
 func (c Change) Fields() ([]string, error) {
+	diff, err := c.Diff()
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, d := range diff {
+		paths = append(paths, d.Path)
+	}
+	return paths, nil
+}
+
+// FieldChange is a field that a [Change] has changed, with its values as
+// encoding/json decodes them into an any. Nil is a field that is not there.
+type FieldChange struct {
+	Path          string
+	Before, After any
+}
+
+// Diff returns the fields that [Change.Fields] names, with their values.
+func (c Change) Diff() ([]FieldChange, error) {
 	before := c.before()
 	if before == nil || c.is == nil {
 		return nil, nil
@@ -28,10 +48,10 @@ func (c Change) Fields() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
-	appendChanged(&paths, "", was, is)
-	slices.Sort(paths)
-	return paths, nil
+	var diff []FieldChange
+	appendChanged(&diff, "", was, is)
+	slices.SortFunc(diff, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
+	return diff, nil
 }
 
 // generic decodes an entry into maps.
@@ -57,8 +77,8 @@ func (c Change) generic(e *entry) (map[string]any, error) {
 	return fields, nil
 }
 
-// appendChanged appends the paths at which two values differ.
-func appendChanged(paths *[]string, path string, a, b any) {
+// appendChanged appends the fields in which two values differ.
+func appendChanged(diff *[]FieldChange, path string, a, b any) {
 	switch a := a.(type) {
 	case map[string]any:
 		if b, ok := b.(map[string]any); ok {
@@ -68,9 +88,9 @@ func appendChanged(paths *[]string, path string, a, b any) {
 				x, inA := a[key]
 				y, inB := b[key]
 				if at := member(path, key); inA && inB {
-					appendChanged(paths, at, x, y)
+					appendChanged(diff, at, x, y)
 				} else {
-					*paths = append(*paths, at)
+					*diff = append(*diff, FieldChange{at, x, y})
 				}
 			}
 			return
@@ -78,13 +98,13 @@ func appendChanged(paths *[]string, path string, a, b any) {
 	case []any:
 		if b, ok := b.([]any); ok && len(a) == len(b) {
 			for i := range a {
-				appendChanged(paths, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+				appendChanged(diff, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
 			}
 			return
 		}
 	}
 	if !reflect.DeepEqual(a, b) {
-		*paths = append(*paths, path)
+		*diff = append(*diff, FieldChange{path, a, b})
 	}
 }
 

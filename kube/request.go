@@ -140,6 +140,12 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	}
 	u = *u.JoinPath(path)
 	u.RawQuery = r.query.Encode()
+	info := RequestInfo{
+		Verb: r.verb, Method: r.method, Host: c.base.Host, Kind: r.resource.Kind, Resource: r.resource.Resource(),
+		Namespace: r.namespace, Name: r.name, Subresource: r.subresource,
+	}
+	ctx, ended := traced(ctx, info)
+	defer func() { ended(info, err) }()
 	var wrote atomic.Bool // set from a goroutine of the transport
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
@@ -160,7 +166,7 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	}
 	start := time.Now()
 	resp, err = c.http.Do(req)
-	info := RequestInfo{Verb: r.verb, Method: r.method, Host: c.base.Host, Resource: r.resource.Resource(), Duration: time.Since(start)}
+	info.Duration = time.Since(start)
 	if resp != nil {
 		info.Code = resp.StatusCode
 	}

@@ -8,7 +8,7 @@ import (
 // Controls is what a controller does by itself: it keeps stores of the kinds that
 // it is for, owns and watches, sets its finalizer if it cleans up, and lets its
 // objects own others. What its functions do must be added, [Gets] of a kind that
-// it owns or watches too, if they read that from a store.
+// it owns, watches or reads too, if they read that from a store.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
@@ -21,6 +21,7 @@ func Controls[T any](c controller.Controller[T]) Rules {
 		}
 	}
 	rules = append(rules, Watches(c.Owns...)...)
+	rules = append(rules, Watches(c.Reads...)...)
 	for _, s := range c.Watches {
 		if objects, ok := s.Objects(); ok {
 			rules = append(rules, Watches(objects)...)

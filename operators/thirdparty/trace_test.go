@@ -29,12 +29,15 @@ import (
 
 // openTelemetry is what the comment of controller.TraceFunc shows.
 func openTelemetry(tracer trace.Tracer) controller.TraceFunc {
-	return func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error)) {
+	return func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 		ctx, span := tracer.Start(ctx, name)
 		for _, a := range attrs {
 			span.SetAttributes(attribute.String(a.Key, a.Value.String()))
 		}
-		return ctx, func(err error) {
+		return ctx, func(err error, attrs ...slog.Attr) {
+			for _, a := range attrs {
+				span.SetAttributes(attribute.String(a.Key, a.Value.String()))
+			}
 			if err != nil {
 				span.RecordError(err)
 				span.SetStatus(codes.Error, err.Error())

@@ -1,0 +1,327 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// dispatcher hands out turns: it decides which key is reconciled when. The
+// goroutine of run alone owns the queue and the histories. Others send requests,
+// the results of turns, and questions.
+//
+// BenchmarkTurns, with 5,000 objects, four sources and a reconcile that does nothing,
+// takes 7.4 µs of CPU for a turn. With a mutex that all share it took 6.7 µs. A
+// reconcile that writes takes hundreds of µs.
+type dispatcher struct {
+	concurrency int
+	minInterval time.Duration
+	counts      *metrics.Controller
+
+	requests  chan request
+	results   chan *turn
+	questions chan func()
+	turns     chan *turn    // for the workers; closed when no turn will follow
+	known     chan struct{} // closed when the sources have told of all objects
+	ended     chan struct{} // closed when run has returned
+
+	// Owned by run.
+	queue     *queue
+	histories map[kube.Key]*history // of the objects that have one
+	fades     time.Time             // when to look through histories, zero if not
+	alarm     time.Time             // when the timer fires, zero if it does not
+	workers   int
+}
+
+// turn is the turn of a key, from its start to its result.
+type turn struct {
+	*item
+	failures int           // in a row, before this turn; with those of the turn in a result
+	blank    types.UID     // see history
+	removed  []kube.Change // objects of this key that are gone, and not told of yet
+	before   *writes       // of the turns before; nil if there are none
+	writes   *writes
+	hot      *hotLoop // to be reported, nil if nothing is
+
+	// The result.
+	failed bool
+	told   int  // of the removed objects, the controller has been told of so many
+	absent bool // no object of the key is there
+	// skipped: nothing was done, as there was no need to.
+	skipped bool
+	next    *request // nil: nothing comes after it
+	ended   time.Time
+}
+
+func newDispatcher(concurrency int, minInterval time.Duration, counts *metrics.Controller) *dispatcher {
+	return &dispatcher{
+		concurrency: concurrency, minInterval: minInterval, counts: counts,
+		requests:  make(chan request, maxBatch),
+		results:   make(chan *turn, concurrency),
+		questions: make(chan func()),
+		turns:     make(chan *turn, concurrency),
+		known:     make(chan struct{}),
+		ended:     make(chan struct{}),
+		queue:     newQueue(),
+		histories: make(map[kube.Key]*history),
+	}
+}
+
+// maxBatch is how many requests may wait for the dispatcher before their senders
+// do.
+const maxBatch = 256
+
+// run hands out turns until ctx ends, and returns when the last turn has ended.
+// It calls hire with the first turn of each worker, which must not wait for it.
+func (d *dispatcher) run(ctx context.Context, hire func(*turn)) {
+	defer close(d.ended)
+	defer close(d.turns)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	known, stop := d.known, ctx.Done()
+	handing, stopping := false, false
+	for !stopping || len(d.queue.running) > 0 {
+		if handing {
+			now := time.Now()
+			d.handOut(ctx, now, hire)
+			d.reset(timer, now)
+		}
+		select {
+		// Somebody asks for reconciles.
+		case r := <-d.requests:
+			d.receive(r)
+
+		// A turn has ended.
+		case t := <-d.results:
+			d.settle(t, stopping)
+			for range len(d.results) {
+				d.settle(<-d.results, stopping)
+			}
+			if len(d.requests) > 0 {
+				d.receive(<-d.requests)
+			}
+
+		// A key is due, or something is to be forgotten.
+		case <-timer.C:
+			d.alarm = time.Time{}
+
+		// Somebody asks how things are.
+		case ask := <-d.questions:
+			ask()
+
+		// All objects are known: turns begin.
+		case <-known:
+			known, handing = nil, true
+
+		// The program stops: no turn begins any more.
+		case <-stop:
+			stop, handing, stopping = nil, false, true
+		}
+	}
+}
+
+// runs reports that run has not returned.
+func (d *dispatcher) runs() bool {
+	select {
+	case <-d.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// ask asks for a reconcile. It does nothing once run has returned.
+func (d *dispatcher) ask(r request) {
+	select {
+	case d.requests <- r:
+	case <-d.ended:
+	}
+}
+
+// inspect calls f on the goroutine of run. It returns false if run has returned.
+func (d *dispatcher) inspect(f func()) bool {
+	done := make(chan struct{})
+	select {
+	case d.questions <- func() { f(); close(done) }:
+		<-done
+		return true
+	case <-d.ended:
+		return false
+	}
+}
+
+// receive takes a request and all that wait behind it.
+func (d *dispatcher) receive(r request) {
+	now, added := time.Now(), 0
+	for more := len(d.requests); ; more-- {
+		switch {
+		case r.removed:
+			d.remove(r, now)
+		case d.queue.add(r, now):
+			added++
+		}
+		if h := d.histories[r.key]; h != nil && h.loop != nil {
+			h.loop.see(r.cause, now)
+		}
+		if more == 0 {
+			break
+		}
+		r = <-d.requests
+	}
+	d.counts.Added(added)
+}
+
+// remove drops all that is known of an object that is gone. If the controller
+// wants to be told, the key gets a turn for it.
+func (d *dispatcher) remove(r request, now time.Time) {
+	d.queue.forget(r.key)
+	h := d.histories[r.key]
+	delete(d.histories, r.key)
+	if !r.tell {
+		return
+	}
+	told := new(history)
+	if h != nil {
+		told.removed = h.removed
+	}
+	told.removed = append(told.removed, r.cause.Change)
+	d.histories[r.key] = told
+	d.queue.add(r, now)
+}
+
+// handOut starts the turns of the keys that are due, as many as may run.
+func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn)) {
+	for len(d.queue.running) < d.concurrency && ctx.Err() == nil {
+		it := d.queue.take(now)
+		if it == nil {
+			return
+		}
+		it.causes.dueBy(now)
+		t := &turn{item: it, writes: new(writes)}
+		if h := d.histories[it.key]; h != nil {
+			if until := h.putOff(it, d.minInterval, now); until.After(now) {
+				d.queue.postpone(it, until)
+				continue
+			}
+			t.hot = h.begin(it, now)
+			t.failures, t.blank, t.removed, t.before = h.failures, h.blank, h.removed, h.writes
+		}
+		d.counts.Taken(now.Sub(it.since))
+		it.since = now
+		if d.workers < len(d.queue.running) {
+			// Workers stay: their stacks have grown to what a reconcile needs.
+			d.workers++
+			hire(t)
+		} else {
+			d.turns <- t // there is room for all that run
+		}
+	}
+}
+
+// settle takes the result of a turn.
+func (d *dispatcher) settle(t *turn, stopping bool) {
+	d.remember(t, t.ended)
+	if t.next != nil && !stopping {
+		d.queue.add(*t.next, t.ended)
+	}
+	d.queue.done(t.key, t.ended)
+}
+
+// remember keeps what the next turn of a key must know of this one.
+func (d *dispatcher) remember(t *turn, now time.Time) {
+	h := d.histories[t.key]
+	if h == nil {
+		if t.absent {
+			return
+		}
+		h = new(history)
+		d.histories[t.key] = h
+	}
+	h.end(t, now)
+	if !h.fade(now, d.minInterval) {
+		delete(d.histories, t.key)
+	} else if d.fades.IsZero() && h.fading() {
+		d.fades = now.Add(fadeAfter)
+	}
+}
+
+// reset sets the timer to when something is to be done though nobody asks.
+func (d *dispatcher) reset(timer *time.Timer, now time.Time) {
+	due, ok := d.queue.next()
+	if fades := d.fade(now); !fades.IsZero() && (!ok || fades.Before(due)) {
+		due, ok = fades, true
+	}
+	switch {
+	case !ok, len(d.queue.running) == d.concurrency: // then the end of a turn comes first
+		due = time.Time{}
+		timer.Stop()
+	case !due.Equal(d.alarm):
+		timer.Reset(max(0, due.Sub(now)))
+	}
+	d.alarm = due
+}
+
+// fade forgets, now and then, what no longer matters of objects that are left
+// alone. It returns when it is next to be called, zero if nothing will fade.
+func (d *dispatcher) fade(now time.Time) time.Time {
+	if d.fades.IsZero() || now.Before(d.fades) {
+		return d.fades
+	}
+	d.fades = time.Time{}
+	for key, h := range d.histories {
+		switch {
+		case !h.fade(now, d.minInterval):
+			delete(d.histories, key)
+		case h.fading():
+			d.fades = now.Add(fadeAfter)
+		}
+	}
+	if len(d.histories) == 0 {
+		d.histories = make(map[kube.Key]*history) // the old one stays as large as it ever was
+	}
+	return d.fades
+}
+
+// stats tells the metrics how things are.
+func (d *dispatcher) stats() (s metrics.ControllerStats) {
+	s = noStats()
+	d.inspect(func() {
+		d.queue.promote(time.Now())
+		for p, label := range priorityLabels {
+			s.Depth[label] = d.queue.depth(priority(p))
+		}
+		for _, it := range d.queue.running {
+			took := time.Since(it.since)
+			s.Active++
+			s.Unfinished += took
+			s.Longest = max(s.Longest, took)
+		}
+	})
+	return s
+}
+
+// noStats are those of a controller that does not run.
+func noStats() metrics.ControllerStats {
+	s := metrics.ControllerStats{Depth: make(map[string]int, len(priorityLabels))}
+	for _, label := range priorityLabels {
+		s.Depth[label] = 0
+	}
+	return s
+}
+
+// priorityLabels are numbers as controller-runtime has them.
+var priorityLabels = [priorities]string{high: "100", live: "0", low: "-100"}
+
+// busy returns the keys that are being worked on.
+func (d *dispatcher) busy() (keys []kube.Key) {
+	d.inspect(func() {
+		for key := range d.queue.running {
+			keys = append(keys, key)
+		}
+	})
+	return keys
+}

@@ -1,0 +1,302 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+)
+
+// Gone is told of every object that goes, until it returns no error, not while the
+// key is worked on, and before the reconcile of a new object of the name.
+func TestGone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		var mu sync.Mutex
+		var told []string
+		note := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf(format, args...))
+		}
+		s.put("a", func(g *gizmo) { g.Spec.Size = 1 })
+		s.put("slow", func(*gizmo) {})
+		fails := 2
+		s.start(Options{}, Controller[gizmo]{
+			Backoff: Backoff{Min: time.Second, Max: time.Second},
+			Filter:  func(c kube.Change) bool { return c.Type != kube.Modified },
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				if g.Name == "slow" {
+					time.Sleep(10 * time.Second)
+				}
+				note("reconciled %s %d", g.Name, g.Spec.Size)
+				return After(time.Hour), nil
+			},
+			Gone: func(_ context.Context, g *gizmo) error {
+				if g.Name == "a" && fails > 0 {
+					fails--
+					return errBroken
+				}
+				note("gone %s %d", g.Name, g.Spec.Size)
+				return nil
+			},
+		})
+		s.put("a", func(g *gizmo) { g.Spec.Size = 2 }) // nothing but the store sees it
+		s.sleep(time.Second)
+		s.delete("slow")
+		s.delete("a")
+		s.sleep(0)
+		s.put("a", func(g *gizmo) { g.Spec.Size = 3 })
+		s.sleep(time.Minute)
+		s.delete("a")
+		s.sleep(2 * time.Hour)
+		of := func(name string) (lines []string) {
+			for _, l := range told {
+				if strings.Contains(l, " "+name+" ") {
+					lines = append(lines, l)
+				}
+			}
+			return lines
+		}
+		if got, want := of("a"), []string{"reconciled a 1", "gone a 2", "reconciled a 3", "gone a 3"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, want := of("slow"), []string{"reconciled slow 0", "gone slow 0"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if n := s.log.count("reconcile failed", "tell that the object is gone", "default/a"); n != 2 {
+			t.Errorf("%d failures are logged, want 2:\n%s", n, s.log)
+		}
+	})
+}
+
+// Whatever asks for it, an object is not reconciled sooner than MinInterval after
+// the last time, and what was asked for meanwhile is not lost.
+func TestMinInterval(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			MinInterval: 10 * time.Second,
+			Backoff:     Backoff{Min: time.Millisecond, Max: time.Millisecond},
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				switch g.Spec.Size {
+				case 5:
+					return After(0), nil
+				case 6:
+					return Done, errBroken
+				}
+				return Done, nil
+			},
+		})
+		for i := range 5 {
+			s.put("g", func(g *gizmo) { g.Spec.Size = i + 1 })
+			s.sleep(7 * time.Second)
+		}
+		s.sleep(time.Minute)
+		s.put("g", func(g *gizmo) { g.Spec.Size = 6 })
+		s.sleep(time.Minute)
+		runs := s.ran("g")
+		for i := 1; i < len(runs); i++ {
+			if d := runs[i].at - runs[i-1].at; d < 10*time.Second {
+				t.Errorf("reconcile %d comes %s after the one before", i, d)
+			}
+		}
+		if len(runs) < 12 || len(runs) > 17 {
+			t.Errorf("%d reconciles", len(runs))
+		}
+	})
+}
+
+// The controller says what goes first, by source and by change, and the metrics
+// count by it.
+func TestPriority(t *testing.T) {
+	onStage(t, func(s *stage) {
+		keys := make(chan kube.Key)
+		for i := range 60 {
+			s.put(fmt.Sprintf("g%02d", i), func(g *gizmo) { g.Spec.Size = i })
+		}
+		counts := metrics.New()
+		s.start(Options{Metrics: counts}, Controller[gizmo]{
+			Concurrency: 1, Watches: []Source{Channel("doorbell", keys)},
+			Priority: func(c Cause) Priority {
+				switch {
+				case c.Reason == Triggered && c.Source == "doorbell":
+					return High
+				case c.Reason == Listed && c.Change.Key.Name == "g59":
+					return Normal
+				case c.Reason == Changed:
+					return Low
+				}
+				return Default
+			},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { time.Sleep(time.Second); return Done, nil },
+		})
+		s.sleep(1500 * time.Millisecond) // the second is running
+		s.put("fresh", func(*gizmo) {})
+		for i := range 3 {
+			keys <- named(fmt.Sprint("g5", i+5))
+		}
+		s.sleep(0)
+		page := httptest.NewRecorder()
+		counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		for _, want := range []string{`priority="100"} 3`, `priority="0"} `, `priority="-100"} 56`} {
+			if !strings.Contains(page.Body.String(), `workqueue_depth{controller="gizmo",name="gizmo",`+want) {
+				t.Errorf("the metrics lack %s:\n%s", want, page.Body)
+			}
+		}
+		s.sleep(2 * time.Minute)
+		var order []string
+		for _, r := range s.ran("") {
+			order = append(order, r.name)
+		}
+		if order[0] != "g59" && order[1] != "g59" {
+			t.Errorf("the listed object of a normal priority is reconciled at place %d", slices.Index(order, "g59"))
+		}
+		if got, want := order[2:5], []string{"g55", "g56", "g57"}; !slices.Equal(got, want) {
+			t.Errorf("after the bell rang %v were reconciled, want %v", got, want)
+		}
+		if last := order[len(order)-1]; last != "fresh" || len(order) != 61 {
+			t.Errorf("the change of a low priority is not the last of %d: %v", len(order), order)
+		}
+	})
+}
+
+// A reconcile that is caused by the program's own write alone is left out if the
+// controller says so, and neither what others change nor what was asked for a
+// time is.
+func TestSkipOwnWrites(t *testing.T) {
+	for _, skip := range []bool{false, true} {
+		t.Run(fmt.Sprint(skip), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("g", func(*gizmo) {})
+				c := Controller[gizmo]{SkipOwnWrites: skip, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+					if g.Spec.Size == 3 && g.Status.Seen != 3 {
+						// Somebody's change comes in between, and is merged with the reconcile's own.
+						s.put("g", func(g *gizmo) { g.Spec.Size = 4 })
+						time.Sleep(time.Millisecond)
+					}
+					g.Status.Seen = g.Spec.Size
+					return After(time.Minute), ApplyStatus(ctx, s.gizmos, g)
+				}}
+				s.start(Options{}, c)
+				for i := range 3 {
+					s.sleep(10 * time.Second)
+					s.put("g", func(g *gizmo) { g.Spec.Size = i + 1 })
+				}
+				s.sleep(10 * time.Second)
+				if g := s.gizmo("g"); g.Status.Seen != 4 {
+					t.Errorf("the status shows %d, want 4", g.Status.Seen)
+				}
+				if n := len(s.ran("g")); skip && n > 5 || !skip && n < 7 {
+					t.Errorf("%d reconciles", n)
+				}
+				before := len(s.ran("g"))
+				s.sleep(51 * time.Second)
+				if runs := s.ran("g"); len(runs) != before+1 || !slices.Equal(runs[before].reasons(), []Reason{Requested}) {
+					t.Errorf("what was asked for a time comes %d times", len(runs)-before)
+				}
+				before = len(s.ran("g"))
+				s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
+				s.sleep(0)
+				if len(s.ran("g")) == before {
+					t.Error("somebody else's change of the status is left out")
+				}
+			})
+		})
+	}
+}
+
+// The requests of a reconcile have spans below its own.
+func TestRequestSpans(t *testing.T) {
+	onStage(t, func(s *stage) {
+		type parent struct{}
+		var mu sync.Mutex
+		var spans []string
+		trace := func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
+			within, _ := ctx.Value(parent{}).(string)
+			return context.WithValue(ctx, parent{}, name), func(err error, more ...slog.Attr) {
+				mu.Lock()
+				defer mu.Unlock()
+				spans = append(spans, fmt.Sprint(within, " / ", name, " ", append(attrs[:len(attrs):len(attrs)], more...), " ", err))
+			}
+		}
+		s.put("g", func(*gizmo) {})
+		s.start(Options{Trace: trace}, Controller[gizmo]{
+			Filter: kube.Change.NewGeneration,
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				if _, err := s.gizmos.Get(ctx, "missing"); err == nil {
+					t.Error("it is there")
+				}
+				g.Status.Seen = 1
+				return Done, ApplyStatus(ctx, s.gizmos, g)
+			},
+		})
+		s.sleep(time.Second)
+		want := []string{
+			"reconcile gizmo / get Gizmo [verb=get method=GET kind=Gizmo namespace=default name=missing subresource= code=404] the server answered 404",
+			"reconcile gizmo / apply Gizmo [verb=apply method=PATCH kind=Gizmo namespace=default name=g subresource=status code=200] <nil>",
+		}
+		for _, w := range want {
+			if !slices.Contains(spans, w) {
+				t.Errorf("there is no span %q among %q", w, spans)
+			}
+		}
+		if len(spans) != 3 {
+			t.Errorf("%d spans", len(spans))
+		}
+	})
+}
+
+// Stores that a controller only reads are filled before its first reconcile, shared
+// and counted, and their changes reconcile nothing.
+func TestReads(t *testing.T) {
+	onStage(t, func(s *stage) {
+		read := s.gizmos.Labeled("read")
+		s.arrive = func(r *http.Request) {
+			if r.URL.Query().Get("labelSelector") != "" && r.URL.Query().Get("watch") == "" {
+				time.Sleep(30 * time.Second) // a slow list
+			}
+		}
+		s.put("g", func(*gizmo) {})
+		counts := metrics.New()
+		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.Source{read}, Filter: func(c kube.Change) bool { return c.Type == kube.Added }}
+		begun := time.Now()
+		var first time.Duration
+		var runs int
+		c.Reconcile = func(ctx context.Context, g *gizmo) (Action, error) {
+			if runs++; runs == 1 {
+				first = time.Since(begun)
+			}
+			_, err := read.Store(ctx).Get(ctx, named("g"))
+			return Done, err
+		}
+		s.run(Options{Metrics: counts}, c)
+		s.sleep(time.Minute)
+		if first < 30*time.Second || runs != 1 {
+			t.Errorf("%d reconciles, the first after %s", runs, first)
+		}
+		for range 3 {
+			s.put("g", func(g *gizmo) { g.Spec.Size++ })
+			s.sleep(time.Second)
+		}
+		if runs != 1 {
+			t.Errorf("%d reconciles after changes of what is only read", runs)
+		}
+		page := httptest.NewRecorder()
+		counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		if want := `store="gizmo.example.com in default read"`; !strings.Contains(page.Body.String(), want) {
+			t.Errorf("the metrics lack %s:\n%s", want, page.Body)
+		}
+		if n := s.count("GET " + playedPath); n > 5 {
+			t.Errorf("%d lists and watches", n)
+		}
+	})
+}

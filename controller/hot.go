@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"context"
+	"strings"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// HotLoopError says that an object is reconciled again and again because of what its
+// reconcile does. [Controller.Failed] gets it, and so do the log and the events.
+type HotLoopError struct {
+	// Fields are those that change in the loop, as far as changes are the reason.
+	Fields []LoopField
+	// Causes are those of the last reconcile, in a few words.
+	Causes string
+}
+
+// LoopField is a field that changes in a hot loop.
+type LoopField struct {
+	Kind  string
+	Key   kube.Key
+	Field string // "(added)" or "(deleted)" if the whole object is
+	// Managers own the field, the one that wrote last first. Nothing is known of
+	// them if the server does not tell.
+	Managers []kube.Manager
+	// Undone: somebody else changes what the reconcile writes.
+	Undone bool
+}
+
+func (e *HotLoopError) Error() string {
+	var b strings.Builder
+	b.WriteString("the object is reconciled again and again, at most once a second from now on: ")
+	for i, f := range e.Fields {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(f.String())
+	}
+	if len(e.Fields) == 0 {
+		b.WriteString(e.Causes)
+	}
+	return b.String()
+}
+
+// String returns "Deployment default/web spec.replicas, last written by
+// horizontal-pod-autoscaler (Update)".
+func (f LoopField) String() string {
+	s := fieldOf{f.Kind, f.Key, f.Field}.String()
+	if f.Undone {
+		s += ", which somebody else changes back"
+	}
+	var names []string
+	for _, m := range f.Managers {
+		names = append(names, m.String())
+	}
+	if len(names) > 0 {
+		s += ", managed by " + strings.Join(names, " and ")
+	}
+	return s
+}
+
+// lookAt asks the server for what there is to report of a hot loop. That is done
+// before the reconcile, whose writes would take the fields over.
+func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
+	found := &HotLoopError{Causes: a.hot.causes}
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	defer cancel()
+	asked := make(map[fieldOf]map[string][]kube.Manager) // by object, without a field
+	for _, at := range a.hot.fields {
+		f := LoopField{Kind: at.kind, Key: at.key, Field: at.field, Undone: a.hot.undone[at]}
+		object := fieldOf{kind: at.kind, key: at.key}
+		if _, ok := asked[object]; !ok && len(asked) < objectsAsked {
+			asked[object] = e.managers(ctx, a, object)
+		}
+		f.Managers = asked[object][at.field]
+		found.Fields = append(found.Fields, f)
+	}
+	return found
+}
+
+// reportHot reports a hot loop.
+func (e *engine[T]) reportHot(a *attempt[T]) {
+	e.counts.HotLoop()
+	a.run.logger().WarnContext(a.trace, "an object is reconciled again and again; from now on at most once a second",
+		"flips", a.found.flips(), "causes", a.found.Causes)
+	if a.o != nil {
+		e.report(a, a.found)
+	}
+}
+
+// objectsAsked is of how many objects the managers are asked for at most.
+const objectsAsked = 4
+
+// managers asks the server who manages the fields of an object that change in a
+// loop. The report does without if it does not tell.
+func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf) map[string][]kube.Manager {
+	var paths []string
+	var last kube.Change
+	for _, at := range a.hot.fields {
+		if at.kind == object.kind && at.key == object.key && at.field != "" && at.field[0] != '(' {
+			paths, last = append(paths, at.field), a.hot.last[at]
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	found, err := last.Managers(ctx, paths...)
+	if err != nil {
+		a.run.logger().Debug("cannot tell who manages the fields of a hot loop", "error", err)
+	}
+	return found
+}
+
+// flips returns the fields for the log.
+func (e *HotLoopError) flips() string {
+	var all []string
+	for _, f := range e.Fields {
+		all = append(all, f.String())
+	}
+	return strings.Join(all, "; ")
+}

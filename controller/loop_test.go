@@ -1,0 +1,266 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// held checks that an object which is in a hot loop has few turns and is reported.
+func (s *stage) held(name string, said ...string) {
+	s.Helper()
+	s.sleep(10 * time.Second)
+	before := len(s.ran(name))
+	if before < freeTurns || before > 40 {
+		s.Errorf("%s was reconciled %d times in ten seconds", name, before)
+	}
+	s.sleep(20 * time.Second)
+	if n := len(s.ran(name)) - before; n < 10 || n > 21 {
+		s.Errorf("%s was reconciled %d times in 20 s after that, want about one a second", name, n)
+	}
+	if n := s.log.count(append(said, "again and again", "default/"+name)...); n != 1 {
+		s.Errorf("the hot loop of %s is reported %d times:\n%s", name, n, s.log.tail(3))
+	}
+}
+
+// free checks that objects are not held up.
+func (s *stage) free(name string, least int) {
+	s.Helper()
+	if n := len(s.ran(name)); n < least {
+		s.Errorf("%s was reconciled %d times, want %d at least", name, n, least)
+	}
+	if n := s.log.count("again and again"); n != 0 {
+		s.Errorf("a hot loop is reported that is none:\n%s", s.log.tail(3))
+	}
+}
+
+// What asks for itself at once, or at a time that has passed, is slowed down.
+func TestAtOnceIsHeld(t *testing.T) {
+	for name, action := range map[string]func() Action{
+		"zero":     func() Action { return After(0) },
+		"past":     func() Action { return After(-time.Hour) },
+		"quick":    func() Action { return After(time.Microsecond) },
+		"smallest": func() Action { return After(-1 << 63) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("g", func(*gizmo) {})
+				s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return action(), nil }})
+				s.held("g", "causes=requested")
+			})
+		})
+	}
+}
+
+// So are a resync and a back-off of next to nothing.
+func TestTinyDurationsAreHeld(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Resync: 1, Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil }})
+		s.held("g", "causes=resync")
+	})
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: 1, Max: 1}, Reconcile: func(context.Context, *gizmo) (Action, error) {
+			return Done, errBroken
+		}})
+		s.held("g", "causes=retry")
+	})
+}
+
+// Who asks to be called in a while, even a short one, is.
+func TestShortAfterIsFree(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return After(50 * time.Millisecond), nil }})
+		s.sleep(time.Minute)
+		s.free("g", 1150)
+	})
+}
+
+// A reconcile that writes with a context of its own, or by another client, is in a
+// loop as one that writes with its own context.
+func TestUnseenWritesAreHeld(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			g.Status.Seen++
+			return Done, s.gizmos.ApplyStatus(context.Background(), g)
+		}})
+		s.held("g", "Gizmo default/g status.seen")
+	})
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			s.put("g", func(g *gizmo) { g.Spec.Size++ })
+			return Done, nil
+		}})
+		s.held("g", "Gizmo default/g spec.size")
+	})
+}
+
+// Two keys that write each other's objects are both held.
+func TestKeysThatWriteEachOther(t *testing.T) {
+	onStage(t, func(s *stage) {
+		other := map[string]string{"a": "b", "b": "a"}
+		s.put("a", func(*gizmo) {})
+		s.put("b", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			o := &gizmo{}
+			o.Name, o.Namespace = other[g.Name], "default"
+			o.Status.Seen = g.Status.Seen + 1
+			return Done, s.gizmos.ApplyStatus(ctx, o)
+		}})
+		s.sleep(time.Minute)
+		if n := len(s.ran("")); n > 200 {
+			t.Errorf("%d reconciles in a minute", n)
+		}
+		if s.log.count("again and again", "status.seen") == 0 {
+			t.Errorf("nothing is reported:\n%s", s.log.tail(3))
+		}
+	})
+}
+
+// A field that somebody sets of his own accord, again and again, and that the
+// reconcile puts back, is a hot loop though the world moves by itself.
+func TestUndoneFieldIsHeld(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		var told atomic.Pointer[HotLoopError]
+		s.start(Options{}, Controller[gizmo]{
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				g.Status.Seen = 7
+				return Done, ApplyStatus(ctx, s.gizmos, g)
+			},
+			Failed: func(_ context.Context, _ *gizmo, err error) error {
+				if hot := (*HotLoopError)(nil); errors.As(err, &hot) {
+					told.Store(hot)
+				}
+				return nil
+			},
+		})
+		stop := make(chan struct{})
+		go func() {
+			for i := 100; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Millisecond):
+					s.put("g", func(g *gizmo) { g.Status.Seen = i })
+				}
+			}
+		}()
+		defer close(stop)
+		s.held("g", "Gizmo default/g status.seen", "somebody else changes back")
+		hot := told.Load()
+		if hot == nil || len(hot.Fields) != 1 || !hot.Fields[0].Undone || hot.Fields[0].Field != "status.seen" {
+			t.Errorf("Failed is told %+v", hot)
+		}
+		// A change that has nothing to do with it waits for nothing.
+		before := len(s.ran("g"))
+		s.put("g", func(g *gizmo) { g.Spec.Size = 5 })
+		s.sleep(0)
+		if len(s.ran("g")) == before {
+			t.Error("somebody's change of the spec waits")
+		}
+	})
+}
+
+// Objects that others change often, regularly or not, are not held, whatever the
+// reconcile writes and however long it takes.
+func TestOthersChangesAreFree(t *testing.T) {
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 240 * time.Millisecond, 400 * time.Millisecond} {
+		for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
+			t.Run(fmt.Sprintf("every %s, takes %s", every, takes), func(t *testing.T) {
+				onStage(t, func(s *stage) {
+					s.put("g", func(*gizmo) {})
+					s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+						time.Sleep(takes)
+						g.Status.Seen = g.Spec.Size
+						return Done, ApplyStatus(ctx, s.gizmos, g)
+					}})
+					end := time.Now().Add(20 * time.Second)
+					changes := 0
+					for ; time.Now().Before(end); changes++ {
+						s.put("g", func(g *gizmo) { g.Spec.Size++ })
+						s.sleep(every)
+					}
+					s.sleep(2 * time.Second)
+					if g := s.gizmo("g"); g.Status.Seen != g.Spec.Size {
+						t.Errorf("the status shows %d of %d", g.Status.Seen, g.Spec.Size)
+					}
+					s.free("g", min(changes, int(20*time.Second/(takes+time.Millisecond)))*7/10)
+				})
+			})
+		}
+	}
+}
+
+// A burst of changes that ends is no loop, nor are steps that end.
+func TestBurstsAreFree(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			if g.Status.Seen < g.Spec.Size {
+				g.Status.Seen++
+			}
+			return Done, ApplyStatus(ctx, s.gizmos, g)
+		}})
+		for range 10 {
+			s.put("g", func(g *gizmo) { g.Spec.Size += 10 })
+			s.sleep(10 * time.Second)
+			if g := s.gizmo("g"); g.Status.Seen != g.Spec.Size {
+				t.Fatalf("ten steps are not done in ten seconds: %d of %d", g.Status.Seen, g.Spec.Size)
+			}
+		}
+		s.free("g", 100)
+	})
+}
+
+// The pauses of a loop that goes on grow, and end with it.
+func TestPausesGrowAndEnd(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		var still atomic.Bool
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+			if still.Load() {
+				return Done, nil
+			}
+			return After(0), nil
+		}})
+		s.sleep(time.Hour)
+		before := len(s.ran("g"))
+		s.sleep(10 * time.Minute)
+		if n := len(s.ran("g")) - before; n < 19 || n > 21 {
+			t.Errorf("%d reconciles in ten minutes after an hour, want one in 30 s", n)
+		}
+		still.Store(true)
+		s.sleep(2 * time.Minute)
+		before = len(s.ran("g"))
+		for range 5 {
+			s.put("g", func(g *gizmo) { g.Spec.Size++ })
+			s.sleep(10 * time.Millisecond)
+		}
+		if n := len(s.ran("g")) - before; n != 5 {
+			t.Errorf("%d reconciles of five changes after the loop, want 5", n)
+		}
+	})
+}
+
+// Paths of an object's managers are found whatever they are in.
+func TestHotLoopErrorText(t *testing.T) {
+	err := &HotLoopError{Fields: []LoopField{{
+		Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
+		Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"}, {Name: "web", Operation: "Apply"}},
+	}}}
+	want := "Deployment default/web spec.replicas, which somebody else changes back, managed by scaler (Update of scale) and web (Apply)"
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("the text is %q", err.Error())
+	}
+}

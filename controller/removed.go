@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// tellRemoved tells the controller of the objects of the key that are gone.
+func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
+	for _, c := range a.removed {
+		_, o, err := kube.Decode[T](c)
+		if o == nil {
+			return Terminal(err) // the store holds no T
+		}
+		if err := e.Gone(ctx, o); err != nil {
+			return fmt.Errorf("tell that the object is gone: %w", err)
+		}
+		a.told++
+	}
+	return nil
+}
+
+// skips reports that a turn is caused by nothing but what the key's last reconciles
+// have written and know of: of a child, the answer to the write has shown it, of
+// the object itself, the status and the finalizers are the controller's. It says then
+// what comes next: what was to come before.
+func (e *engine[T]) skips(a *attempt[T]) bool {
+	if a.failures > 0 || a.causes.more > 0 || len(a.causes.list) == 0 || len(a.removed) > 0 {
+		return false
+	}
+	for _, c := range a.causes.list {
+		if c.Reason != Changed || c.Change.Type != kube.Modified && c.Change.Type != kube.Added || !a.before.made(c.Change) {
+			return false
+		}
+		if c.Change.Kind() == e.gvk.Kind && !knownByHeart(c.Change) {
+			return false
+		}
+	}
+	if a.causes.timed != "" {
+		a.next = &request{
+			key: a.key, priority: a.priority, due: a.causes.due, cause: Cause{Reason: a.causes.timed, due: a.causes.due},
+		}
+		if a.causes.timed == Resynced {
+			a.next.priority = low
+		}
+	}
+	a.skipped = true
+	return true
+}
+
+// knownByHeart reports that a change of the reconciled object has changed nothing
+// but what controllers write.
+func knownByHeart(c kube.Change) bool {
+	fields, err := c.Fields()
+	if err != nil || c.Type != kube.Modified {
+		return false
+	}
+	for _, f := range fields {
+		if !within(f, "status") && !within(f, "metadata.finalizers") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,69 @@
+package kube_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// The server tells who manages the fields of a change, and a trace is told of the
+// request.
+func TestManagers(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	applied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"a": "1"}}
+	if _, err := maps.Apply(t.Context(), applied); err != nil {
+		t.Fatal(err)
+	}
+	feed := kube.OpenFeed(maps)
+	defer feed.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for c := range feed.Changes(ctx) {
+		switch {
+		case c.Type == kube.Synced:
+			patch := []byte(`{"data":{"b":"2"},"metadata":{"labels":{"x.y/z":"3"}}}`)
+			if _, err := maps.Patch(ctx, "m", types.MergePatchType, patch); err != nil {
+				t.Fatal(err)
+			}
+		case c.Type == kube.Modified && c.Key.Name == "m":
+			fields, err := c.Fields()
+			if err != nil || !slices.Equal(fields, []string{"data.b", "metadata.labels"}) {
+				t.Errorf("the changed fields are %v, %v", fields, err)
+			}
+			var mu sync.Mutex
+			var traced []kube.RequestInfo
+			trace := func(ctx context.Context, r kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
+				return ctx, func(r kube.RequestInfo, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					traced = append(traced, r)
+				}
+			}
+			got, err := c.Managers(kube.WithRequestTrace(ctx, trace), "data.a", "data.b", "metadata.labels[x.y/z]", "data.c")
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply := kube.Manager{Name: "pintle-test", Operation: "Apply"}
+			update := kube.Manager{Name: "pintle-test", Operation: "Update"}
+			for path, want := range map[string][]kube.Manager{
+				"data.a": {apply}, "data.b": {update}, "metadata.labels[x.y/z]": {update}, "data.c": nil,
+			} {
+				if !slices.Equal(got[path], want) {
+					t.Errorf("%s is managed by %v, want %v", path, got[path], want)
+				}
+			}
+			if len(traced) != 1 || traced[0].Kind != "ConfigMap" || traced[0].Name != "m" || traced[0].Code != 200 || traced[0].Duration <= 0 {
+				t.Errorf("traced is %+v", traced)
+			}
+			cancel()
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package manifest
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// A controller that reads a kind may list and watch it, and does no more with it.
+func TestControlsReads(t *testing.T) {
+	var nobody *kube.Client
+	rules := Controls(controller.Controller[corev1.ConfigMap]{
+		For: kube.For[corev1.ConfigMap](nobody), Reads: []kube.Source{kube.For[corev1.Secret](nobody)},
+	})
+	var verbs []string
+	for _, r := range rules {
+		if r.Kind.Kind == "Secret" {
+			verbs = append(verbs, r.Verbs...)
+		}
+	}
+	if !slices.Equal(verbs, []string{"list", "watch"}) {
+		t.Errorf("the rights to what is read are %v", verbs)
+	}
+}
