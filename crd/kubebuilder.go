@@ -106,12 +106,15 @@ func (m mark) parse() (p parsed, ok bool, err error) {
 }
 
 // directives returns what a marker says of a schema, as the directives of a tag.
-// It returns none for markers of kinds and of other generators.
+// It returns none for markers of other generators.
 func (m mark) directives() ([]directive, error) {
 	p, ok, err := m.parse()
 	key := markKeys[p.name]
-	if err != nil || !ok || key == "" {
+	switch {
+	case err != nil || !ok:
 		return nil, err
+	case key == "":
+		return nil, errors.New("it belongs to the type of a kind")
 	}
 	d := directive{path: p.path, key: key, value: p.value, given: p.given, mark: &m}
 	switch key {
@@ -153,6 +156,7 @@ func (d directive) ruleOf(text string) ([]directive, error) {
 	}
 	list := make([]directive, 1, len(args))
 	list[0] = d
+	list[0].value = ""
 	for _, a := range args {
 		detail := directive{path: d.path, key: a.name, value: a.value, given: true, mark: d.mark}
 		switch a.name {
