@@ -89,7 +89,8 @@ func (s *Schema) setEnum(d directive) error {
 			return fmt.Errorf("%q is no JSON array: %w", d.value, err)
 		}
 	case strings.Contains(d.value, ";"):
-		return errors.New("its values have bars between them, as in enum=a|b: a value with a semicolon is written in a JSON array")
+		return errors.New("its values have bars between them, as in enum=a|b: " +
+			"a value with a semicolon is written in a JSON array")
 	default:
 		parts = strings.Split(d.value, "|")
 	}
