@@ -75,7 +75,8 @@ func (c *comparer) numbers(was, is *Schema, path string) {
 	case low.format:
 		narrower = true
 	default:
-		c.add(path, "the minimum rises from %s to %s", limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
+		c.add(path, "the minimum rises from %s to %s",
+			limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
 	}
 	high, old := is.highest(), was.highest()
 	switch {
@@ -83,7 +84,8 @@ func (c *comparer) numbers(was, is *Schema, path string) {
 	case high.format:
 		narrower = true
 	default:
-		c.add(path, "the maximum falls from %s to %s", limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
+		c.add(path, "the maximum falls from %s to %s",
+			limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
 	}
 	if narrower {
 		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)

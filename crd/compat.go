@@ -60,6 +60,10 @@ func (e *IncompatibleError) Error() string {
 // not fit the next one. None means: whatever the live definition lets in, the
 // next lets in as well, and keeps whole.
 //
+// Compared are the values that are let in, not the words of the schemas: a format
+// beside a narrower minimum and maximum, a description, or apiVersion, kind and
+// metadata, which every server knows, make no difference.
+//
 // Where it cannot be known, as for patterns and for rules in CEL, a change
 // counts as a reason. Rules that compare with the object before (oldSelf) say
 // nothing about objects that are stored, and do not count.

@@ -30,8 +30,7 @@ func membersOf(t reflect.Type, at place) (members []member, blanks []member, err
 		}
 		errs = append(errs, where.field(f.Name).error(key, f.Tag.Get(key), err))
 	}
-	fields := jsonfields.Of(t)
-	for _, f := range fields {
+	for _, f := range jsonfields.Of(t) {
 		switch _, options, _ := strings.Cut(f.Tag.Get("json"), ","); {
 		case slices.Contains(strings.Split(options, ","), "inline"):
 			fail(f.Owner, f.StructField, "json", errors.New("inline is for embedded structs"))
@@ -51,7 +50,7 @@ func membersOf(t reflect.Type, at place) (members []member, blanks []member, err
 			case f.Name == "_":
 				blanks = append(blanks, member{StructField: f, owner: owner})
 			default:
-				if why := unused(f, owner, fields); why != "" {
+				if why := unused(f); why != "" {
 					fail(owner, f, tagKey, errors.New("the field "+why))
 				}
 			}
@@ -61,7 +60,7 @@ func membersOf(t reflect.Type, at place) (members []member, blanks []member, err
 }
 
 // unused returns why a crd tag says nothing where it stands, or "".
-func unused(f reflect.StructField, owner reflect.Type, fields []jsonfields.Field) string {
+func unused(f reflect.StructField) string {
 	switch {
 	case f.Tag.Get("json") == "-":
 		return "is left out of the JSON"
@@ -69,8 +68,6 @@ func unused(f reflect.StructField, owner reflect.Type, fields []jsonfields.Field
 		return "is embedded: tag a blank field `_ struct{}` of the struct itself"
 	case !f.IsExported():
 		return "is not exported"
-	case !slices.ContainsFunc(fields, func(o jsonfields.Field) bool { return o.Owner == owner && o.Name == f.Name }):
-		return "is hidden by another one of its name in JSON"
 	}
 	return ""
 }

@@ -41,14 +41,16 @@ func isIntOrString(anyOf []*Schema) bool {
 func (s *Schema) fold(part *Schema) bool {
 	simple := Schema{
 		Enum: part.Enum, Pattern: part.Pattern, Format: part.Format, MultipleOf: part.MultipleOf,
-		Minimum: part.Minimum, ExclusiveMinimum: part.ExclusiveMinimum, Maximum: part.Maximum, ExclusiveMaximum: part.ExclusiveMaximum,
+		Minimum: part.Minimum, ExclusiveMinimum: part.ExclusiveMinimum,
+		Maximum: part.Maximum, ExclusiveMaximum: part.ExclusiveMaximum,
 		MinLength: part.MinLength, MaxLength: part.MaxLength, MinItems: part.MinItems, MaxItems: part.MaxItems,
 		MinProperties: part.MinProperties, MaxProperties: part.MaxProperties,
 	}
 	enum := common(s.Enum, part.Enum)
 	fits := func(own, other string) bool { return other == "" || own == "" || own == other }
 	switch {
-	case !simple.same(part), len(enum) == 0 && len(part.Enum) > 0, !fits(s.Pattern, part.Pattern), !fits(s.Format, part.Format),
+	case !simple.same(part), len(enum) == 0 && len(part.Enum) > 0,
+		!fits(s.Pattern, part.Pattern), !fits(s.Format, part.Format),
 		s.MultipleOf != nil && part.MultipleOf != nil && *s.MultipleOf != *part.MultipleOf:
 		return false
 	}

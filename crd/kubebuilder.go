@@ -25,16 +25,19 @@ var markKeys = map[string]string{
 	"kubebuilder:validation:Pattern":  "pattern",
 	"kubebuilder:validation:MinItems": "minItems", "kubebuilder:validation:MaxItems": "maxItems",
 	"kubebuilder:validation:UniqueItems": "uniqueItems",
-	"kubebuilder:validation:Enum":        "enum", "kubebuilder:validation:Format": "anyFormat", "kubebuilder:validation:Type": "type",
+	"kubebuilder:validation:Enum":        "enum", "kubebuilder:validation:Type": "type",
+	"kubebuilder:validation:Format":                 "anyFormat",
 	"kubebuilder:validation:XPreserveUnknownFields": "preserveUnknownFields",
 	"kubebuilder:pruning:PreserveUnknownFields":     "preserveUnknownFields",
 	"kubebuilder:validation:XEmbeddedResource":      "embeddedResource",
 	"kubebuilder:validation:EmbeddedResource":       "embeddedResource",
 	"kubebuilder:validation:XIntOrString":           "intOrString",
 	"kubebuilder:validation:XValidation":            "rule",
-	"kubebuilder:validation:AtMostOneOf":            "<=", "kubebuilder:validation:ExactlyOneOf": "==", "kubebuilder:validation:AtLeastOneOf": ">=",
-	"kubebuilder:validation:Schemaless": "schemaless",
-	"kubebuilder:validation:Required":   "required", "kubebuilder:validation:Optional": "optional",
+	"kubebuilder:validation:AtMostOneOf":            "<=",
+	"kubebuilder:validation:ExactlyOneOf":           "==",
+	"kubebuilder:validation:AtLeastOneOf":           ">=",
+	"kubebuilder:validation:Schemaless":             "schemaless",
+	"kubebuilder:validation:Required":               "required", "kubebuilder:validation:Optional": "optional",
 	"required": "required", "optional": "optional", "k8s:required": "required", "k8s:optional": "optional",
 	"nullable": "nullable", "kubebuilder:default": "default", "default": "default", "kubebuilder:title": "title",
 	"listType": "listType", "listMapKey": "listMapKey", "mapType": "mapType", "structType": "structType",
@@ -44,7 +47,8 @@ var markKeys = map[string]string{
 
 // kindMarkNames are the markers of a kind as a whole.
 var kindMarkNames = []string{
-	"kubebuilder:subresource:status", "kubebuilder:subresource:scale", "kubebuilder:printcolumn", "kubebuilder:resource",
+	"kubebuilder:subresource:status", "kubebuilder:subresource:scale", "kubebuilder:printcolumn",
+	"kubebuilder:resource",
 	"kubebuilder:storageversion", "kubebuilder:unservedversion", "kubebuilder:deprecatedversion", "kubebuilder:skipversion",
 	"kubebuilder:metadata", "kubebuilder:selectablefield",
 }
@@ -52,8 +56,9 @@ var kindMarkNames = []string{
 // ignoredMarks say nothing of a schema: they are for other generators, or for
 // readers of documentation.
 var ignoredMarks = []string{
-	"kubebuilder:object", "kubebuilder:ac", "kubebuilder:rbac", "kubebuilder:webhook", "kubebuilder:webhookconfiguration",
-	"kubebuilder:scaffold", "kubebuilder:skip", "kubebuilder:example", "kubebuilder:externalDocs", "kubebuilder:docs-gen", "kubebuilder:doc",
+	"kubebuilder:object", "kubebuilder:ac", "kubebuilder:rbac", "kubebuilder:webhook",
+	"kubebuilder:webhookconfiguration", "kubebuilder:scaffold", "kubebuilder:skip", "kubebuilder:example",
+	"kubebuilder:externalDocs", "kubebuilder:docs-gen", "kubebuilder:doc",
 }
 
 const (
@@ -94,10 +99,7 @@ func (m mark) parse() (p parsed, ok bool, err error) {
 		}
 		return p, true, nil
 	}
-	foreign := !strings.HasPrefix(name, markPrefix) && !strings.HasPrefix(name, "k8s:")
-	if foreign || strings.HasPrefix(name, "k8s:") && strings.Contains(name, "-gen") || slices.ContainsFunc(ignoredMarks, func(ignored string) bool {
-		return name == ignored || strings.HasPrefix(name, ignored+":")
-	}) {
+	if isForeign(name) {
 		return p, false, nil
 	}
 	names := slices.AppendSeq(slices.Clone(kindMarkNames), maps.Keys(markKeys))
@@ -105,13 +107,26 @@ func (m mark) parse() (p parsed, ok bool, err error) {
 	return p, false, fmt.Errorf("the marker is not known%s", didYouMean(name, names))
 }
 
+// isForeign reports the name of a marker that is for other generators.
+func isForeign(name string) bool {
+	if strings.HasPrefix(name, "k8s:") {
+		return strings.Contains(name, "-gen")
+	}
+	return !strings.HasPrefix(name, markPrefix) || slices.ContainsFunc(ignoredMarks, func(ignored string) bool {
+		return name == ignored || strings.HasPrefix(name, ignored+":")
+	})
+}
+
 // directives returns what a marker says of a schema, as the directives of a tag.
-// It returns none for markers of kinds and of other generators.
+// It returns none for markers of other generators.
 func (m mark) directives() ([]directive, error) {
 	p, ok, err := m.parse()
 	key := markKeys[p.name]
-	if err != nil || !ok || key == "" {
+	switch {
+	case err != nil || !ok:
 		return nil, err
+	case key == "":
+		return nil, errors.New("it belongs to the type of a kind")
 	}
 	d := directive{path: p.path, key: key, value: p.value, given: p.given, mark: &m}
 	switch key {
@@ -143,7 +158,10 @@ func (m mark) directives() ([]directive, error) {
 }
 
 // flagKeys are those that need no value.
-var flagKeys = []string{"preserveUnknownFields", "embeddedResource", "schemaless", "required", "optional", "nullable", "immutable", "openMin", "openMax"}
+var flagKeys = []string{
+	"preserveUnknownFields", "embeddedResource", "schemaless", "required", "optional", "nullable", "immutable",
+	"openMin", "openMax",
+}
 
 // ruleOf returns the directives of an XValidation.
 func (d directive) ruleOf(text string) ([]directive, error) {
@@ -153,6 +171,7 @@ func (d directive) ruleOf(text string) ([]directive, error) {
 	}
 	list := make([]directive, 1, len(args))
 	list[0] = d
+	list[0].value = ""
 	for _, a := range args {
 		detail := directive{path: d.path, key: a.name, value: a.value, given: true, mark: d.mark}
 		switch a.name {

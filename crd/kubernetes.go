@@ -97,4 +97,5 @@ func constrainCondition(s *Schema) {
 	}
 }
 
-const conditionType = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
+const conditionType = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
+	`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`

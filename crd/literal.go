@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // literal turns the text of a value into JSON of the schema's type. Of lists,
@@ -61,30 +59,13 @@ func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
 		return nil, errors.New("a reference to a constant cannot be read: write the value")
 	}
 	kind := s.typeText()
-	if list, ok := strings.CutPrefix(text, "{"); ok && kind == "array" && list != "}" {
-		parts, err := markList(text)
-		values := make([]json.RawMessage, len(parts))
-		for i, part := range parts {
-			if err == nil {
-				values[i], err = s.Items.literal(part)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(values)
-	}
 	switch {
 	case kind == "array" && text == "{}":
 		return json.RawMessage("[]"), nil
 	case kind == "int-or-string" && strings.HasPrefix(text, `"`):
 		return s.literalJSON(text)
 	case kind == "array", kind == "object", kind == "map", kind == "a value of any type":
-		value, err := yaml.YAMLToJSON([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("%q is no value: %w", text, err)
-		}
-		return bytes.TrimSpace(value), nil
+		return parseMarkValue(text)
 	}
 	text, err := unquoted(text)
 	if err != nil {
@@ -108,7 +89,8 @@ func (s *Schema) setEnum(d directive) error {
 			return fmt.Errorf("%q is no JSON array: %w", d.value, err)
 		}
 	case strings.Contains(d.value, ";"):
-		return errors.New("its values have bars between them, as in enum=a|b: a value with a semicolon is written in a JSON array")
+		return errors.New("its values have bars between them, as in enum=a|b: " +
+			"a value with a semicolon is written in a JSON array")
 	default:
 		parts = strings.Split(d.value, "|")
 	}

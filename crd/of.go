@@ -44,7 +44,7 @@ type Options struct {
 	Columns []Column
 
 	// Source is Go source of the type's package, whose comments become
-	// descriptions:
+	// descriptions, and whose markers of controller-gen are followed:
 	//
 	//	//go:embed types.go
 	//	var source embed.FS

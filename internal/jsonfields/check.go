@@ -170,7 +170,8 @@ func checkKey(t reflect.Type) error {
 	plain := t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
 	text := t.Implements(textMarshalerType) && hasAny(t, textUnmarshalerType)
 	switch {
-	case plain && !Encodes(t) && !Decodes(t), text && t.Kind() != reflect.String && !hasAny(t, marshalerType, unmarshalerType):
+	case plain && !Encodes(t) && !Decodes(t),
+		text && t.Kind() != reflect.String && !hasAny(t, marshalerType, unmarshalerType):
 		return nil
 	case Encodes(t) || Decodes(t):
 		return errors.New("is not read as it is written: use keys without methods")

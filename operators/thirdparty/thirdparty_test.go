@@ -282,13 +282,14 @@ func (definition) GVK() kube.GVK {
 
 // install installs a definition that a module ships, and waits until objects of
 // it can be listed.
-func install(t *testing.T, client *kube.Client, module, file string) {
+func install(t *testing.T, client *kube.Client, module, file string) (dir string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		t.Fatalf("find %s: %v", module, err)
 	}
-	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), file))
+	dir = strings.TrimSpace(string(out))
+	data, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,4 +312,5 @@ func install(t *testing.T, client *kube.Client, module, file string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return dir
 }

@@ -92,6 +92,7 @@ type ShiftSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +listMapKey=kind
+	// +kubebuilder:validation:MaxItems=10
 	Parts []Part `json:"parts,omitempty"`
 
 	// +mapType=atomic
@@ -155,6 +156,7 @@ type Part struct {
 	Name string `json:"name"`
 	// +default="plain"
 	Kind string `json:"kind,omitempty"`
+	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="immutable"
 	Fixed string `json:"fixed,omitempty"`
 }
