@@ -35,7 +35,8 @@ func startOperator(ctx context.Context, program, kubeconfig string, flags ...str
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	o := &operator{log: log, ended: make(chan struct{})}
-	o.cmd = exec.Command(program, append([]string{"-addr", address}, flags...)...) //nolint:noctx // stop ends it in order
+	flags = append([]string{"-addr", address}, flags...)
+	o.cmd = exec.Command(program, flags...) //nolint:noctx // stop ends it in order
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.started = time.Now()

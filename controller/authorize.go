@@ -165,7 +165,8 @@ func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 	delete(a.denied, q)
 	if code == http.StatusOK {
 		if len(a.allowed) >= answersMax {
-			maps.DeleteFunc(a.allowed, func(_ question, until time.Time) bool { return now.After(until.Add(trustedFor)) })
+			forgotten := now.Add(-trustedFor)
+			maps.DeleteFunc(a.allowed, func(_ question, until time.Time) bool { return until.Before(forgotten) })
 		}
 		if len(a.allowed) < answersMax {
 			a.allowed[q] = now.Add(allowedFor)

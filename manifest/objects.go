@@ -104,7 +104,9 @@ func (o Operator) service() *corev1.Service {
 		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Namespace),
 		Spec: corev1.ServiceSpec{
 			Selector: o.labels(),
-			Ports:    []corev1.ServicePort{{Name: o.portName(), Port: port, TargetPort: intstr.FromString(o.portName())}},
+			Ports: []corev1.ServicePort{{
+				Name: o.portName(), Port: port, TargetPort: intstr.FromString(o.portName()),
+			}},
 		},
 	}
 }

@@ -147,7 +147,8 @@ func (o Operator) needs() []Rules {
 	if o.Options.Events != nil && !said {
 		all = append(all, Events())
 	}
-	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, func(r controller.Route) bool { return r.Authorize }) {
+	asks := func(r controller.Route) bool { return r.Authorize }
+	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, asks) {
 		all = append(all, Authorizes())
 	}
 	return all

@@ -30,12 +30,15 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	}
 	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` to use instead of what KUBECONFIG names")
 	flags.StringVar(&r.context, "context", "", "`name` of the kubeconfig's context to use instead of its current one")
-	flags.StringVar(&r.address, "addr", "", "`address` of health, readiness and metrics; \":8080\" is all of this machine's\n"+
-		"(default: the operator's own port, outside a pod on loopback only)")
-	flags.BoolVar(&r.lease, "lease", inPod, "take the operator's lease, so that no other process acts beside this one\n"+
-		"(by default in a pod)")
+	flags.StringVar(&r.address, "addr", "",
+		"`address` of health, readiness and metrics; \":8080\" is all of this machine's\n"+
+			"(default: the operator's own port, outside a pod on loopback only)")
+	flags.BoolVar(&r.lease, "lease", inPod,
+		"take the operator's lease, so that no other process acts beside this one\n"+
+			"(by default in a pod)")
 	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
-	flags.BoolVar(&r.force, "force-definitions", false, "install them also over definitions that objects in the cluster need")
+	flags.BoolVar(&r.force, "force-definitions", false,
+		"install them also over definitions that objects in the cluster need")
 	return nil
 }
 
@@ -65,7 +68,8 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 	o.Address = cmp.Or(r.address, o.Address)
 	if o.Lease.Name != "" && !r.lease {
 		log := cmp.Or(o.Logger, slog.Default())
-		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)", "lease", o.Lease.Name)
+		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)",
+			"lease", o.Lease.Name)
 		o.Lease.Name = ""
 	}
 	return o, nil

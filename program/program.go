@@ -69,8 +69,9 @@ type Operator struct {
 //
 // Elsewhere, as on a developer's machine, it listens on loopback at the same port,
 // without the TLSSecret, which is not there. It takes no lease, so that a restart
-// need not wait for the lease of a process that was killed: -lease has it take one.
-// Without a lease another process may act beside it, and the log says so.
+// need not wait for the lease of a process that was killed. Another process may act
+// beside it then, and the log says so. With -lease it takes the Lease in the namespace
+// that the Options name, or else the kubeconfig's context.
 //
 // On SIGINT and SIGTERM the program stops as [controller.Run] says, and ends with
 // status 0, also when that is before the definitions are installed; a second signal

@@ -63,7 +63,8 @@ func checkDir(path string) error {
 	case owner(info) != os.Geteuid():
 		return refuse(path, fmt.Sprintf("user %d owns it", owner(info)), "have it removed")
 	case mode.Perm()&0o022 != 0:
-		return refuse(path, fmt.Sprintf("its mode %#o lets others write to it", mode.Perm()), "remove it, because others may have put files there")
+		why := fmt.Sprintf("its mode %#o lets others write to it", mode.Perm())
+		return refuse(path, why, "remove it, because others may have put files there")
 	case mode.Perm() != 0o700:
 		if err := os.Chmod(path, 0o700); err != nil {
 			return fmt.Errorf("close directory to others: %w", err)
@@ -135,7 +136,8 @@ func checkParent(path, dir string, open *bool) error {
 	}
 	*open = othersWrite(info)
 	if *open && info.Mode()&fs.ModeSticky == 0 {
-		return refuse(path, fmt.Sprintf("others can write to %s, which has no sticky bit, and so replace it", dir), "chmod go-w or +t that directory")
+		why := fmt.Sprintf("others can write to %s, which has no sticky bit, and so replace it", dir)
+		return refuse(path, why, "chmod go-w or +t that directory")
 	}
 	return nil
 }
@@ -161,5 +163,6 @@ func owner(info fs.FileInfo) int {
 
 // refuse returns an error that says what is wrong and what can be done.
 func refuse(path, why, remedy string) error {
-	return fmt.Errorf("use directory %s: %w: %s; %s, or choose another place (TMPDIR, HOME, XDG_CACHE_HOME or PINTLE_HOME)", path, ErrShared, why, remedy)
+	const elsewhere = "or choose another place (TMPDIR, HOME, XDG_CACHE_HOME or PINTLE_HOME)"
+	return fmt.Errorf("use directory %s: %w: %s; %s, %s", path, ErrShared, why, remedy, elsewhere)
 }
