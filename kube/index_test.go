@@ -266,7 +266,9 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 					}
 				})
 			}
-			s.put(Key{"default", "labeled"}, "one", func(o *modelObject) { o.labels, o.owner = map[string]string{"is": "so"}, "o" })
+			s.put(Key{"default", "labeled"}, "one", func(o *modelObject) {
+				o.labels, o.owner = map[string]string{"is": "so"}, "o"
+			})
 			synctest.Wait()
 			stand(store.All(t.Context()))
 			stand(store.Labeled(t.Context(), "is=so"))
@@ -316,8 +318,10 @@ func TestIndexWhoseFunctionPanics(t *testing.T) {
 		synctest.Wait()
 		wantLines(t, "by the index", found(t, x, "two"), "a")
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 1 || !strings.Contains(lines[0], "no such note") || !strings.Contains(lines[0], "index_test.go") || !strings.Contains(lines[0], "default/") {
-			t.Errorf("the log has %d lines: %s", len(lines), log.String())
+		for _, want := range []string{"no such note", "index_test.go", "default/"} {
+			if len(lines) != 1 || !strings.Contains(lines[0], want) {
+				t.Errorf("the log has %d lines, want one with %s: %s", len(lines), want, log.String())
+			}
 		}
 	})
 }

@@ -130,7 +130,8 @@ func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 			t.Fatalf("%d changes: %v", len(all), all)
 		}
 		child, going, orphan, spec := all[0], all[1], all[2], all[3]
-		if was, is, err := Decode[corev1.ConfigMap](spec); err != nil || was.Data["note"] != "one" || is.Data["note"] != "two, and its status" {
+		was, is, err := Decode[corev1.ConfigMap](spec)
+		if err != nil || was.Data["note"] != "one" || is.Data["note"] != "two, and its status" {
 			t.Errorf("before and after: %v, %v, %v", was, is, err)
 		}
 		if !spec.NewGeneration() {
@@ -151,9 +152,12 @@ func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 		if got := ownersOf(orphan); orphan.Type != Deleted || !slices.Equal(got, []types.UID{"second", "first"}) {
 			t.Errorf("the owners of the deleted child are %q: %s", got, orphan.Type)
 		}
-		was, is, err := Decode[corev1.ConfigMap](orphan)
-		if err != nil || was.OwnerReferences[0].UID != "first" || is.OwnerReferences[0].UID != "second" || !orphan.NewGeneration() || !orphan.DeletionBegan() {
+		was, is, err = Decode[corev1.ConfigMap](orphan)
+		if err != nil || was.OwnerReferences[0].UID != "first" || is.OwnerReferences[0].UID != "second" {
 			t.Errorf("the deleted child went from %v to %v, %v", was, is, err)
+		}
+		if !orphan.NewGeneration() || !orphan.DeletionBegan() {
+			t.Error("the end of the child is not the beginning of its deletion")
 		}
 		if !going.DeletionBegan() {
 			t.Error("the beginning of the deletion is lost")
@@ -183,7 +187,8 @@ func TestChangesAddUp(t *testing.T) {
 		s.remove(key("a"))
 		end := l.next()
 		sum := steps[0].Then(steps[1]).Then(steps[2])
-		if was, is, err := Decode[corev1.ConfigMap](sum); err != nil || was.Data["note"] != "1" || is.Data["note"] != "4" || !sum.NewGeneration() {
+		was, is, err := Decode[corev1.ConfigMap](sum)
+		if err != nil || was.Data["note"] != "1" || is.Data["note"] != "4" || !sum.NewGeneration() {
 			t.Errorf("the sum goes from %v to %v, %v", was, is, err)
 		}
 		if all := first.Then(sum); all.Type != Added || all.before() != nil {

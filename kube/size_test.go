@@ -33,13 +33,19 @@ func (l *largeStore) podRecord(i, version int) record {
 	yes := true
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: podKey(i).Namespace, Name: podKey(i).Name, UID: types.UID(fmt.Sprintf("2f4b2d3e-5a40-4a6c-8d6e-%012d", i)),
-			ResourceVersion: fmt.Sprint(version), Labels: map[string]string{"app": fmt.Sprint("app", i%1000), "tier": "web"},
+			Namespace: podKey(i).Namespace, Name: podKey(i).Name,
+			UID:             types.UID(fmt.Sprintf("2f4b2d3e-5a40-4a6c-8d6e-%012d", i)),
+			ResourceVersion: fmt.Sprint(version),
+			Labels:          map[string]string{"app": fmt.Sprint("app", i%1000), "tier": "web"},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("web-", i/3), UID: types.UID(fmt.Sprint("owner-", i/3)), Controller: &yes,
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprint("web-", i/3),
+				UID: types.UID(fmt.Sprint("owner-", i/3)), Controller: &yes,
 			}},
 		},
-		Spec:   corev1.PodSpec{NodeName: fmt.Sprint("node", i%2000), Containers: []corev1.Container{{Name: "web", Image: "registry.example.com/web:1"}}},
+		Spec: corev1.PodSpec{
+			NodeName:   fmt.Sprint("node", i%2000),
+			Containers: []corev1.Container{{Name: "web", Image: "registry.example.com/web:1"}},
+		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
 	}
 	raw, err := pod.Marshal()

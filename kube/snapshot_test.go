@@ -35,7 +35,10 @@ func TestDraftsBesideOneAnother(t *testing.T) {
 	c := newAPIServer().client(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		reader := configMaps(c)
-		d := &drafts{t: t, table: newTable(reader.handle, nil), open: make(map[string]*draft), want: make(map[Key]*entry), mine: make(map[string]map[Key]*entry)}
+		d := &drafts{
+			t: t, table: newTable(reader.handle, nil), want: make(map[Key]*entry),
+			open: make(map[string]*draft), mine: make(map[string]map[Key]*entry),
+		}
 		namespace := rapid.SampledFrom([]string{"a", "b", "c"})
 		rt.Repeat(map[string]func(*rapid.T){
 			"change": func(rt *rapid.T) {

@@ -106,7 +106,8 @@ func (n *node[K, V]) checkShape(t *rapid.T, shift uint) {
 	}
 	fits := n.has&n.goes == 0 && bits.OnesCount32(n.has) == len(n.entries) && bits.OnesCount32(n.goes) == len(n.children)
 	if shift < hashBits && !fits || cap(n.entries) > len(n.entries)+len(n.entries)/4+8 {
-		t.Fatalf("a node has %b and %b, %d entries of %d, %d children", n.has, n.goes, len(n.entries), cap(n.entries), len(n.children))
+		t.Fatalf("a node has %b and %b, %d entries of %d, %d children",
+			n.has, n.goes, len(n.entries), cap(n.entries), len(n.children))
 	}
 }
 
