@@ -124,7 +124,9 @@ func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensurin
 // are in a namespace, up to its label selector, or nil.
 func (s *stores) covering(h handle, namespace string) (found *table) {
 	s.each(h.kind, namespace, func(t *table) {
-		if t.handle.goType != h.goType || t.handle.kind.GVK != h.kind.GVK || t.handle.codec.view != h.codec.view || t.handle.selector.field != "" {
+		has := t.handle
+		alike := has.goType == h.goType && has.kind.GVK == h.kind.GVK && has.codec.view == h.codec.view
+		if !alike || has.selector.field != "" {
 			return
 		}
 		select {

@@ -98,7 +98,8 @@ func (by *ensuring) done(c *Client, o object) {
 	}
 	// Fields that the server takes and does not show, such as a Secret's
 	// stringData, may be changed unseen.
-	known := err == nil && last.uid != "" && (last.fields != nil && last.values.Whole || last.fields == nil && by.id.status)
+	shown := last.fields != nil && last.values.Whole || last.fields == nil && by.id.status
+	known := err == nil && last.uid != "" && shown
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by.landed()
@@ -211,8 +212,8 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	if err != nil {
 		return false, err
 	}
-	kind := t.handle.kind.Kind
-	shown, err := encoder.Object(nil, is, intent.Options{APIVersion: t.handle.codec.apiVersion, Kind: kind, Part: intent.Status})
+	options := intent.Options{APIVersion: t.handle.codec.apiVersion, Kind: t.handle.kind.Kind, Part: intent.Status}
+	shown, err := encoder.Object(nil, is, options)
 	return err == nil && bytes.Equal(shown, body), err
 }
 

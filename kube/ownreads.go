@@ -111,7 +111,9 @@ func (t *table) ownWait() time.Duration {
 // snapshot returns what pick finds, without the objects of the first so many writes
 // that are not seen yet. It returns those of them that may matter apart: what the
 // server has answered about them, and the keys that it is to be asked for.
-func (t *table) snapshot(pick func() []keyed, made uint64, may func(*entry) bool) (found, answered []keyed, unseen []Key) {
+func (t *table) snapshot(
+	pick func() []keyed, made uint64, may func(*entry) bool,
+) (found, answered []keyed, unseen []Key) {
 	without := make(map[Key]struct{})
 	t.own.mu.Lock()
 	t.own.reading++
