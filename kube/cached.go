@@ -87,7 +87,8 @@ func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
 		t = h.client.stores.serving(h)
 	}
 	if err == nil && t == nil {
-		err = fmt.Errorf("%w: name the handle of %s in a controller's Owns or Watches, or open a store with the handle's Store when the program starts", ErrNotCached, h.kindName())
+		err = fmt.Errorf("%w: name the handle of %s in a controller's Owns or Watches, "+
+			"or open a store with the handle's Store when the program starts", ErrNotCached, h.kindName())
 	}
 	if err != nil {
 		return nil, &Error{Verb: verb, Kind: h.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
@@ -141,5 +142,6 @@ func (h handle) covers(other handle) bool {
 	if len(h.namespaces) == 0 {
 		return true
 	}
-	return len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, func(ns string) bool { return !slices.Contains(h.namespaces, ns) })
+	lacks := func(ns string) bool { return !slices.Contains(h.namespaces, ns) }
+	return len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, lacks)
 }

@@ -27,6 +27,9 @@ import (
 // one without any, unless that has all the labels of the child: such a one was
 // orphaned, or is meant to be taken over. The error wraps [ErrTaken].
 //
+// A change of fields that others own costs one read of the object's metadata: another
+// process may have applied more in the field manager's name, which is removed.
+//
 // Caveat: a store learns of changes a moment later. A change by somebody else that
 // the store has not seen yet is not put back by this call, but by the one that the
 // change itself leads to where the kind is watched.
@@ -121,7 +124,9 @@ func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensurin
 // are in a namespace, up to its label selector, or nil.
 func (s *stores) covering(h handle, namespace string) (found *table) {
 	s.each(h.kind, namespace, func(t *table) {
-		if t.handle.goType != h.goType || t.handle.kind.GVK != h.kind.GVK || t.handle.codec.view != h.codec.view || t.handle.selector.field != "" {
+		has := t.handle
+		alike := has.goType == h.goType && has.kind.GVK == h.kind.GVK && has.codec.view == h.codec.view
+		if !alike || has.selector.field != "" {
 			return
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"testing"
@@ -24,10 +25,21 @@ type ensuredTable struct {
 
 func newEnsuredTable(t testing.TB) *ensuredTable {
 	t.Helper()
-	h := For[corev1.ConfigMap](newAPIServer().client(t)).In("default").handle
+	s := newAPIServer()
+	s.intercept = func(int, *http.Request) (*http.Response, error) { // nobody else has applied in the name
+		return jsonAnswer(200, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+			"name": "a", "namespace": "default", "uid": "uid", "managedFields": ensuredFields,
+		}}), nil
+	}
+	h := For[corev1.ConfigMap](s.client(t)).In("default").handle
 	table := newTable(h, nil)
 	return &ensuredTable{table, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
 }
+
+var ensuredFields = []metav1.ManagedFieldsEntry{{
+	Manager: "me", Operation: metav1.ManagedFieldsOperationApply,
+	FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:note":{}}}`),
+}}
 
 // state is a version of the object.
 func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap {
@@ -39,10 +51,7 @@ func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap
 // answered notes a state as the answer to an Ensure.
 func (e *ensuredTable) answered(o *corev1.ConfigMap) {
 	o = o.DeepCopy()
-	o.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: "me", Operation: metav1.ManagedFieldsOperationApply,
-		FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:note":{}}}`),
-	}}
+	o.ManagedFields = ensuredFields
 	req := &request{query: url.Values{"fieldManager": {"me"}}}
 	e.ensured.begin(part{key: e.at}, e.wanted, req).done(e.handle.client, o)
 }

@@ -106,7 +106,8 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 		before[key] = t.entry(key)
 	}
 	sel := t.handle.selector
-	if len(asked) > askedEach && sel.label == "" && sel.field == "" { // an object that a selector leaves out may still be there
+	// An object that a selector leaves out of a list may still be there.
+	if len(asked) > askedEach && sel.label == "" && sel.field == "" {
 		listed, err := t.fetchAll(ctx, asked)
 		for key, q := range asked {
 			t.answer(ctx, key, q, before[key], listed[key], err)
@@ -122,7 +123,9 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 // answer notes what the server has answered for an object whose write was pending:
 // nil if there is none. Before is its entry when the server was asked.
 func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
-	fits := is != nil && (t.handle.selector.field != "" || t.handle.selector.labels == nil || t.handle.selector.labels.Matches((*labelsOf)(is)))
+	sel := t.handle.selector
+	// A list by the field selector was asked for those that fit.
+	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches((*labelsOf)(is)))
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	defer close(q.done)
@@ -219,7 +222,9 @@ func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*question
 
 // fetchPage reads one page of a list. A page whose token has expired goes on from a
 // later moment, as the server offers.
-func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*question, found map[Key]*entry) (next string, err error) {
+func fetchPage(
+	ctx context.Context, h handle, req *request, asked map[Key]*question, found map[Key]*entry,
+) (next string, err error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
 		req.query.Set("continue", status.Continue)

@@ -167,11 +167,17 @@ func TestReadsWithManyDeletions(t *testing.T) {
 		wantLines(c.T, "all", content(c.T, c.store))
 		c.s.release()
 		synctest.Wait()
-		if _, kept := c.store.table.own.gone[key("a")]; kept {
+		own := c.store.table.own
+		own.mu.Lock()
+		kept := own.gone[key("a")]
+		own.mu.Unlock()
+		if len(kept) > 0 {
 			c.Error("a deletion that was told of is remembered")
 		}
 		time.Sleep(goneKept + 2*time.Minute)
-		if n := len(c.store.table.own.gone); n > 0 {
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if n := len(own.gone); n > 0 {
 			c.Errorf("%d deletions are remembered", n)
 		}
 	})

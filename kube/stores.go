@@ -120,7 +120,8 @@ func (s *stores) started(id tableID, h handle) {
 		return
 	}
 	if kind := h.kindName(); h.client.warnings.fresh("store opened again and again: " + kind) {
-		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: open it once and read from the handle's Cached()",
+		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: "+
+			"open it once and read from the handle's Cached()",
 			"kind", kind, "namespaces", id.namespaces, "opened", churnStarts, "within", time.Since(at[0]).Round(time.Second))
 	}
 }

@@ -17,11 +17,12 @@ import (
 // that it does not set are removed then. It does so until none is left.
 func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, error) {
 	for try := 1; ; try++ {
-		fields, changed, err := takenOver(asObject(applied).GetManagedFields(), req.query.Get("fieldManager"), req.subresource, v.write.TakeOver)
+		heir := successor{req.query.Get("fieldManager"), req.subresource, v.write.TakeOver}
+		fields, err := heir.takeOver(asObject(applied).GetManagedFields())
 		if err != nil {
 			return nil, req.wrap(err)
 		}
-		if !changed {
+		if fields == nil {
 			return applied, nil
 		}
 		err = v.replaceManagedFields(ctx, req, asObject(applied).GetResourceVersion(), fields)
@@ -35,7 +36,9 @@ func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, er
 }
 
 // replaceManagedFields is a conflict if the object has another resource version.
-func (v View[T]) replaceManagedFields(ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry) error {
+func (v View[T]) replaceManagedFields(
+	ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry,
+) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": rv},
@@ -52,22 +55,29 @@ func (v View[T]) replaceManagedFields(ctx context.Context, applied *request, rv 
 	return err
 }
 
-// takenOver returns the managed fields of an object in which a manager that applies owns
-// what former ones own by create and update, and whether they own anything.
-func takenOver(entries []metav1.ManagedFieldsEntry, manager, subresource string, former []string) (fields []metav1.ManagedFieldsEntry, changed bool, err error) {
-	into, union := -1, make(map[string]any)
+// successor is a field manager that applies an object or its subresource, after former
+// ones that wrote it by create and update.
+type successor struct {
+	manager, subresource string
+	former               []string
+}
+
+// takeOver returns the managed fields of an object with what the former managers own as
+// the successor's. It returns nil if they own nothing.
+func (s successor) takeOver(entries []metav1.ManagedFieldsEntry) (fields []metav1.ManagedFieldsEntry, err error) {
+	into, union, changed := -1, make(map[string]any), false
 	for _, e := range entries {
-		if e.Subresource == subresource && e.FieldsV1 != nil {
+		if e.Subresource == s.subresource && e.FieldsV1 != nil {
 			switch {
-			case e.Operation == metav1.ManagedFieldsOperationApply && e.Manager == manager:
+			case e.Operation == metav1.ManagedFieldsOperationApply && e.Manager == s.manager:
 				into = len(fields)
 				if err := addFields(union, e.FieldsV1.GetRawBytes()); err != nil {
-					return nil, false, err
+					return nil, err
 				}
-			case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(former, e.Manager):
-				taken, left, err := splitFields(e.FieldsV1.GetRawBytes(), subresource)
+			case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(s.former, e.Manager):
+				taken, left, err := splitFields(e.FieldsV1.GetRawBytes(), s.subresource)
 				if err != nil {
-					return nil, false, err
+					return nil, err
 				}
 				if len(taken) == 0 {
 					break
@@ -78,20 +88,17 @@ func takenOver(entries []metav1.ManagedFieldsEntry, manager, subresource string,
 					continue
 				}
 				if e.FieldsV1, err = fieldsOf(left); err != nil {
-					return nil, false, err
+					return nil, err
 				}
 			}
 		}
 		fields = append(fields, e)
 	}
-	if !changed {
-		return nil, false, nil
-	}
-	if into < 0 {
-		return nil, false, nil // an apply that sets nothing owns nothing, and so does its manager
+	if !changed || into < 0 { // an apply that sets nothing owns nothing
+		return nil, nil
 	}
 	fields[into].FieldsV1, err = fieldsOf(union)
-	return fields, true, err
+	return fields, err
 }
 
 // splitFields parts a set of fields into what may be taken over and the rest: an apply

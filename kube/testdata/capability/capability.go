@@ -32,6 +32,7 @@ func doesNotCompile(ctx context.Context, c *kube.Client) {
 	reader := kube.For[corev1.Pod](c).ReadOnly()
 	_, _ = reader.Apply(ctx, &corev1.Pod{})                    // want "reader.Apply undefined"
 	_ = reader.ApplyStatus(ctx, &corev1.Pod{})                 // want "reader.ApplyStatus undefined"
+	_ = reader.EnsureStatus(ctx, &corev1.Pod{})                // want "reader.EnsureStatus undefined"
 	_, _ = reader.Patch(ctx, "x", "", nil)                     // want "reader.Patch undefined"
 	_, _ = reader.Modify(ctx, "x", nil)                        // want "reader.Modify undefined"
 	_ = reader.Delete(ctx, "x")                                // want "reader.Delete undefined"
