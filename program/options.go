@@ -18,12 +18,12 @@ const defaultAddress = ":8080"
 // running is what the command line says of how the program runs.
 type running struct {
 	kubeconfig, context, address string
-	lease, install, force        bool
+	lease, dev, install, force   bool
 }
 
 // define defines the flags. One that the program has defined too is an error.
 func (r *running) define(flags *flag.FlagSet, inPod bool) error {
-	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "install", "force-definitions"} {
+	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "dev", "install", "force-definitions"} {
 		if flags.Lookup(name) != nil {
 			return fmt.Errorf("the program defines the flag -%s, which is for program.Main to define", name)
 		}
@@ -36,6 +36,8 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	flags.BoolVar(&r.lease, "lease", inPod,
 		"take the operator's lease, so that no other process acts beside this one\n"+
 			"(by default in a pod)")
+	flags.BoolVar(&r.dev, "dev", false,
+		"take the lease over from the operator in the cluster, which goes on when this process ends")
 	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
 	flags.BoolVar(&r.force, "force-definitions", false,
 		"install them also over definitions that objects in the cluster need")
@@ -66,7 +68,12 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 		}
 	}
 	o.Address = cmp.Or(r.address, o.Address)
-	if o.Lease.Name != "" && !r.lease {
+	if r.dev {
+		// The operator in the cluster has its Lease where it runs.
+		o.Lease.TakeOver = true
+		o.Lease.Namespace = cmp.Or(o.Lease.Namespace, m.Namespace, m.Name)
+	}
+	if o.Lease.Name != "" && !r.lease && !r.dev {
 		log := cmp.Or(o.Logger, slog.Default())
 		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)",
 			"lease", o.Lease.Name)

@@ -56,6 +56,8 @@ type Operator struct {
 //	-context            context of the kubeconfig
 //	-addr               address of health, readiness, metrics, hooks and routes
 //	-lease              whether it takes the operator's lease
+//	-dev                take the lease over from the operator in the cluster, which
+//	                    goes on when this process ends
 //	-install            whether it installs the definitions first, as [crd.Install] does
 //	-force-definitions  install them also over definitions that [crd.Install] refuses
 //	                    to replace, as those that an earlier operator has installed:

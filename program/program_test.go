@@ -164,6 +164,7 @@ func TestOptions(t *testing.T) {
 		"elsewhere":             {m: whole, address: "127.0.0.1:9090"},
 		"in a pod, with flags":  {m: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
 		"elsewhere, with flags": {m: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
+		"for a developer":       {m: whole, args: []string{"-dev"}, address: "127.0.0.1:9090", lease: "l"},
 		"own files, in a pod":   {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
 		"own files, elsewhere":  {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
 	} {
