@@ -2,15 +2,10 @@ package controller
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
-	"reflect"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // SetCondition puts a condition into a list, in the place of the one of its type,
@@ -86,86 +81,3 @@ func reasonWord(s string) string {
 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
-
-// StatusWriter is a [kube.Resource] or [kube.View].
-type StatusWriter[T any] interface {
-	ApplyStatus(ctx context.Context, o *T) error
-}
-
-// ApplyStatus writes the status of the object that a reconcile is for, if it is
-// another than was read or last written: an unchanged status costs no request. ctx
-// is the reconcile's. The status of another object is written in any case.
-func ApplyStatus[T any](ctx context.Context, w StatusWriter[T], o *T) error {
-	r, ok := ctx.Value(runKey{}).(*run)
-	acc, isObject := any(o).(metav1.Object)
-	if !ok || !isObject || acc.GetUID() != r.uid {
-		return w.ApplyStatus(ctx, o)
-	}
-	now := statusOf(o)
-	r.mu.Lock()
-	same := now != "" && now == r.status
-	r.mu.Unlock()
-	if same {
-		return nil
-	}
-	if err := w.ApplyStatus(ctx, o); err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.status, r.blank = now, ""
-	if zeroStatus(o) {
-		r.blank = r.uid
-	}
-	return nil
-}
-
-// statusOf returns the status of an object, encoded; nothing if it has none or
-// it cannot be told.
-func statusOf(o any) string {
-	status, ok := statusField(o)
-	if !ok {
-		return ""
-	}
-	encoded, err := json.Marshal(status)
-	if err != nil {
-		return ""
-	}
-	return string(encoded)
-}
-
-// zeroStatus reports that nothing is set in the status of an object.
-func zeroStatus(o any) bool {
-	status, ok := statusField(o)
-	return !ok || status == nil || reflect.ValueOf(status).IsZero()
-}
-
-// statusField returns the field of an object that is its status in JSON.
-func statusField(o any) (status any, ok bool) {
-	if u, ok := o.(runtime.Unstructured); ok {
-		status, ok := u.UnstructuredContent()["status"]
-		return status, ok
-	}
-	v := reflect.ValueOf(o).Elem()
-	for i := range v.NumField() {
-		if name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ","); name == "status" {
-			return v.Field(i).Interface(), true
-		}
-	}
-	return nil, false
-}
-
-// read notes the object that a reconcile is for, whose blank status was written
-// before.
-func (r *run) read(o metav1.Object, blank types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.uid, r.blank = o.GetUID(), ""
-	r.status = statusOf(o)
-	if zeroStatus(o) {
-		if blank != r.uid {
-			r.status = "" // there may be none
-		}
-		r.blank = blank
-	}
-}

@@ -39,7 +39,7 @@ type Controller[T any] struct {
 	// Reconcile brings the world to what an object says, for as much as can be
 	// done now. It is called again until it returns no error, and may be called
 	// at any time though nothing has changed: what it owns it writes with
-	// [kube.View.Ensure] and the object's status with [ApplyStatus], which cost
+	// [kube.View.Ensure] and the object's status with [kube.View.EnsureStatus], which cost
 	// nothing then. The object is its own to change;
 	// its context ends after Timeout, or when the program must stop.
 	Reconcile func(ctx context.Context, o *T) (Action, error)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
@@ -41,7 +40,6 @@ type dispatcher struct {
 type turn struct {
 	*item
 	failures int           // in a row, before this turn; with those of the turn in a result
-	blank    types.UID     // see history
 	removed  []kube.Change // objects of this key that are gone, and not told of yet
 	before   *writes       // of the turns before; nil if there are none
 	writes   *writes
@@ -208,7 +206,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 				continue
 			}
 			t.hot = h.begin(it, now)
-			t.failures, t.blank, t.removed, t.before = h.failures, h.blank, h.removed, h.writes
+			t.failures, t.removed, t.before = h.failures, h.removed, h.writes
 		}
 		d.counts.Taken(now.Sub(it.since))
 		it.since = now

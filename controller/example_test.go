@@ -52,7 +52,7 @@ func Example() {
 			return controller.Done, err
 		}
 		controller.SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
-		return controller.After(time.Hour), controller.ApplyStatus(ctx, greetings, g)
+		return controller.After(time.Hour), greetings.EnsureStatus(ctx, g)
 	}
 
 	err = controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "greeter"}, Address: ":8080"},

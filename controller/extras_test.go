@@ -141,8 +141,12 @@ func TestPriority(t *testing.T) {
 		})
 		s.sleep(1500 * time.Millisecond) // the second is running
 		s.put("fresh", func(*gizmo) {})
-		for i := range 3 {
-			keys <- named(fmt.Sprint("g5", i+5))
+		var rung []string // of the objects that wait, in whatever order they were listed
+		for i := 0; len(rung) < 3; i++ {
+			if name := fmt.Sprintf("g%02d", i); len(s.ran(name)) == 0 {
+				rung = append(rung, name)
+				keys <- named(name)
+			}
 		}
 		s.sleep(0)
 		page := httptest.NewRecorder()
@@ -160,8 +164,8 @@ func TestPriority(t *testing.T) {
 		if order[0] != "g59" && order[1] != "g59" {
 			t.Errorf("the listed object of a normal priority is reconciled at place %d", slices.Index(order, "g59"))
 		}
-		if got, want := order[2:5], []string{"g55", "g56", "g57"}; !slices.Equal(got, want) {
-			t.Errorf("after the bell rang %v were reconciled, want %v", got, want)
+		if got := order[2:5]; !slices.Equal(got, rung) {
+			t.Errorf("after the bell rang %v were reconciled, want %v", got, rung)
 		}
 		if last := order[len(order)-1]; last != "fresh" || len(order) != 61 {
 			t.Errorf("the change of a low priority is not the last of %d: %v", len(order), order)
@@ -184,7 +188,7 @@ func TestSkipOwnWrites(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					g.Status.Seen = g.Spec.Size
-					return After(time.Minute), ApplyStatus(ctx, s.gizmos, g)
+					return After(time.Minute), s.gizmos.EnsureStatus(ctx, g)
 				}}
 				s.start(Options{}, c)
 				for i := range 3 {
@@ -236,7 +240,7 @@ func TestRequestSpans(t *testing.T) {
 					t.Error("it is there")
 				}
 				g.Status.Seen = 1
-				return Done, ApplyStatus(ctx, s.gizmos, g)
+				return Done, s.gizmos.EnsureStatus(ctx, g)
 			},
 		})
 		s.sleep(time.Second)

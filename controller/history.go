@@ -17,10 +17,7 @@ type history struct {
 	// what the failed reconcile itself has written.
 	failures int
 	retryAt  time.Time
-	// blank is the uid of the object if its status was written and is all zero,
-	// which cannot be told from none.
-	blank types.UID
-	last  time.Time // the end of the last turn
+	last     time.Time // the end of the last turn
 	// removed are objects of the key that are gone and that the controller must
 	// still be told of.
 	removed []kube.Change
@@ -41,7 +38,7 @@ func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 			h.loop = nil
 		}
 	}
-	return h.failures > 0 || h.blank != "" || len(h.removed) > 0 || h.fading() ||
+	return h.failures > 0 || len(h.removed) > 0 || h.fading() ||
 		minInterval > 0 && now.Sub(h.last) < minInterval
 }
 
@@ -95,7 +92,6 @@ func (h *history) end(t *turn, now time.Time) {
 			h.retryAt = t.next.due
 		}
 	}
-	h.blank = t.blank
 	if t.absent {
 		h.writes, h.loop = nil, nil
 		return

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -60,14 +59,14 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 		return q
 	})
 	d := newDispatcher(1, 0, nil)
-	wrote := func(blank types.UID) {
+	wrote := func() {
 		for i, key := range keys {
-			t := &turn{item: &item{key: key}, blank: blank, writes: new(writes)}
+			t := &turn{item: &item{key: key}, writes: new(writes)}
 			t.writes.note(kube.Written{ResourceVersion: fmt.Sprint(1_000_000 + i)})
 			d.remember(t, now)
 		}
 	}
-	perObject("that have just written", 320, func() any { wrote(""); return d })
+	perObject("that have just written", 320, func() any { wrote(); return d })
 	perObject("that wrote a while ago", -150, func() any { d.fade(now.Add(fadeAfter)); return d })
 	if len(d.histories) > 0 || !d.fades.IsZero() {
 		t.Errorf("%d objects are remembered that nothing happens to", len(d.histories))
@@ -80,7 +79,7 @@ func TestWritesFade(t *testing.T) {
 		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
 		c := Controller[gizmo]{For: s.gizmos, Filter: kube.Change.NewGeneration, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 			g.Status.Seen = g.Spec.Size
-			return Done, ApplyStatus(ctx, s.gizmos, g)
+			return Done, s.gizmos.EnsureStatus(ctx, g)
 		}}
 		started := make(chan *engine[gizmo], 1)
 		s.run(Options{}, spied{c, started})

@@ -136,7 +136,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 		s.start(Options{}, Controller[gizmo]{
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				g.Status.Seen = 7
-				return Done, ApplyStatus(ctx, s.gizmos, g)
+				return Done, s.gizmos.EnsureStatus(ctx, g)
 			},
 			Failed: func(_ context.Context, _ *gizmo, err error) error {
 				if hot := (*HotLoopError)(nil); errors.As(err, &hot) {
@@ -183,7 +183,7 @@ func TestOthersChangesAreFree(t *testing.T) {
 					s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 						time.Sleep(takes)
 						g.Status.Seen = g.Spec.Size
-						return Done, ApplyStatus(ctx, s.gizmos, g)
+						return Done, s.gizmos.EnsureStatus(ctx, g)
 					}})
 					end := time.Now().Add(20 * time.Second)
 					changes := 0
@@ -210,7 +210,7 @@ func TestBurstsAreFree(t *testing.T) {
 			if g.Status.Seen < g.Spec.Size {
 				g.Status.Seen++
 			}
-			return Done, ApplyStatus(ctx, s.gizmos, g)
+			return Done, s.gizmos.EnsureStatus(ctx, g)
 		}})
 		for range 10 {
 			s.put("g", func(g *gizmo) { g.Spec.Size += 10 })

@@ -165,7 +165,10 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 			items = append(items, g)
 		}
 		slices.SortFunc(items, func(a, b *gizmo) int { return strings.Compare(a.Name, b.Name) })
-		return s.answer(200, map[string]any{"kind": "GizmoList", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items})
+		return s.answer(200, map[string]any{
+			"apiVersion": "example.com/v1", "kind": "GizmoList",
+			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items,
+		})
 	case g == nil:
 		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
 	case r.Method == http.MethodGet:

@@ -14,7 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
@@ -31,20 +30,6 @@ type run struct {
 	causes causes
 	log    *slog.Logger // the controller's
 	writes *writes
-
-	mu  sync.Mutex
-	uid types.UID
-	// status is that of the object as it was read or last written, encoded;
-	// blank is the uid if it was written and is all zero.
-	status string
-	blank  types.UID
-}
-
-// blankStatus returns the uid of the object if its status was written and is all zero.
-func (r *run) blankStatus() types.UID {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.blank
 }
 
 type runKey struct{}
@@ -102,7 +87,7 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 		}
 	}()
 	for ; t != nil; t = <-d.turns {
-		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log, writes: t.writes, blank: t.blank}}
+		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log, writes: t.writes}}
 		e.do(ctx, a)
 		done := a
 		a = nil
@@ -148,7 +133,6 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		return
 	}
 	a.o = o
-	a.run.read(meta(o), a.run.blank)
 	if e.trace != nil {
 		// The span's context outlives the reconcile's time: failures are reported with it.
 		a.trace, a.span = e.trace(a.trace, "reconcile "+e.Name,
@@ -159,7 +143,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		defer done()
 		ctx = spanned
 	}
-	a.out = e.turn(ctx, &a.run, o)
+	a.out = e.turn(ctx, o)
 }
 
 // traceRequest makes a span of a request.
@@ -264,7 +248,7 @@ func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 
 // turn does what an object needs: its reconcile or, if it is deleted, its
 // cleanup, with the finalizer before and after.
-func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
+func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
 		if e.Cleanup != nil {
 			out.action, out.err = e.Cleanup(ctx, o)
@@ -283,7 +267,6 @@ func (e *engine[T]) turn(ctx context.Context, r *run, o *T) (out outcome) {
 			return outcome{} // it is being deleted: a change will tell
 		}
 		*o = *held
-		r.read(meta(o), r.blank)
 	}
 	out.action, out.err = e.Reconcile(ctx, o)
 	return out
@@ -320,7 +303,6 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	if !a.start.IsZero() || a.out.err != nil {
 		e.count(a, now)
 	}
-	t.blank = a.run.blankStatus()
 	t.absent = a.out.gone
 	t.failed = a.out.err != nil
 	if t.failed {

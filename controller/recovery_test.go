@@ -61,7 +61,7 @@ func TestKindComesAndGoes(t *testing.T) {
 		Controller[Gadget]{For: gadgets, Owns: []kube.Source{b.children}, Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
 			g.Status.Size = g.Spec.Size
 			SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
-			return Done, ApplyStatus(ctx, gadgets, g)
+			return Done, gadgets.EnsureStatus(ctx, g)
 		}},
 		Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.Source{b.children}, Reconcile: b.applyChild},
 	)

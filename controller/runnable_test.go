@@ -38,7 +38,7 @@ func TestEveryReplica(t *testing.T) {
 				Name: "everywhere", EveryReplica: true, For: gizmos,
 				Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 					g.Status.Seen = g.Spec.Size
-					return Done, ApplyStatus(ctx, gizmos, g)
+					return Done, gizmos.EnsureStatus(ctx, g)
 				},
 			}
 		}
@@ -123,7 +123,7 @@ func TestRunnableFails(t *testing.T) {
 				}, Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 					time.Sleep(10 * time.Second)
 					g.Status.Seen = 1
-					err := ApplyStatus(ctx, s.gizmos, g)
+					err := s.gizmos.EnsureStatus(ctx, g)
 					finished.Store(err == nil)
 					return After(0), err
 				}})

@@ -92,7 +92,7 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
 	condition := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message}
 	controller.SetCondition(e, &e.Status.Conditions, condition)
-	return controller.ApplyStatus(ctx, op.echoes, e)
+	return op.echoes.EnsureStatus(ctx, e)
 }
 
 func (op operator) failed(ctx context.Context, e *Echo, err error) error {
