@@ -27,9 +27,6 @@ import (
 // one without any, unless that has all the labels of the child: such a one was
 // orphaned, or is meant to be taken over. The error wraps [ErrTaken].
 //
-// A change of fields that others own costs one read of the object's metadata: another
-// process may have applied more in the field manager's name, which is removed.
-//
 // Caveat: a store learns of changes a moment later. A change by somebody else that
 // the store has not seen yet is not put back by this call, but by the one that the
 // change itself leads to where the kind is watched.

@@ -179,9 +179,6 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 		if values, err := digest(last.fields, into); err != nil || values != last.values {
 			return false, nil
 		}
-		if last.seen != nil && !id.status && !t.owns(ctx, id, last) {
-			return false, nil
-		}
 	}
 	t.ensured.mu.Lock()
 	defer t.ensured.mu.Unlock()
@@ -190,23 +187,6 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 		t.ensured.by[id] = now
 	}
 	return true, nil
-}
-
-// owns asks the server whether the field manager owns what it owned when a part was
-// ensured. The content cannot tell: it has no managedFields. Another process may have
-// applied more in the same name.
-func (t *table) owns(ctx context.Context, id part, last ensured) bool {
-	h := t.handle
-	h.codec = &codec{gvk: h.codec.gvk, apiVersion: h.codec.apiVersion, metadata: true}
-	if h.namespaces = nil; id.key.Namespace != "" {
-		h.namespaces = []string{id.key.Namespace}
-	}
-	o, err := (Reader[metav1.PartialObjectMetadata]{h}).Get(ctx, id.key.Name)
-	if err != nil || o.UID != last.uid {
-		return false // an apply will tell
-	}
-	fields, err := h.client.appliedFields(o, last.manager, id.subresource())
-	return err == nil && fields == last.fields
 }
 
 // statusShown reports that the table has an object, the same as o by its uid, whose

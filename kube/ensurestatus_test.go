@@ -43,10 +43,6 @@ func TestEnsureAfterOtherWrites(t *testing.T) {
 		}
 		e.quiet("after it was put right after " + tc.name)
 	}
-	// Another process that applies more in the same name is no other owner.
-	got(e.others.Apply(soon(t), configMap("map", "a", "1", "b", "2")))(t)
-	e.settles("a field of another process of the same name is removed", "map", func(o *corev1.ConfigMap) bool { return len(o.Data) == 1 })
-	e.quiet("after that")
 	// A write by another way that takes nothing from the manager is no reason.
 	got(mine.Modify(soon(t), "map", func(o *corev1.ConfigMap) error { o.Data["c"] = "3"; return nil }))(t)
 	e.quiet("after a Modify of another field")
