@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )

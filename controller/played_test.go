@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -120,7 +121,7 @@ func (s *played) delete(name string) {
 }
 
 func (s *played) tell(kind kube.EventType, g *gizmo) {
-	line, _ := json.Marshal(map[string]any{"type": kind, "object": g})
+	line, _ := json.Marshal(map[string]any{"type": kind, "object": onWire(g)})
 	s.history = append(s.history, playedEvent{s.rv, append(line, '\n')})
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -160,11 +161,10 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 		go s.watch(r.Context(), w, from)
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 	case r.Method == http.MethodGet && name == "":
-		items := []*gizmo{}
-		for _, g := range s.gizmos {
-			items = append(items, g)
+		items := []any{}
+		for _, name := range slices.Sorted(maps.Keys(s.gizmos)) {
+			items = append(items, onWire(s.gizmos[name]))
 		}
-		slices.SortFunc(items, func(a, b *gizmo) int { return strings.Compare(a.Name, b.Name) })
 		return s.answer(200, map[string]any{
 			"apiVersion": "example.com/v1", "kind": "GizmoList",
 			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items,
@@ -172,16 +172,53 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	case g == nil:
 		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
 	case r.Method == http.MethodGet:
-		return s.answer(200, g)
+		return s.answer(200, onWire(g))
 	case r.Method == http.MethodPatch && sub == "status":
 		body, _ := io.ReadAll(r.Body)
 		var patch gizmo
 		if err := json.Unmarshal(body, &patch); err != nil {
 			return nil, err
 		}
-		return s.answer(200, s.store(g, false, func(g *gizmo) { g.Status = patch.Status }))
+		managed, err := managedBy(r.URL.Query().Get("fieldManager"), body)
+		if err != nil {
+			return nil, err
+		}
+		return s.answer(200, onWire(s.store(g, false, func(g *gizmo) { g.Status, g.ManagedFields = patch.Status, managed })))
 	}
 	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405, Reason: metav1.StatusReasonMethodNotAllowed})
+}
+
+// onWire returns an object as a server sends it: a status that was applied is there
+// even if it is all zero.
+func onWire(g *gizmo) any {
+	if len(g.ManagedFields) == 0 {
+		return g
+	}
+	return struct {
+		*gizmo
+		Status gizmoStatus `json:"status"`
+	}{g, g.Status}
+}
+
+// managedBy returns the managedFields of an object whose status was applied.
+func managedBy(manager string, body []byte) ([]metav1.ManagedFieldsEntry, error) {
+	var applied struct{ Status map[string]any }
+	if err := json.Unmarshal(body, &applied); err != nil {
+		return nil, err
+	}
+	managed := []metav1.ManagedFieldsEntry{{Manager: "user", Operation: metav1.ManagedFieldsOperationUpdate}}
+	if len(applied.Status) == 0 {
+		return managed, nil
+	}
+	fields := make(map[string]any)
+	for name := range applied.Status {
+		fields["f:"+name] = struct{}{}
+	}
+	raw, err := json.Marshal(map[string]any{"f:status": fields})
+	return append(managed, metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Subresource: "status",
+		FieldsV1: &metav1.FieldsV1{Raw: raw},
+	}), err
 }
 
 func (s *played) answer(code int, v any) (*http.Response, error) {

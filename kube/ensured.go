@@ -100,8 +100,10 @@ func (by *ensuring) done(c *Client, o object) {
 	}
 	// Fields that the server takes and does not show, such as a Secret's
 	// stringData, may be changed unseen.
-	shown := last.fields != nil && last.values.Whole || last.fields == nil && by.id.status
-	known := err == nil && last.uid != "" && shown
+	// An empty status is in no fields. A server that tells of no fields does not show
+	// that.
+	empty := by.id.status && last.fields == nil && len(o.GetManagedFields()) > 0
+	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by.landed()
@@ -148,8 +150,8 @@ func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range partsOf(key) {
-		if last, ok := p.by[id]; ok {
-			was = was || last.uid == uid
+		if last, ok := p.by[id]; ok && last.uid == uid {
+			was = true
 			delete(p.by, id)
 		}
 	}

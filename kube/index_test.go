@@ -41,14 +41,14 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		var calls atomic.Int32
 		byNote := IndexBy(maps, func(o *corev1.ConfigMap) []string { calls.Add(1); return notes(o) })
 		for _, err := range byNote.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "open one with its Store method") {
+			if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "or open a store with the handle's Store") {
 				t.Errorf("without a store: %v", err)
 			}
 		}
 		if _, err := byNote.Keys(t.Context()); !errors.Is(err, ErrNotCached) {
 			t.Errorf("the keys without a store: %v", err)
 		}
-		other := IndexBy(maps.In("default"), notes) // of another handle, and so of another store
+		other := IndexBy(maps.In("default"), notes) // of a narrower handle, which the same store serves
 		store, stop := startStore(t, maps)
 		if err := store.Sync(t.Context()); err != nil || calls.Load() != 2 || store.table.now().index(byNote) == nil {
 			t.Fatalf("after the sync, %v, the index has seen %d objects", err, calls.Load())
@@ -57,11 +57,8 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		if n := len(store.table.now().indexes); n != 1 || calls.Load() != 2 {
 			t.Errorf("there are %d indexes, and %d calls after a look-up", n, calls.Load())
 		}
-		for _, err := range other.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNotCached) {
-				t.Errorf("of a handle without a store: %v", err)
-			}
-		}
+		wantLines(t, "by the index of a narrower handle", found(t, other, "one"), "a")
+		wantLines(t, "by the index of a handle elsewhere", found(t, IndexBy(maps.In("elsewhere"), notes), "one"))
 		late := IndexBy(maps, notes) // the store runs already
 		wantLines(t, "by a late index", found(t, late, "two"), "b")
 		s.put(key("c"), "two")
