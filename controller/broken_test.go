@@ -85,7 +85,7 @@ func TestGoexitInSources(t *testing.T) {
 		})
 		s.start(Options{}, Controller[gizmo]{
 			Watches:   []Source{clock, mapper},
-			Filter:    func(c kube.Change) bool { runtime.Goexit(); return false },
+			Predicate: func(c kube.Change) bool { runtime.Goexit(); return false },
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		if n := len(s.ran("g")); n != 1 {

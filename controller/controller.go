@@ -26,15 +26,15 @@ type Controller[T any] struct {
 	For kube.Handle[T]
 	// Owns are kinds whose objects the reconciled ones own: a change of such a
 	// child reconciles its owner. It is short for [Owned] without filters.
-	Owns []kube.Source
+	Owns []kube.AnyHandle
 	// Watches are the other sources: see [Source].
 	Watches []Source
 	// Reads are kinds that a reconcile only reads. Their stores are filled before
 	// the first reconcile and kept until Run returns; their changes reconcile
 	// nothing.
-	Reads []kube.Source
-	// Filter leaves out changes of the objects themselves. Default: none is.
-	Filter Filter
+	Reads []kube.AnyHandle
+	// Predicate leaves out changes of the objects themselves. Default: none is.
+	Predicate Predicate
 
 	// Reconcile brings the world to what an object says, for as much as can be
 	// done now. It is called again until it returns no error, and may be called

@@ -6,7 +6,7 @@
 //	err := controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "echo-operator"}, Address: ":8080"},
 //		controller.Controller[Echo]{
 //			For:       echoes,
-//			Owns:      []kube.Source{deployments},
+//			Owns:      []kube.AnyHandle{deployments},
 //			Reconcile: func(ctx context.Context, e *Echo) (controller.Action, error) { … },
 //		})
 //

@@ -56,9 +56,9 @@ type engine[T any] struct {
 	environment
 	gvk     kube.GVK
 	store   *kube.Store[T]
-	objects *kube.Feed
+	objects *kube.Informer
 	sources []opened
-	reads   []*kube.Feed
+	reads   []*kube.Informer
 	counts  *metrics.Controller
 
 	current atomic.Pointer[dispatcher] // nil before run
@@ -67,7 +67,7 @@ type engine[T any] struct {
 // opened is a source with its feed, if it is of objects.
 type opened struct {
 	Source
-	feed *kube.Feed
+	feed *kube.Informer
 }
 
 func (c Controller[T]) prepare(env environment) (runner, error) {
@@ -99,12 +99,12 @@ func (e *engine[T]) open() error {
 	e.store, e.objects = kube.OpenStore(e.For)
 	for i := range e.sources {
 		if s := &e.sources[i]; s.objects != nil {
-			s.feed = kube.OpenFeed(s.objects)
+			s.feed = kube.OpenInformer(s.objects)
 			s.name = s.feed.Kind().Kind
 		}
 	}
 	for _, read := range e.Reads {
-		e.reads = append(e.reads, kube.OpenFeed(read))
+		e.reads = append(e.reads, kube.OpenInformer(read))
 	}
 	var failed []error
 	for _, f := range e.feeds() {
@@ -120,10 +120,10 @@ func (e *engine[T]) open() error {
 }
 
 func (e *engine[T]) name() string         { return e.Name }
-func (e *engine[T]) client() *kube.Client { return kube.ClientOf(e.For) }
+func (e *engine[T]) client() *kube.Client { return e.For.Client() }
 
 // feeds returns the stores that it has opened.
-func (e *engine[T]) feeds() (all []*kube.Feed) {
+func (e *engine[T]) feeds() (all []*kube.Informer) {
 	if e.objects != nil {
 		all = append(all, e.objects)
 	}
@@ -229,7 +229,7 @@ func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.Wa
 // catchUp has a store know what a predecessor has written last. It goes on until
 // that is known, as nothing must be decided by what was before, unless the server
 // refuses to tell: then the store is as new as its watch has made it.
-func (e *engine[T]) catchUp(ctx context.Context, f *kube.Feed) {
+func (e *engine[T]) catchUp(ctx context.Context, f *kube.Informer) {
 	log := e.log.With("store", f.Name())
 	for failing := false; ; failing = true {
 		err := f.Refresh(ctx)
@@ -269,7 +269,7 @@ func waitFor(ctx context.Context, done <-chan struct{}) bool {
 // says is known by now, as a rule.
 func (e *engine[T]) clusterScoped(ctx context.Context) bool {
 	for {
-		scope, err := kube.ScopeOf(ctx, e.For)
+		scope, err := e.For.Scope(ctx)
 		if err == nil {
 			return scope == kube.ClusterScoped
 		}

@@ -290,7 +290,7 @@ func TestPanicsOutsideReconcile(t *testing.T) {
 		s.put("g", func(*gizmo) {})
 		s.start(Options{}, Controller[gizmo]{
 			Watches: []Source{clock},
-			Filter: func(c kube.Change) bool {
+			Predicate: func(c kube.Change) bool {
 				if c.Type == kube.Modified {
 					panic("no filter")
 				}
@@ -407,7 +407,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
 		s.start(Options{}, Controller[gizmo]{
-			Filter: kube.Change.NewGeneration,
+			Predicate: kube.Change.NewGeneration,
 			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
 				return After(time.Minute), nil
 			},

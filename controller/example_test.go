@@ -56,7 +56,7 @@ func Example() {
 	}
 
 	err = controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "greeter"}, Address: ":8080"},
-		controller.Controller[Greeting]{For: greetings, Owns: []kube.Source{texts}, Reconcile: reconcile},
+		controller.Controller[Greeting]{For: greetings, Owns: []kube.AnyHandle{texts}, Reconcile: reconcile},
 	)
 	if err != nil {
 		log.Fatal(err)

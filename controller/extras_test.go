@@ -31,8 +31,8 @@ func TestGone(t *testing.T) {
 		s.put("slow", func(*gizmo) {})
 		fails := 2
 		s.start(Options{}, Controller[gizmo]{
-			Backoff: Backoff{Min: time.Second, Max: time.Second},
-			Filter:  func(c kube.Change) bool { return c.Type != kube.Modified },
+			Backoff:   Backoff{Min: time.Second, Max: time.Second},
+			Predicate: func(c kube.Change) bool { return c.Type != kube.Modified },
 			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
 				if g.Name == "slow" {
 					time.Sleep(10 * time.Second)
@@ -234,7 +234,7 @@ func TestRequestSpans(t *testing.T) {
 		}
 		s.put("g", func(*gizmo) {})
 		s.start(Options{Trace: trace}, Controller[gizmo]{
-			Filter: kube.Change.NewGeneration,
+			Predicate: kube.Change.NewGeneration,
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				if _, err := s.gizmos.Get(ctx, "missing"); err == nil {
 					t.Error("it is there")
@@ -271,7 +271,7 @@ func TestReads(t *testing.T) {
 		}
 		s.put("g", func(*gizmo) {})
 		counts := metrics.New()
-		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.Source{read}, Filter: func(c kube.Change) bool { return c.Type == kube.Added }}
+		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.AnyHandle{read}, Predicate: func(c kube.Change) bool { return c.Type == kube.Added }}
 		begun := time.Now()
 		var first time.Duration
 		var runs int

@@ -34,7 +34,7 @@ func (b *bench) fight(s *side, ensure bool) {
 	parents := kube.For[corev1.ConfigMap](client).In(b.namespace).Labeled("role=parent")
 	children := kube.For[corev1.Secret](client).In(b.namespace)
 	b.start(Options{Logger: slog.New(s.log), Events: new(event.Recorder)}, Controller[corev1.ConfigMap]{
-		For: parents, Owns: []kube.Source{children},
+		For: parents, Owns: []kube.AnyHandle{children},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{"side": s.name}}}
 			if err := kube.SetController(parents, p, children, c); err != nil {

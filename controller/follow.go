@@ -35,7 +35,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 
 // passes reports that the controller's filter lets a change pass.
 func (e *engine[T]) passes(c kube.Change) bool {
-	pass, err := passes([]Filter{e.Filter}, c)
+	pass, err := passes([]Predicate{e.Predicate}, c)
 	if err != nil {
 		e.log.Error("the filter panicked",
 			"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))

@@ -62,7 +62,7 @@ func TestHotLoops(t *testing.T) {
 			var runs atomic.Int64
 			counts := metrics.New()
 			stop := b.start(Options{Metrics: counts}, Controller[corev1.ConfigMap]{
-				For: b.parents, Owns: []kube.Source{b.children},
+				For: b.parents, Owns: []kube.AnyHandle{b.children},
 				Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 					n := runs.Add(1)
 					for _, w := range test.write {
@@ -118,7 +118,7 @@ func TestBusyIsNotHot(t *testing.T) {
 	}
 	var seen atomic.Value
 	b.start(Options{}, Controller[corev1.ConfigMap]{
-		For: b.parents, Owns: []kube.Source{b.children},
+		For: b.parents, Owns: []kube.AnyHandle{b.children},
 		Watches: []Source{Mapped(settings, func(context.Context, *corev1.Secret) []kube.Key {
 			return []kube.Key{{Namespace: b.namespace, Name: "p"}}
 		})},

@@ -76,7 +76,7 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 func TestWritesFade(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
-		c := Controller[gizmo]{For: s.gizmos, Filter: kube.Change.NewGeneration, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+		c := Controller[gizmo]{For: s.gizmos, Predicate: kube.Change.NewGeneration, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 			g.Status.Seen = g.Spec.Size
 			return Done, s.gizmos.EnsureStatus(ctx, g)
 		}}

@@ -29,7 +29,7 @@ func TestChangesThatAreMergedLoseNothing(t *testing.T) {
 		}
 		s.start(Options{}, Controller[gizmo]{
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
-			Filter: func(c kube.Change) bool {
+			Predicate: func(c kube.Change) bool {
 				if _, g, err := kube.Decode[gizmo](c); err == nil {
 					stand(c.Key.Name, g.Spec.Size)
 				}

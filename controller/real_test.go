@@ -166,7 +166,7 @@ func TestOwnedChildComesBack(t *testing.T) {
 	b := newBench(t)
 	b.create("old")
 	b.start(Options{}, Controller[corev1.ConfigMap]{
-		For: b.parents, Owns: []kube.Source{b.children}, Reconcile: b.applyChild,
+		For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: b.applyChild,
 	})
 	b.eventually("a child of what was there", func() bool { return b.hasChild("old") })
 	b.create("new")

@@ -58,12 +58,12 @@ func TestKindComesAndGoes(t *testing.T) {
 	gadgets := kube.For[Gadget](b.client).In(b.namespace)
 	address := freeAddress(t)
 	b.start(Options{Address: address},
-		Controller[Gadget]{For: gadgets, Owns: []kube.Source{b.children}, Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
+		Controller[Gadget]{For: gadgets, Owns: []kube.AnyHandle{b.children}, Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
 			g.Status.Size = g.Spec.Size
 			SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
 			return Done, gadgets.EnsureStatus(ctx, g)
 		}},
-		Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.Source{b.children}, Reconcile: b.applyChild},
+		Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: b.applyChild},
 	)
 	b.create("p")
 	b.eventually("the other controller runs", func() bool { return b.hasChild("p") })
@@ -138,7 +138,7 @@ func TestPermissionRevoked(t *testing.T) {
 	children := kube.For[corev1.Secret](limited).In(b.namespace)
 	recorder := &event.Recorder{Client: b.client, Controller: "example.com/test", Logger: slog.New(b.log)}
 	b.start(Options{Events: recorder}, Controller[corev1.ConfigMap]{
-		For: parents, Owns: []kube.Source{children}, Backoff: Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
+		For: parents, Owns: []kube.AnyHandle{children}, Backoff: Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 			if err := kube.SetController(parents, p, children, child); err != nil {
@@ -190,7 +190,7 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 	var stale, total atomic.Int64
 	last := make([]atomic.Int64, objects)
 	store := b.children.Store(t.Context())
-	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.Source{b.children}, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 		n, err := strconv.Atoi(p.Name[1:])
 		if err != nil {
 			return Done, err

@@ -53,7 +53,7 @@ func TestSharedStoresAndSilence(t *testing.T) {
 	controllers := make([]Any, 5)
 	for i := range controllers {
 		controllers[i] = Controller[corev1.ConfigMap]{
-			Name: fmt.Sprint("c", i), For: parents, Owns: []kube.Source{children}, Resync: 50 * time.Millisecond,
+			Name: fmt.Sprint("c", i), For: parents, Owns: []kube.AnyHandle{children}, Resync: 50 * time.Millisecond,
 			Watches: []Source{Mapped(children, func(context.Context, *corev1.Secret) []kube.Key { return nil })},
 			Reconcile: func(context.Context, *corev1.ConfigMap) (Action, error) {
 				runs.Add(1)

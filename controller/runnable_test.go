@@ -48,7 +48,7 @@ func TestEveryReplica(t *testing.T) {
 				{Name: "everywhere", EveryReplica: true, Run: everywhere.run}, {Name: "elected", Run: elected.run},
 			},
 		}
-		other := lease.Lease{Name: "one", Namespace: "default", Identity: "other", Client: kube.ClientOf(s.gizmos)}
+		other := lease.Lease{Name: "one", Namespace: "default", Identity: "other", Client: s.gizmos.Client()}
 		ctx, leave := context.WithCancel(s.Context())
 		left := make(chan error, 1)
 		go func() { left <- other.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
@@ -149,7 +149,7 @@ func TestRunnableStops(t *testing.T) {
 		defer close(stuck)
 		r := s.running(Options{
 			Grace: 30 * time.Second,
-			Lease: lease.Lease{Client: kube.ClientOf(s.gizmos), Name: "one", Namespace: "default", Identity: "me"},
+			Lease: lease.Lease{Client: s.gizmos.Client(), Name: "one", Namespace: "default", Identity: "me"},
 			Runnables: []Runnable{{Name: "writes", Run: func(ctx context.Context) error {
 				<-ctx.Done()
 				time.Sleep(20 * time.Second) // for longer than the lease lasts

@@ -267,7 +267,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 var errGone = errors.New("the kind is gone")
 
 // gone returns an error if the kind of a filled store is not served any more.
-func gone(f *kube.Feed) error {
+func gone(f *kube.Informer) error {
 	err := f.Trouble()
 	if !errors.Is(err, kube.ErrNotServed) {
 		return nil

@@ -15,11 +15,11 @@ import (
 type Source struct {
 	name string
 	// objects is what a feed is to be opened of.
-	objects kube.Source
+	objects kube.AnyHandle
 	// keys returns what a change concerns; the objects are of kind owner, and
 	// have no namespace if cluster is true.
 	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
-	filters []Filter
+	filters []Predicate
 	// run asks for the keys that a function returns, until ctx ends, if the source
 	// is not of objects.
 	run func(ctx context.Context, ask func(func() []kube.Key))
@@ -33,7 +33,7 @@ type Source struct {
 
 // Owned makes a change of a child reconcile its owners of the controller's kind:
 // [kube.SetController] makes it one. A change passes if all filters let it.
-func Owned(children kube.Source, filters ...Filter) Source {
+func Owned(children kube.AnyHandle, filters ...Predicate) Source {
 	return Source{objects: children, filters: filters, keys: ownersOf}
 }
 
@@ -57,7 +57,7 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 // longer concerns it is reconciled too. It is called for every change that passes all
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
-func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Filter) Source {
+func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate) Source {
 	of := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
 		was, is, err := kube.Decode[T](c)
 		for _, o := range []*T{was, is} {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 )
 
@@ -34,7 +33,7 @@ func TestStepDown(t *testing.T) {
 		s.put("a", func(g *gizmo) { g.Spec.Size = 1 })
 		s.sleep(time.Second) // its reconcile is under way
 
-		l.Client, l.Identity, l.TakeOver = kube.ClientOf(s.connect(server)), "developer", true
+		l.Client, l.Identity, l.TakeOver = s.connect(server).Client(), "developer", true
 		ctx, leave := context.WithCancel(s.Context())
 		left := make(chan error, 1)
 		var began time.Time

@@ -91,7 +91,7 @@ func TestChildDeletedUnseenComesBack(t *testing.T) {
 			children := kube.For[corev1.Secret](client).In(b.namespace)
 			b.create("first")
 			b.start(Options{}, Controller[corev1.ConfigMap]{
-				For: parents, Owns: []kube.Source{children},
+				For: parents, Owns: []kube.AnyHandle{children},
 				Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 					child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Data: map[string][]byte{"of": []byte(p.Name)}}
 					if err := kube.SetController(parents, p, children, child); err != nil {

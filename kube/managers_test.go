@@ -22,7 +22,7 @@ func TestManagers(t *testing.T) {
 	if _, err := maps.Apply(t.Context(), applied); err != nil {
 		t.Fatal(err)
 	}
-	feed := kube.OpenFeed(maps)
+	feed := kube.OpenInformer(maps)
 	defer feed.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

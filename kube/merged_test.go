@@ -18,15 +18,15 @@ import (
 // call of next.
 type heldLoop struct {
 	t       *testing.T
-	feed    *Feed
+	feed    *Informer
 	changes chan Change
 	cancel  context.CancelFunc
 	ended   chan struct{}
 }
 
-func holdLoop(t *testing.T, s Source) *heldLoop {
+func holdLoop(t *testing.T, s AnyHandle) *heldLoop {
 	t.Helper()
-	feed := OpenFeed(s)
+	feed := OpenInformer(s)
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &heldLoop{t, feed, make(chan Change), cancel, make(chan struct{})}
 	go func() {

@@ -115,7 +115,7 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 	for _, pause := range []time.Duration{0, 7 * time.Second} {
 		loop := &shownLoop{shown: make(map[Key]*entry)}
 		m.loops = append(m.loops, loop)
-		feed := OpenFeed(configMaps(c))
+		feed := OpenInformer(configMaps(c))
 		m.running.Go(func() {
 			defer feed.Close()
 			for c := range feed.Changes(ctx) {

@@ -126,7 +126,7 @@ func TestRefreshOnceForAll(t *testing.T) {
 		before := len(c.s.paths())
 		var all sync.WaitGroup
 		for range 50 {
-			feed := OpenFeed(c.cms)
+			feed := OpenInformer(c.cms)
 			all.Go(func() {
 				if err := feed.Refresh(c.Context()); err != nil {
 					c.Error(err)
@@ -142,7 +142,7 @@ func TestRefreshOnceForAll(t *testing.T) {
 		c.wantNote("a", "by a predecessor")
 		c.took(ownWriteWait)
 		// One that comes while a list is made needs another.
-		feed := OpenFeed(c.cms)
+		feed := OpenInformer(c.cms)
 		defer feed.Close()
 		for range 2 {
 			if err := feed.Refresh(c.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 // ended, whose last writes its watch may not have told of yet. It lists the
 // metadata of all objects of the handle, for which the store must have been
 // filled. All who ask for it at about the same time share one list.
-func (f *Feed) Refresh(ctx context.Context) error {
+func (f *Informer) Refresh(ctx context.Context) error {
 	if f.table.handle.err != nil {
 		return f.Err()
 	}

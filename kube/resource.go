@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,9 +34,19 @@ type View[T any] struct{ Reader[T] }
 // Resource reads and writes the objects of a kind.
 type Resource[T any] struct{ View[T] }
 
+// AnyHandle is a [Reader], [View] or [Resource] of any type.
+type AnyHandle interface {
+	Kind() Kind
+	Namespaces() []string
+	Client() *Client
+	Err() error
+	Scope(ctx context.Context) (Scope, error)
+	base() handle
+}
+
 // Handle is a [Reader], [View] or [Resource] of T.
 type Handle[T any] interface {
-	Source
+	AnyHandle
 	ReadOnly() Reader[T]
 	of(*T)
 }
@@ -112,6 +123,43 @@ func (r Reader[T]) ReadOnly() Reader[T] { return r }
 // Kind returns what is known of the kind without asking the server: plural and
 // scope may be empty.
 func (r Reader[T]) Kind() Kind { return r.kind }
+
+// Namespaces returns the namespaces that In has narrowed the handle to, none for all.
+func (r Reader[T]) Namespaces() []string { return slices.Clone(r.namespaces) }
+
+// Client returns the client that the handle was made with, nil for a zero handle.
+func (r Reader[T]) Client() *Client {
+	if r.codec == nil {
+		return nil
+	}
+	return r.client
+}
+
+// Err returns the mistake in making the handle, nil if there is none.
+func (r Reader[T]) Err() error {
+	err := r.err
+	if err == nil && r.codec == nil {
+		err = errNoHandle
+	}
+	if err == nil {
+		return nil
+	}
+	return &Error{Verb: "use", Kind: r.kindName(), Err: err}
+}
+
+// Scope returns whether the objects of the handle live in namespaces. It asks the
+// server if it must. The error wraps [ErrNotServed] if the server does not know the
+// kind.
+func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
+	if err := r.Err(); err != nil {
+		return "", err
+	}
+	kind, err := r.client.discovery.resolve(ctx, r.kind)
+	if err != nil {
+		return "", &Error{Verb: "discover", Kind: r.kindName(), Err: err}
+	}
+	return kind.Scope, nil
+}
 
 // In returns the handle narrowed to one or several namespaces. Reading or
 // writing one object by name needs exactly one, unless the kind has none.

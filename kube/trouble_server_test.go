@@ -17,7 +17,7 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	books := kube.For[book](s.Client, kind).In(s.namespace)
-	feed := kube.OpenFeed(books)
+	feed := kube.OpenInformer(books)
 	defer feed.Close()
 	eventually := func(what string, ok func() bool) {
 		t.Helper()

@@ -66,7 +66,7 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 			return resp, nil
 		})
 		c, log := s.loggingClient(t)
-		feed := OpenFeed(configMaps(c))
+		feed := OpenInformer(configMaps(c))
 		defer feed.Close()
 		synctest.Wait()
 		if lines := log.lines(); len(lines) > 0 || feed.Trouble() != nil {
@@ -136,7 +136,7 @@ func TestMalformedEventIsOverWithALaterListing(t *testing.T) {
 			}()
 			return resp, nil
 		})
-		feed := OpenFeed(configMaps(s.client(t)))
+		feed := OpenInformer(configMaps(s.client(t)))
 		defer feed.Close()
 		synctest.Wait()
 		if feed.Trouble() == nil {
@@ -168,7 +168,7 @@ func TestTroubleIsOfANamespace(t *testing.T) {
 		})
 		c := s.client(t)
 		f := follow(t, configMaps(c).In("a", "b").Watch, noteOfConfigMap)
-		feed := OpenFeed(configMaps(c).In("a", "b"))
+		feed := OpenInformer(configMaps(c).In("a", "b"))
 		defer feed.Close()
 		time.Sleep(time.Minute)
 		set := func(ns string, is bool) {
@@ -206,7 +206,7 @@ func TestKindThatIsGoneIsATroubleForAsLong(t *testing.T) {
 		s := newAPIServer()
 		s.put(key("a"), "one")
 		c, log := s.loggingClient(t)
-		feed := OpenFeed(widgets(c))
+		feed := OpenInformer(widgets(c))
 		defer feed.Close()
 		time.Sleep(time.Minute)
 		gone := func(int, *http.Request) (*http.Response, error) {

@@ -94,7 +94,7 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 					}
 					return nil, nil
 				})
-				feed := OpenFeed(configMaps(s.client(t)))
+				feed := OpenInformer(configMaps(s.client(t)))
 				defer feed.Close()
 				time.Sleep(5 * time.Second)
 				untroubled := 0

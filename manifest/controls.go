@@ -31,4 +31,4 @@ func Controls[T any](c controller.Controller[T]) Rules {
 }
 
 // A controller's handle can be asked like any other.
-var _ kube.Source = kube.Handle[struct{}](nil)
+var _ kube.AnyHandle = kube.Handle[struct{}](nil)

@@ -14,7 +14,7 @@ import (
 func TestControlsReads(t *testing.T) {
 	var nobody *kube.Client
 	rules := Controls(controller.Controller[corev1.ConfigMap]{
-		For: kube.For[corev1.ConfigMap](nobody), Reads: []kube.Source{kube.For[corev1.Secret](nobody)},
+		For: kube.For[corev1.ConfigMap](nobody), Reads: []kube.AnyHandle{kube.For[corev1.Secret](nobody)},
 	})
 	var verbs []string
 	for _, r := range rules {

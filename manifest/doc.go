@@ -23,7 +23,7 @@
 // namespace is the right to do so there and nowhere else, in a Role; of one that
 // is not, everywhere, in a ClusterRole. [Controls] knows what a controller does by
 // itself. What a reconcile does besides is declared, and held to be right by
-// [Recorder] in a test: it compares the requests that were made with the rights.
+// [Audit] in a test: it compares the requests that were made with the rights.
 //
 // Handles need no server that can be reached: a client with any configuration
 // will do.

@@ -61,7 +61,7 @@ func (g *gadgetry) controller() controller.Controller[Gadget] {
 	return controller.Controller[Gadget]{
 		Name:      "gadgetry",
 		For:       g.gadgets,
-		Owns:      []kube.Source{g.maps},
+		Owns:      []kube.AnyHandle{g.maps},
 		Reconcile: g.reconcile,
 		Cleanup:   func(context.Context, *Gadget) (controller.Action, error) { return controller.Done, nil },
 		Backoff:   controller.Backoff{},

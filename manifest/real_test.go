@@ -147,7 +147,7 @@ type scene struct {
 	*gadgetry
 	t       *testing.T
 	op      Operator
-	used    Recorder
+	used    Audit
 	objects kube.Resource[Gadget] // the administrator's
 	events  kube.Resource[eventsv1.Event]
 	leases  kube.Resource[coordinationv1.Lease]

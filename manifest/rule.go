@@ -38,60 +38,61 @@ func (r Rules) Named(names ...string) Rules {
 }
 
 // Gets is what Get needs.
-func Gets(handles ...kube.Source) Rules { return may(handles, "", "get") }
+func Gets(handles ...kube.AnyHandle) Rules { return may(handles, "", "get") }
 
 // Lists is what List needs.
-func Lists(handles ...kube.Source) Rules { return may(handles, "", "list") }
+func Lists(handles ...kube.AnyHandle) Rules { return may(handles, "", "list") }
 
 // Watches is what Watch, Until and a store need that holds nothing that this
 // program writes.
-func Watches(handles ...kube.Source) Rules { return may(handles, "", "list", "watch") }
+func Watches(handles ...kube.AnyHandle) Rules { return may(handles, "", "list", "watch") }
 
 // Reads is what a store needs that is read: what the program has written itself
 // it may have to get.
-func Reads(handles ...kube.Source) Rules { return may(handles, "", "get", "list", "watch") }
+func Reads(handles ...kube.AnyHandle) Rules { return may(handles, "", "get", "list", "watch") }
 
 // Creates is what Create needs.
-func Creates(handles ...kube.Source) Rules { return may(handles, "", "create") }
+func Creates(handles ...kube.AnyHandle) Rules { return may(handles, "", "create") }
 
 // Updates is what Update needs.
-func Updates(handles ...kube.Source) Rules { return may(handles, "", "update") }
+func Updates(handles ...kube.AnyHandle) Rules { return may(handles, "", "update") }
 
 // UpdatesStatus is what UpdateStatus needs.
-func UpdatesStatus(handles ...kube.Source) Rules { return may(handles, "status", "update") }
+func UpdatesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "update") }
 
 // Applies is what Apply and Ensure need: they create what is not there.
-func Applies(handles ...kube.Source) Rules { return may(handles, "", "create", "patch") }
+func Applies(handles ...kube.AnyHandle) Rules { return may(handles, "", "create", "patch") }
 
 // AppliesStatus is what ApplyStatus needs.
-func AppliesStatus(handles ...kube.Source) Rules { return may(handles, "status", "patch") }
+func AppliesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "patch") }
 
 // Patches is what Patch needs.
-func Patches(handles ...kube.Source) Rules { return may(handles, "", "patch") }
+func Patches(handles ...kube.AnyHandle) Rules { return may(handles, "", "patch") }
 
 // Modifies is what Modify needs.
-func Modifies(handles ...kube.Source) Rules { return may(handles, "", "get", "patch") }
+func Modifies(handles ...kube.AnyHandle) Rules { return may(handles, "", "get", "patch") }
 
 // Deletes is what Delete needs.
-func Deletes(handles ...kube.Source) Rules { return may(handles, "", "delete") }
+func Deletes(handles ...kube.AnyHandle) Rules { return may(handles, "", "delete") }
 
 // DeletesAll is what DeleteAll needs.
-func DeletesAll(handles ...kube.Source) Rules { return may(handles, "", "deletecollection") }
+func DeletesAll(handles ...kube.AnyHandle) Rules { return may(handles, "", "deletecollection") }
 
 // Uses is the right to verbs on a subresource, such as "create" on "eviction".
-func Uses(handle kube.Source, subresource string, verbs ...string) Rules {
-	return may([]kube.Source{handle}, subresource, verbs...)
+func Uses(handle kube.AnyHandle, subresource string, verbs ...string) Rules {
+	return may([]kube.AnyHandle{handle}, subresource, verbs...)
 }
 
 // Blocks is what needs, in clusters that ask for it, who makes objects of the
 // handles the controllers of others, as [kube.SetController] does.
-func Blocks(owners ...kube.Source) Rules { return may(owners, "finalizers", "update") }
+func Blocks(owners ...kube.AnyHandle) Rules { return may(owners, "finalizers", "update") }
 
-func may(handles []kube.Source, subresource string, verbs ...string) Rules {
+func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 	var rules Rules
 	for _, h := range handles {
-		kind, namespaces, err := kube.Covers(h)
-		rules = append(rules, Rule{Kind: kind, Subresource: subresource, Verbs: verbs, Namespaces: namespaces, err: err})
+		rules = append(rules, Rule{
+			Kind: h.Kind(), Subresource: subresource, Verbs: verbs, Namespaces: h.Namespaces(), err: h.Err(),
+		})
 	}
 	return rules
 }

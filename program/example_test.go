@@ -40,7 +40,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
 	greeter := controller.Controller[Greeting]{
 		For:  greetings,
-		Owns: []kube.Source{texts},
+		Owns: []kube.AnyHandle{texts},
 		Reconcile: func(ctx context.Context, g *Greeting) (controller.Action, error) {
 			text := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: g.Name},

@@ -155,7 +155,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	}
 	echoes := controller.Controller[Echo]{
 		For:       op.echoes,
-		Owns:      []kube.Source{op.deployments, op.services},
+		Owns:      []kube.AnyHandle{op.deployments, op.services},
 		Reconcile: op.reconcile,
 		Cleanup:   op.cleanup,
 		Failed:    op.failed,

@@ -26,7 +26,7 @@ type Proxy struct {
 	// Config is for the program. It has no credentials.
 	Config *rest.Config
 	// Used has the rights that the requests needed.
-	Used manifest.Recorder
+	Used manifest.Audit
 
 	server *httptest.Server
 

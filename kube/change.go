@@ -1,127 +1,15 @@
 package kube
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"iter"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// Source is a [Reader], [View] or [Resource] of any type.
-type Source interface{ base() handle }
-
-// ClientOf returns the client of a handle, nil for a handle made without one.
-func ClientOf(s Source) *Client {
-	if h := s.base(); h.codec != nil {
-		return h.client
-	}
-	return nil
-}
-
-// Feed tells of the changes of a store whose objects may be of any type. It
-// decodes nothing: what little a change is asked for is read from the encoded
-// object, which costs less than a microsecond.
-type Feed struct {
-	table *table
-	leave func() bool
-}
-
-// OpenFeed returns a feed of the store of a handle, which it shares as
-// [Reader.Store] says. It must be closed.
-func OpenFeed(s Source) *Feed {
-	h := s.base()
-	if h.client == nil {
-		h.client, h.err = &Client{}, errNoHandle
-	}
-	t, leave := h.client.stores.enter(h)
-	return &Feed{t, sync.OnceValue(leave)}
-}
-
-// OpenStore is [OpenFeed] with the store itself, which runs until the feed is
-// closed.
-func OpenStore[T any](h Handle[T]) (*Store[T], *Feed) {
-	f := OpenFeed(h)
-	return &Store[T]{table: f.table, reader: Reader[T]{h.base()}}, f
-}
-
-// Close ends the use of the store. If nobody else uses it, Close returns when it
-// has stopped. Loops over changes should have ended: they may go on otherwise.
-func (f *Feed) Close() {
-	if f.leave() {
-		<-f.table.done
-	}
-}
-
-// Err returns why the feed never tells anything: a mistake in making the handle.
-func (f *Feed) Err() error {
-	if err := f.table.handle.err; err != nil {
-		return &Error{Verb: "watch", Kind: f.table.handle.kindName(), Err: err}
-	}
-	return nil
-}
-
-// Kind returns what is known of the kind without asking the server.
-func (f *Feed) Kind() Kind { return f.table.handle.kind }
-
-// Name names the store for people: its kind with the group, and what narrows it
-// down, as in "deployment.apps in default,prod app=web".
-func (f *Feed) Name() string {
-	h := f.table.handle
-	name := strings.ToLower(h.kind.Kind)
-	if h.kind.Group != "" {
-		name += "." + h.kind.Group
-	}
-	if len(h.namespaces) > 0 {
-		name += " in " + strings.Join(h.namespaces, ",")
-	}
-	for _, s := range []string{h.selector.label, h.selector.field} {
-		if s != "" {
-			name += " " + s
-		}
-	}
-	return name
-}
-
-// Synced reports whether the store has been filled.
-func (f *Feed) Synced() bool {
-	select {
-	case <-f.table.synced:
-		return true
-	default:
-		return false
-	}
-}
-
-// Filled is closed when the store has been filled.
-func (f *Feed) Filled() <-chan struct{} { return f.table.synced }
-
-// Trouble returns what the store has trouble with at the moment, nil if all is
-// well. Of several namespaces it is the trouble that has lasted longest. As long as
-// there is one, what the store holds may be out of date: watches do not work, or
-// the kind is not served. An object that could not be read is a trouble for a
-// minute.
-func (f *Feed) Trouble() error { return f.table.troubles.longest() }
-
-// Stats tells the size of the store.
-func (f *Feed) Stats() StoreStats { return f.table.stats() }
-
-// Done is closed when the store has stopped and all its goroutines have ended.
-func (f *Feed) Done() <-chan struct{} { return f.table.done }
-
-// Changes yields what [Store.Changes] yields, encoded.
-func (f *Feed) Changes(ctx context.Context) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		if f.table.handle.err == nil {
-			f.table.follow(ctx, yield)
-		}
-	}
-}
 
 // Change is a change of an object in a store. Its methods tell of the object as
 // it is now or, if it was deleted, as it last was. The state before is the one that
@@ -190,7 +78,7 @@ func (c Change) Deleting() bool {
 }
 
 // DeletionBegan reports that this change began the deletion of the object, as far
-// as the feed knows: it is true for an object that is added while it is deleted.
+// as the informer knows: it is true for an object that is added while it is deleted.
 func (c Change) DeletionBegan() bool {
 	before := c.before()
 	return c.Deleting() && (before == nil || before.metaField(fieldDeletionTimestamp) == nil)
@@ -296,7 +184,7 @@ func (c Change) Then(later Change) Change {
 
 // Decode decodes the object of a change, before it and now. Was is the state that the
 // loop was last shown, nil for an object that was added; is is the last state of an
-// object that was deleted. T must be the type of the handle that the feed is of.
+// object that was deleted. T must be the type of the handle that the informer is of.
 func Decode[T any](c Change) (was, is *T, err error) {
 	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
 		return nil, nil, fmt.Errorf("decode %s: its store holds no %s", c.Kind(), reflect.TypeFor[T]())
@@ -312,21 +200,4 @@ func Decode[T any](c Change) (was, is *T, err error) {
 		return o
 	}
 	return read(c.was), read(c.is), err
-}
-
-// ScopeOf tells whether the objects of a handle live in namespaces. It asks the
-// server if it must, and says so if the server does not know the kind.
-func ScopeOf(ctx context.Context, s Source) (Scope, error) {
-	h := s.base()
-	if h.err == nil && h.client == nil {
-		h.err = errNoHandle
-	}
-	if h.err != nil {
-		return "", &Error{Verb: "discover", Kind: h.kindName(), Err: h.err}
-	}
-	kind, err := h.client.discovery.resolve(ctx, h.kind)
-	if err != nil {
-		return "", &Error{Verb: "discover", Kind: h.kindName(), Err: err}
-	}
-	return kind.Scope, nil
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // changesOf follows a feed until the test ends.
-func changesOf(t *testing.T, s kube.Source) <-chan kube.Change {
+func changesOf(t *testing.T, s kube.AnyHandle) <-chan kube.Change {
 	t.Helper()
-	feed := kube.OpenFeed(s)
+	feed := kube.OpenInformer(s)
 	must(t, feed.Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, ended := make(chan kube.Change), make(chan struct{})

@@ -7,7 +7,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Filter decides whether a change makes a controller reconcile. A new object
+// Predicate decides whether a change makes a controller reconcile. A new object
 // under an old name is a new object: filters see it as [kube.Added]. They never
 // see the end of an object, nor the beginning of the deletion of one that the
 // controller has to clean up after. They must be quick: the changes of a kind
@@ -16,13 +16,13 @@ import (
 // NewGeneration of a [kube.Change] is one, which leaves out changes of status and
 // metadata of kinds that count generations:
 //
-//	Filter: kube.Change.NewGeneration
-type Filter func(kube.Change) bool
+//	Predicate: kube.Change.NewGeneration
+type Predicate func(kube.Change) bool
 
 // FieldsChanged is a filter for changes of some fields, "spec" or
 // "metadata.labels[app]", and what is below them. It decodes the states before and
 // after, which takes some 100 µs for a Pod. Objects that are added pass.
-func FieldsChanged(fields ...string) Filter {
+func FieldsChanged(fields ...string) Predicate {
 	return func(c kube.Change) bool {
 		if c.Type != kube.Modified {
 			return true
@@ -51,7 +51,7 @@ func within(path, field string) bool {
 // Where is a filter that looks at the object, before and after the change. Before
 // is nil for an object that was added or deleted. T must be the type of the handle
 // that the filter is for; an object that does not decode passes.
-func Where[T any](pass func(before, after *T) bool) Filter {
+func Where[T any](pass func(before, after *T) bool) Predicate {
 	return func(c kube.Change) bool {
 		was, is, err := kube.Decode[T](c)
 		if c.Type != kube.Modified {
@@ -63,12 +63,12 @@ func Where[T any](pass func(before, after *T) bool) Filter {
 
 // passes reports that a change passes all filters. It does if one of them panics:
 // a reconcile too many does no harm.
-func passes(filters []Filter, c kube.Change) (pass bool, err error) {
-	if !slices.ContainsFunc(filters, func(f Filter) bool { return f != nil }) {
+func passes(filters []Predicate, c kube.Change) (pass bool, err error) {
+	if !slices.ContainsFunc(filters, func(f Predicate) bool { return f != nil }) {
 		return true, nil
 	}
 	err = protect(func() error {
-		pass = !slices.ContainsFunc(filters, func(f Filter) bool { return f != nil && !f(c) })
+		pass = !slices.ContainsFunc(filters, func(f Predicate) bool { return f != nil && !f(c) })
 		return nil
 	})
 	return pass || err != nil, err

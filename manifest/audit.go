@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Recorder notes which rights requests need, in a test that has an operator do
+// Audit notes which rights requests need, in a test that has an operator do
 // all that it does:
 //
-//	var used manifest.Recorder
+//	var used manifest.Audit
 //	config.Wrap(used.Wrap)
 //	…
 //	if err := used.Compare(op); err != nil {
@@ -25,7 +25,7 @@ import (
 //	}
 //
 // Its zero value is ready; its methods may be called from any goroutine.
-type Recorder struct {
+type Audit struct {
 	mu      sync.Mutex
 	used    map[grant]bool
 	blocks  bool // an owner was made to wait for what it owns
@@ -33,10 +33,10 @@ type Recorder struct {
 }
 
 // Wrap returns a transport whose requests are noted.
-func (r *Recorder) Wrap(next http.RoundTripper) http.RoundTripper { return recording{r, next} }
+func (r *Audit) Wrap(next http.RoundTripper) http.RoundTripper { return recording{r, next} }
 
 type recording struct {
-	*Recorder
+	*Audit
 	next http.RoundTripper
 }
 
@@ -68,8 +68,8 @@ func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Refused returns what was asked for and is not allowed, in the words of
-// [Recorder.Compare].
-func (r *Recorder) Refused() []string {
+// [Audit.Compare].
+func (r *Audit) Refused() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Compact(slices.Sorted(slices.Values(r.refused)))
@@ -77,7 +77,7 @@ func (r *Recorder) Refused() []string {
 
 // Compare returns an error that names the rights that were needed and that the
 // operator does not get, and those that it gets and were not needed.
-func (r *Recorder) Compare(o Operator) error {
+func (r *Audit) Compare(o Operator) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err
