@@ -65,7 +65,7 @@ type finalizing struct {
 // finalizes implements runner. Versions of a kind are the same objects, as are those
 // that a view or a narrower handle knows.
 func (e *engine[T]) finalizes() (all []finalizing) {
-	host := e.client().RestConfig().Host
+	host := e.client().Config().Rest.Host
 	for _, name := range e.finalizers() {
 		all = append(all, finalizing{host, e.gvk.GroupKind(), name})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -119,7 +120,7 @@ type writes struct {
 // writesKept is how many writes of earlier turns are remembered.
 const writesKept = 16
 
-func (w *writes) note(x kube.Written) {
+func (w *writes) note(x written.Write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x.Deleted && x.UID != "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -61,7 +62,7 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 	wrote := func() {
 		for i, key := range keys {
 			t := &turn{item: &item{key: key}, writes: new(writes)}
-			t.writes.note(kube.Written{ResourceVersion: fmt.Sprint(1_000_000 + i)})
+			t.writes.note(written.Write{ResourceVersion: fmt.Sprint(1_000_000 + i)})
 			d.remember(t, now)
 		}
 	}

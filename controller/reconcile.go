@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -99,7 +100,7 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 // do reads the object of a turn and calls the controller's functions for it. It
 // panics, or ends its goroutine, if one of them does.
 func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
-	a.trace = kube.WithRecorder(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
+	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
 	end, late := time.Now().Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
 	limited := func(ctx context.Context) (context.Context, func()) {
 		ctx, cancel := context.WithDeadlineCause(ctx, end, late)

@@ -158,7 +158,7 @@ func TestUnreachable(t *testing.T) {
 // TestCredentials asks the real server with bad credentials and with few rights.
 func TestCredentials(t *testing.T) {
 	s := start(t)
-	bare := rest.AnonymousClientConfig(s.RestConfig())
+	bare := rest.AnonymousClientConfig(s.Config().Rest)
 	bad := rest.CopyConfig(bare)
 	bad.BearerToken = "nonsense"
 	_, err := kube.For[corev1.ConfigMap](s.connect(t, bad)).In("a").Get(soon(t), "x")

@@ -128,9 +128,16 @@ func (c *Client) Close() {
 // the pod runs in, or "default".
 func (c *Client) Namespace() string { return c.namespace }
 
-// RestConfig returns a copy of the configuration, for libraries that connect
-// by themselves.
-func (c *Client) RestConfig() *rest.Config { return rest.CopyConfig(c.config) }
+// Config returns the configuration that makes a client like c. Its Rest is a copy for
+// libraries that connect by themselves. Its Observe tells the observers of c, so that
+// the requests of both clients are observed together. The stores of a client are its
+// own.
+func (c *Client) Config() Config {
+	return Config{
+		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
+		UserAgent: c.config.UserAgent, Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
+	}
+}
 
 // warnings remembers which of the server's warnings were logged lately, so
 // that a reconcile does not repeat one every second.

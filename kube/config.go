@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,9 @@ type Config struct {
 	Context string
 	// Rest is used as it is, and Kubeconfig and Context are not, if it is set.
 	Rest *rest.Config
+	// Namespace is the one that [Client.Namespace] returns. Default: the namespace of
+	// the kubeconfig's context or of the pod, else "default".
+	Namespace string
 	// FieldManager names the program as the owner of the fields it sets. It
 	// must stay the same from release to release. Default: the program's name.
 	FieldManager string
@@ -70,9 +74,7 @@ func (c Config) Connect() (*Client, error) {
 			return nil, err
 		}
 	}
-	if namespace == "" {
-		namespace = "default"
-	}
+	namespace = cmp.Or(c.Namespace, namespace, "default")
 	return newClient(c, cfg, namespace)
 }
 

@@ -97,7 +97,7 @@ func TestKubeconfigRules(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.env)
 			client, err := c.config.Connect()
 			must(t, err)
-			if r := client.RestConfig(); r.Host != c.host || r.BearerToken != c.token || client.Namespace() != c.namespace {
+			if r := client.Config().Rest; r.Host != c.host || r.BearerToken != c.token || client.Namespace() != c.namespace {
 				t.Errorf("connects to %s in %s with token %q", r.Host, client.Namespace(), r.BearerToken)
 			}
 		})
@@ -109,7 +109,7 @@ func TestInCluster(t *testing.T) {
 	if os.Getenv("PINTLE_IN_CLUSTER") != "" {
 		client, err := kube.Connect()
 		must(t, err)
-		r := client.RestConfig()
+		r := client.Config().Rest
 		fmt.Println("connects to", r.Host, client.Namespace(), r.BearerTokenFile, r.CAFile)
 		return
 	}
@@ -158,7 +158,7 @@ func plugin(t *testing.T, s *server, script, tokenFile string) *rest.Config {
 	text := "#!/bin/sh\n" + script + "\n" +
 		`printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$(cat ` + tokenFile + `)"` + "\n"
 	must(t, os.WriteFile(file, []byte(text), 0o700))
-	config := rest.AnonymousClientConfig(s.RestConfig())
+	config := rest.AnonymousClientConfig(s.Config().Rest)
 	config.ExecProvider = &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: file, InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}
@@ -232,7 +232,7 @@ func TestTokenFile(t *testing.T) {
 	s := start(t)
 	file := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(file, []byte(robotToken(t, s)), 0o600))
-	config := rest.AnonymousClientConfig(s.RestConfig())
+	config := rest.AnonymousClientConfig(s.Config().Rest)
 	config.BearerTokenFile = file
 	client := s.connect(t, config)
 	got(whoami(soon(t), client))(t)

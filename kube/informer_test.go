@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -164,8 +165,8 @@ func TestRefresh(t *testing.T) {
 func TestRecorder(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
-	var told []kube.Written
-	ctx := kube.WithRecorder(soon(t), func(w kube.Written) { told = append(told, w) })
+	var told []written.Write
+	ctx := written.With(soon(t), func(w written.Write) { told = append(told, w) })
 	a := got(maps.Create(ctx, configMap("a")))(t)
 	got(maps.With(kube.WriteOptions{DryRun: true}).Create(ctx, configMap("b")))(t)
 	b := got(maps.Apply(ctx, configMap("a", "n", "1")))(t)
@@ -179,7 +180,7 @@ func TestRecorder(t *testing.T) {
 	}
 	var briefs []brief
 	for _, w := range told {
-		if w.Key != kube.KeyOf(a) || w.UID != a.UID || w.Kind.Kind != "ConfigMap" {
+		if w.Namespace != a.Namespace || w.Name != a.Name || w.UID != a.UID {
 			t.Errorf("told of %+v", w)
 		}
 		briefs = append(briefs, brief{w.ResourceVersion, w.Deleted})
@@ -217,7 +218,7 @@ func TestRecorder(t *testing.T) {
 	told = nil
 	got(kube.Sub[autoscalingv1.Scale](deployments, "scale").Patch(ctx, "d", types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)))(t)
 	scaled := got(deployments.Get(ctx, "d"))(t)
-	if len(told) != 1 || told[0].Kind.Kind != "Deployment" || told[0].UID != scaled.UID || told[0].ResourceVersion == "" {
+	if len(told) != 1 || told[0].Name != "d" || told[0].UID != scaled.UID || told[0].ResourceVersion == "" {
 		t.Errorf("told of a scale: %+v", told)
 	}
 }

@@ -25,7 +25,7 @@ func Locate[T any](ctx context.Context, of Handle[T], verb, name, subresource st
 		return nil, err
 	}
 	u := h.client.base.JoinPath(req.resource.path(req.namespace, name, subresource))
-	return &Location{u, h.client.RestConfig(), req}, nil
+	return &Location{u, h.client.Config().Rest, req}, nil
 }
 
 // Wrap returns err as an [Error] that says what was being done to which object.

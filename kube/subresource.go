@@ -121,7 +121,7 @@ func (s Subresource[S]) wrote(ctx context.Context, req *request, answer *S, err 
 	// it belongs to; a token has none.
 	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
 		stores.wrotePart(req.resource, o)
-		confirmed(ctx, req.resource, o)
+		confirmed(ctx, o)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestTokenRequest(t *testing.T) {
 		t.Fatalf("answered %+v", token.Status)
 	}
 	// The token is somebody's.
-	config := s.RestConfig()
+	config := s.Config().Rest
 	config.BearerToken, config.BearerTokenFile = token.Status.Token, ""
 	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", ""
 	robot := s.connect(t, config)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
 )
 
@@ -287,7 +288,7 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 		h.client.stores.applied(h.client, req.resource, asObject(o))
 	}
 	h.client.stores.wrote(req.resource, asObject(o))
-	confirmed(ctx, req.resource, asObject(o))
+	confirmed(ctx, asObject(o))
 	return o, nil
 }
 
@@ -320,7 +321,7 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 			uid = status.Details.UID
 		}
 		v.client.stores.deleted(req.resource, key, uid)
-		confirmedDeletion(ctx, req.resource, key, uid)
+		confirmedDeletion(ctx, key, uid)
 		return nil
 	}
 	o := new(T)
@@ -331,10 +332,10 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
 		// Services and some other kinds are answered as they last were.
 		v.client.stores.deleted(req.resource, key, acc.GetUID())
-		confirmedDeletion(ctx, req.resource, key, acc.GetUID())
+		confirmedDeletion(ctx, key, acc.GetUID())
 	} else {
 		v.client.stores.wrote(req.resource, acc)
-		confirmed(ctx, req.resource, acc)
+		confirmed(ctx, acc)
 	}
 	return nil
 }
@@ -384,7 +385,7 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentT
 		}
 		if err == nil {
 			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
-			confirmedDeletion(ctx, kind, KeyOf(&o), o.UID)
+			confirmedDeletion(ctx, KeyOf(&o), o.UID)
 		}
 		return err
 	}
@@ -413,4 +414,17 @@ func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bo
 	}
 	req.contentType = typeJSON
 	return len(o.DryRun) > 0, nil
+}
+
+// confirmed tells of a write that was answered with o.
+func confirmed(ctx context.Context, o metav1.Object) {
+	written.Tell(ctx, written.Write{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		Deleted: o.GetDeletionTimestamp() != nil,
+	})
+}
+
+// confirmedDeletion tells of an object that is gone.
+func confirmedDeletion(ctx context.Context, key Key, uid types.UID) {
+	written.Tell(ctx, written.Write{Namespace: key.Namespace, Name: key.Name, UID: uid, Deleted: true})
 }

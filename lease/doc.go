@@ -15,8 +15,7 @@
 // sees the claim at its next renewal, stops in order, releases the lease and waits for
 // it again. No candidate takes the lease while another's claim is renewed.
 //
-// Requests for the lease have a connection of their own (see
-// [kube.Client.Apart]), because the connection of all else may hang, or be busy,
+// Requests for the lease have connections of their own, because the connection of all else may hang, or be busy,
 // for longer than the lease lasts.
 //
 // # Promise

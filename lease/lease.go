@@ -188,8 +188,8 @@ func (l *Lease) election() (*election, error) {
 		e.wall = time.Now
 	}
 	var err error
-	if e.apart, err = l.Client.Apart(); err != nil {
-		return nil, err
+	if e.apart, err = apart(l.Client); err != nil {
+		return nil, fmt.Errorf("configure lease %s: %w", e.key, err)
 	}
 	e.leases = kube.For[coordinationv1.Lease](e.apart).In(e.Namespace)
 	return e, nil
@@ -234,4 +234,16 @@ func (e *election) tell(holder string, mine bool) {
 	if e.OnChange != nil {
 		e.OnChange(holder, mine)
 	}
+}
+
+// apart returns a client like c with connections of its own, which speak HTTP/1.1:
+// each carries one request at a time, and is closed when that is given up.
+//
+// The requests of c share one HTTP/2 connection. If a router drops its packets, they
+// all hang until pings have stayed unanswered, which takes 45 seconds: the end of a
+// request does not end the connection. A lease would be lost by then.
+func apart(c *kube.Client) (*kube.Client, error) {
+	config := c.Config()
+	config.Rest.NextProtos = []string{"http/1.1"}
+	return config.Connect()
 }

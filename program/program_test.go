@@ -137,7 +137,7 @@ func TestProgramConnects(t *testing.T) {
 		flags := flag.NewFlagSet("connects", flag.ContinueOnError)
 		seen := errors.New("seen")
 		err := command{flags: flags, args: test.args, build: func(client *kube.Client) (Operator, error) {
-			if host := client.RestConfig().Host; host != test.host || client.Namespace() != test.namespace {
+			if host := client.Config().Rest.Host; host != test.host || client.Namespace() != test.namespace {
 				t.Errorf("%q: %s, %s", test.args, host, client.Namespace())
 			}
 			return Operator{}, seen

@@ -119,7 +119,7 @@ func TestPods(t *testing.T) {
 	})
 	t.Run("port-forward", func(t *testing.T) { forwardTool(t, ctx, pods) })
 	t.Run("by SPDY", func(t *testing.T) {
-		config := client.RestConfig()
+		config := client.Config().Rest
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return noWebSockets{next} })
 		old, err := kube.Config{Rest: config}.Connect()
 		if err != nil {

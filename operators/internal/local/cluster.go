@@ -62,7 +62,7 @@ func (s Session) Cluster(ctx context.Context, current bool) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Out.Say("using the cluster at %s, namespace %s", client.RestConfig().Host, client.Namespace())
+	s.Out.Say("using the cluster at %s, namespace %s", client.Config().Rest.Host, client.Namespace())
 	return &Cluster{Client: client, Namespace: client.Namespace(), Kubectl: "kubectl"}, nil
 }
 
