@@ -31,9 +31,12 @@ func main() {
 	}
 	books := kube.For[Book](client).In(client.Namespace())
 	for ev, err := range books.Watch(context.Background()) {
-		if err != nil {
+		switch {
+		case err != nil:
 			log.Print(err) // the watch goes on by itself
-		} else if ev.Type.IsChange() {
+		case ev.Type == kube.Recovered:
+			log.Print("the watch works again")
+		case ev.Type.IsChange():
 			fmt.Println(ev.Type, ev.Object.Name, ev.Object.Spec.Title)
 		}
 	}

@@ -105,7 +105,7 @@ func TestTroubles(t *testing.T) {
 	expectBody(t, url+"/foos", 503, `{"error":"the store has not been filled yet"}`)
 
 	optest.Apply(t, client, "", optest.Read(t, definition)...)
-	optest.ExpectRecovery(t, p, optest.NotServedYet, "store recovered", "list Foo in default")
+	optest.ExpectRecovery(t, p, optest.NotServedYet, "kind=Foo", "namespace=default")
 	expectBody(t, url+"/readyz", 200, "ok")
 	expectBody(t, url+"/foos", 200, "[]")
 

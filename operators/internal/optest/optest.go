@@ -106,20 +106,17 @@ func Expect(t testing.TB, p *program.Program, texts ...string) string {
 	return line
 }
 
-var (
-	// NotServedYet is what a request for a kind can fail with last before its
-	// new definition is served.
-	NotServedYet = regexp.MustCompile(`the server has no \w+ in|storage is \(re\)initializing|before all known HTTP paths have been installed`)
-	// NotUpYet is what a request can fail with last before an API server that
-	// was killed is there again.
-	NotUpYet = regexp.MustCompile(NotServedYet.String() + `|cannot reach the API server at 127\.0\.0\.1:\d+ \(is it running|EOF|connection reset by peer`)
-)
+// NotServedYet is what a request for a kind can fail with last before its new
+// definition is served.
+var NotServedYet = regexp.MustCompile(
+	`the server has no \w+ in|storage is \(re\)initializing|before all known HTTP paths have been installed`)
 
-// ExpectRecovery waits until a program has written a line that contains all
-// texts, and holds it to a last cause. Which of them it is, is chance.
+// ExpectRecovery waits until a program has logged that a store has recovered, in a
+// line that contains all texts, and holds it to a last cause. Which of them it is, is
+// chance.
 func ExpectRecovery(t testing.TB, p *program.Program, cause *regexp.Regexp, texts ...string) {
 	t.Helper()
-	_, last, found := strings.Cut(Expect(t, p, append(texts, "recovered after ")...), " tries from: ")
+	_, last, found := strings.Cut(Expect(t, p, append(texts, "store recovered")...), " from=")
 	if !found || !cause.MatchString(last) {
 		t.Errorf("recovered from %q, want %s", last, cause)
 	}
