@@ -62,3 +62,39 @@ func Example() {
 		log.Fatal(err)
 	}
 }
+
+// A reconcile reads from memory by the handle's Cached. The controller names what it
+// only reads, so that a store of it runs; an index is a value beside the handle.
+func ExampleController_reads() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greetings, pods := kube.For[Greeting](client), kube.For[corev1.Pod](client)
+	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+
+	reconcile := func(ctx context.Context, g *Greeting) (controller.Action, error) {
+		pod, err := pods.Cached().Get(ctx, kube.KeyOf(g)) // no request
+		if err != nil {
+			return controller.Done, err
+		}
+		neighbours := 0
+		for _, err := range byNode.Get(ctx, pod.Spec.NodeName) {
+			if err != nil {
+				return controller.Done, err
+			}
+			neighbours++
+		}
+		controller.Logger(ctx).Info("greeted", "neighbours", neighbours)
+		return controller.Done, nil
+	}
+
+	err = controller.Run(ctx, controller.Options{},
+		controller.Controller[Greeting]{For: greetings, Reads: []kube.AnyHandle{pods}, Reconcile: reconcile},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
