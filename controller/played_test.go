@@ -217,7 +217,7 @@ func managedBy(manager string, body []byte) ([]metav1.ManagedFieldsEntry, error)
 	raw, err := json.Marshal(map[string]any{"f:status": fields})
 	return append(managed, metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationApply, Subresource: "status",
-		FieldsV1: &metav1.FieldsV1{Raw: raw},
+		FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}), err
 }
 

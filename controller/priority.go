@@ -23,7 +23,7 @@ func (e *engine[T]) prioritize(r *request) {
 	}
 	p := Default
 	cause := r.cause
-	e.guard("the priority function", func() error { p = e.Priority(cause); return nil })
+	e.guard("Priority", func() error { p = e.Priority(cause); return nil })
 	switch p {
 	case High:
 		r.priority = high

@@ -14,7 +14,7 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	if e.Value == ErrGoexit {
+	if e.Value == any(ErrGoexit) {
 		return ErrGoexit.Error()
 	}
 	return fmt.Sprintf("panic: %v", e.Value)

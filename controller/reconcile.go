@@ -168,7 +168,7 @@ func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
 	}
 	if a.span != nil {
-		e.guard("a trace function", func() error { a.span(a.out.err); return nil })
+		e.guard("Trace", func() error { a.span(a.out.err); return nil })
 	}
 	switch {
 	case a.o != nil && e.isGone(a.trace, a.o, a.out.err):
@@ -232,7 +232,7 @@ func (e *engine[T]) report(a *attempt[T], failure error) {
 // guard calls one of the program's functions, and logs what it breaks by.
 func (e *engine[T]) guard(name string, f func() error) {
 	if err := protect(f); err != nil {
-		e.log.Error(name+" failed", "error", err, "stack", stackOf(err))
+		e.log.Error("a function of the controller failed", "function", name, "error", err, "stack", stackOf(err))
 	}
 }
 

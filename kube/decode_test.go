@@ -115,9 +115,9 @@ func TestStoreKeepsWhatDoesNotDecode(t *testing.T) {
 		if good != 1 || wrong != 1 {
 			t.Fatalf("All: %d good, %d wrong", good, wrong)
 		}
-		for o := range bySize.Get(t.Context(), "2") {
-			if o.Name != "a" {
-				t.Fatalf("index finds %s", o.Name)
+		for o, err := range bySize.Get(t.Context(), "2") {
+			if err != nil || o.Name != "a" {
+				t.Fatalf("index finds %v, %v", o, err)
 			}
 		}
 		if keys, err := bySize.Keys(t.Context()); err != nil || len(keys) != 1 {

@@ -200,7 +200,7 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	}
 	is := reflect.New(t.handle.goType).Interface().(object)
 	if e.decode(t.handle.codec, is) != nil {
-		return false, nil // an apply will tell
+		return false, nil //nolint:nilerr // an apply will tell
 	}
 	is.SetUID(o.GetUID())
 	encoder, err := t.handle.client.encoder(t.handle.goType)

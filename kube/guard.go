@@ -62,7 +62,7 @@ func (g *guard) Read(p []byte) (n int, err error) {
 	} else {
 		n, err = g.readAside(p)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF { //nolint:errorlint // the body's own end, not one inside an object
 		g.err = err
 	}
 	return n, err

@@ -258,7 +258,10 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 			var loops sync.WaitGroup
 			stand := func(seq func(func(*corev1.ConfigMap, error) bool)) {
 				loops.Go(func() {
-					for range seq {
+					for _, err := range seq {
+						if err != nil {
+							t.Error(err)
+						}
 						<-open
 					}
 				})

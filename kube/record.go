@@ -46,7 +46,7 @@ func (r *recorder) record(proto bool, raw []byte) (record, error) {
 // record has failed. It reports whether the object's key is known.
 func (r *recorder) identity(proto bool, raw []byte) (record, bool) {
 	var rec record
-	known := false
+	var known bool
 	if proto {
 		meta, err := findField(raw, fieldMetadata)
 		rec.meta = meta

@@ -114,7 +114,7 @@ func (d *draft) rebase(now *snapshot) {
 		d.put(c.Key, deref(c.Was), e)
 		for i := range d.next.indexes {
 			x := &d.next.indexes[i]
-			values := any(nil)
+			var values any
 			if found := now.index(x.by); found != nil {
 				values = found.values(c.Key)
 			} else {

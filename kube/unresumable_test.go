@@ -130,7 +130,7 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 	}
 }
 
-func modelVersion(o modelObject) string { return string(newEntry(o.record()).rv()) }
+func modelVersion(o modelObject) string { return newEntry(o.record()).rv() }
 
 // record is the object as a reflector makes it of protobuf.
 func (o modelObject) record() record {

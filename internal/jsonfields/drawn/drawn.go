@@ -11,32 +11,39 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Structs to embed, whose fields share names at several depths.
+// The types to embed have fields that share names at several depths.
+
 type (
+	// A is a type to embed.
 	A struct {
 		X int `json:"x"`
 		Y string
 		Z bool `json:"z,omitempty"`
 	}
+	// B is a type to embed.
 	B struct {
 		X string `json:",omitempty"`
 		Y []int  `json:"Y"`
 		A
 	}
+	// C is a type to embed.
 	C struct {
 		*A
 		Y int `json:"-"`
 		W int `json:"-,"`
 	}
+	// D is a type to embed.
 	D struct {
 		B
 		C
 		V float64 `json:"v,string"`
 	}
+	// E is a type to embed.
 	E struct {
 		*E
 		X *int `json:"x,omitzero"`
 	}
+	// F is a type to embed.
 	F struct {
 		A `json:"a"`
 		B `json:"b,omitempty"`
@@ -45,7 +52,9 @@ type (
 	hidden struct {
 		X, Shown int
 	}
+	// G is a type to embed.
 	G int
+	// H is a type to embed.
 	H struct {
 		*B
 		Y map[string]int `json:"Y,omitempty"`
