@@ -69,6 +69,11 @@ func TestTwoOperatorsFight(t *testing.T) {
 			sides := []*side{{name: "a"}, {name: "b"}}
 			for _, s := range sides {
 				b.fight(s, ensure)
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Logf("side %s wrote %d times and says:\n%s", s.name, s.writes.Load(), s.log.tail(5))
+					}
+				})
 			}
 			b.create("p")
 			said := func(s, other *side) bool {

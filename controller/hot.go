@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -97,19 +98,49 @@ const objectsAsked = 4
 func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf) map[string][]kube.Manager {
 	var paths []string
 	var last kube.Change
+	undone := false
 	for _, at := range a.hot.fields {
 		if at.kind == object.kind && at.key == object.key && at.field != "" && at.field[0] != '(' {
 			paths, last = append(paths, at.field), a.hot.last[at]
+			undone = undone || a.hot.undone[at]
 		}
 	}
 	if len(paths) == 0 {
 		return nil
 	}
-	found, err := last.Managers(ctx, paths...)
-	if err != nil {
-		a.run.logger().Debug("cannot tell who manages the fields of a hot loop", "error", err)
+	own := e.client().Config().FieldManager
+	for asked := time.Now(); ; {
+		found, err := last.Managers(ctx, paths...)
+		if err != nil {
+			a.run.logger().Debug("cannot tell who manages the fields of a hot loop", "error", err)
+			return found
+		}
+		// The reconcile's own value may be in place at the moment. Whoever undoes it
+		// does so soon.
+		if !undone || hasOther(found, own) || time.Since(asked) >= othersTime {
+			return found
+		}
+		select {
+		case <-ctx.Done():
+			return found
+		case <-time.After(othersTime / 12):
+		}
 	}
-	return found
+}
+
+// othersTime is how long a report waits for a field to be another manager's.
+const othersTime = 3 * time.Second
+
+// hasOther reports that some field has another manager than own.
+func hasOther(managers map[string][]kube.Manager, own string) bool {
+	for _, of := range managers {
+		for _, m := range of {
+			if m.Name != own {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // flips returns the fields for the log.
