@@ -303,7 +303,7 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	write, pending := w.pending[key]
-	return pending && (write.uid == uid || write.unknown) || w.shown[key].uid == uid
+	return pending && (write.uid == uid || write.unknown) || uid != "" && w.shown[key].uid == uid
 }
 
 // event notes that the watch has told of an object, whose entry is e now, and
