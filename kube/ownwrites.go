@@ -48,6 +48,8 @@ type ownWrite struct {
 	// hidden: the object does not match the table's selector since, so reads
 	// do without it and need not wait.
 	hidden bool
+	// perhaps: whether the object matches the table's field selector is not known.
+	perhaps bool
 	// answer is what the server had when it was asked about the object after the
 	// write. Reads need neither wait nor ask again.
 	answer *reply
@@ -158,11 +160,12 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	if whole {
 		w.meta = metaEntry(o)
 		w.hidden = !t.handle.selector.fits(o) || t.handle.selector.excludes(o)
+		w.perhaps = t.handle.selector.field != ""
 	}
 	t.own.mu.Lock()
 	seen := t.answered(key, w)
 	t.own.mu.Unlock()
-	if seen && whole && !w.hidden && t.handle.selector.field == "" {
+	if seen && whole && !w.hidden && !w.perhaps {
 		t.settled([]settledWrite{{key, w.uid, w.meta}}, nil)
 	}
 }
@@ -294,6 +297,9 @@ func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 		return settled
 	}
 	w.shown[key] = shown{write.uid, time.Now()}
+	if write.perhaps {
+		return settled
+	}
 	return append(settled, settledWrite{key, write.uid, write.meta})
 }
 
