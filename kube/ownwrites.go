@@ -282,6 +282,13 @@ func (w *ownWrites) isGone(key Key, uid types.UID) bool {
 	return slices.ContainsFunc(w.gone[key], func(d deletion) bool { return d.uid == uid })
 }
 
+// removed reports that an entry is of an object that this process has deleted.
+func (w *ownWrites) removed(key Key, e *entry) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return hides(w.gone[key], e)
+}
+
 // made returns how many writes were noted so far.
 func (w *ownWrites) made() uint64 {
 	w.mu.Lock()
