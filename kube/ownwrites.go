@@ -72,7 +72,10 @@ type ownWrites struct {
 	// shown are writes that the content has shown lately. Some subscribers may not
 	// have taken them yet.
 	shown map[Key]shown
-	lanes map[string]*lane // by the namespaces that are watched on their own
+	// forgot is when it was last looked for what may be forgotten.
+	forgot time.Time
+	entry  func(Key) *entry // of the table's content
+	lanes  map[string]*lane // by the namespaces that are watched on their own
 }
 
 // shown is an own write that the content has shown.
@@ -123,8 +126,9 @@ const (
 	shownKept = time.Minute
 )
 
-func newOwnWrites(h handle) *ownWrites {
+func newOwnWrites(h handle, entry func(Key) *entry) *ownWrites {
 	w := &ownWrites{
+		forgot: time.Now(), entry: entry,
 		pending: make(map[Key]ownWrite), settled: make(chan struct{}),
 		gone: make(map[Key][]deletion), shown: make(map[Key]shown), lanes: make(map[string]*lane),
 	}
@@ -324,6 +328,9 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if time.Since(w.forgot) > goneKept { // a server may send no bookmarks
+		w.forget(func(key Key, d deletion) bool { e := w.entry(key); return e == nil || !e.is(d.uid) })
+	}
 	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
 		settled = w.settle(settled, rec.key)
 	}
@@ -338,7 +345,7 @@ func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record)
 func (w *ownWrites) progress(namespace, rv string) []settledWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget()
+	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
 	return w.reached(nil, namespace, rv)
 }
 
@@ -360,12 +367,13 @@ func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []sett
 	return settled
 }
 
-// forget drops deletions and writes that were remembered long enough. The lock is
-// held.
-func (w *ownWrites) forget() {
+// forget drops writes that were remembered long enough, and such deletions that are
+// over. The lock is held.
+func (w *ownWrites) forget(over func(Key, deletion) bool) {
+	w.forgot = time.Now()
 	maps.DeleteFunc(w.shown, func(_ Key, s shown) bool { return time.Since(s.at) > shownKept })
 	for key := range w.gone {
-		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept })
+		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept && over(key, d) })
 	}
 }
 
@@ -385,7 +393,7 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 			w.unhide(key, func(d deletion) bool { return d.at.Before(began) })
 		}
 	}
-	w.forget()
+	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
 	return w.reached(settled, namespace, rv)
 }
