@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -141,6 +142,29 @@ func TestEnsuredModel(t *testing.T) {
 			t.Fatalf("the end is held to be unchanged, and the note is %s", end)
 		case !same && kept:
 			t.Fatal("nothing has changed, and that is not seen")
+		}
+	})
+}
+
+// What a child takes the place of is told by a store that shows it, however many
+// others run whose selectors hide it.
+func TestEnsureAsksTheStoreThatShowsTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		s.put(key("a"), "somebody's")
+		cms := For[corev1.ConfigMap](s.client(t)).In("default")
+		startStore(t, cms.ReadOnly())
+		for i := range 3 {
+			startStore(t, cms.Labeled(fmt.Sprint("app=", i)).ReadOnly())
+		}
+		synctest.Wait()
+		for range 20 {
+			o, yes := new(corev1.ConfigMap), true
+			o.Name, o.Labels = "a", map[string]string{"app": "1"}
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner", Controller: &yes}}
+			if _, err := cms.Ensure(t.Context(), o); !errors.Is(err, ErrTaken) {
+				t.Fatalf("an object without an owner is taken: %v", err)
+			}
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 type followers struct {
 	mu   sync.Mutex
 	all  map[*subscription]struct{}
-	ends map[types.UID]ended
+	ends map[identity]ended
 	// order has the keys of ends, the oldest first.
 	order []ending
 }
@@ -24,8 +24,14 @@ type ended struct {
 }
 
 type ending struct {
-	uid    types.UID
+	identity
 	number uint64
+}
+
+// identity tells an object from all others: some kinds have no uids.
+type identity struct {
+	key Key
+	uid types.UID
 }
 
 // endsKept bounds how many last states are kept for loops that are behind.
@@ -75,12 +81,12 @@ func (f *followers) keep(removed []keyed, number uint64) {
 		return
 	}
 	if f.ends == nil {
-		f.ends = make(map[types.UID]ended)
+		f.ends = make(map[identity]ended)
 	}
 	for _, k := range removed[max(0, len(removed)-endsKept):] {
-		uid := k.entry.uid()
-		f.ends[uid] = ended{k.entry, number}
-		f.order = append(f.order, ending{uid, number})
+		id := identity{k.key, k.entry.uid()}
+		f.ends[id] = ended{k.entry, number}
+		f.order = append(f.order, ending{id, number})
 	}
 	for len(f.order) > endsKept {
 		f.forget()
@@ -88,10 +94,10 @@ func (f *followers) keep(removed []keyed, number uint64) {
 }
 
 // last returns the last state of an object, nil if it is not known.
-func (f *followers) last(uid types.UID) *entry {
+func (f *followers) last(key Key, uid types.UID) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ends[uid].last
+	return f.ends[identity{key, uid}].last
 }
 
 // reached notes that a loop was shown all changes up to a snapshot.
@@ -119,8 +125,8 @@ func (f *followers) trim() {
 // forget forgets the oldest last state.
 func (f *followers) forget() {
 	first := f.order[0]
-	if f.ends[first.uid].number == first.number {
-		delete(f.ends, first.uid)
+	if f.ends[first.identity].number == first.number {
+		delete(f.ends, first.identity)
 	}
 	if f.order = f.order[1:]; len(f.order) == 0 {
 		f.order = nil

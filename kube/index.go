@@ -73,12 +73,25 @@ func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 	if err != nil {
 		return nil, x.wrap(err)
 	}
-	found := s.table.now().index(x).(keyIndex[K])
+	now := s.table.now()
+	found := now.index(x).(keyIndex[K])
 	keys := make([]K, 0, found.at.Len())
 	for key := range found.at.All() {
-		keys = append(keys, key)
+		if s.narrow == nil || some(found.entries(now, key), s.narrow) {
+			keys = append(keys, key)
+		}
 	}
 	return keys, nil
+}
+
+// some reports that one of the entries is as it should be.
+func some(entries iter.Seq2[Key, *entry], is func(*entry) bool) bool {
+	for _, e := range entries {
+		if is(e) {
+			return true
+		}
+	}
+	return false
 }
 
 // store returns the running store that serves the handle.

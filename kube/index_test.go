@@ -325,3 +325,20 @@ func TestIndexWhoseFunctionPanics(t *testing.T) {
 		}
 	})
 }
+
+// The keys of a narrow handle are not those of the wider store that serves it.
+func TestKeysOfANarrowHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		s.put(Key{"one", "a"}, "1")
+		s.put(Key{"two", "a"}, "2")
+		s.put(Key{"two", "b"}, "1")
+		cms := For[corev1.ConfigMap](s.client(t))
+		startStore(t, cms.ReadOnly())
+		keys, err := IndexBy(cms.In("one"), notes).Keys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, "the keys", keys, "1")
+	})
+}

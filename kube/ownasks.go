@@ -129,7 +129,9 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	defer close(q.done)
-	if w, pending := t.own.pending[key]; pending && w.question == q {
+	w, pending := t.own.pending[key]
+	asked := pending && w.question == q
+	if asked {
 		w.question = nil
 		t.own.pending[key] = w
 	}
@@ -142,6 +144,8 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 	}
 	e := t.entry(key)
 	switch {
+	case !asked:
+		return // the write is seen meanwhile, or a later one has come, of which this tells nothing
 	case is == nil && e != before && e != nil:
 		return // the answer is of before what the watch has told since
 	case is == nil:
@@ -151,7 +155,7 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 		}
 		return
 	}
-	if w := t.own.pending[key]; w.unknown || w.deleting {
+	if w.unknown || w.deleting {
 		t.own.drop(key)
 	}
 	t.answered(key, ownWrite{uid: is.uid(), rv: is.rv(), meta: is, hidden: !fits, answer: &q.answer})

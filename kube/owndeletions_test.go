@@ -2,6 +2,7 @@ package kube
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,55 @@ func TestDeleteAllAndReads(t *testing.T) {
 		}
 		if n := len(c.store.table.own.pending); n > 0 {
 			c.Errorf("%d are pending", n)
+		}
+	})
+}
+
+// A deletion is remembered until the watch of its own namespace has come as far,
+// however far others have.
+func TestOwnDeletionsWhileAnotherNamespaceIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		s.put(Key{"one", "a"}, "1")
+		s.put(Key{"two", "a"}, "2")
+		cms := For[corev1.ConfigMap](s.client(t))
+		store, _ := startStore(t, cms.In("one", "two").ReadOnly())
+		wantLines(t, "at first", content(t, store), "one/a 1", "two/a 2")
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/two/") {
+				return status(403, metav1.StatusReasonForbidden, "not now"), nil
+			}
+			return nil, nil
+		})
+		s.cutWatches()
+		synctest.Wait()
+		if err := cms.In("two").Delete(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, "after the deletion", content(t, store), "one/a 1")
+		time.Sleep(goneKept + 2*time.Minute)
+		wantLines(t, "much later", content(t, store), "one/a 1")
+	})
+}
+
+// What is remembered of own writes does not grow where no bookmark comes.
+func TestOwnWritesWithoutBookmarks(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.s.release()
+		c.s.bookmarks = 1000 * time.Hour
+		c.s.cutWatches()
+		synctest.Wait()
+		for i := range 100 {
+			name := string(rune('b'+i%20)) + string(rune('a'+i/20))
+			c.write(name, "one")
+			time.Sleep(time.Minute)
+			c.s.remove(key(name))
+		}
+		own := c.store.table.own
+		own.mu.Lock()
+		defer own.mu.Unlock()
+		if n := len(own.shown); n > 12 {
+			c.Errorf("%d writes are remembered", n)
 		}
 	})
 }

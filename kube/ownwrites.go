@@ -48,6 +48,8 @@ type ownWrite struct {
 	// hidden: the object does not match the table's selector since, so reads
 	// do without it and need not wait.
 	hidden bool
+	// perhaps: whether the object matches the table's field selector is not known.
+	perhaps bool
 	// answer is what the server had when it was asked about the object after the
 	// write. Reads need neither wait nor ask again.
 	answer *reply
@@ -70,7 +72,10 @@ type ownWrites struct {
 	// shown are writes that the content has shown lately. Some subscribers may not
 	// have taken them yet.
 	shown map[Key]shown
-	lanes map[string]*lane // by the namespaces that are watched on their own
+	// forgot is when it was last looked for what may be forgotten.
+	forgot time.Time
+	entry  func(Key) *entry // of the table's content
+	lanes  map[string]*lane // by the namespaces that are watched on their own
 }
 
 // shown is an own write that the content has shown.
@@ -121,8 +126,9 @@ const (
 	shownKept = time.Minute
 )
 
-func newOwnWrites(h handle) *ownWrites {
+func newOwnWrites(h handle, entry func(Key) *entry) *ownWrites {
 	w := &ownWrites{
+		forgot: time.Now(), entry: entry,
 		pending: make(map[Key]ownWrite), settled: make(chan struct{}),
 		gone: make(map[Key][]deletion), shown: make(map[Key]shown), lanes: make(map[string]*lane),
 	}
@@ -158,11 +164,12 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	if whole {
 		w.meta = metaEntry(o)
 		w.hidden = !t.handle.selector.fits(o) || t.handle.selector.excludes(o)
+		w.perhaps = t.handle.selector.field != ""
 	}
 	t.own.mu.Lock()
 	seen := t.answered(key, w)
 	t.own.mu.Unlock()
-	if seen && whole && !w.hidden && t.handle.selector.field == "" {
+	if seen && whole && !w.hidden && !w.perhaps {
 		t.settled([]settledWrite{{key, w.uid, w.meta}}, nil)
 	}
 }
@@ -279,6 +286,13 @@ func (w *ownWrites) isGone(key Key, uid types.UID) bool {
 	return slices.ContainsFunc(w.gone[key], func(d deletion) bool { return d.uid == uid })
 }
 
+// removed reports that an entry is of an object that this process has deleted.
+func (w *ownWrites) removed(key Key, e *entry) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return hides(w.gone[key], e)
+}
+
 // made returns how many writes were noted so far.
 func (w *ownWrites) made() uint64 {
 	w.mu.Lock()
@@ -294,6 +308,9 @@ func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 		return settled
 	}
 	w.shown[key] = shown{write.uid, time.Now()}
+	if write.perhaps {
+		return settled
+	}
 	return append(settled, settledWrite{key, write.uid, write.meta})
 }
 
@@ -303,7 +320,7 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	write, pending := w.pending[key]
-	return pending && (write.uid == uid || write.unknown) || w.shown[key].uid == uid
+	return pending && (write.uid == uid || write.unknown) || uid != "" && w.shown[key].uid == uid
 }
 
 // event notes that the watch has told of an object, whose entry is e now, and
@@ -311,6 +328,9 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if time.Since(w.forgot) > goneKept { // a server may send no bookmarks
+		w.forget(func(key Key, d deletion) bool { e := w.entry(key); return e == nil || !e.is(d.uid) })
+	}
 	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
 		settled = w.settle(settled, rec.key)
 	}
@@ -325,7 +345,7 @@ func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record)
 func (w *ownWrites) progress(namespace, rv string) []settledWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget()
+	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
 	return w.reached(nil, namespace, rv)
 }
 
@@ -347,12 +367,13 @@ func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []sett
 	return settled
 }
 
-// forget drops deletions and writes that were remembered long enough. The lock is
-// held.
-func (w *ownWrites) forget() {
+// forget drops writes that were remembered long enough, and such deletions that are
+// over. The lock is held.
+func (w *ownWrites) forget(over func(Key, deletion) bool) {
+	w.forgot = time.Now()
 	maps.DeleteFunc(w.shown, func(_ Key, s shown) bool { return time.Since(s.at) > shownKept })
 	for key := range w.gone {
-		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept })
+		w.unhide(key, func(d deletion) bool { return time.Since(d.at) > goneKept && over(key, d) })
 	}
 }
 
@@ -372,7 +393,7 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 			w.unhide(key, func(d deletion) bool { return d.at.Before(began) })
 		}
 	}
-	w.forget()
+	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
 	return w.reached(settled, namespace, rv)
 }

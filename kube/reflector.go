@@ -171,7 +171,7 @@ func (r *reflector) run(ctx context.Context) error {
 func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	pace := atOnce
 	switch {
-	case o.worked && o.open >= quickly:
+	case o.worked && o.open >= quickly && (o.open >= maxDelay || !isExpired(o.err)):
 		r.backOff = backOff{}
 		r.failed, r.failedSince = 0, time.Time{}
 	case o.worked:

@@ -79,6 +79,7 @@ func (r *refreshes) make(ctx context.Context, next *refreshing, list func(contex
 func (t *table) relist(ctx context.Context) error {
 	h := t.handle
 	h.codec = &codec{gvk: h.codec.gvk, apiVersion: h.codec.apiVersion, metadata: true}
+	made := t.own.made()
 	before := maps.Collect(t.now().entries.All())
 	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
 		if err != nil {
@@ -88,14 +89,18 @@ func (t *table) relist(ctx context.Context) error {
 		delete(before, key)
 		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o)}
 		t.own.mu.Lock()
-		t.answered(key, w)
+		if was := t.own.pending[key]; was.seq <= made || reached(w.rv, was.rv) {
+			t.answered(key, w)
+		}
 		t.own.mu.Unlock()
 	}
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	for key, e := range before {
 		if t.entry(key) == e { // it was there before the list and is not in it
-			t.own.drop(key)
+			if t.own.pending[key].seq <= made {
+				t.own.drop(key)
+			}
 			t.own.hide(key, e.uid())
 		}
 	}

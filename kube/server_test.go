@@ -343,7 +343,8 @@ func matcher(r *http.Request, namespace string) func(*modelObject) bool {
 		for _, f := range fields {
 			path, value, _ := strings.Cut(f, "=")
 			switch {
-			case path == "metadata.name" && o.key.Name != value, path == "data.note" && o.note != value:
+			case path == "metadata.name" && o.key.Name != value, path == "data.note" && o.note != value,
+				path == "data.shown" && o.note != value:
 				return false
 			}
 		}

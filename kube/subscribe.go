@@ -151,7 +151,7 @@ func (s *subscription) lastOf(key Key, was *entry) *entry {
 		delete(s.unknown, key)
 	}
 	s.mu.Unlock()
-	if last := s.table.followers.last(uid); last != nil {
+	if last := s.table.followers.last(key, uid); last != nil {
 		return last
 	}
 	return was

@@ -281,3 +281,25 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 		wantLines(t, "where all is read", relist())
 	})
 }
+
+// The end of an object without a uid has its own last state.
+func TestEndsWithoutUIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		for _, name := range []string{"a", "b", "c"} {
+			s.put(key(name), "one", func(o *modelObject) { o.uid = "" })
+		}
+		store, _ := startStore(t, configMaps(s.client(t)))
+		loop := follow(t, store.Changes, noteOfConfigMap)
+		loop.taken()
+		s.hold()
+		for _, name := range []string{"a", "b", "c"} {
+			s.remove(key(name))
+		}
+		s.loseHistory()
+		time.Sleep(time.Minute)
+		got := loop.taken()
+		slices.Sort(got)
+		wantLines(t, "a loop", got, "DELETED default/a one", "DELETED default/b one", "DELETED default/c one")
+	})
+}

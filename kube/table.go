@@ -37,7 +37,8 @@ type table struct {
 
 // newTable returns a table without content and without a watch.
 func newTable(h handle, indexes []indexer) *table {
-	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{}), own: newOwnWrites(h)}
+	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
+	t.own = newOwnWrites(h, t.entry)
 	t.unsynced = max(1, len(h.namespaces))
 	first := new(snapshot)
 	for _, x := range indexes {

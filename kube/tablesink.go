@@ -121,7 +121,7 @@ func (s *tableSink) swap() (removed []keyed) {
 	} else {
 		for c := range hamt.Diff(d.base.entries, s.staging) {
 			listed := c.Is != nil || s.namespace == "" || c.Key.Namespace == s.namespace
-			if listed && (c.Is != nil || !s.keeps(c.Key)) {
+			if listed && (c.Is != nil || !s.keeps(c.Key) || s.own.removed(c.Key, *c.Was)) {
 				d.set(c.Key, deref(c.Is))
 			}
 		}

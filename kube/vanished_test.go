@@ -135,3 +135,16 @@ func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 		wantLines(t, "a loop that has seen it", loop.taken(), "DELETED default/there one")
 	})
 }
+
+// An object that a store's field selector never showed is not told of.
+func TestOwnObjectsThatAFieldSelectorNeverShows(t *testing.T) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.shown=one") }, func(c *ownCase) {
+		loop := follow(c.T, c.store.Changes, noteOfConfigMap)
+		loop.taken()
+		c.s.release()
+		c.write("b", "two") // whose answer does not tell
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+		wantLines(c.T, "a loop", loop.taken())
+	})
+}
