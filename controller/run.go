@@ -162,6 +162,8 @@ type program struct {
 	// open opens the stores of electing, at its first call; opened says that it has.
 	open   func() error
 	opened atomic.Bool
+	// checking are the checks that are being asked.
+	checking checking
 }
 
 // run runs the activities of every replica beside those under the lease, until ctx
