@@ -88,7 +88,7 @@ func (p *program) encryption() (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.GetCertificate = c.get
+		config.GetCertificate, config.Certificates = c.get, nil // which would come first
 	}
 	return config, nil
 }
