@@ -350,7 +350,9 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 			cancel()
 		}
 		if tell != nil {
-			tell(holder, mine)
+			if err := protect(func() error { tell(holder, mine); return nil }); err != nil {
+				p.Logger.Error("the lease's OnChange failed", "error", err, "stack", stackOf(err))
+			}
 		}
 	}
 	err := election.Run(ctx, func(ctx context.Context) error {
