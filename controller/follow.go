@@ -102,7 +102,7 @@ func (e *engine[T]) hooks() (hooks []hook) {
 		}
 		hooks = append(hooks, hook{s.pattern, func(w http.ResponseWriter, r *http.Request) {
 			d := e.current.Load()
-			if d == nil || !d.runs() {
+			if d == nil || !d.begins() {
 				w.Header().Set("Retry-After", "10")
 				http.Error(w, "the controller does not run in this process", http.StatusServiceUnavailable)
 				return
