@@ -145,3 +145,29 @@ func TestServeCertificate(t *testing.T) {
 }
 
 func certificateOf(crt, _ []byte) []byte { return crt }
+
+// A client that names no server gets the certificate in CertDir too, whatever else
+// the program has configured.
+func TestServeCertificateWithoutName(t *testing.T) {
+	m := newMount(t)
+	crt, key := selfSigned(t, 7)
+	m.swap("first", crt, key)
+	old, err := tls.X509KeyPair(selfSigned(t, 1))
+	m.check(err)
+	p := &program{Options: Options{
+		CertDir: m.dir, Logger: slog.New(slog.DiscardHandler),
+		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{old}},
+	}}
+	config, err := p.encryption()
+	m.check(err)
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	done := make(chan error, 1)
+	go func() { done <- tls.Server(theirs, config).HandshakeContext(t.Context()) }()
+	client := tls.Client(ours, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it looks itself
+	m.check(client.HandshakeContext(t.Context()))
+	if serial := client.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); serial != 7 {
+		t.Errorf("certificate %d", serial)
+	}
+	m.check(<-done)
+}

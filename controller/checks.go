@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -35,16 +36,50 @@ func (c Check) validate() error {
 	return nil
 }
 
-// ask returns what a function of the check says. One that panics or takes too long
+// checking are the calls of checks that have not returned, by the name of the check
+// and what it is asked. Who asks meanwhile gets the same answer: one that hangs does
+// so once.
+type checking struct {
+	mu    sync.Mutex
+	calls map[[2]string]*checkCall
+}
+
+// checkCall is a call of a function of a check. Its result is there when done is closed.
+type checkCall struct {
+	done chan struct{}
+	err  error
+}
+
+// ask returns what a function of a check says. One that panics or takes too long
 // has failed.
-func (c Check) ask(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %s", checkTime))
+func (c *checking) ask(ctx context.Context, name, what string, f func(context.Context) error) error {
+	late := fmt.Errorf("no answer within %s", checkTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, late)
 	defer cancel()
-	answer := make(chan error, 1)
-	go func() { answer <- protect(func() error { return f(ctx) }) }()
+	of := [2]string{name, what}
+	c.mu.Lock()
+	call := c.calls[of]
+	if call == nil {
+		call = &checkCall{done: make(chan struct{})}
+		if c.calls == nil {
+			c.calls = make(map[[2]string]*checkCall)
+		}
+		c.calls[of] = call
+		go func() {
+			// The client that was first may go away before the others.
+			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), checkTime, late)
+			defer cancel()
+			call.err = protect(func() error { return f(ctx) })
+			c.mu.Lock()
+			delete(c.calls, of)
+			c.mu.Unlock()
+			close(call.done)
+		}()
+	}
+	c.mu.Unlock()
 	select {
-	case err := <-answer:
-		return err
+	case <-call.done:
+		return call.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -57,7 +92,7 @@ func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 		if c.Healthy == nil {
 			continue
 		}
-		if err := c.ask(r.Context(), c.Healthy); err != nil {
+		if err := p.checking.ask(r.Context(), c.Name, "healthy", c.Healthy); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
 		}
 	}

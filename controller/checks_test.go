@@ -56,3 +56,36 @@ func TestChecks(t *testing.T) {
 		}
 	}
 }
+
+// A check that hangs is not called again before it has returned, however often it is
+// asked, and one client that goes away does not fail it for others.
+func TestCheckThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, hangs := 0, true
+		p := &program{Options: Options{Checks: []Check{{Name: "own", Healthy: func(ctx context.Context) error {
+			if calls++; hangs {
+				time.Sleep(time.Hour)
+			}
+			return ctx.Err()
+		}}}}}
+		ask := func() int {
+			w := httptest.NewRecorder()
+			p.healthz(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+			return w.Code
+		}
+		for range 100 {
+			if code := ask(); code != http.StatusServiceUnavailable {
+				t.Fatalf("it answers %d", code)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if calls != 1 {
+			t.Errorf("%d calls hang", calls)
+		}
+		hangs = false
+		time.Sleep(time.Hour)
+		if code := ask(); code != http.StatusOK || calls != 2 {
+			t.Errorf("it answers %d, after %d calls", code, calls)
+		}
+	})
+}

@@ -70,9 +70,9 @@ type Controller[T any] struct {
 	// gone, or is no longer among those that For is narrowed to. It is for what can
 	// be forgotten, such as a metric of the object; [Controller.Cleanup] is for what
 	// must not be missed. It is called at least once for every object that the
-	// running controller has seen, until it returns no error, never at the same time as
-	// another function for the key, and before the reconcile of a new object of the
-	// name. It is not called for objects that vanish while the controller does not run.
+	// running controller has seen, until it returns no error or a [Terminal] one, never
+	// at the same time as another function for the key, and before the reconcile of a new
+	// object of the name. It is not called for one that did not decode. It is not called for objects that vanish while the controller does not run.
 	Gone func(ctx context.Context, o *T) error
 
 	// Concurrency is how many objects are reconciled at the same time at most.

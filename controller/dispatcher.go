@@ -23,9 +23,10 @@ type dispatcher struct {
 	requests  chan request
 	results   chan *turn
 	questions chan func()
-	turns     chan *turn    // for the workers; closed when no turn will follow
-	known     chan struct{} // closed when the sources have told of all objects
-	ended     chan struct{} // closed when run has returned
+	turns     chan *turn      // for the workers; closed when no turn will follow
+	known     chan struct{}   // closed when the sources have told of all objects
+	ended     chan struct{}   // closed when run has returned
+	stop      <-chan struct{} // closed when no turn begins any more; may be nil
 
 	// Owned by run.
 	queue     *queue
@@ -121,10 +122,12 @@ func (d *dispatcher) run(ctx context.Context, hire func(*turn)) {
 	}
 }
 
-// runs reports that run has not returned.
-func (d *dispatcher) runs() bool {
+// begins reports that turns that are asked for may still begin.
+func (d *dispatcher) begins() bool {
 	select {
 	case <-d.ended:
+		return false
+	case <-d.stop:
 		return false
 	default:
 		return true

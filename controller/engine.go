@@ -175,6 +175,7 @@ func (e *engine[T]) stats() metrics.ControllerStats {
 // run implements runner.
 func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts)
+	d.stop = ctx.Done()
 	e.current.Store(d)
 	var following, working, dispatching sync.WaitGroup
 	dispatching.Go(func() {

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -557,4 +558,23 @@ func TestNoFinalizer(t *testing.T) {
 	if n := runs.Load(); n != 2 {
 		t.Errorf("%d reconciles of two objects", n)
 	}
+}
+
+// The beginning of the deletion of an object with a former finalizer passes all
+// filters, with or without a Cleanup.
+func TestFormerFinalizerIsNotFiltered(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(g *gizmo) { g.Finalizers = []string{"example.com/old"} })
+		s.run(Options{}, Controller[gizmo]{
+			For: s.gizmos, FormerFinalizers: []string{"example.com/old"},
+			Predicate: Where(func(_, g *gizmo) bool { return g.Spec.Size > 0 }),
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+		})
+		s.sleep(time.Second)
+		s.put("g", func(g *gizmo) { now := metav1.Now(); g.DeletionTimestamp = &now })
+		s.sleep(time.Second)
+		if s.count("PATCH "+playedPath+"/g") == 0 {
+			t.Error("the finalizer is not removed: the object is never deleted")
+		}
+	})
 }

@@ -22,7 +22,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 				key: c.Key, priority: live, cause: Cause{Reason: Changed, Change: c}, removed: true, tell: e.Gone != nil,
 			})
 			continue
-		case e.Cleanup != nil && c.DeletionBegan(): // whatever the filter says
+		case (e.Cleanup != nil || len(e.FormerFinalizers) > 0) && c.DeletionBegan(): // whatever the filter says
 		case !e.passes(c):
 			continue
 		}
@@ -102,7 +102,7 @@ func (e *engine[T]) hooks() (hooks []hook) {
 		}
 		hooks = append(hooks, hook{s.pattern, func(w http.ResponseWriter, r *http.Request) {
 			d := e.current.Load()
-			if d == nil || !d.runs() {
+			if d == nil || !d.begins() {
 				w.Header().Set("Retry-After", "10")
 				http.Error(w, "the controller does not run in this process", http.StatusServiceUnavailable)
 				return

@@ -35,6 +35,9 @@ func brokenBy(recovered any) error {
 	if recovered == nil {
 		recovered = ErrGoexit // panic(nil) has another value
 	}
+	if err, ok := recovered.(error); ok && unreadable(err) != nil {
+		recovered = fmt.Sprintf("%v", err)
+	}
 	return &PanicError{Value: recovered, Stack: debug.Stack()}
 }
 
@@ -56,6 +59,27 @@ func protect(f func() error) error {
 	}()
 	return <-result
 }
+
+// unreadable returns what an error breaks by when it is looked at, nil if it does not:
+// its methods may panic, as those of a nil pointer do.
+func unreadable(err error) (broken error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			broken = &PanicError{Value: fmt.Sprintf("look at an error of type %T: %v", err, v), Stack: debug.Stack()}
+		}
+	}()
+	_ = err.Error()
+	_ = errors.Is(err, new(unlike)) || errors.As(err, new(*unlike)) // all that it wraps
+	return nil
+}
+
+// unlike is an error that no other is or wraps.
+type unlike struct{ _ byte }
+
+func (*unlike) Error() string { return "" }
 
 // stackOf returns the stack of a panic, nothing for another error.
 func stackOf(err error) string {

@@ -136,10 +136,10 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	a.o = o
 	if e.trace != nil {
 		// The span's context outlives the reconcile's time: failures are reported with it.
-		a.trace, a.span = e.trace(a.trace, "reconcile "+e.Name,
+		traced, span := e.trace(a.trace, "reconcile "+e.Name,
 			slog.String("controller", e.Name), slog.String("namespace", a.key.Namespace), slog.String("name", a.key.Name),
 			slog.String("uid", string(meta(o).GetUID())), slog.String("causes", a.causes.String()))
-		a.trace = kube.WithRequestTrace(a.trace, e.traceRequest)
+		a.trace, a.span = kube.WithRequestTrace(traced, e.traceRequest), span
 		spanned, done := limited(a.trace)
 		defer done()
 		ctx = spanned
@@ -162,8 +162,22 @@ func (e *engine[T]) traceRequest(
 	}
 }
 
-// finish ends a turn: it reports a failure, and says what comes next.
+// finish ends a turn. What the program's errors and trace functions break by is a
+// failure too: it must not end the worker.
 func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
+	if a.out.err != nil || a.span != nil || a.found != nil {
+		if broken := unreadable(a.out.err); broken != nil {
+			a.out.err = broken
+		}
+		if err := protect(func() error { e.review(ctx, a); return nil }); err != nil {
+			a.out = outcome{err: err}
+		}
+	}
+	e.conclude(ctx, a)
+}
+
+// review ends the span of a turn, and reports what there is to report.
+func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	if a.out.err != nil && a.cause != nil && !errors.Is(a.out.err, a.cause) {
 		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
 	}
@@ -184,7 +198,6 @@ func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 			e.report(a, a.out.err)
 		}
 	}
-	e.conclude(ctx, a)
 }
 
 // isGone reports that a reconcile has failed because its object was deleted

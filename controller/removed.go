@@ -11,10 +11,15 @@ import (
 func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 	for _, c := range a.removed {
 		_, o, err := kube.Decode[T](c)
-		if o == nil {
-			return Terminal(err) // the store holds no T
+		decoded := err == nil && o != nil
+		if decoded {
+			err = e.Gone(ctx, o)
 		}
-		if err := e.Gone(ctx, o); err != nil {
+		switch {
+		case err == nil:
+		case !decoded, IsTerminal(err): // a new object of the name must not wait for it for ever
+			a.run.logger().ErrorContext(ctx, "cannot tell that the object is gone; it is not tried again", "error", err)
+		default:
 			return fmt.Errorf("tell that the object is gone: %w", err)
 		}
 		a.told++

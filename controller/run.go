@@ -162,6 +162,8 @@ type program struct {
 	// open opens the stores of electing, at its first call; opened says that it has.
 	open   func() error
 	opened atomic.Bool
+	// checking are the checks that are being asked.
+	checking checking
 }
 
 // run runs the activities of every replica beside those under the lease, until ctx
@@ -348,7 +350,9 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 			cancel()
 		}
 		if tell != nil {
-			tell(holder, mine)
+			if err := protect(func() error { tell(holder, mine); return nil }); err != nil {
+				p.Logger.Error("the lease's OnChange failed", "error", err, "stack", stackOf(err))
+			}
 		}
 	}
 	err := election.Run(ctx, func(ctx context.Context) error {

@@ -88,7 +88,7 @@ func (p *program) encryption() (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.GetCertificate = c.get
+		config.GetCertificate, config.Certificates = c.get, nil // which would come first
 	}
 	return config, nil
 }
@@ -251,7 +251,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 		if c.Ready == nil {
 			continue
 		}
-		if err := c.ask(r.Context(), c.Ready); err != nil {
+		if err := p.checking.ask(r.Context(), c.Name, "ready", c.Ready); err != nil {
 			code = http.StatusServiceUnavailable
 			fmt.Fprintf(&lines, "%s: %v\n", c.Name, err)
 		} else {

@@ -78,3 +78,18 @@ func TestStepDown(t *testing.T) {
 		}
 	})
 }
+
+// A function of the program's that panics when it is told who holds the lease ends
+// nothing.
+func TestOnChangeThatPanics(t *testing.T) {
+	onLeasedStage(t, func(s *stage, server *playedLease) {
+		s.put("a", func(*gizmo) {})
+		s.start(Options{Lease: lease.Lease{
+			Name: "one", Namespace: "default", Identity: "here", OnChange: func(string, bool) { panic("who") },
+		}}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil }})
+		s.sleep(time.Minute)
+		if len(s.ran("a")) != 1 || s.log.count("panic: who") == 0 {
+			s.Errorf("%v:\n%s", s.ran("a"), s.log)
+		}
+	})
+}

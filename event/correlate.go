@@ -24,7 +24,9 @@ type series struct {
 	// written is the count that the server knows; 0: it was not created.
 	written int32
 	queued  bool
-	tries   int // that have failed in a row
+	// sent is the count in a request that is under way, 0 if there is none.
+	sent  int32
+	tries int // that have failed in a row
 	// again is when repetitions are written, and apart how much later those
 	// after them.
 	again time.Time
@@ -126,7 +128,7 @@ func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
 // wrote notes that the server knows of count events.
 func (c *correlator) wrote(s *series, count int32, now time.Time) {
 	c.lanes.of(s).done()
-	s.written, s.tries = count, 0
+	s.written, s.sent, s.tries = count, 0, 0
 	s.again = now.Add(s.apart)
 	s.apart = min(2*s.apart, tokenAfter)
 }
@@ -135,6 +137,7 @@ func (c *correlator) wrote(s *series, count int32, now time.Time) {
 // again.
 func (c *correlator) failed(s *series, now time.Time) bool {
 	c.lanes.of(s).rest(now)
+	s.sent = 0
 	if s.tries++; s.tries >= maxTries {
 		c.forget(s)
 		return false
@@ -146,6 +149,7 @@ func (c *correlator) failed(s *series, now time.Time) bool {
 // refused drops a series that the server does not take. If it is the namespace that
 // takes none, that rests.
 func (c *correlator) refused(s *series, namespace bool, now time.Time) {
+	s.sent = 0
 	if c.forget(s); namespace {
 		c.lanes.of(s).rest(now)
 	} else {
@@ -175,7 +179,7 @@ func (c *correlator) forget(s *series) {
 func (c *correlator) sweep(now time.Time, all bool) {
 	for _, s := range c.series {
 		switch {
-		case s.queued:
+		case s.queued, s.sent == s.count:
 		case s.count > s.written:
 			if all || !now.Before(s.again) && c.bucket(s.regarding, now).take(now) {
 				c.lanes.enqueue(s)

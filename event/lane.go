@@ -102,8 +102,11 @@ func (l *lane) rest(now time.Time) {
 	l.pause = min(2*l.pause, maxPause)
 }
 
-// again puts a series back in front.
+// again puts a series back in front, unless repetitions have been queued meanwhile.
 func (l *lanes) again(s *series) {
+	if s.queued {
+		return
+	}
 	s.queued = true
 	l.queued++
 	to := l.of(s)

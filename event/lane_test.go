@@ -174,3 +174,28 @@ func TestRoomIsShared(t *testing.T) {
 		}
 	})
 }
+
+// A namespace whose requests hang does not make requests of an event that is being
+// written already, nor does a stop.
+func TestHangingRequestsAreNotRepeated(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		s.set(refusals["hangs"])
+		r.Normal(pod("a"), "Started", "x")
+		time.Sleep(5 * time.Minute)
+		s.set(nil)
+		before := s.count()
+		time.Sleep(3 * time.Minute)
+		if n := s.count() - before; n != 1 {
+			t.Errorf("%d requests for one event", n)
+		}
+		before = s.count()
+		s.set(func(*http.Request) (*http.Response, error) { time.Sleep(time.Second); return nil, nil })
+		r.Normal(pod("b"), "Started", "x")
+		time.Sleep(time.Millisecond)
+		stop()
+		if n := s.count() - before; n != 1 {
+			t.Errorf("%d requests for one event at the end", n)
+		}
+		expect(t, s, map[string]int32{"Started a": 1, "Started b": 1})
+	})
+}

@@ -124,6 +124,7 @@ func (w *writer) start(ctx context.Context) (due time.Time, waiting bool) {
 			break
 		}
 		e, written, count := w.event(s), s.written, s.count
+		s.sent = count
 		w.underWay++
 		go func() { w.results <- result{s, count, w.write(ctx, e, written)} }()
 	}

@@ -6,14 +6,14 @@ import (
 )
 
 // Controls is what a controller does by itself: it keeps stores of the kinds that
-// it is for, owns and watches, sets its finalizer if it cleans up, and lets its
-// objects own others. What its functions do must be added, [Gets] of a kind that
+// it is for, owns and watches, sets its finalizer if it cleans up, removes former
+// ones, and lets its objects own others. What its functions do must be added, [Gets] of a kind that
 // it owns, watches or reads too, if they read that from a store.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
 		rules = append(rules, Reads(c.For)...)
-		if c.Cleanup != nil {
+		if c.Cleanup != nil || len(c.FormerFinalizers) > 0 {
 			rules = append(rules, Patches(c.For)...)
 		}
 		if len(c.Owns) > 0 {

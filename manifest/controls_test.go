@@ -26,3 +26,14 @@ func TestControlsReads(t *testing.T) {
 		t.Errorf("the rights to what is read are %v", verbs)
 	}
 }
+
+// A controller that removes former finalizers may patch its objects.
+func TestControlsFormerFinalizers(t *testing.T) {
+	var nobody *kube.Client
+	rules := Controls(controller.Controller[corev1.ConfigMap]{
+		For: kube.For[corev1.ConfigMap](nobody), FormerFinalizers: []string{"example.com/old"},
+	})
+	if !slices.ContainsFunc(rules, func(r Rule) bool { return slices.Contains(r.Verbs, "patch") }) {
+		t.Errorf("the rights are %v", rules)
+	}
+}

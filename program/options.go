@@ -2,6 +2,7 @@ package program
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -68,6 +69,10 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 		}
 	}
 	o.Address = cmp.Or(r.address, o.Address)
+	if r.dev && o.Lease.Name == "" {
+		return o, &usageError{errors.New("-dev: the operator has no lease to take over: " +
+			"this process would act beside the one in the cluster")}
+	}
 	if r.dev {
 		// The operator in the cluster has its Lease where it runs.
 		o.Lease.TakeOver = true

@@ -118,6 +118,14 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
+// An operator without a lease cannot be taken over: two would act.
+func TestDevWithoutLease(t *testing.T) {
+	r := running{dev: true}
+	if o, err := r.options(manifest.Operator{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
+		t.Errorf("%+v, %v", o.Lease, err)
+	}
+}
+
 // The flags -kubeconfig and -context say which cluster it is.
 func TestProgramConnects(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")

@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// picky is a gizmo whose size must not be 13.
+type picky struct {
+	kube.Object
+	Spec struct {
+		Size lucky `json:"size"`
+	} `json:"spec"`
+}
+
+func (picky) GVK() kube.GVK { return gizmo{}.GVK() }
+
+type lucky int
+
+func (l *lucky) UnmarshalJSON(text []byte) error {
+	if string(text) == "13" {
+		return errors.New("bad luck")
+	}
+	return json.Unmarshal(text, (*int)(l))
+}
+
+// What cannot be told of an object that is gone does not keep a new one of its name
+// from being reconciled.
+func TestNewObjectAfterGoneThatFailsForGood(t *testing.T) {
+	for name, test := range map[string]struct {
+		size int
+		gone error
+	}{
+		"terminal":        {1, Terminal(errors.New("never"))},
+		"does not decode": {13, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("g", func(g *gizmo) { g.Spec.Size = test.size })
+				pickies := kube.For[picky](s.gizmos.Client(), kube.Kind{
+					GVK: gizmo{}.GVK(), Plural: "gizmos", Scope: kube.Namespaced,
+				}).In("default")
+				var runs, told atomic.Int32
+				s.run(Options{}, Controller[picky]{
+					For:       pickies,
+					Reconcile: func(context.Context, *picky) (Action, error) { runs.Add(1); return Done, nil },
+					Gone:      func(context.Context, *picky) error { told.Add(1); return test.gone },
+				})
+				s.sleep(time.Second)
+				before := runs.Load()
+				s.delete("g")
+				s.sleep(time.Second)
+				s.put("g", func(g *gizmo) { g.Spec.Size = 2 })
+				s.sleep(time.Hour)
+				if runs.Load() != before+1 || told.Load() > 1 {
+					t.Errorf("%d reconciles of the new object, Gone was called %d times:\n%s", runs.Load()-before, told.Load(), s.log)
+				}
+			})
+		})
+	}
+}
