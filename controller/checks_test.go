@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,9 +62,12 @@ func TestChecks(t *testing.T) {
 // asked, and one client that goes away does not fail it for others.
 func TestCheckThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, hangs := 0, true
+		var calls atomic.Int32
+		var hangs atomic.Bool
+		hangs.Store(true)
 		p := &program{Options: Options{Checks: []Check{{Name: "own", Healthy: func(ctx context.Context) error {
-			if calls++; hangs {
+			calls.Add(1)
+			if hangs.Load() {
 				time.Sleep(time.Hour)
 			}
 			return ctx.Err()
@@ -79,13 +83,13 @@ func TestCheckThatHangs(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 		}
-		if calls != 1 {
-			t.Errorf("%d calls hang", calls)
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d calls hang", n)
 		}
-		hangs = false
+		hangs.Store(false)
 		time.Sleep(time.Hour)
-		if code := ask(); code != http.StatusOK || calls != 2 {
-			t.Errorf("it answers %d, after %d calls", code, calls)
+		if code := ask(); code != http.StatusOK || calls.Load() != 2 {
+			t.Errorf("it answers %d, after %d calls", code, calls.Load())
 		}
 	})
 }
