@@ -28,6 +28,8 @@ func TestHookWhileStopping(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable {
 			t.Errorf("the answer is %d", w.Code)
 		}
-		<-ended // a virtual clock waits for no mutex
+		if err := <-ended; err != nil { // a virtual clock waits for no mutex
+			t.Error(err)
+		}
 	})
 }

@@ -68,7 +68,7 @@ func TestTroubles(t *testing.T) {
 	if _, err := kube.For[Book](client).In("default").Create(t.Context(), titled("first", "The First")); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, book, "the watch works again")
+	optest.Expect(t, book, "RECOVERED")
 	optest.Expect(t, book, "ADDED first The First")
 
 	if err := cluster.APIServer().Kill(t.Context()); err != nil {
@@ -83,7 +83,7 @@ func TestTroubles(t *testing.T) {
 	if _, err := kube.For[Book](client).In("default").Create(t.Context(), titled("second", "The Second")); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, late, "the watch works again")
+	optest.Expect(t, late, "RECOVERED")
 	for _, p := range []*program.Program{book, late} {
 		optest.Expect(t, p, "ADDED second The Second")
 	}

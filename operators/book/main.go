@@ -31,12 +31,9 @@ func main() {
 	}
 	books := kube.For[Book](client).In(client.Namespace())
 	for ev, err := range books.Watch(context.Background()) {
-		switch {
-		case err != nil:
+		if err != nil {
 			log.Print(err) // the watch goes on by itself
-		case ev.Type == kube.Recovered:
-			log.Print("the watch works again")
-		case ev.Type.IsChange():
+		} else if ev.Type != kube.Synced {
 			fmt.Println(ev.Type, ev.Object.Name, ev.Object.Spec.Title)
 		}
 	}
