@@ -87,7 +87,7 @@ func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
 		t = h.client.stores.serving(h)
 	}
 	if err == nil && t == nil {
-		err = fmt.Errorf("%w: name the handle of %s in a controller's Owns or Watches, "+
+		err = fmt.Errorf("%w: name the handle of %s in a controller's Owns, Watches or Reads, "+
 			"or open a store with the handle's Store when the program starts", ErrNotCached, h.kindName())
 	}
 	if err != nil {
