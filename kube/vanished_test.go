@@ -51,6 +51,7 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 					return nil, nil
 				}
 				resp, err := c.s.serve(r)
+				time.Sleep(time.Millisecond) // the quick loop sees the object
 				c.s.remove(key("b"))
 				time.Sleep(time.Second)
 				return resp, err
