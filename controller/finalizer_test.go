@@ -298,7 +298,7 @@ func (Trinket) GVK() kube.GVK {
 // trinkets has the server know trinkets until the test ends.
 func (b *bench) trinkets() kube.Resource[Trinket] {
 	b.Helper()
-	def, err := crd.Of[Trinket]()
+	def, err := crd.Of[Trinket](crd.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

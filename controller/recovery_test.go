@@ -43,7 +43,7 @@ func (Gadget) GVK() kube.GVK {
 // removed and comes back goes on.
 func TestKindComesAndGoes(t *testing.T) {
 	b := newBench(t)
-	def, err := crd.Of[Gadget]()
+	def, err := crd.Of[Gadget](crd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,20 +33,20 @@ type Wide struct {
 }
 
 // caseOf returns a definition of kind Case with a spec.
-func caseOf[S any](t *testing.T, s *server, options ...crd.Options) *crd.Definition {
+func caseOf[S any](t *testing.T, s *server, o crd.Options) *crd.Definition {
 	t.Helper()
-	return of[Case[S]](t, s.group(), options...)
+	return of[Case[S]](t, s.group(), o)
 }
 
 func cases[S any](s *server) kube.Resource[Case[S]] {
-	return kube.For[Case[S]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
+	return kube.ForKind[Case[S]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
 }
 
 // A definition grows; one that stored objects may not fit is refused, with each
 // reason, and nothing is changed.
 func TestUpgrade(t *testing.T) {
 	s := start(t)
-	s.install(t, caseOf[Old](t, s))
+	s.install(t, caseOf[Old](t, s, crd.Options{}))
 	o := &Case[Old]{}
 	o.Name, o.Spec = "a", Old{Removed: "x", Size: 9}
 	if _, err := cases[Old](s).Create(soon(t), o); err != nil {
@@ -59,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	err = crd.Install(soon(t), s.client, caseOf[Narrow](t, s))
+	err = crd.Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{}))
 	var refused *crd.IncompatibleError
 	if !errors.As(err, &refused) {
 		t.Fatalf("a narrower definition: %v", err)
@@ -82,7 +82,7 @@ func TestUpgrade(t *testing.T) {
 	}
 
 	for range 2 { // also again, which changes nothing
-		if err := crd.Install(soon(t), s.client, caseOf[Wide](t, s)); err != nil {
+		if err := crd.Install(soon(t), s.client, caseOf[Wide](t, s, crd.Options{})); err != nil {
 			t.Fatalf("a wider definition: %v", err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestUpgrade(t *testing.T) {
 		return err
 	})
 
-	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s)); err != nil {
+	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatalf("forced: %v", err)
 	}
 	eventually(t, "the forced definition", func() error {
@@ -114,7 +114,7 @@ func TestUpgrade(t *testing.T) {
 func TestRollback(t *testing.T) {
 	s := start(t)
 	definitions := kube.For[crd.Definition](s.client)
-	old, wide := caseOf[Old](t, s), caseOf[Wide](t, s)
+	old, wide := caseOf[Old](t, s, crd.Options{}), caseOf[Wide](t, s, crd.Options{})
 	s.install(t, old)
 	if err := crd.Install(soon(t), s.client, wide); err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestRollback(t *testing.T) {
 	})
 
 	// A later one that does not serve the older one is no place to run it.
-	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s)); err != nil {
+	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatal(err)
 	}
 	annotated(fmt.Sprintf("%q", history+",0123456789abcdef"))
@@ -219,7 +219,7 @@ func TestVersions(t *testing.T) {
 	if err := crd.Install(soon(t), s.client, join(v2, version("v1", crd.Options{Deprecated: "use v2"}))); err != nil {
 		t.Fatal(err)
 	}
-	second := kube.For[Case[Old]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
+	second := kube.ForKind[Case[Old]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
 	if _, err := second.Get(soon(t), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -276,13 +276,13 @@ func TestInstallTroubles(t *testing.T) {
 	s := start(t)
 	bad := caseOf[struct {
 		A string `json:"a" crd:"rule=self.size() > 'x'"`
-	}](t, s)
+	}](t, s, crd.Options{})
 	s.remove(t, bad)
 	if err := crd.Install(soon(t), s.client, bad); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "install cases."+s.group()) || !strings.Contains(err.Error(), "found no matching overload") {
 		t.Errorf("a wrong rule: %v", err)
 	}
 
-	d := caseOf[Old](t, s)
+	d := caseOf[Old](t, s, crd.Options{})
 	s.install(t, d)
 	definitions := kube.For[crd.Definition](s.client)
 	hold := func(finalizers string) {

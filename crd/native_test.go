@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -27,8 +28,8 @@ func (Native) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v
 // Types of Kubernetes' own are checked and merged as in Kubernetes' own kinds.
 func TestNative(t *testing.T) {
 	s := start(t)
-	s.install(t, of[Native](t, s.group()))
-	natives := kube.For[Native](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Native"}}).In(s.namespace)
+	s.install(t, of[Native](t, s.group(), crd.Options{}))
+	natives := kube.ForKind[Native](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Native"}}).In(s.namespace)
 	selecting := func(manager, label string) *Native {
 		n := &Native{}
 		n.Name, n.Spec.Selector = "a", &metav1.LabelSelector{MatchLabels: map[string]string{label: "x"}}

@@ -18,7 +18,7 @@ import (
 // Options say of a kind what its Go type does not. The zero value is right for
 // most.
 type Options struct {
-	// Kind is the declaration that is given to kube.For as well, if there is
+	// Kind is the declaration that is given to kube.ForKind as well, if there is
 	// one. Its Plural is the resource's name, by default the plural of the
 	// kind in English (echoes, gateways, policies); its Scope is namespaced by
 	// default.
@@ -67,19 +67,11 @@ type embedsKubeObject[T any] interface {
 	GetObjectKind() schema.ObjectKind
 }
 
-// Of returns the definition of T's kind with the version that T describes. At
-// most one set of options is given. An error names every field that is wrong:
-// it wraps a [FieldError] for each.
-func Of[T any, P embedsKubeObject[T]](options ...Options) (*Definition, error) {
-	var o Options
-	if len(options) > 0 {
-		o = options[0]
-	}
+// Of returns the definition of T's kind with the version that T describes. An error
+// names every field that is wrong: it wraps a [FieldError] for each.
+func Of[T any, P embedsKubeObject[T]](o Options) (*Definition, error) {
 	t := reflect.TypeFor[T]()
-	d, err := of(t, kube.KindOf[T, P](o.Kind), o)
-	if len(options) > 1 {
-		err = fmt.Errorf("%d sets of options are given, one is enough", len(options))
-	}
+	d, err := of(t, o.Kind.Of(P(new(T))), o)
 	if err != nil {
 		return nil, fmt.Errorf("define the kind of %s: %w", t, err)
 	}
@@ -240,7 +232,7 @@ const maxSelectable = 8
 // Join returns a definition with the versions of several: objects are stored in
 // the version of the first, whose names, scope and conversion it has.
 //
-//	v1, err := crd.Of[v1.Echo]()
+//	v1, err := crd.Of[v1.Echo](crd.Options{})
 //	v1beta1, err := crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"})
 //	def, err := crd.Join(v1, v1beta1)
 //

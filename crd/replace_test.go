@@ -48,7 +48,7 @@ func (Foo) GVK() kube.GVK { return kube.GVK{Group: "clux.dev", Version: "v1", Ki
 // The definitions that operators ship, written by hand, are those of their Go
 // types, to the letter, but for the order.
 func TestHandWritten(t *testing.T) {
-	for file, of := range map[string]func(...crd.Options) (*crd.Definition, error){
+	for file, of := range map[string]func(crd.Options) (*crd.Definition, error){
 		"../operators/book/crd.yaml":       crd.Of[Book],
 		"../operators/foo/deploy/crd.yaml": crd.Of[Foo],
 	} {

@@ -124,12 +124,8 @@ func (s *server) remove(t *testing.T, defs ...*crd.Definition) {
 func of[T any, P interface {
 	*T
 	kubeObject
-}](t *testing.T, group string, options ...crd.Options) *crd.Definition {
+}](t *testing.T, group string, o crd.Options) *crd.Definition {
 	t.Helper()
-	var o crd.Options
-	if len(options) > 0 {
-		o = options[0]
-	}
 	o.Kind.GVK = kube.GVK{Group: group, Version: "v1", Kind: kube.KindOf[T, P]().Kind}
 	d, err := crd.Of[T, P](o)
 	if err != nil {

@@ -98,7 +98,7 @@ func (o *openAPI) resolve(n *native) *native {
 // they are there.
 func TestWorkloadTypes(t *testing.T) {
 	s := start(t)
-	root := of[World](t, s.group()).Version("v1").Schema.OpenAPIV3Schema
+	root := of[World](t, s.group(), crd.Options{}).Version("v1").Schema.OpenAPIV3Schema
 	compared := 0
 	for group, path := range map[string]string{"core": "api/v1", "apps": "apis/apps/v1", "batch": "apis/batch/v1", "networking": "apis/networking.k8s.io/v1",
 		"autoscaling": "apis/autoscaling/v2", "policy": "apis/policy/v1", "rbac": "apis/rbac.authorization.k8s.io/v1", "storage": "apis/storage.k8s.io/v1"} {
@@ -193,7 +193,7 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 // The server takes a kind that is made of its own, and objects of it.
 func TestWorkloads(t *testing.T) {
 	s := start(t)
-	plain := of[World](t, s.group())
+	plain := of[World](t, s.group(), crd.Options{})
 	described := of[World](t, s.group(), crd.Options{Describe: crd.SwaggerDoc})
 	for what, d := range map[string]*crd.Definition{"plain": plain, "described": described} {
 		text, err := d.JSON()
@@ -213,7 +213,7 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("the field that has it: %q", d)
 	}
 	s.install(t, described)
-	worlds := kube.For[World](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
+	worlds := kube.ForKind[World](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
 	w := &World{}
 	w.Name = "a"
 	port := corev1.ContainerPort{ContainerPort: 53, Protocol: corev1.ProtocolUDP}

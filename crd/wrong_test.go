@@ -25,8 +25,10 @@ type Case[S any] struct {
 
 func (Case[S]) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Case"} }
 
-func wrong[S any](options ...crd.Options) error {
-	_, err := crd.Of[Case[S]](options...)
+func wrong[S any]() error { return wrongWith[S](crd.Options{}) }
+
+func wrongWith[S any](o crd.Options) error {
+	_, err := crd.Of[Case[S]](o)
 	return err
 }
 
@@ -288,19 +290,18 @@ func TestWrong(t *testing.T) {
 			A interface{ M() } `json:"a"`
 		}](), `what interface interface { M() } holds is not known`},
 
-		{wrong[struct{}](crd.Options{Scale: &crd.Scale{}}), `scale: JSONPath .spec.replicas: after ".spec": object has no field replicas`},
-		{wrong[struct {
+		{wrongWith[struct{}](crd.Options{Scale: &crd.Scale{}}), `scale: JSONPath .spec.replicas: after ".spec": object has no field replicas`},
+		{wrongWith[struct {
 			Replicas string `json:"replicas"`
 		}](crd.Options{Scale: &crd.Scale{}}), `.spec.replicas is of type string: want integer`},
-		{wrong[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: ".spce.a"}}}), `column A: JSONPath .spce.a: after "": there is no field spce: did you mean spec?`},
-		{wrong[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: "spec"}}}), `must begin with a dot`},
-		{wrong[struct{}](crd.Options{ShortNames: []string{"Case"}}), `short name "Case": a DNS-1035 label`},
-		{wrong[struct{}](crd.Options{ListKind: "Case"}), `list kind "Case": it must differ from the kind`},
-		{wrong[struct{}](crd.Options{Kind: kube.Kind{GVK: kube.GVK{Group: "example", Version: "v1", Kind: "Case"}}}), `group "example": it must be a domain of yours`},
-		{wrong[struct{}](crd.Options{}, crd.Options{}), `2 sets of options are given`},
-		{wrong[struct{}](crd.Options{Source: fstest.MapFS{"x.go": {Data: []byte("package \"")}}}), `read comments: x.go:1`},
-		{func() error { _, err := crd.Of[kube.Object](); return err }(), `Go type kube.Object does not name its kind`},
-		{func() error { _, err := crd.Of[corev1.Pod](); return err }(), `group ""`},
+		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: ".spce.a"}}}), `column A: JSONPath .spce.a: after "": there is no field spce: did you mean spec?`},
+		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: "spec"}}}), `must begin with a dot`},
+		{wrongWith[struct{}](crd.Options{ShortNames: []string{"Case"}}), `short name "Case": a DNS-1035 label`},
+		{wrongWith[struct{}](crd.Options{ListKind: "Case"}), `list kind "Case": it must differ from the kind`},
+		{wrongWith[struct{}](crd.Options{Kind: kube.Kind{GVK: kube.GVK{Group: "example", Version: "v1", Kind: "Case"}}}), `group "example": it must be a domain of yours`},
+		{wrongWith[struct{}](crd.Options{Source: fstest.MapFS{"x.go": {Data: []byte("package \"")}}}), `read comments: x.go:1`},
+		{func() error { _, err := crd.Of[kube.Object](crd.Options{}); return err }(), `Go type kube.Object does not name its kind`},
+		{func() error { _, err := crd.Of[corev1.Pod](crd.Options{}); return err }(), `group ""`},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", c.err, c.want)
@@ -366,7 +367,7 @@ func TestShapes(t *testing.T) {
 		Old      string                        `json:"old,omitempty" crd:"description=It was.,deprecated=use new"`
 		Empty    struct{}                      `json:"empty,omitzero"`
 	}
-	d, err := crd.Of[Case[shapes]]()
+	d, err := crd.Of[Case[shapes]](crd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +434,7 @@ func TestJoin(t *testing.T) {
 	if _, err := crd.Join(version("v1", crd.Options{}), version("v1", crd.Options{})); err == nil {
 		t.Error("one version was joined twice")
 	}
-	other, err := crd.Of[Echo]()
+	other, err := crd.Of[Echo](crd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (c *chaos) prepare() {
 			c.Fatal(err)
 		}
 	}
-	crds := For[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Plural: "customresourcedefinitions", Scope: ClusterScoped})
+	crds := ForKind[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Plural: "customresourcedefinitions", Scope: ClusterScoped})
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	_, err := crds.Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "widgets.example.com"},
@@ -228,7 +228,7 @@ func (c *chaos) run(d time.Duration) {
 
 // write changes objects at random until ctx ends.
 func (c *chaos) write(ctx context.Context, random *rand.Rand) {
-	cms, ws := For[corev1.ConfigMap](c.steady), For[widget](c.steady, widgetKind)
+	cms, ws := For[corev1.ConfigMap](c.steady), ForKind[widget](c.steady, widgetKind)
 	for n := 0; ctx.Err() == nil; n++ {
 		ns := chaosNamespaces[random.IntN(len(chaosNamespaces))]
 		name := fmt.Sprintf("o%d", random.IntN(25))

@@ -69,7 +69,7 @@ func (w *owner) write(ctx context.Context, have map[string]*corev1.ConfigMap, na
 	case was == nil:
 		return w.cms.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, n)}})
 	case n%5 == 4:
-		return nil, w.cms.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
+		return nil, w.cms.DeleteWith(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
 	}
 	change := was.DeepCopy()
 	change.Data["note"] = fmt.Sprintf("%s|%d", name, n)

@@ -64,7 +64,7 @@ func kindOf(group, kind string) kube.Kind {
 }
 
 func metaOf(c *kube.Client, kind kube.Kind) kube.View[metav1.PartialObjectMetadata] {
-	return kube.ViewOf[metav1.PartialObjectMetadata](c, kind).In("a")
+	return kube.ViewOfKind[metav1.PartialObjectMetadata](c, kind).In("a")
 }
 
 // TestDiscoveryOnce has many callers share a request, and then ask no more.
@@ -185,9 +185,9 @@ func TestDiscoveryLater(t *testing.T) {
 func TestDefinitionReplaced(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	books := kube.For[book](s.Client, kind)
+	books := kube.ForKind[book](s.Client, kind)
 	got(books.In(s.namespace).Create(soon(t), newBook("b", "Dune")))(t)
-	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
 	must(t, crds.Delete(soon(t), "books."+kind.Group))
 	must(t, crds.UntilGone(soon(t), "books."+kind.Group))
 	// The server goes by what its own watch has told it of definitions, which is

@@ -87,7 +87,7 @@ func startStatuses(t *testing.T) *statuses {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	other := s.connect(t, s.cluster.Config())
-	st := &statuses{T: t, server: s, mine: kube.For[book](s.Client, kind).In(s.namespace), others: kube.For[book](other, kind).In(s.namespace)}
+	st := &statuses{T: t, server: s, mine: kube.ForKind[book](s.Client, kind).In(s.namespace), others: kube.ForKind[book](other, kind).In(s.namespace)}
 	ctx, cancel := context.WithCancel(t.Context())
 	st.store = st.mine.Store(ctx)
 	t.Cleanup(func() { cancel(); <-st.store.Done() })
@@ -108,7 +108,7 @@ func TestEnsureStatus(t *testing.T) {
 			t.Errorf("an empty status again took %d requests", n)
 		}
 	}
-	raw := got(kube.ViewOf[withStatus](s.Client, s.mine.Kind()).In(s.namespace).Get(soon(t), "b"))(t)
+	raw := got(kube.ViewOfKind[withStatus](s.Client, s.mine.Kind()).In(s.namespace).Get(soon(t), "b"))(t)
 	if raw.Status == nil {
 		t.Error("there is no status")
 	}
@@ -128,7 +128,7 @@ func TestEnsureStatus(t *testing.T) {
 	}
 
 	// What is read and written as it is costs nothing, in another process neither.
-	again := kube.For[book](s.connect(t, s.cluster.Config()), s.mine.Kind()).In(s.namespace)
+	again := kube.ForKind[book](s.connect(t, s.cluster.Config()), s.mine.Kind()).In(s.namespace)
 	store := again.Store(t.Context())
 	must(t, store.Sync(soon(t)))
 	read := got(store.Get(soon(t), kube.KeyOf(b)))(t)

@@ -32,13 +32,16 @@ const (
 //	func (Book) GVK() kube.GVK
 //
 // For the types of other API packages, declare a Kind once, as a package-level
-// value, and give it to [For]:
+// value, and give it to [ForKind]:
 //
 //	var CertManager = kube.Kind{AddToScheme: certmanagerv1.AddToScheme}
 //
-// The zero value of every other field means that it is found out: group,
-// version and kind from the type or AddToScheme, plural and scope from the
-// server's discovery.
+//	certificates := kube.ForKind[certmanagerv1.Certificate](client, CertManager)
+//
+// It takes the place of registering a type in a runtime.Scheme.
+//
+// Fields that are left out are looked up: group, version and kind in the type or
+// AddToScheme, plural and scope in the server's discovery.
 type Kind struct {
 	GVK
 	// Plural is the resource's name in URLs.
@@ -47,40 +50,58 @@ type Kind struct {
 	// AddToScheme is the function that API packages export to list their types.
 	AddToScheme func(*runtime.Scheme) error
 
-	// whole is the Go type that has all fields of the kind, where it is known:
-	// what a view's protobuf is decoded with.
+	// whole is the Go type that has all fields of the kind, where it is known. The
+	// protobuf of a view's objects is decoded with it.
 	whole reflect.Type
-	// err is why KindOf has no kind to return.
+	// err is why KindOf or Of found no kind.
 	err error
 }
 
-// KindOf returns the declaration of T's kind, for a [View] of it.
-func KindOf[T any, P embedsKubeObject[T]](declared ...Kind) Kind {
-	kind, err := identify(reflect.TypeFor[T](), declared)
-	if err != nil {
-		return Kind{err: err} // the handle that gets it returns it
+// KindOf returns the kind that T itself names, by a GVK method or as a type of
+// k8s.io/api: see [ViewOfKind]. If T names none, the handle that gets the Kind returns
+// the error.
+func KindOf[T any, P embedsKubeObject[T]]() Kind {
+	return Kind{}.whose(reflect.TypeFor[T]())
+}
+
+// Of returns the declaration with group, version and kind filled in for the Go type of
+// an object. The content of the object does not matter. A view of a kind that
+// AddToScheme lists is made with it:
+//
+//	kube.ViewOfKind[certificateStatus](client, CertManager.Of(&certmanagerv1.Certificate{}))
+//
+// If the type has no kind, the handle that gets the Kind returns the error.
+func (k Kind) Of(o metav1.Object) Kind {
+	t := reflect.TypeOf(o)
+	if t == nil {
+		return Kind{err: fmt.Errorf("%w: %w", ErrKind, errNoObject)}
 	}
-	kind.whole = reflect.TypeFor[T]()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return k.whose(t)
+}
+
+// whose returns the declaration of the kind whose objects Go type t describes whole.
+func (k Kind) whose(t reflect.Type) Kind {
+	kind, err := k.identify(t)
+	if err != nil {
+		return Kind{err: err}
+	}
+	kind.whole = t
 	return kind
 }
 
-// Err returns why [KindOf] could not find the kind, or nil.
+// Err returns why [KindOf] or [Kind.Of] could not find the kind, or nil.
 func (k Kind) Err() error { return k.err }
 
 // ErrKind is wrapped by errors of handles whose type does not name its kind.
 var ErrKind = errors.New("unknown kind")
 
-// identify finds the identity of Go type t: from its GVK method, then from the
-// declaration, then from the k8s.io/api table, then from AddToScheme.
-func identify(t reflect.Type, declared []Kind) (Kind, error) {
-	var kind Kind
-	switch len(declared) {
-	case 0:
-	case 1:
-		kind = declared[0]
-	default:
-		return kind, fmt.Errorf("%w: %d kinds were given for %s, one is enough", ErrKind, len(declared), t)
-	}
+// identify fills in group, version and kind of Go type t, unless they are declared:
+// from its GVK method, from the k8s.io/api table, or from AddToScheme, in this order.
+func (k Kind) identify(t reflect.Type) (Kind, error) {
+	kind := k
 	if kind.err != nil {
 		return kind, kind.err
 	}
@@ -95,7 +116,7 @@ func identify(t reflect.Type, declared []Kind) (Kind, error) {
 		return builtin, nil
 	}
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
-		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in kube.ViewOf[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
+		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
 	}
 	if kind.AddToScheme != nil {
 		scheme := runtime.NewScheme()
@@ -110,7 +131,7 @@ func identify(t reflect.Type, declared []Kind) (Kind, error) {
 		}
 		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not know %s", ErrKind, t)
 	}
-	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and pass that to kube.For", ErrKind, t, t.Name())
+	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind", ErrKind, t, t.Name())
 }
 
 func check(t reflect.Type, kind Kind) error {

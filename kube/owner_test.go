@@ -106,7 +106,7 @@ func equalRefs(a, b []metav1.OwnerReference) bool {
 // TestOwned has the server take what SetController sets.
 func TestOwned(t *testing.T) {
 	s := start(t)
-	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	maps := kube.For[corev1.ConfigMap](s.Client)
 	b := got(books.Create(soon(t), newBook("b", "Dune")))(t)
 	intent := configMap("m", "k", "v")

@@ -66,16 +66,43 @@ type handle struct {
 	err        error
 }
 
-// For returns a handle for the objects that T describes whole. T embeds
-// [Object], or metav1.TypeMeta and metav1.ObjectMeta. Its kind is found as
-// [Kind] says; at most one is given. It covers all namespaces until [Resource.In]
-// narrows it.
-func For[T any, P embedsKubeObject[T]](c *Client, kind ...Kind) Resource[T] {
+// For returns a handle for the objects that T describes whole. T embeds [Object], or
+// metav1.TypeMeta and metav1.ObjectMeta, and names its kind itself or is a type of
+// k8s.io/api; see [Kind]. The handle covers all namespaces until [Resource.In] narrows
+// it. It does what a typed client of client-go does.
+func For[T any, P embedsKubeObject[T]](c *Client) Resource[T] {
+	return ForKind[T, P](c, Kind{})
+}
+
+// ForKind is [For] with a declared kind, for a T that does not name its own: a type
+// of another API package, or unstructured.Unstructured.
+func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
 }
 
-// ViewOf returns a handle for a struct that names some of the fields of a kind:
+// ViewOf returns a handle for a struct that has some of the fields of a kind, and a
+// GVK method that names the kind:
+//
+//	type bookTitle struct {
+//		kube.Object
+//		Spec struct {
+//			Title string `json:"title"`
+//		} `json:"spec"`
+//	}
+//
+//	func (bookTitle) GVK() kube.GVK { return Book{}.GVK() }
+//
+//	titles := kube.ViewOf[bookTitle](client)
+//
+// Fields that the struct does not have are neither decoded nor kept. A view of a
+// built-in kind, and any struct without the method, takes [ViewOfKind].
+func ViewOf[T any, P embedsKubeObject[T]](c *Client) View[T] {
+	return ViewOfKind[T, P](c, Kind{})
+}
+
+// ViewOfKind is [ViewOf] for a struct without a GVK method. A view of a built-in kind
+// takes it, with [KindOf]:
 //
 //	type podPhase struct {
 //		kube.Object
@@ -83,11 +110,12 @@ func For[T any, P embedsKubeObject[T]](c *Client, kind ...Kind) Resource[T] {
 //			Phase string `json:"phase"`
 //		} `json:"status"`
 //	}
-//	pods := kube.ViewOf[podPhase](client, kube.KindOf[corev1.Pod]())
 //
-// Fields that it does not name are neither decoded nor kept. If it names only
-// metadata, as metav1.PartialObjectMetadata does, the server sends no more.
-func ViewOf[T any, P embedsKubeObject[T]](c *Client, kind ...Kind) View[T] {
+//	phases := kube.ViewOfKind[podPhase](client, kube.KindOf[corev1.Pod]())
+//
+// If T has only metadata, as [Object] and metav1.PartialObjectMetadata do, the server
+// sends no more. Such a view is what OnlyMetadata is in controller-runtime.
+func ViewOfKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) View[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, true)
 	return View[T]{Reader[T]{h}}
 }
@@ -96,9 +124,9 @@ func isUnstructured(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[runtime.Unstructured]())
 }
 
-func newHandle(c *Client, t reflect.Type, declared []Kind, view bool) handle {
+func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 	h := handle{client: c, goType: t}
-	if h.kind, h.err = identify(t, declared); h.err != nil {
+	if h.kind, h.err = declared.identify(t); h.err != nil {
 		return h
 	}
 	switch {
@@ -107,10 +135,10 @@ func newHandle(c *Client, t reflect.Type, declared []Kind, view bool) handle {
 		h.client = &Client{logger: slog.Default()} // for what is asked before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
-		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOf", ErrKind, t, h.kind.whole)
+		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOfKind", ErrKind, t, h.kind.whole)
 		return h
 	case !view && (t == reflect.TypeFor[metav1.PartialObjectMetadata]() || t == reflect.TypeFor[Object]()):
-		h.err = fmt.Errorf("%w: %s is the metadata of a kind, and writing it would lose the rest: use ViewOf", ErrKind, t)
+		h.err = fmt.Errorf("%w: %s is the metadata of a kind, and writing it would lose the rest: use ViewOfKind", ErrKind, t)
 		return h
 	}
 	h.codec, h.err = newCodec(t, h.kind, view)

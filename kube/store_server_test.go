@@ -98,12 +98,12 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 		must(t, pods.Delete(soon(t), key.Name))
 		wantState(t, podStore, key, "deletion", "going")
 		none := int64(0)
-		must(t, pods.Delete(soon(t), key.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}))
+		must(t, pods.DeleteWith(soon(t), key.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}))
 		wantState(t, podStore, key, "deletion without grace", "")
 
 		got(pods.Create(soon(t), simplePod(key.Name)))(t)
 		wantState(t, podStore, key, "creation under an old name", "there")
-		must(t, pod.Evict(soon(t), pods, key.Name))
+		must(t, pod.Evict(soon(t), pods, key.Name, metav1.DeleteOptions{}))
 		if is := state(t, podStore, key); is == "there" {
 			t.Errorf("%s is %q after eviction", key, is)
 		}

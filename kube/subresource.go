@@ -62,7 +62,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 	// Servers want apiVersion and kind, which the types of k8s.io/api do not
 	// carry by themselves.
 	if acc, ok := any(o).(object); ok {
-		if kind, err := identify(reflect.TypeFor[S](), nil); err == nil {
+		if kind, err := (Kind{}).identify(reflect.TypeFor[S]()); err == nil {
 			acc.GetObjectKind().SetGroupVersionKind(kind.GVK)
 		}
 	}

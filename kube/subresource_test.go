@@ -18,7 +18,7 @@ import (
 func TestScale(t *testing.T) {
 	s := start(t)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
-	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	got(deployments.Create(soon(t), deployment("x")))(t)
 	b := newBook("x", "Dune")
 	b.Spec.Replicas = 1

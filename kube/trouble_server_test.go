@@ -16,7 +16,7 @@ import (
 func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	books := kube.For[book](s.Client, kind).In(s.namespace)
+	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
 	feed := kube.OpenInformer(books)
 	defer feed.Close()
 	eventually := func(what string, ok func() bool) {
@@ -30,7 +30,7 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 	got(books.Create(soon(t), newBook("a", "Dune")))(t)
 	eventually("the store is filled", func() bool { return feed.Synced() && feed.Trouble() == nil && feed.Stats().Objects == 1 })
 
-	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
 	crd := bookCRD(kind.Group, kube.Namespaced)
 	must(t, crds.Delete(soon(t), crd.GetName()))
 	must(t, crds.UntilGone(soon(t), crd.GetName()))

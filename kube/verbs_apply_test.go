@@ -146,7 +146,7 @@ func TestApplyUID(t *testing.T) {
 
 func TestApplyStatus(t *testing.T) {
 	s := start(t)
-	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	intent := newBook("b", "Dune")
 	intent.Labels = map[string]string{"shelf": "1"}
 	b := got(books.Apply(soon(t), intent))(t)
@@ -200,7 +200,7 @@ func TestApplyPart(t *testing.T) {
 	}
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	got(deployments.Apply(soon(t), deployment("d")))(t)
-	parts := kube.ViewOf[replicas](s.Client, kube.KindOf[appsv1.Deployment]()).In(s.namespace).With(kube.WriteOptions{FieldManager: "scaler"})
+	parts := kube.ViewOfKind[replicas](s.Client, kube.KindOf[appsv1.Deployment]()).In(s.namespace).With(kube.WriteOptions{FieldManager: "scaler"})
 	five := int32(5)
 	part := &replicas{}
 	part.Name, part.Spec.Replicas = "d", &five

@@ -234,7 +234,7 @@ type book struct {
 func installBooks(t *testing.T, s *server, scope kube.Scope) kube.Kind {
 	t.Helper()
 	group := s.namespace + ".pintle.test"
-	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
 	crd := bookCRD(group, scope)
 	got(crds.Create(soon(t), crd))(t)
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName()) })

@@ -19,7 +19,7 @@ func TestMetadataOnly(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
-	books := kube.For[book](s.Client, kind).In(s.namespace)
+	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
 	p := simplePod("x")
 	p.Labels = map[string]string{"a": "b"}
 	got(pods.Create(soon(t), p))(t)
@@ -53,22 +53,22 @@ func TestMetadataOnly(t *testing.T) {
 			if o = got(object.Apply(soon(t), label))(t); o.Labels["applied"] != "yes" || o.Labels["patched"] != "yes" {
 				t.Errorf("applied to %+v", o.Labels)
 			}
-			must(t, meta.Delete(soon(t), "x", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			must(t, meta.DeleteWith(soon(t), "x", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			if _, err := object.Get(soon(t), "x"); !apierrors.IsNotFound(err) {
 				t.Errorf("after the deletion: %v", err)
 			}
 		})
 	}
 	podKind := kube.KindOf[corev1.Pod]()
-	check(t, "pod", kube.ViewOf[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace), kube.ViewOf[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
-	check(t, "book", kube.ViewOf[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace), kube.ViewOf[kube.Object](s.Client, kind).In(s.namespace), "Book")
+	check(t, "pod", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace), kube.ViewOfKind[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
+	check(t, "book", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace), kube.ViewOfKind[kube.Object](s.Client, kind).In(s.namespace), "Book")
 }
 
 // TestUnstructured uses a kind that is known only at run time.
 func TestUnstructured(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	anything := kube.For[unstructured.Unstructured](s.Client, kube.Kind{GVK: kind.GVK}).In(s.namespace)
+	anything := kube.ForKind[unstructured.Unstructured](s.Client, kube.Kind{GVK: kind.GVK}).In(s.namespace)
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "x"},
 		"spec":     map[string]any{"title": "Dune", "pages": int64(412)},
@@ -111,7 +111,7 @@ func TestUnstructured(t *testing.T) {
 	must(t, anything.Delete(soon(t), "x"))
 
 	// Of a built-in kind, too.
-	maps := kube.For[unstructured.Unstructured](s.Client, kube.KindOf[corev1.ConfigMap]()).In(s.namespace)
+	maps := kube.ForKind[unstructured.Unstructured](s.Client, kube.KindOf[corev1.ConfigMap]()).In(s.namespace)
 	cm := got(maps.Apply(soon(t), &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "m"}, "data": map[string]any{"k": "v"},
 	}}))(t)
@@ -150,9 +150,9 @@ func TestViews(t *testing.T) {
 	got(pods.Create(soon(t), p))(t)
 	p = got(pods.Get(soon(t), "x"))(t)
 
-	proto := kube.ViewOf[podView](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
+	proto := kube.ViewOfKind[podView](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
 	// A kind that is declared by name is read as JSON.
-	asJSON := kube.ViewOf[podView](s.Client, kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Pod"}}).In(s.namespace)
+	asJSON := kube.ViewOfKind[podView](s.Client, kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Pod"}}).In(s.namespace)
 	var a, b *podView
 	calls := s.during(func() { a = got(proto.Get(soon(t), "x"))(t) })
 	if !strings.HasPrefix(calls[0].answered, "application/vnd.kubernetes.protobuf") {
@@ -183,8 +183,8 @@ func TestViews(t *testing.T) {
 		} `json:"spec"`
 	}
 	kind := installBooks(t, s, kube.Namespaced)
-	got(kube.For[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("x", "Dune")))(t)
-	if v := got(kube.ViewOf[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" || v.Kind != "Book" {
+	got(kube.ForKind[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("x", "Dune")))(t)
+	if v := got(kube.ViewOfKind[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" || v.Kind != "Book" {
 		t.Errorf("view is %+v", v)
 	}
 }
@@ -195,7 +195,7 @@ func TestScope(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.ClusterScoped)
 	nodes, maps := kube.For[corev1.Node](s.Client), kube.For[corev1.ConfigMap](s.Client)
-	books := kube.For[book](s.Client, kind)
+	books := kube.ForKind[book](s.Client, kind)
 	inNamespace := newBook("x", "Dune")
 	inNamespace.Namespace = s.namespace
 	elsewhere := configMap("x")

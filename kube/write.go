@@ -292,10 +292,15 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 	return o, nil
 }
 
-// Delete deletes an object. At most one set of options is given; the zero value
-// leaves propagation and grace period to the kind. The object may still be there
-// when Delete returns, until its finalizers are done: see [Reader.UntilGone].
-func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.DeleteOptions) error {
+// Delete deletes an object. Propagation and grace period are the kind's default. The
+// object may still be there when Delete returns, until its finalizers are done: see
+// [Reader.UntilGone].
+func (v View[T]) Delete(ctx context.Context, name string) error {
+	return v.DeleteWith(ctx, name, metav1.DeleteOptions{})
+}
+
+// DeleteWith is [View.Delete] with options, such as a precondition on the uid.
+func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	req, err := v.one(ctx, "delete", http.MethodDelete, name)
 	if err != nil {
 		return err
@@ -342,9 +347,14 @@ func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.Dele
 
 // DeleteAll deletes all objects of the handle: narrow it with In, Labeled and
 // Fielded. Of a namespaced kind it must be narrowed to namespaces. The server gives
-// a request a minute or so: of many thousand objects some may be left then, which
-// is an error, and it is to be called again.
-func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions) error {
+// a request a minute or so: of many thousand objects some may be left then. That
+// is an error, and DeleteAll has to be called again.
+func (v View[T]) DeleteAll(ctx context.Context) error {
+	return v.DeleteAllWith(ctx, metav1.DeleteOptions{})
+}
+
+// DeleteAllWith is [View.DeleteAll] with options, which hold for each object.
+func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions) error {
 	for ns := range v.eachNamespace() {
 		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)
 		if err != nil {
@@ -395,16 +405,8 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentT
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.
-func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bool, err error) {
+func (h handle) deleteBody(req *request, o metav1.DeleteOptions) (dry bool, err error) {
 	req.query = make(url.Values)
-	var o metav1.DeleteOptions
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		return false, req.wrap(fmt.Errorf("%d sets of options are given, one is enough", len(options)))
-	}
 	o.Kind, o.APIVersion = "DeleteOptions", "meta.k8s.io/v1"
 	if h.write.DryRun {
 		o.DryRun = []string{metav1.DryRunAll}

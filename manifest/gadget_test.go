@@ -104,7 +104,7 @@ func (g *gadgetry) run(ctx context.Context) error {
 // operator is what the operator says of itself.
 func (g *gadgetry) operator(t testing.TB) Operator {
 	t.Helper()
-	definition, err := crd.Of[Gadget]()
+	definition, err := crd.Of[Gadget](crd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestRequestsOfAClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube.ViewOf[kube.Object](client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}}).In("a").Get(t.Context(), "b"); err == nil {
+	if _, err := kube.ViewOfKind[kube.Object](client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}}).In("a").Get(t.Context(), "b"); err == nil {
 		t.Fatal("a server without anything has an X")
 	}
 	client.Close()

@@ -45,7 +45,7 @@ func call(t *testing.T, args ...string) (string, error) {
 		if *copies == "none" {
 			return Operator{}, errors.New("there must be copies")
 		}
-		definition, err := crd.Of[Gadget]()
+		definition, err := crd.Of[Gadget](crd.Options{})
 		return Operator{Manifest: manifest.Operator{
 			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
 			Definitions: []*crd.Definition{definition},

@@ -65,7 +65,7 @@ func TestProgramRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	wide, err := crd.Of[WideGadget]()
+	wide, err := crd.Of[WideGadget](crd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestProgramRuns(t *testing.T) {
 		flags.SetOutput(io.Discard)
 		args = append([]string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}, args...)
 		return command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
-			definition, err := crd.Of[Gadget]()
+			definition, err := crd.Of[Gadget](crd.Options{})
 			return Operator{
 				Manifest: manifest.Operator{
 					Definitions: []*crd.Definition{definition},

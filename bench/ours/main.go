@@ -33,12 +33,12 @@ func main() {
 			func(p *corev1.Pod) []string { return []string{p.Labels[fixture.AppLabel]} }),
 		"view": stored(
 			func(c *kube.Client) kube.Reader[podView] {
-				return kube.ViewOf[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()
+				return kube.ViewOfKind[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()
 			},
 			func(p *podView) []string { return []string{p.Labels[fixture.AppLabel]} }),
 		"widgets": stored(
 			func(c *kube.Client) kube.Reader[fixture.Widget] {
-				return kube.For[fixture.Widget](c, widgetKind).ReadOnly()
+				return kube.ForKind[fixture.Widget](c, widgetKind).ReadOnly()
 			},
 			func(w *fixture.Widget) []string { return []string{w.Labels[fixture.AppLabel]} }),
 	})

@@ -48,17 +48,10 @@ func Logs[T any](ctx context.Context, pods kube.Handle[T], name string, options 
 // for now. Nothing was evicted; it may be asked for again later.
 var ErrDisruptionBudget = errors.New("a disruption budget forbids it for now")
 
-// Evict deletes a pod if its disruption budget allows (policy/v1 Eviction). At
-// most one set of options is given.
-func Evict[T any](ctx context.Context, pods kube.Handle[T], name string, options ...metav1.DeleteOptions) error {
-	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	switch len(options) {
-	case 0:
-	case 1:
-		e.DeleteOptions = &options[0]
-	default:
-		return &kube.Error{Verb: "evict", Kind: "Pod", Name: name, Err: fmt.Errorf("%d sets of options are given, one is enough", len(options))}
-	}
+// Evict deletes a pod if its disruption budget allows (policy/v1 Eviction). The zero
+// options leave the grace period to the pod.
+func Evict[T any](ctx context.Context, pods kube.Handle[T], name string, options metav1.DeleteOptions) error {
+	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: &options}
 	_, err := kube.Sub[policyv1.Eviction](pods, "eviction").Create(ctx, name, e)
 	if apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
 		return fmt.Errorf("%w: %w", ErrDisruptionBudget, err)

@@ -66,13 +66,13 @@ func TestEvict(t *testing.T) {
 	s := start(t)
 	ctx := t.Context()
 	s.create(t, "free")
-	if err := pod.Evict(ctx, s.pods, "free"); err != nil {
+	if err := pod.Evict(ctx, s.pods, "free", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.pods.Get(ctx, "free"); !apierrors.IsNotFound(err) {
 		t.Errorf("after its eviction: %v", err)
 	}
-	if err := pod.Evict(ctx, s.pods, "free"); !apierrors.IsNotFound(err) {
+	if err := pod.Evict(ctx, s.pods, "free", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("evicted twice: %v", err)
 	}
 
@@ -89,7 +89,7 @@ func TestEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, begun := s.requests.Load(), time.Now()
-	err := pod.Evict(ctx, s.pods, "held")
+	err := pod.Evict(ctx, s.pods, "held", metav1.DeleteOptions{})
 	if !errors.Is(err, pod.ErrDisruptionBudget) || !apierrors.IsTooManyRequests(err) {
 		t.Errorf("got error %v", err)
 	}
@@ -100,9 +100,9 @@ func TestEvict(t *testing.T) {
 		t.Error(err)
 	}
 	// Of a view, without effect, and with a condition.
-	view := kube.ViewOf[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
+	view := kube.ViewOfKind[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
 	s.create(t, "dry")
-	if err := pod.Evict(ctx, view.With(kube.WriteOptions{DryRun: true}), "dry"); err != nil {
+	if err := pod.Evict(ctx, view.With(kube.WriteOptions{DryRun: true}), "dry", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 	other := p.UID

@@ -109,7 +109,7 @@ func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, err
 	}
 	if err == nil {
 		same := metav1.NewUIDPreconditions(string(s.UID))
-		err = services.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: same})
+		err = services.DeleteWith(ctx, e.Name, metav1.DeleteOptions{Preconditions: same})
 	}
 	return controller.Await, err
 }

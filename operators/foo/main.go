@@ -105,7 +105,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 		return err
 	}
 	namespace := cmp.Or(o.namespace, client.Namespace())
-	foos := kube.For[Foo](client, fooKind).ReadOnly()
+	foos := kube.ForKind[Foo](client, fooKind).ReadOnly()
 	if namespace != allNamespaces {
 		foos = foos.In(namespace)
 	}

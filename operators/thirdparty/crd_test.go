@@ -19,7 +19,7 @@ func TestMoveOver(t *testing.T) {
 	client, _ := connect(t)
 	for _, c := range []struct {
 		module, file, types, group, kind string
-		of                               func(...crd.Options) (*crd.Definition, error)
+		of                               func(crd.Options) (*crd.Definition, error)
 	}{
 		{"github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_certificates.yaml", "pkg/apis", "cert-manager.io", "Certificate",
 			crd.Of[certmanager.Certificate]},

@@ -46,7 +46,7 @@ func TestCertificate(t *testing.T) {
 			},
 		}
 	}
-	use(t, kube.For[certmanager.Certificate](client, certManagerKind).In(namespace), certificate,
+	use(t, kube.ForKind[certmanager.Certificate](client, certManagerKind).In(namespace), certificate,
 		func(c *certmanager.Certificate) { c.Spec.DNSNames = append(c.Spec.DNSNames, "more.example.com") },
 		func(c *certmanager.Certificate) any { return c.Spec })
 }
@@ -62,14 +62,14 @@ func TestClusterIssuer(t *testing.T) {
 			}},
 		}
 	}
-	use(t, kube.For[certmanager.ClusterIssuer](client, certManagerKind), issuer,
+	use(t, kube.ForKind[certmanager.ClusterIssuer](client, certManagerKind), issuer,
 		func(i *certmanager.ClusterIssuer) {
 			i.Spec.SelfSigned.CRLDistributionPoints = []string{"http://crl.example.com"}
 		},
 		func(i *certmanager.ClusterIssuer) any { return i.Spec })
 
 	// A wrong scope is an error before any request for the kind.
-	if _, err := kube.For[certmanager.ClusterIssuer](client, certManagerKind).In("default").Get(t.Context(), "x"); !errors.Is(err, kube.ErrScope) {
+	if _, err := kube.ForKind[certmanager.ClusterIssuer](client, certManagerKind).In("default").Get(t.Context(), "x"); !errors.Is(err, kube.ErrScope) {
 		t.Errorf("a namespace for a kind that has none: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestGateway(t *testing.T) {
 			},
 		}
 	}
-	use(t, kube.For[gateway.Gateway](client, gatewayKind).In(namespace), newGateway,
+	use(t, kube.ForKind[gateway.Gateway](client, gatewayKind).In(namespace), newGateway,
 		func(g *gateway.Gateway) { g.Spec.Listeners[0].Port = 8080 },
 		func(g *gateway.Gateway) any { return g.Spec })
 }
@@ -104,7 +104,7 @@ func TestGatewayClass(t *testing.T) {
 			Spec:       gateway.GatewayClassSpec{ControllerName: "example.com/controller"},
 		}
 	}
-	use(t, kube.For[gateway.GatewayClass](client, gatewayKind), class,
+	use(t, kube.ForKind[gateway.GatewayClass](client, gatewayKind), class,
 		func(c *gateway.GatewayClass) { c.Spec.Description = new("described") },
 		func(c *gateway.GatewayClass) any { return c.Spec })
 }
@@ -116,7 +116,7 @@ func TestUndeclared(t *testing.T) {
 	if !errors.Is(err, kube.ErrKind) || !strings.Contains(err.Error(), "kube.Kind{AddToScheme: …}") {
 		t.Errorf("%v", err)
 	}
-	_, err = kube.For[gateway.Gateway](client, certManagerKind).In("default").Get(t.Context(), "x")
+	_, err = kube.ForKind[gateway.Gateway](client, certManagerKind).In("default").Get(t.Context(), "x")
 	if !errors.Is(err, kube.ErrKind) {
 		t.Errorf("the wrong declaration: %v", err)
 	}

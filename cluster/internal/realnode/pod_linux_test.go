@@ -136,7 +136,7 @@ func TestPods(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer following.Close()
-		if err := pod.Evict(ctx, pods, "tool"); err != nil {
+		if err := pod.Evict(ctx, pods, "tool", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(following)

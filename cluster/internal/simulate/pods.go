@@ -48,7 +48,7 @@ type pods struct {
 }
 
 func newPods(ctx context.Context, client *kube.Client, n *nodes, logger *slog.Logger) *pods {
-	view := kube.ViewOf[pod](client, kube.KindOf[corev1.Pod]()).Fielded("spec.nodeName!=")
+	view := kube.ViewOfKind[pod](client, kube.KindOf[corev1.Pod]()).Fielded("spec.nodeName!=")
 	return &pods{view: view, store: view.Store(ctx), nodes: n, seed: maphash.MakeSeed(), logger: logger}
 }
 
@@ -115,7 +115,7 @@ func (p *pods) handle(ctx context.Context, o *pod) {
 func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error) {
 	pods := p.view.In(o.Namespace)
 	if o.DeletionTimestamp != nil {
-		return 0, pods.Delete(ctx, o.Name, metav1.DeleteOptions{
+		return 0, pods.DeleteWith(ctx, o.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64),
 			Preconditions:      &metav1.Preconditions{UID: &o.UID},
 		})

@@ -108,7 +108,7 @@ func TestWorkloads(t *testing.T) {
 	must(pods.Delete(ctx, "db-0")) // has a grace period, which ends when the node has stopped the containers
 	_, err = pods.Until(ctx, "db-0", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning })
 	must(err)
-	must(deployments.Delete(ctx, "web", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
+	must(deployments.DeleteWith(ctx, "web", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
 	must(deployments.UntilGone(ctx, "web"))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 type view struct{ kube.Object }
@@ -18,14 +19,14 @@ func compiles(ctx context.Context, c *kube.Client) {
 	_, _ = pods.Update(ctx, &corev1.Pod{})
 	_, _ = pods.Apply(ctx, &corev1.Pod{})
 	_, _ = pods.ReadOnly().Get(ctx, "x")
-	views := kube.ViewOf[view](c, kube.KindOf[corev1.Pod]())
+	views := kube.ViewOfKind[view](c, kube.KindOf[corev1.Pod]())
 	_, _ = views.Apply(ctx, &view{})
 	_ = views.Delete(ctx, "x")
 	_ = kube.Sub[corev1.Pod](views, "status")
 }
 
 func doesNotCompile(ctx context.Context, c *kube.Client) {
-	views := kube.ViewOf[view](c, kube.KindOf[corev1.Pod]())
+	views := kube.ViewOfKind[view](c, kube.KindOf[corev1.Pod]())
 	_, _ = views.Create(ctx, &view{})       // want "views.Create undefined"
 	_, _ = views.Update(ctx, &view{})       // want "views.Update undefined"
 	_, _ = views.UpdateStatus(ctx, &view{}) // want "views.UpdateStatus undefined"
@@ -39,5 +40,10 @@ func doesNotCompile(ctx context.Context, c *kube.Client) {
 	_ = reader.DeleteAll(ctx)                                  // want "reader.DeleteAll undefined"
 	_ = kube.For[noMetadata](c)                                // want "does not satisfy"
 	_ = kube.For[corev1.Container](c)                          // want "does not satisfy"
+	_ = kube.For[corev1.Pod](c, kube.Kind{})                   // want "too many arguments"
+	_ = kube.ViewOf[view](c, kube.Kind{})                      // want "too many arguments"
+	_ = kube.KindOf[view](kube.Kind{})                         // want "too many arguments"
+	_ = views.Delete(ctx, "x", metav1.DeleteOptions{})         // want "too many arguments"
+	_ = views.DeleteAll(ctx, metav1.DeleteOptions{})           // want "too many arguments"
 	_, _ = kube.For[corev1.Pod](c).Create(ctx, &corev1.Node{}) // want "cannot use &corev1.Node"
 }
