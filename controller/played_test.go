@@ -120,7 +120,7 @@ func (s *played) delete(name string) {
 	s.tell(kube.Deleted, &g)
 }
 
-func (s *played) tell(kind kube.EventType, g *gizmo) {
+func (s *played) tell(kind kube.WatchEventType, g *gizmo) {
 	line, _ := json.Marshal(map[string]any{"type": kind, "object": onWire(g)})
 	s.history = append(s.history, playedEvent{s.rv, append(line, '\n')})
 	close(s.changed)

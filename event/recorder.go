@@ -57,7 +57,9 @@ type Object interface {
 	GetObjectKind() schema.ObjectKind
 }
 
-// Event is something that happened to an object.
+// Event is a Kubernetes Event to be written: a note for people about something that
+// happened to an object. The events that a watch yields are of another type,
+// [kube.WatchEvent].
 type Event struct {
 	// Regarding is the object it is about; Related another that it involves,
 	// if any.

@@ -134,7 +134,7 @@ func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 				c := s.client(t)
 				f := follow(t, widgets(c).Watch, noteOfWidget)
 				store, _ := startStore(t, widgets(c))
-				changes := follow(t, store.Changes, noteOfWidget)
+				changes := follow(t, store.Watch, noteOfWidget)
 				f.taken()
 				changes.taken()
 				s.hold()
@@ -268,10 +268,10 @@ func TestAnswerThatIsNoListOfTheKindEmptiesNothing(t *testing.T) {
 				var f, changes *follower
 				if tc.widgets {
 					store, _ := startStore(t, widgets(c))
-					f, changes = follow(t, widgets(c).Watch, noteOfWidget), follow(t, store.Changes, noteOfWidget)
+					f, changes = follow(t, widgets(c).Watch, noteOfWidget), follow(t, store.Watch, noteOfWidget)
 				} else {
 					store, _ := startStore(t, configMaps(c))
-					f, changes = follow(t, configMaps(c).Watch, noteOfConfigMap), follow(t, store.Changes, noteOfConfigMap)
+					f, changes = follow(t, configMaps(c).Watch, noteOfConfigMap), follow(t, store.Watch, noteOfConfigMap)
 				}
 				f.taken()
 				changes.taken()
@@ -350,7 +350,7 @@ func TestKindWhoseListsHaveNoResourceVersion(t *testing.T) {
 		c := s.client(t)
 		f := follow(t, configMaps(c).Watch, noteOfConfigMap)
 		store, _ := startStore(t, configMaps(c))
-		changes := follow(t, store.Changes, noteOfConfigMap)
+		changes := follow(t, store.Watch, noteOfConfigMap)
 		wantLines(t, "events", noOrder(f.taken()), "ADDED default/a one", "ADDED default/b one", "SYNCED")
 		wantLines(t, "changes", noOrder(changes.taken()), "ADDED default/a one", "ADDED default/b one", "SYNCED")
 		s.put(key("a"), "two")

@@ -11,12 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Change is a change of an object in a store. Its methods tell of the object as
-// it is now or, if it was deleted, as it last was. The state before is the one that
-// the loop was last shown, however many steps there were in between. A Change keeps
-// both states, encoded, for as long as it is kept itself.
+// Change is what an [Informer] yields and what predicates of a controller look at: two
+// states of an object, before and now, or the mark Synced. Its counterpart is
+// controller-runtime's event.UpdateEvent with ObjectOld and ObjectNew; [Decode] returns
+// these two.
+//
+// The methods tell of the object as it is now or, if it was deleted, as it last was.
+// The state before is the one that the loop was last shown, however many steps there
+// were in between. A Change keeps both states, encoded, for as long as it is kept
+// itself.
 type Change struct {
-	Type EventType
+	// Type is Added, Modified, Deleted or Synced.
+	Type WatchEventType
 	Key  Key
 
 	table *table

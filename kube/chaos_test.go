@@ -148,7 +148,7 @@ func (c *chaos) addCheck(name string, h handle) *checkedWatch {
 func addStore[T any](ctx context.Context, c *chaos, name string, r Reader[T], note func(*T) string) func() map[Key]version {
 	store := r.Store(ctx)
 	ck := c.addCheck(name, r.handle)
-	c.running.Go(func() { checkLoop(store.Changes(ctx), ck.checker, note) })
+	c.running.Go(func() { checkLoop(store.Watch(ctx), ck.checker, note) })
 	c.running.Go(func() { <-store.Done() })
 	return func() map[Key]version {
 		state := make(map[Key]version)

@@ -55,7 +55,7 @@ func (c *checker) fault(format string, args ...any) {
 }
 
 // take checks an event. Note is empty if the type has none.
-func (c *checker) take(kind EventType, o object, note string, err error) {
+func (c *checker) take(kind WatchEventType, o object, note string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -138,7 +138,7 @@ func (m markSink) synced(rv string) error {
 
 // checkWatch runs a watch of one namespace, or all, through a checker.
 func checkWatch[T any](ctx context.Context, r Reader[T], how listing, c *checker, note func(*T) string) {
-	s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev Event[T], err error) bool {
+	s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev WatchEvent[T], err error) bool {
 		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
 		return true
 	}}
@@ -148,7 +148,7 @@ func checkWatch[T any](ctx context.Context, r Reader[T], how listing, c *checker
 }
 
 // checkLoop runs a public loop over events through a checker.
-func checkLoop[T any](events func(func(Event[T], error) bool), c *checker, note func(*T) string) {
+func checkLoop[T any](events func(func(WatchEvent[T], error) bool), c *checker, note func(*T) string) {
 	for ev, err := range events {
 		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
 	}

@@ -11,7 +11,7 @@ import (
 // eventSink turns records into the events of a watch.
 type eventSink[T any] struct {
 	codec *codec
-	yield func(Event[T], error) bool
+	yield func(WatchEvent[T], error) bool
 	known map[Key]seen
 	round uint32
 	// latest is the latest resource version up to which everything was seen.
@@ -84,7 +84,7 @@ func (s *eventSink[T]) synced(rv string) error {
 			}
 		}
 	}
-	return s.emit(Event[T]{Synced, new(T)}, nil)
+	return s.emit(WatchEvent[T]{Synced, new(T)}, nil)
 }
 
 func (s *eventSink[T]) event(kind string, rec record) error {
@@ -113,10 +113,10 @@ func (s *eventSink[T]) progress(rv string) {
 
 func (s *eventSink[T]) ails(*Trouble) {}
 
-func (s *eventSink[T]) trouble(t *Trouble) error { return s.emit(Event[T]{Object: new(T)}, t) }
+func (s *eventSink[T]) trouble(t *Trouble) error { return s.emit(WatchEvent[T]{Object: new(T)}, t) }
 
 func (s *eventSink[T]) recovered(*Trouble) error {
-	return s.emit(Event[T]{Recovered, new(T)}, nil)
+	return s.emit(WatchEvent[T]{Recovered, new(T)}, nil)
 }
 
 // show shows an object that exists.
@@ -156,7 +156,7 @@ func (rec *record) sum() uint64 {
 // of the same name before: Added, Modified or, if it is not later, nothing. One
 // that was listed counts also if it is older. Added of a known object means that
 // the old one is gone.
-func change(known, listed bool, uid types.UID, rv string, rec *record) EventType {
+func change(known, listed bool, uid types.UID, rv string, rec *record) WatchEventType {
 	switch {
 	case !known:
 		return Added
@@ -179,19 +179,19 @@ func (s *eventSink[T]) gone(key Key, was seen) error {
 	acc.SetNamespace(key.Namespace)
 	acc.SetName(key.Name)
 	acc.SetUID(was.uid)
-	return s.emit(Event[T]{Deleted, o}, nil)
+	return s.emit(WatchEvent[T]{Deleted, o}, nil)
 }
 
-func (s *eventSink[T]) decode(kind EventType, rec record) error {
+func (s *eventSink[T]) decode(kind WatchEventType, rec record) error {
 	o := new(T)
 	err := s.codec.decodeRecord(rec.meta, rec.body, rec.proto, asObject(o))
 	if err != nil {
 		err = &Error{Verb: "watch", Kind: s.codec.gvk.Kind, Namespace: rec.key.Namespace, Name: rec.key.Name, Err: err}
 	}
-	return s.emit(Event[T]{kind, o}, err)
+	return s.emit(WatchEvent[T]{kind, o}, err)
 }
 
-func (s *eventSink[T]) emit(ev Event[T], err error) error {
+func (s *eventSink[T]) emit(ev WatchEvent[T], err error) error {
 	if !s.yield(ev, err) {
 		return errLeft
 	}

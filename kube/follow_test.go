@@ -29,7 +29,7 @@ type follower struct {
 }
 
 // follow starts a loop over events that ends with the test.
-func follow[T any](t *testing.T, events func(context.Context) iter.Seq2[Event[T], error], note func(*T) string) *follower {
+func follow[T any](t *testing.T, events func(context.Context) iter.Seq2[WatchEvent[T], error], note func(*T) string) *follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &follower{cancel: cancel, ended: make(chan struct{})}
@@ -52,7 +52,7 @@ func (f *follower) stop() {
 	<-f.ended
 }
 
-func (f *follower) take(kind EventType, o object, note string, err error) {
+func (f *follower) take(kind WatchEventType, o object, note string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var report *Trouble

@@ -163,7 +163,7 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 		if err := store.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return maps, store, follow(t, store.Changes, noteOfConfigMap)
+		return maps, store, follow(t, store.Watch, noteOfConfigMap)
 	}
 	t.Run("while it is built", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 			stand(store.Labeled(t.Context(), "is=so"))
 			stand(store.OwnedBy(t.Context(), "o"))
 			loops.Go(func() {
-				for range store.Changes(t.Context()) {
+				for range store.Watch(t.Context()) {
 					<-open
 					return
 				}

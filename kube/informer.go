@@ -98,7 +98,9 @@ func (f *Informer) Stats() StoreStats { return f.table.stats() }
 // Done is closed when the store has stopped and all its goroutines have ended.
 func (f *Informer) Done() <-chan struct{} { return f.table.done }
 
-// Changes yields what [Store.Changes] yields, encoded.
+// Changes yields what [Store.Watch] yields, and keeps what it promises, as a [Change]:
+// not decoded, and with the state before. Its counterpart is a handler that is added to
+// client-go's SharedIndexInformer.
 func (f *Informer) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		if f.table.handle.err == nil {

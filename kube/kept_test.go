@@ -12,7 +12,7 @@ import (
 // read.
 func TestOwnDeletionsAndObjectsThatCannotBeRead(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
-		loop := follow(c.T, c.store.Changes, noteOfConfigMap)
+		loop := follow(c.T, c.store.Watch, noteOfConfigMap)
 		loop.taken()
 		c.s.lists(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet {

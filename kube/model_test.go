@@ -104,10 +104,10 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 	m.byNote = IndexBy(configMaps(c), func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
 	m.store = configMaps(c).Store(ctx)
 	changes := m.add("changes of the store", all)
-	m.running.Go(func() { checkLoop(m.store.Changes(ctx), changes.checker, noteOfConfigMap) })
+	m.running.Go(func() { checkLoop(m.store.Watch(ctx), changes.checker, noteOfConfigMap) })
 	slow := m.add("slow changes", all)
 	m.running.Go(func() {
-		for ev, err := range m.store.Changes(ctx) {
+		for ev, err := range m.store.Watch(ctx) {
 			slow.take(ev.Type, asObject(ev.Object), noteOfConfigMap(ev.Object), err)
 			_ = sleep(ctx, 5*time.Second)
 		}

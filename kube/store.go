@@ -133,9 +133,9 @@ type StoreStats struct {
 	// keys and indexes.
 	Objects int
 	Bytes   int64
-	// LastEvent is when the watch last heard from the server: an object, a
+	// LastHeard is when the watch last heard from the server: an object, a
 	// bookmark (about every minute), a listing. Zero before the first sync.
-	LastEvent time.Time
+	LastHeard time.Time
 }
 
 // Stats tells the size of the store.

@@ -43,7 +43,7 @@ func TestReadersBeforeTheFirstSync(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if store.Synced() || !store.Stats().LastEvent.IsZero() {
+		if store.Synced() || !store.Stats().LastHeard.IsZero() {
 			t.Error("synced with nothing")
 		}
 		s.setIntercept(nil)
@@ -244,7 +244,7 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 			t.Errorf("a read object is shared: %v", b)
 		}
 		st := store.Stats()
-		if st.Objects != 30 || st.Bytes < 30*50 || time.Since(st.LastEvent) > time.Minute {
+		if st.Objects != 30 || st.Bytes < 30*50 || time.Since(st.LastHeard) > time.Minute {
 			t.Errorf("stats: %+v", st)
 		}
 		for _, k := range slices.Collect(func(yield func(Key) bool) {
@@ -322,7 +322,7 @@ func TestStoreOfSeveralNamespaces(t *testing.T) {
 		}
 		store, _ := startStore(t, configMaps(s.client(t)).In("n1", "n2"))
 		wantLines(t, "content", content(t, store), "n1/a one", "n2/a one")
-		f := follow(t, store.Changes, noteOfConfigMap)
+		f := follow(t, store.Watch, noteOfConfigMap)
 		got := f.taken()
 		slices.Sort(got)
 		wantLines(t, "changes", got, "ADDED n1/a one", "ADDED n2/a one", "SYNCED")
@@ -347,7 +347,7 @@ func TestHandleWithAnError(t *testing.T) {
 		}
 		store := r.Store(t.Context())
 		<-store.Done()
-		for _, err := range store.Changes(t.Context()) {
+		for _, err := range store.Watch(t.Context()) {
 			if n++; !errors.Is(err, ErrKind) {
 				t.Errorf("changes: %v", err)
 			}

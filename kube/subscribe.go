@@ -8,8 +8,10 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
-// Changes yields the objects of the store as Added, then Synced, then every
-// change. It ends when ctx does, the loop is left or the store stops.
+// Watch yields the objects of the store as Added, then Synced, then every change. It
+// ends when ctx does, the loop is left or the store stops. It costs the server
+// nothing, unlike [Reader.Watch], and yields neither a [Trouble] nor Recovered: the
+// store logs those.
 //
 // A slow loop holds up neither the store nor other loops. It gets the newest state
 // of each object, and steps in between are merged: a Modified goes from what the
@@ -24,23 +26,23 @@ import (
 //
 // A loop that sleeps holds on to the objects as it last saw them, and to nothing
 // else.
-func (s *Store[T]) Changes(ctx context.Context) iter.Seq2[Event[T], error] {
-	return func(yield func(Event[T], error) bool) {
+func (s *Store[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
+	return func(yield func(WatchEvent[T], error) bool) {
 		if err := s.table.handle.err; err != nil {
-			yield(Event[T]{Object: new(T)}, s.wrap("watch", Key{}, err))
+			yield(WatchEvent[T]{Object: new(T)}, s.wrap("watch", Key{}, err))
 			return
 		}
 		s.table.follow(ctx, func(c Change) bool {
 			if c.Type == Synced {
-				return yield(Event[T]{Synced, new(T)}, nil)
+				return yield(WatchEvent[T]{Synced, new(T)}, nil)
 			}
 			o, err := s.decode(c.is, c.Key)
-			return yield(Event[T]{c.Type, o}, err)
+			return yield(WatchEvent[T]{c.Type, o}, err)
 		})
 	}
 }
 
-// follow calls yield with the changes that [Store.Changes] promises, until it
+// follow calls yield with the changes that [Store.Watch] promises, until it
 // returns false.
 func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 	sub := &subscription{table: t, wake: make(chan struct{}, 1)}

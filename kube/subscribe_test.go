@@ -15,7 +15,7 @@ func TestChangesOfAStore(t *testing.T) {
 		s := newAPIServer()
 		s.put(key("a"), "one")
 		store, _ := startStore(t, configMaps(s.client(t)))
-		f := follow(t, store.Changes, noteOfConfigMap)
+		f := follow(t, store.Watch, noteOfConfigMap)
 		wantLines(t, "at first", f.taken(), "ADDED default/a one", "SYNCED")
 		s.put(key("a"), "two")
 		wantLines(t, "then", f.taken(), "MODIFIED default/a two")
@@ -23,7 +23,7 @@ func TestChangesOfAStore(t *testing.T) {
 		wantLines(t, "then", f.taken(), "ADDED default/b one")
 		s.remove(key("b"))
 		wantLines(t, "then", f.taken(), "DELETED default/b one")
-		late := follow(t, store.Changes, noteOfConfigMap)
+		late := follow(t, store.Watch, noteOfConfigMap)
 		wantLines(t, "who comes late", late.taken(), "ADDED default/a two", "SYNCED")
 		late.stop()
 		synctest.Wait()
@@ -40,7 +40,7 @@ func TestSlowSubscriberGetsTheNewestAndEveryDelete(t *testing.T) {
 			s.put(key(n), "one")
 		}
 		store, _ := startStore(t, configMaps(s.client(t)))
-		slow := follow(t, store.Changes, noteOfConfigMap)
+		slow := follow(t, store.Watch, noteOfConfigMap)
 		if n := len(slow.taken()); n != 5 {
 			t.Fatalf("%d events at first", n)
 		}
@@ -61,7 +61,7 @@ func TestSlowSubscriberGetsTheNewestAndEveryDelete(t *testing.T) {
 		s.remove(key("never"))
 		synctest.Wait()
 		start := time.Now()
-		fast := follow(t, store.Changes, noteOfConfigMap)
+		fast := follow(t, store.Watch, noteOfConfigMap)
 		if n := len(fast.taken()); n != 4 || time.Since(start) > 0 {
 			t.Fatalf("%d events for another loop after %s", n, time.Since(start))
 		}
@@ -87,7 +87,7 @@ func TestBufferedChangesAreDeliveredWhenTheStoreEnds(t *testing.T) {
 		s := newAPIServer()
 		s.put(key("a"), "one")
 		store, stop := startStore(t, configMaps(s.client(t)))
-		f := follow(t, store.Changes, noteOfConfigMap)
+		f := follow(t, store.Watch, noteOfConfigMap)
 		f.taken()
 		f.setSlow(time.Minute)
 		s.put(key("a"), "two")
@@ -115,18 +115,18 @@ func TestChangesBeforeTheFirstSync(t *testing.T) {
 		s := newAPIServer()
 		s.hold()
 		store, _ := startStore(t, configMaps(s.client(t)))
-		f := follow(t, store.Changes, noteOfConfigMap) // before there is a list
+		f := follow(t, store.Watch, noteOfConfigMap) // before there is a list
 		wantLines(t, "of nothing", f.taken(), "SYNCED")
 		s.release()
 		for leave := range 3 {
 			s.put(key("x"), strconv.Itoa(leave))
-			for range store.Changes(t.Context()) {
+			for range store.Watch(t.Context()) {
 				break
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for ev := range store.Changes(ctx) {
+		for ev := range store.Watch(ctx) {
 			t.Fatalf("%v after the end", ev)
 		}
 		synctest.Wait()
@@ -254,7 +254,7 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 		}
 		store, stop := startStore(t, configMaps(s.client(t)))
 		whole := content(t, store)
-		f := follow(t, store.Changes, noteOfConfigMap)
+		f := follow(t, store.Watch, noteOfConfigMap)
 		f.taken()
 		stop() // the reflector is played from here
 		<-store.Done()
@@ -290,7 +290,7 @@ func TestEndsWithoutUIDs(t *testing.T) {
 			s.put(key(name), "one", func(o *modelObject) { o.uid = "" })
 		}
 		store, _ := startStore(t, configMaps(s.client(t)))
-		loop := follow(t, store.Changes, noteOfConfigMap)
+		loop := follow(t, store.Watch, noteOfConfigMap)
 		loop.taken()
 		s.hold()
 		for _, name := range []string{"a", "b", "c"} {

@@ -23,7 +23,7 @@ type table struct {
 	done      chan struct{}
 	synced    chan struct{} // closed after the first sync of all namespaces
 	content   atomic.Pointer[snapshot]
-	lastEvent atomic.Pointer[time.Time]
+	lastHeard atomic.Pointer[time.Time]
 	followers followers
 	builds    builds
 	own       *ownWrites
@@ -98,8 +98,8 @@ func labeled(sel labels.Selector) pick {
 func (t *table) stats() StoreStats {
 	now := t.now()
 	stats := StoreStats{Objects: now.entries.Len(), Bytes: now.size}
-	if at := t.lastEvent.Load(); at != nil {
-		stats.LastEvent = *at
+	if at := t.lastHeard.Load(); at != nil {
+		stats.LastHeard = *at
 	}
 	return stats
 }
@@ -107,7 +107,7 @@ func (t *table) stats() StoreStats {
 // heard notes that the server has sent something.
 func (t *table) heard() {
 	now := time.Now()
-	t.lastEvent.Store(&now)
+	t.lastHeard.Store(&now)
 }
 
 // publish makes a draft the content. Where another one was first, the draft takes

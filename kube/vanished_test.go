@@ -76,8 +76,8 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 			ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app!=db") }, func(c *ownCase) {
 				t := c.T
 				var seen []string
-				quick := follow(t, c.store.Changes, noteOfConfigMap)
-				slow := follow(t, c.store.Changes, noteOfConfigMap)
+				quick := follow(t, c.store.Watch, noteOfConfigMap)
+				slow := follow(t, c.store.Watch, noteOfConfigMap)
 				quick.taken()
 				slow.taken()
 				slow.setSlow(time.Hour)
@@ -122,7 +122,7 @@ func without(lines []string, line string) (left []string) {
 func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app!=db") }, func(c *ownCase) {
 		t := c.T
-		loop := follow(t, c.store.Changes, noteOfConfigMap)
+		loop := follow(t, c.store.Watch, noteOfConfigMap)
 		loop.taken()
 		c.write("mine", "one")
 		c.remove("mine")
@@ -140,7 +140,7 @@ func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 // An object that a store's field selector never showed is not told of.
 func TestOwnObjectsThatAFieldSelectorNeverShows(t *testing.T) {
 	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.shown=one") }, func(c *ownCase) {
-		loop := follow(c.T, c.store.Changes, noteOfConfigMap)
+		loop := follow(c.T, c.store.Watch, noteOfConfigMap)
 		loop.taken()
 		c.s.release()
 		c.write("b", "two") // whose answer does not tell

@@ -7,29 +7,36 @@ import (
 	"sync"
 )
 
-// EventType says what happened to an object.
-type EventType string
+// WatchEventType says what a [WatchEvent] or a [Change] is about. The values are those
+// of client-go's watch.EventType, and two marks.
+type WatchEventType string
 
 const (
-	Added    EventType = "ADDED"
-	Modified EventType = "MODIFIED"
-	Deleted  EventType = "DELETED"
+	Added    WatchEventType = "ADDED"
+	Modified WatchEventType = "MODIFIED"
+	Deleted  WatchEventType = "DELETED"
 	// Synced marks that the events so far add up to what the server had at one
 	// moment: after the first listing and after every later one.
-	Synced EventType = "SYNCED"
+	Synced WatchEventType = "SYNCED"
 	// Recovered tells that a [Trouble] that was reported is over.
-	Recovered EventType = "RECOVERED"
+	Recovered WatchEventType = "RECOVERED"
 )
 
-// IsChange reports that an event of the type is about an object: that it is none
-// of the marks Synced and Recovered.
-func (t EventType) IsChange() bool { return t == Added || t == Modified || t == Deleted }
+// IsChange reports that an object was added, modified or deleted. It is false for the
+// marks Synced and Recovered.
+func (t WatchEventType) IsChange() bool { return t == Added || t == Modified || t == Deleted }
 
-// Event is a change of an object, or a mark. Object is never nil: of an object that
-// vanished while the watch was cut off it holds the metadata that is known
-// (name, namespace, uid), and in a mark it is empty.
-type Event[T any] struct {
-	Type   EventType
+// WatchEvent is what [Reader.Watch] and [Store.Watch] yield: an object that was added,
+// modified or deleted, or a mark. Its counterpart is client-go's watch.Event. It has
+// nothing to do with the Events that kubectl shows, which package event writes.
+//
+// It does not tell how the object was before: the watch of a Reader keeps no objects
+// and cannot know. Where that matters, take the [Change] that an [Informer] yields.
+type WatchEvent[T any] struct {
+	Type WatchEventType
+	// Object is the object as it is or, if it was deleted, as it last was. It is never
+	// nil. In a mark it is empty. Of an object that vanished while a Reader's watch was
+	// cut off, it has the metadata that is known: name, namespace and uid.
 	Object *T
 }
 
@@ -37,7 +44,8 @@ type Event[T any] struct {
 // change. It does not end by itself: it resumes a watch that ended or broke,
 // lists again when the watch cannot be resumed, and waits for a kind that is not
 // installed. It ends when ctx does or the loop is left, and leaves no goroutine
-// behind. It is the informer of client-go without a cache.
+// behind. It is the reflector of client-go, and the watcher of kube-rs. [Store.Watch]
+// yields the same events from a cache.
 //
 // Guarantees: an object is never seen older than before, unless the server's
 // storage was restored from a backup; a new object under an old name, with
@@ -53,8 +61,8 @@ type Event[T any] struct {
 // after each listing. So it does with a kind whose lists have no resource version,
 // as those of metrics.k8s.io.
 //
-// Errors: a [Trouble] reports a failure while Watch goes on by itself, with a zero
-// Event; the event Recovered tells that it is over. For several namespaces it tells
+// Errors: a [Trouble] reports a failure while Watch goes on by itself, with an
+// empty WatchEvent; the event Recovered tells that it is over. For several namespaces it tells
 // that none is in trouble. An object that does not decode is yielded with its error
 // and its metadata. An error in the handle itself, such as a type that does not
 // name its kind, is yielded once and ends the watch, as does the end of ctx,
@@ -64,10 +72,10 @@ type Event[T any] struct {
 // for long is cut off by the server and resumed, at the cost of its history.
 // An object whose metadata cannot be read is left out, with a Trouble.
 // managedFields are dropped, see [Reader.WithManagedFields].
-func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[Event[T], error] {
-	return func(yield func(Event[T], error) bool) {
+func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
+	return func(yield func(WatchEvent[T], error) bool) {
 		if r.err != nil {
-			yield(Event[T]{Object: new(T)}, &Error{Verb: "watch", Kind: r.kindName(), Err: r.err})
+			yield(WatchEvent[T]{Object: new(T)}, &Error{Verb: "watch", Kind: r.kindName(), Err: r.err})
 			return
 		}
 		if len(r.namespaces) > 1 {
@@ -80,9 +88,9 @@ func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[Event[T], error] {
 }
 
 // watchSeveral merges the watches of several namespaces.
-func (r Reader[T]) watchSeveral(ctx context.Context, yield func(Event[T], error) bool) {
+func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], error) bool) {
 	type item struct {
-		ev        Event[T]
+		ev        WatchEvent[T]
 		err       error
 		namespace string
 		first     bool // the namespace's first sync mark
@@ -94,7 +102,7 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(Event[T], error)
 	defer cancel()
 	for _, ns := range r.namespaces {
 		synced := false
-		s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev Event[T], err error) bool {
+		s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev WatchEvent[T], err error) bool {
 			first := ev.Type == Synced && !synced
 			synced = synced || first
 			select {

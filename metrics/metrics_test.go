@@ -69,7 +69,7 @@ func TestRequestsOfAClient(t *testing.T) {
 
 func TestStores(t *testing.T) {
 	m := metrics.New()
-	full := &store{synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastEvent: time.Now().Add(-time.Hour)}}
+	full := &store{synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastHeard: time.Now().Add(-time.Hour)}}
 	m.AddStore("pods", &store{synced: true})
 	m.AddStore("pods", full) // in the place of the first
 	m.AddStore("books", &store{})

@@ -66,8 +66,8 @@ func (s *stores) collect(scrape *Scrape) {
 		scrape.Gauge(s.synced, number(store.Synced()), name)
 		scrape.Gauge(s.objects, float64(stats.Objects), name)
 		scrape.Gauge(s.bytes, float64(stats.Bytes), name)
-		if !stats.LastEvent.IsZero() {
-			scrape.Gauge(s.age, time.Since(stats.LastEvent).Seconds(), name)
+		if !stats.LastHeard.IsZero() {
+			scrape.Gauge(s.age, time.Since(stats.LastHeard).Seconds(), name)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (p *pods) shard(key kube.Key) int {
 
 // work works on every pod of shard i whenever it changes.
 func (p *pods) work(ctx context.Context, i int) {
-	for ev, err := range p.store.Changes(ctx) {
+	for ev, err := range p.store.Watch(ctx) {
 		if ev.Type == kube.Synced || p.shard(kube.KeyOf(ev.Object)) != i {
 			continue
 		}
