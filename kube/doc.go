@@ -1,10 +1,11 @@
 // Package kube is a typed client for Kubernetes: handles for the objects of a
 // kind, watches that heal, and compact stores that watches fill.
 //
-// [Connect] finds a cluster as kubectl does. [For] makes a [Resource] handle
-// for a Go type; [ViewOf] a [View] for a struct that names some fields of a
-// kind. A [Reader] only reads. Handles are values: In, Labeled, Fielded and
-// With return narrowed copies, and making one costs no request.
+// [Connect] finds a cluster as kubectl does. [For] makes a [Resource] handle for a Go
+// type, and [ViewOf] a [View] for a struct that has some fields of a kind; [ForKind]
+// and [ViewOfKind] are for types that do not name their kind. A [Reader] only reads.
+// Handles are values: In, Labeled, Fielded and With return narrowed copies, and making
+// one costs no request.
 //
 //	client, err := kube.Connect()
 //	books := kube.For[Book](client).In("default")

@@ -116,7 +116,8 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 		return builtin, nil
 	}
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
-		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
+		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in "+
+			"kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
 	}
 	if kind.AddToScheme != nil {
 		scheme := runtime.NewScheme()
@@ -131,7 +132,8 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 		}
 		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not know %s", ErrKind, t)
 	}
-	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind", ErrKind, t, t.Name())
+	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, "+
+		"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind", ErrKind, t, t.Name())
 }
 
 func check(t reflect.Type, kind Kind) error {

@@ -135,7 +135,8 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 		h.client = &Client{logger: slog.Default()} // for what is asked before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
-		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOfKind", ErrKind, t, h.kind.whole)
+		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOfKind",
+			ErrKind, t, h.kind.whole)
 		return h
 	case !view && (t == reflect.TypeFor[metav1.PartialObjectMetadata]() || t == reflect.TypeFor[Object]()):
 		h.err = fmt.Errorf("%w: %s is the metadata of a kind, and writing it would lose the rest: use ViewOfKind", ErrKind, t)
@@ -189,8 +190,9 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	return kind.Scope, nil
 }
 
-// In returns the handle narrowed to one or several namespaces. Reading or
-// writing one object by name needs exactly one, unless the kind has none.
+// In returns the handle narrowed to one or several namespaces, as client.InNamespace
+// of controller-runtime does for one call. Reading or writing one object by name needs
+// exactly one, unless the kind has none.
 func (r Reader[T]) In(namespaces ...string) Reader[T] {
 	return Reader[T]{r.in(namespaces)}
 }
@@ -205,8 +207,9 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 	return Resource[T]{View[T]{Reader[T]{r.in(namespaces)}}}
 }
 
-// Labeled returns the handle narrowed to objects whose labels match a selector,
-// as in "app=web,tier in (front,back)".
+// Labeled returns the handle narrowed to objects whose labels match a selector, as in
+// "app=web,tier in (front,back)". Its counterpart is client.MatchingLabelsSelector of
+// controller-runtime.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
 	return Reader[T]{r.labeled(selector)}
 }
@@ -221,9 +224,10 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 	return Resource[T]{View[T]{Reader[T]{r.labeled(selector)}}}
 }
 
-// Fielded returns the handle narrowed to objects whose fields match a selector,
-// as in "status.phase=Running". Which fields can be selected is the kind's:
-// metadata.name and metadata.namespace always.
+// Fielded returns the handle narrowed to objects whose fields match a selector, as in
+// "status.phase=Running". The server knows metadata.name and metadata.namespace of
+// every kind, and some fields more of some kinds. Its counterpart is
+// client.MatchingFieldsSelector of controller-runtime.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
 	return Reader[T]{r.fielded(selector)}
 }
