@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 
 	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
@@ -31,15 +30,14 @@ import (
 )
 
 // Logs streams the log of a container until the caller closes it, ctx ends, or
-// it is over, which with Follow is when the container ends. With nil options it
-// is the whole log of the pod's only container.
-func Logs[T any](ctx context.Context, pods kube.Handle[T], name string, options *corev1.PodLogOptions) (io.ReadCloser, error) {
-	var query url.Values
-	if options != nil {
-		var err error
-		if query, err = queryparams.Convert(options); err != nil {
-			return nil, &kube.Error{Verb: "get", Kind: "Pod/log", Name: name, Err: err}
-		}
+// it is over, which with Follow is when the container ends. The zero options ask for
+// the whole log of the pod's only container.
+func Logs[T any](
+	ctx context.Context, pods kube.Handle[T], name string, options corev1.PodLogOptions,
+) (io.ReadCloser, error) {
+	query, err := queryparams.Convert(&options)
+	if err != nil {
+		return nil, &kube.Error{Verb: "get", Kind: "Pod/log", Name: name, Err: err}
 	}
 	return kube.Stream(ctx, pods, name, "log", query)
 }

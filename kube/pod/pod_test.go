@@ -141,9 +141,9 @@ func TestSentences(t *testing.T) {
 		is   func(error) bool
 		want string
 	}{
-		"logs of which container": {logs(ctx, s, "p", nil), apierrors.IsBadRequest,
+		"logs of which container": {logs(ctx, s, "p"), apierrors.IsBadRequest,
 			"get Pod/log NS/p: a container name must be specified for pod p, choose one of: [c d]"},
-		"logs of no pod":    {logs(ctx, s, "q", nil), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
+		"logs of no pod":    {logs(ctx, s, "q"), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
 		"exec":              {pod.Exec(ctx, s.pods, "p", run), apierrors.IsBadRequest, "exec Pod/exec NS/p: pod p does not have a host assigned"},
 		"exec in no pod":    {pod.Exec(ctx, s.pods, "q", run), apierrors.IsNotFound, `exec Pod/exec NS/q: pods "q" not found`},
 		"no command":        {pod.Exec(ctx, s.pods, "p", pod.ExecOptions{}), nil, "exec Pod p: no command is given"},
@@ -165,8 +165,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-func logs(ctx context.Context, s *server, name string, options *corev1.PodLogOptions) error {
-	r, err := pod.Logs(ctx, s.pods, name, options)
+func logs(ctx context.Context, s *server, name string) error {
+	r, err := pod.Logs(ctx, s.pods, name, corev1.PodLogOptions{})
 	if err == nil {
 		r.Close()
 	}

@@ -52,7 +52,7 @@ func TestPods(t *testing.T) {
 	t.Run("logs", func(t *testing.T) {
 		lines := int64(2)
 		eventually(t, time.Minute, "two lines are there", func() error {
-			r, err := pod.Logs(ctx, pods, "tool", &corev1.PodLogOptions{TailLines: &lines})
+			r, err := pod.Logs(ctx, pods, "tool", corev1.PodLogOptions{TailLines: &lines})
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func TestPods(t *testing.T) {
 	})
 	t.Run("logs followed", func(t *testing.T) {
 		following, stop := context.WithCancel(ctx)
-		r, err := pod.Logs(following, pods, "tool", &corev1.PodLogOptions{Follow: true})
+		r, err := pod.Logs(following, pods, "tool", corev1.PodLogOptions{Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestPods(t *testing.T) {
 		forwardTool(t, ctx, pods)
 	})
 	t.Run("evict", func(t *testing.T) {
-		following, err := pod.Logs(ctx, pods, "tool", &corev1.PodLogOptions{Follow: true})
+		following, err := pod.Logs(ctx, pods, "tool", corev1.PodLogOptions{Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
