@@ -359,7 +359,7 @@ func TestCredentialsThatExpireForAWhile(t *testing.T) {
 			t.Fatalf("reports: %v", r)
 		}
 		s.setIntercept(nil)
-		time.Sleep(maxDelay)
+		time.Sleep(maxDelay + lastsAfter + time.Second) // a watch that tells nothing works after lastsAfter
 		wantLines(t, "then", names(f.taken()), "ADDED default/b", "SYNCED")
 		if r, n := f.reports(), f.recoveries(); len(r) != 0 || n != 1 {
 			t.Fatalf("reports: %v, %d recoveries", r, n)
