@@ -16,8 +16,8 @@ import (
 // the results of turns, and questions.
 //
 // BenchmarkTurns, with 5,000 objects, four sources and a reconcile that does nothing,
-// takes 7.4 µs of CPU for a turn. With a mutex that all share it took 6.7 µs. A
-// reconcile that writes takes hundreds of µs.
+// takes 6.7 µs of CPU for a turn, of which 1.5 µs are the dispatcher's. A reconcile
+// that writes takes hundreds of µs.
 type dispatcher struct {
 	concurrency int
 	minInterval time.Duration
@@ -251,18 +251,23 @@ func (d *dispatcher) settle(t *turn, stopping bool) {
 
 // remember keeps what the next turn of a key must know of this one.
 func (d *dispatcher) remember(t *turn, now time.Time) {
-	h := d.histories[t.key]
-	if h == nil {
-		if t.absent {
-			return
-		}
+	h, known := d.histories[t.key]
+	switch {
+	case known:
+	case t.absent:
+		return
+	default:
 		h = new(history)
-		d.histories[t.key] = h
 	}
 	h.end(t, now)
-	if !h.fade(now, d.minInterval) {
+	keep := h.fade(now, d.minInterval)
+	switch {
+	case keep && !known: // most turns leave nothing to remember
+		d.histories[t.key] = h
+	case known && !keep:
 		delete(d.histories, t.key)
-	} else if d.fades.IsZero() && h.fading() {
+	}
+	if d.fades.IsZero() && h.fading() {
 		d.fades = now.Add(fadeAfter)
 	}
 }

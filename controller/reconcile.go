@@ -101,9 +101,9 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 // panics, or ends its goroutine, if one of them does.
 func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
-	end, late := time.Now().Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
+	end := time.Now().Add(e.Timeout)
 	limited := func(ctx context.Context) (context.Context, func()) {
-		ctx, cancel := context.WithDeadlineCause(ctx, end, late)
+		ctx, cancel := context.WithDeadlineCause(ctx, end, e.late)
 		return ctx, func() {
 			a.cause = cmp.Or(a.cause, context.Cause(ctx))
 			cancel()
@@ -119,7 +119,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	}
 	o, err := e.store.Get(ctx, a.key)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && e.ignores(o):
+	case err == nil && e.ignores(o), err != nil && apierrors.IsNotFound(err):
 		a.out.gone = true
 		return
 	case err != nil && o != nil:
