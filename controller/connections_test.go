@@ -127,6 +127,7 @@ func TestProbesBesideIdleConnections(t *testing.T) {
 					if took := time.Since(asked); took > 600*time.Millisecond {
 						t.Fatalf("a probe is answered after %s", took)
 					}
+					synctest.Wait() // its connection is closed
 				}
 				synctest.Wait()
 				closed := 0
