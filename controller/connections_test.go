@@ -117,6 +117,7 @@ func TestProbesBesideIdleConnections(t *testing.T) {
 				for range maxConnections {
 					conn := l.dial(t)
 					begin(t, conn)
+					synctest.Wait() // it is idle, after those before it
 					idle = append(idle, conn)
 				}
 				for range 10 {
