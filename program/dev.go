@@ -25,15 +25,19 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 		return nil
 	}
 	var held, free []string
+	// A watch, which package lease has too, makes the program smaller than a list would.
 	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + o.Lease.Name)
-	for l, err := range leases.List(ctx) {
-		switch {
-		case err != nil:
+	for ev, err := range leases.Watch(ctx) {
+		if err != nil {
 			return fmt.Errorf("find the Lease of the operator in the cluster (or name its namespace with -lease-namespace): %w", err)
-		case l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity != "":
-			held = append(held, l.Namespace)
-		default:
-			free = append(free, l.Namespace)
+		}
+		if ev.Type == kube.Synced {
+			break
+		}
+		if holder := ev.Object.Spec.HolderIdentity; holder != nil && *holder != "" {
+			held = append(held, ev.Object.Namespace)
+		} else {
+			free = append(free, ev.Object.Namespace)
 		}
 	}
 	found := held
