@@ -32,7 +32,7 @@ func TestReferencesAreAskedForAgain(t *testing.T) {
 		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
 		s.sleep(10 * time.Second)
 		if n := len(s.ran("g")) - before; n != 1 || asked != 6 {
-			t.Errorf("%d reconciles after a change that could be told at the third try; asked %d times for two changes", n, asked)
+			t.Errorf("%d reconciles after a change that was told at the third try; asked %d times for two changes", n, asked)
 		}
 		if n := s.log.count("cannot tell what a change concerns", "broken"); n != 2 {
 			t.Errorf("%d lines are logged for two changes:\n%s", n, s.log)

@@ -83,7 +83,9 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 // longer concerns it is reconciled too. It is called for every change that passes all
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
-func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate) Source {
+func Mapped[T any](
+	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
+) Source {
 	of := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
 		var was, is *T
 		err := protect(func() (err error) { was, is, err = kube.Decode[T](c); return err })

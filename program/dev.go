@@ -29,7 +29,7 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + o.Lease.Name)
 	for ev, err := range leases.Watch(ctx) {
 		if err != nil {
-			return fmt.Errorf("find the Lease of the operator in the cluster (or name its namespace with -lease-namespace): %w", err)
+			return fmt.Errorf("find the Lease of the operator in the cluster (-lease-namespace says where): %w", err)
 		}
 		if ev.Type == kube.Synced {
 			break

@@ -92,7 +92,8 @@ func (d *desk) reads(name, want string) {
 // until waits for something, or for a refusal.
 func (d *desk) until(what string, holds func() bool) {
 	d.Helper()
-	for deadline := time.Now().Add(patience); d.proxy == nil || len(d.proxy.Used.Refused()) == 0; time.Sleep(20 * time.Millisecond) {
+	refused := func() bool { return d.proxy != nil && len(d.proxy.Used.Refused()) > 0 }
+	for deadline := time.Now().Add(patience); !refused(); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

@@ -64,7 +64,9 @@ type scene struct {
 	leases    kube.Resource[coordinationv1.Lease]
 }
 
-func newScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right) *scene {
+func newScene(
+	t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right,
+) *scene {
 	t.Helper()
 	namespace := cluster.Namespace(t)
 	s := &scene{
