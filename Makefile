@@ -77,9 +77,10 @@ api: ## rewrite the golden files in api/ after a change that is meant
 	@$(tools) api -write
 	@$(tools) deps -write
 
-image: ## build the images of Foo and Echo and check their sizes
+image: ## build the images of Foo, Echo and Letter and check their sizes
 	@go run ./operators/foo/image
 	@go run ./operators/echo/image
+	@go run ./operators/letter/image
 	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
 
 tidy: ## mend each module's go.mod and go.sum, which go mod tidy cannot before a release

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 // because scrapers ask often. What clients make up costs the cluster no more than
 // the rate of reviews, and this program no more than the size of its maps.
 type authorizer struct {
+	log      *slog.Logger
 	reviews  kube.Resource[tokenReview]
 	accesses kube.Resource[accessReview]
 
@@ -28,6 +30,7 @@ type authorizer struct {
 	denied  map[question]answer
 	asking  map[question]*inquiry
 	rate    reviewRate
+	failing bool // the cluster could not be asked the last time
 }
 
 // question is a hash of a token, a verb and a path. Tokens are not kept.
@@ -61,8 +64,9 @@ const (
 	reviewTime = 10 * time.Second
 )
 
-func newAuthorizer(c *kube.Client) *authorizer {
+func newAuthorizer(c *kube.Client, log *slog.Logger) *authorizer {
 	return &authorizer{
+		log: log,
 		reviews: kube.ForKind[tokenReview](c, kube.Kind{
 			GVK:    kube.GVK{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
 			Plural: "tokenreviews", Scope: kube.ClusterScoped,
@@ -90,7 +94,8 @@ func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler
 		code, err := a.ask(serving, r, token)
 		switch {
 		case err != nil:
-			http.Error(w, "the cluster cannot be asked: "+err.Error(), http.StatusServiceUnavailable)
+			// The error is for the log: it names the server, and nothing is known of the client.
+			later(w, "the cluster cannot be asked whose token it is", http.StatusServiceUnavailable)
 		case code == http.StatusTooManyRequests:
 			later(w, "the cluster is asked about too many tokens", code)
 		case code != http.StatusOK:
@@ -158,6 +163,10 @@ func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 	asked.code, asked.err = code, err
 	close(asked.done)
 	delete(a.asking, q)
+	if a.failing != (err != nil) {
+		a.sayFailing(err)
+	}
+	a.failing = err != nil
 	if err != nil {
 		return
 	}
@@ -179,6 +188,15 @@ func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 	if len(a.denied) < answersMax {
 		a.denied[q] = answer{code, now.Add(deniedFor)}
 	}
+}
+
+// sayFailing says that the cluster cannot be asked, or can be again.
+func (a *authorizer) sayFailing(err error) {
+	if err == nil {
+		a.log.Info("the cluster can be asked about tokens again")
+		return
+	}
+	a.log.Error("cannot ask the cluster whose a token is, or what its user may do", "error", err)
 }
 
 // reviewRate limits how often the cluster is asked: for all clients together, and

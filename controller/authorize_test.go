@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,11 +28,16 @@ type reviewer struct {
 	takes            time.Duration
 	// forgets has it know no token any more.
 	forgets atomic.Bool
+	// down has it answer nothing.
+	down atomic.Bool
 }
 
 func (s *reviewer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		return nil, fmt.Errorf("%s %s", r.Method, r.URL)
+	}
+	if s.down.Load() {
+		return nil, errors.New("connection refused by 10.96.0.1")
 	}
 	select {
 	case <-time.After(s.takes):
@@ -76,7 +83,7 @@ func newGuarded(t *testing.T, s *reviewer) guarded {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	a := newAuthorizer(client)
+	a := newAuthorizer(client, slog.New(slog.DiscardHandler))
 	return guarded{a, a.guard(t.Context(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}
 }
 
@@ -197,6 +204,37 @@ func TestTokenForgotten(t *testing.T) {
 		}
 		if n := s.tokens.Load(); n != 2 {
 			t.Errorf("the cluster was asked %d times", n)
+		}
+	})
+}
+
+// A client learns nothing of why the cluster cannot be asked. The log says it once.
+func TestClusterCannotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s reviewer
+		g := newGuarded(t, &s)
+		lines := new(logs)
+		g.log = slog.New(lines)
+		s.down.Store(true)
+		for i := range 5 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+			r.Header.Set("Authorization", fmt.Sprint("Bearer good", i))
+			w := httptest.NewRecorder()
+			g.ServeHTTP(w, r)
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+				t.Errorf("the answer is %d, %v", w.Code, w.Header())
+			}
+			if text := w.Body.String(); strings.Contains(text, "refused") || strings.Contains(text, "server.test") {
+				t.Errorf("the answer says %q", text)
+			}
+		}
+		s.down.Store(false)
+		time.Sleep(time.Minute)
+		if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusOK {
+			t.Errorf("then: %d", code)
+		}
+		if lines.count("cannot ask the cluster", "connection refused by 10.96.0.1") != 1 || lines.count("can be asked") != 1 {
+			t.Errorf("the log:\n%s", lines)
 		}
 	})
 }

@@ -66,6 +66,56 @@ func TestGoexitInReconcile(t *testing.T) {
 	})
 }
 
+// A cleanup that ends its goroutine has failed: it is called again, and the object
+// keeps its finalizer until it is done.
+func TestGoexitInCleanup(t *testing.T) {
+	onStage(t, func(s *stage) {
+		now := metav1.Now()
+		s.put("exits", func(g *gizmo) { g.Finalizers, g.DeletionTimestamp = []string{"example.com/gizmo"}, &now })
+		s.put("works", func(g *gizmo) { g.Finalizers = []string{"example.com/gizmo"} })
+		var tries, reported atomic.Int32
+		const broken = 3
+		s.start(Options{}, Controller[gizmo]{
+			Concurrency: 1, Backoff: Backoff{Min: time.Second, Max: time.Second},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+			Cleanup: func(context.Context, *gizmo) (Action, error) {
+				if tries.Add(1) > broken {
+					return Done, nil
+				}
+				if n := s.count("PATCH " + playedPath + "/exits"); n > 0 {
+					t.Errorf("the finalizer is removed before the cleanup is done: %d patches", n)
+				}
+				runtime.Goexit()
+				return Done, nil
+			},
+			Failed: func(_ context.Context, _ *gizmo, err error) error {
+				if errors.Is(err, ErrGoexit) {
+					reported.Add(1)
+				}
+				return nil
+			},
+		})
+		s.sleep(broken*time.Second + time.Second/2)
+		if n := tries.Load(); n <= broken {
+			t.Errorf("%d tries, want one more than %d", n, broken)
+		}
+		if n := reported.Load(); n != broken {
+			t.Errorf("%d failures were reported, want %d", n, broken)
+		}
+		if n := s.log.count("reconcile panicked", "default/exits", "runtime.Goexit", "broken_test.go"); n != broken {
+			t.Errorf("%d failures are logged, want %d:\n%s", n, broken, s.log)
+		}
+		if s.count("PATCH "+playedPath+"/exits") == 0 {
+			t.Error("the finalizer is not removed after the cleanup")
+		}
+		s.put("works", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(0)
+		if n := len(s.ran("works")); n != 2 {
+			t.Errorf("the other object was reconciled %d times, want 2", n)
+		}
+	})
+}
+
 // Filters, mappers, timers and channels go on after a function that ends its goroutine.
 func TestGoexitInSources(t *testing.T) {
 	onStage(t, func(s *stage) {

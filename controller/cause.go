@@ -122,6 +122,17 @@ func (cs *causes) add(c Cause) {
 	cs.list = append(cs.list, c)
 }
 
+// drop removes what has ended with an object that is gone: its changes, and what its
+// reconciles have asked for. It returns whether anything is left.
+func (cs *causes) drop(gone kube.Change) (left bool) {
+	cs.timed, cs.due = "", time.Time{}
+	itsOwn := Cause{Change: gone}
+	cs.list = slices.DeleteFunc(cs.list, func(c Cause) bool {
+		return c.Reason != Triggered && (c.Change.Kind() == "" || itsOwn.sameAs(c))
+	})
+	return len(cs.list) > 0
+}
+
 // dueBy puts what was asked for a time into the list, unless that time is later
 // and something else came first.
 func (cs *causes) dueBy(now time.Time) {

@@ -64,7 +64,8 @@ type Controller[T any] struct {
 	// with the object as that left it: to say so in a condition or an event. Its
 	// own error is logged. It has ten seconds, also after a reconcile that took too
 	// long, and is not called for what a stop of the program cut off. It is also
-	// called with a [HotLoopError], after a reconcile that may have gone well.
+	// called with a [HotLoopError], after a reconcile that may have gone well. If the
+	// reconcile has failed too, the error wraps both.
 	Failed func(ctx context.Context, o *T, err error) error
 	// Gone, if it is set, is called with the last known state of an object that is
 	// gone, or is no longer among those that For is narrowed to. It is for what can

@@ -2,7 +2,10 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
@@ -13,8 +16,8 @@ import (
 // the results of turns, and questions.
 //
 // BenchmarkTurns, with 5,000 objects, four sources and a reconcile that does nothing,
-// takes 7.4 µs of CPU for a turn. With a mutex that all share it took 6.7 µs. A
-// reconcile that writes takes hundreds of µs.
+// takes 6.7 µs of CPU for a turn, of which 1.5 µs are the dispatcher's. A reconcile
+// that writes takes hundreds of µs.
 type dispatcher struct {
 	concurrency int
 	minInterval time.Duration
@@ -30,9 +33,10 @@ type dispatcher struct {
 
 	// Owned by run.
 	queue     *queue
-	histories map[kube.Key]*history // of the objects that have one
-	fades     time.Time             // when to look through histories, zero if not
-	alarm     time.Time             // when the timer fires, zero if it does not
+	histories map[kube.Key]*history    // of the objects that have one
+	gone      map[kube.Key][]types.UID // objects that were removed while their keys are worked on
+	fades     time.Time                // when to look through histories, zero if not
+	alarm     time.Time                // when the timer fires, zero if it does not
 	workers   int
 }
 
@@ -46,6 +50,7 @@ type turn struct {
 	hot      *hotLoop // to be reported, nil if nothing is
 
 	// The result.
+	uid    types.UID // of the object that was read, empty if there was none
 	failed bool
 	told   int  // of the removed objects, the controller has been told of so many
 	absent bool // no object of the key is there
@@ -66,6 +71,7 @@ func newDispatcher(concurrency int, minInterval time.Duration, counts *metrics.C
 		ended:     make(chan struct{}),
 		queue:     newQueue(),
 		histories: make(map[kube.Key]*history),
+		gone:      make(map[kube.Key][]types.UID),
 	}
 }
 
@@ -175,10 +181,14 @@ func (d *dispatcher) receive(r request) {
 	d.counts.Added(added)
 }
 
-// remove drops all that is known of an object that is gone. If the controller
-// wants to be told, the key gets a turn for it.
+// remove drops what is known of an object that is gone, and what its key asks for
+// because of it. What others have asked for stays, as they may mean a new object of
+// the name. If the controller wants to be told, the key gets a turn for it.
 func (d *dispatcher) remove(r request, now time.Time) {
-	d.queue.forget(r.key)
+	if d.queue.running[r.key] != nil {
+		d.gone[r.key] = append(d.gone[r.key], r.cause.Change.UID())
+	}
+	d.queue.drop(r.key, r.cause.Change, now)
 	h := d.histories[r.key]
 	delete(d.histories, r.key)
 	if !r.tell {
@@ -224,27 +234,40 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 
 // settle takes the result of a turn.
 func (d *dispatcher) settle(t *turn, stopping bool) {
-	d.remember(t, t.ended)
-	if t.next != nil && !stopping {
-		d.queue.add(*t.next, t.ended)
+	gone := t.uid != "" && slices.Contains(d.gone[t.key], t.uid)
+	delete(d.gone, t.key)
+	if gone { // then nothing comes after it
+		if h := d.histories[t.key]; h != nil {
+			h.tell(t.told)
+		}
+	} else {
+		d.remember(t, t.ended)
+		if t.next != nil && !stopping {
+			d.queue.add(*t.next, t.ended)
+		}
 	}
 	d.queue.done(t.key, t.ended)
 }
 
 // remember keeps what the next turn of a key must know of this one.
 func (d *dispatcher) remember(t *turn, now time.Time) {
-	h := d.histories[t.key]
-	if h == nil {
-		if t.absent {
-			return
-		}
+	h, known := d.histories[t.key]
+	switch {
+	case known:
+	case t.absent:
+		return
+	default:
 		h = new(history)
-		d.histories[t.key] = h
 	}
 	h.end(t, now)
-	if !h.fade(now, d.minInterval) {
+	keep := h.fade(now, d.minInterval)
+	switch {
+	case keep && !known: // most turns leave nothing to remember
+		d.histories[t.key] = h
+	case known && !keep:
 		delete(d.histories, t.key)
-	} else if d.fades.IsZero() && h.fading() {
+	}
+	if d.fades.IsZero() && h.fading() {
 		d.fades = now.Add(fadeAfter)
 	}
 }

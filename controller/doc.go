@@ -23,6 +23,13 @@
 // run.go puts a program together, and activity.go starts and stops its controllers
 // and [Runnable]s.
 //
+// # Reading
+//
+// The stores of the kinds that a controller is for, owns, watches or names in Reads
+// are in memory. A reconcile reads from them by a handle's [kube.Reader.Cached], and
+// by indexes that [kube.IndexBy] declares: [Referenced] shows both. Get and List of a
+// handle ask the server.
+//
 // # Guarantees
 //
 // An object is reconciled by one goroutine at a time, and again after whatever

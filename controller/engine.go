@@ -60,6 +60,7 @@ type engine[T any] struct {
 	sources []opened
 	reads   []*kube.Informer
 	counts  *metrics.Controller
+	late    error // the cause of the end of a reconcile that takes too long
 
 	current atomic.Pointer[dispatcher] // nil before run
 }
@@ -79,6 +80,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
 	}
 	e.log = env.log.With("controller", c.Name)
+	e.late = fmt.Errorf("%w: more than %s", ErrTimeout, c.Timeout)
 	for _, owned := range c.Owns {
 		e.sources = append(e.sources, opened{Source: Owned(owned)})
 	}

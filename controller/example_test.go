@@ -98,3 +98,52 @@ func ExampleController_reads() {
 		log.Fatal(err)
 	}
 }
+
+// A Letter is written from a template, which is a ConfigMap.
+type Letter struct {
+	kube.Object
+	Spec struct {
+		Template string `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		Text string `json:"text"`
+	} `json:"status,omitzero"`
+}
+
+func (Letter) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"}
+}
+
+func (l *Letter) template() kube.Key {
+	return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template}
+}
+
+// The change of a ConfigMap reconciles all Letters that refer to it. An index finds
+// them, and the reconcile reads the ConfigMap from memory. The operator in
+// operators/letter is the whole program.
+func ExampleReferenced() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	letters, templates := kube.For[Letter](client), kube.For[corev1.ConfigMap](client)
+	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
+
+	err = controller.Run(ctx, controller.Options{}, controller.Controller[Letter]{
+		For:     letters,
+		Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
+		Reconcile: func(ctx context.Context, l *Letter) (controller.Action, error) {
+			template, err := templates.Cached().Get(ctx, l.template())
+			if err != nil {
+				return controller.Done, err
+			}
+			l.Status.Text = template.Data["text"]
+			return controller.Done, letters.EnsureStatus(ctx, l)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

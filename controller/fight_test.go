@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -52,7 +53,7 @@ func (b *bench) fight(s *side, ensure bool) {
 			return Done, err
 		},
 		Failed: func(_ context.Context, _ *corev1.ConfigMap, err error) error {
-			if hot, ok := err.(*HotLoopError); ok { //nolint:errorlint // as it is handed over
+			if hot := (*HotLoopError)(nil); errors.As(err, &hot) {
 				s.told.Store(hot)
 			}
 			return nil

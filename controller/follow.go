@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -52,16 +54,35 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 			close(synced)
 			continue
 		}
-		keys, err := s.ask(ctx, c, e.gvk, cluster)
-		if err != nil {
-			e.log.Error("cannot tell what a change concerns",
-				"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
-		}
+		keys := e.concerned(ctx, s, c, cluster)
 		r := r
 		r.cause.Change = c
 		e.askFor(d, keys, r)
 	}
 }
+
+// concerned returns the keys that a change of a source's object concerns.
+func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, cluster bool) []kube.Key {
+	keys, err := s.ask(ctx, c, e.gvk, cluster)
+	if err == nil || ctx.Err() != nil {
+		return keys
+	}
+	e.log.Error("cannot tell what a change concerns",
+		"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+	for err != nil && s.persists && !errors.Is(err, kube.ErrNotCached) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(askAgain):
+		}
+		keys, err = s.ask(ctx, c, e.gvk, cluster)
+	}
+	return keys
+}
+
+// askAgain is the pause after which a source is asked again that could not tell what a
+// change concerns.
+const askAgain = time.Second
 
 // askFor asks for keys, all for the same cause.
 func (e *engine[T]) askFor(d *dispatcher, keys []kube.Key, r request) {

@@ -79,12 +79,17 @@ func (h *history) causedBySelf(cs *causes) bool {
 	return own > 0 && cs.more == 0
 }
 
-// end notes the result of a turn.
-func (h *history) end(t *turn, now time.Time) {
-	h.removed = h.removed[min(t.told, len(h.removed)):]
+// tell notes that the controller has been told of so many removed objects.
+func (h *history) tell(told int) {
+	h.removed = h.removed[min(told, len(h.removed)):]
 	if len(h.removed) == 0 {
 		h.removed = nil
 	}
+}
+
+// end notes the result of a turn.
+func (h *history) end(t *turn, now time.Time) {
+	h.tell(t.told)
 	h.last = now
 	h.failures, h.retryAt = 0, time.Time{}
 	if t.failed {

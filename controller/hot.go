@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -30,18 +31,16 @@ type LoopField struct {
 }
 
 func (e *HotLoopError) Error() string {
-	var b strings.Builder
-	b.WriteString("the object is reconciled again and again, at most once a second from now on: ")
-	for i, f := range e.Fields {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(f.String())
+	return "the object is reconciled again and again, at most once a second from now on: " + cmp.Or(e.flips(), e.Causes)
+}
+
+// flips returns the fields in words, which are empty if there are none.
+func (e *HotLoopError) flips() string {
+	all := make([]string, 0, len(e.Fields))
+	for _, f := range e.Fields {
+		all = append(all, f.String())
 	}
-	if len(e.Fields) == 0 {
-		b.WriteString(e.Causes)
-	}
-	return b.String()
+	return strings.Join(all, "; ")
 }
 
 // String returns "Deployment default/web spec.replicas, last written by
@@ -80,14 +79,11 @@ func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
 	return found
 }
 
-// reportHot reports a hot loop.
-func (e *engine[T]) reportHot(a *attempt[T]) {
+// logHot logs and counts a hot loop.
+func (e *engine[T]) logHot(a *attempt[T]) {
 	e.counts.HotLoop()
 	a.run.logger().WarnContext(a.trace, "an object is reconciled again and again; from now on at most once a second",
 		"flips", a.found.flips(), "causes", a.found.Causes)
-	if a.o != nil {
-		e.report(a, a.found)
-	}
 }
 
 // objectsAsked is of how many objects the managers are asked for at most.
@@ -141,13 +137,4 @@ func hasOther(managers map[string][]kube.Manager, own string) bool {
 		}
 	}
 	return false
-}
-
-// flips returns the fields for the log.
-func (e *HotLoopError) flips() string {
-	var all []string
-	for _, f := range e.Fields {
-		all = append(all, f.String())
-	}
-	return strings.Join(all, "; ")
 }

@@ -1,9 +1,7 @@
 package controller
 
 import (
-	"net"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -15,16 +13,13 @@ const (
 	headerTime = 5 * time.Second
 	readTime   = 30 * time.Second
 	writeTime  = 30 * time.Second
-	// scrapeTime is the same as writeTime for metrics, whose text is held
-	// meanwhile. It is Prometheus' own default.
-	scrapeTime = 10 * time.Second
 	idleTime   = time.Minute
 	headerSize = 16 << 10
 	// defaultMaxBody is the size of the body of a request.
 	defaultMaxBody = 1 << 20
-	// maxScrapes, maxProfiles and maxHooks are how many requests are answered at
-	// the same time, maxConnections is how many connections are open.
-	maxScrapes     = 4
+	// maxProfiles and maxHooks are how many requests are answered at the same time.
+	// The handler of metrics has a limit of its own. maxConnections is how many
+	// connections are open.
 	maxProfiles    = 4
 	maxHooks       = 32
 	maxConnections = 512
@@ -46,60 +41,8 @@ func atMost(n int, h http.Handler) http.Handler {
 	})
 }
 
-// takenWithin returns a handler whose client must take the answer within a time that is
-// shorter than that of other answers.
-func takenWithin(d time.Duration, h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A writer without deadlines belongs to a test.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
-		h.ServeHTTP(w, r)
-	})
-}
-
 // later refuses a request that may be made again.
 func later(w http.ResponseWriter, why string, code int) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, code)
-}
-
-// limitedListener accepts as many connections as it has slots. Others wait in the
-// kernel until one is closed.
-type limitedListener struct {
-	net.Listener
-	slots  chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func limitConnections(l net.Listener, n int) net.Listener {
-	return &limitedListener{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

@@ -239,7 +239,8 @@ func (f *facts) see(c kube.Change, now time.Time) {
 			f.fresh = true
 		}
 	}
-	diff, err := c.Diff()
+	var diff []kube.FieldChange
+	err := protect(func() (err error) { diff, err = c.Diff(); return err }) // a type may encode itself
 	switch {
 	case c.Type != kube.Modified:
 		note("("+strings.ToLower(string(c.Type))+")", c.Type)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,18 +146,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 				return nil
 			},
 		})
-		stop := make(chan struct{})
-		go func() {
-			for i := 100; ; i++ {
-				select {
-				case <-stop:
-					return
-				case <-time.After(20 * time.Millisecond):
-					s.put("g", func(g *gizmo) { g.Status.Seen = i })
-				}
-			}
-		}()
-		defer close(stop)
+		defer s.undo()()
 		s.held("g", "Gizmo default/g status.seen", "somebody else changes back")
 		hot := told.Load()
 		if hot == nil || len(hot.Fields) != 1 || !hot.Fields[0].Undone || hot.Fields[0].Field != "status.seen" {
@@ -168,6 +158,79 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 		s.sleep(0)
 		if len(s.ran("g")) == before {
 			t.Error("somebody's change of the spec waits")
+		}
+	})
+}
+
+// undo changes the status of g again and again until stop is called.
+func (s *stage) undo() (stop func()) {
+	var stopped atomic.Bool
+	var undoing sync.WaitGroup
+	undoing.Go(func() {
+		for i := 100; !stopped.Load(); i++ {
+			s.put("g", func(g *gizmo) { g.Status.Seen = i })
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	return func() { stopped.Store(true); undoing.Wait() }
+}
+
+// A turn that is in a hot loop and fails too is reported once, with both errors.
+func TestHotLoopThatFails(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		var told []error
+		s.start(Options{}, Controller[gizmo]{
+			Backoff: Backoff{Min: 1, Max: 1},
+			Reconcile: func(context.Context, *gizmo) (Action, error) {
+				return Done, fmt.Errorf("turn %d: %w", len(told), errBroken)
+			},
+			Failed: func(_ context.Context, _ *gizmo, err error) error { told = append(told, err); return nil },
+		})
+		s.sleep(30 * time.Second)
+		hot := 0
+		for _, err := range told {
+			if !errors.Is(err, errBroken) {
+				t.Errorf("Failed is told %v, without the error of the reconcile", err)
+			}
+			if errors.As(err, new(*HotLoopError)) {
+				hot++
+			}
+		}
+		if n := len(s.ran("g")); len(told) != n || hot != 1 {
+			t.Errorf("Failed is called %d times after %d turns, %d times with the hot loop", len(told), n, hot)
+		}
+	})
+}
+
+// To look for the others in a hot loop takes none of the reconcile's time.
+func TestLookingAtLoopsTakesNoTime(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		const timeout = 100 * time.Millisecond
+		least := timeout
+		stop := func() {}
+		defer func() { stop() }()
+		s.start(Options{}, Controller[gizmo]{
+			Timeout: timeout,
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				end, _ := ctx.Deadline()
+				least = min(least, time.Until(end))
+				if err := ctx.Err(); err != nil {
+					return Done, err
+				}
+				g.Status.Seen = 7
+				return Done, s.gizmos.EnsureStatus(ctx, g)
+			},
+		})
+		// The fields have no manager but the program itself: the report waits for another.
+		stop = s.undo()
+		s.sleep(30 * time.Second)
+		if s.log.count("again and again", "status.seen") != 1 {
+			t.Errorf("the hot loop is not reported:\n%s", s.log.tail(3))
+		}
+		if least < timeout || s.log.count(ErrTimeout.Error()) > 0 {
+			t.Errorf("a reconcile had %s:\n%s", least, s.log.tail(3))
 		}
 	})
 }
@@ -253,14 +316,22 @@ func TestPausesGrowAndEnd(t *testing.T) {
 	})
 }
 
-// Paths of an object's managers are found whatever they are in.
+// The text names each field once, with those who manage it.
 func TestHotLoopErrorText(t *testing.T) {
-	err := &HotLoopError{Fields: []LoopField{{
-		Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
-		Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"}, {Name: "web", Operation: "Apply"}},
-	}}}
-	want := "Deployment default/web spec.replicas, which somebody else changes back, managed by scaler (Update of scale) and web (Apply)"
-	if !strings.Contains(err.Error(), want) {
-		t.Errorf("the text is %q", err.Error())
+	err := &HotLoopError{Causes: "resync", Fields: []LoopField{
+		{
+			Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
+			Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"}, {Name: "web", Operation: "Apply"}},
+		},
+		{Kind: "Service", Key: named("web"), Field: "(added)"},
+	}}
+	want := "the object is reconciled again and again, at most once a second from now on: " +
+		"Deployment default/web spec.replicas, which somebody else changes back, " +
+		"managed by scaler (Update of scale) and web (Apply); Service default/web (added)"
+	if err.Error() != want {
+		t.Errorf("the text is %q, want %q", err.Error(), want)
+	}
+	if err.Fields = nil; !strings.HasSuffix(err.Error(), "from now on: resync") {
+		t.Errorf("without fields the text is %q", err.Error())
 	}
 }

@@ -185,12 +185,20 @@ func (q *queue) done(key kube.Key, now time.Time) {
 	}
 }
 
-// forget drops what a key asks for.
-func (q *queue) forget(key kube.Key) {
-	if it := q.waiting[key]; it != nil {
-		q.remove(it)
-		delete(q.waiting, key)
+// drop drops what a key asks for because of an object that is gone. What else it asks
+// for is due now.
+func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
+	it := q.waiting[key]
+	if it == nil {
+		return
 	}
+	q.remove(it)
+	if !it.causes.drop(gone) {
+		delete(q.waiting, key)
+		return
+	}
+	it.due = now
+	q.put(it, now)
 }
 
 // next returns when a key becomes due that now is not; ok is false if there is

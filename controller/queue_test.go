@@ -26,8 +26,8 @@ type modelItem struct {
 	key      kube.Key
 	priority priority
 	due      time.Time
-	order    int // when it became ready, in its priority; 0: it is not
-	causes   int
+	order    int  // when it became ready, in its priority; 0: it is not
+	stays    bool // also if its object is gone
 }
 
 func (m *modelQueue) find(key kube.Key) *modelItem {
@@ -46,7 +46,9 @@ func (m *modelQueue) add(r request, now time.Time) {
 	it := m.find(r.key)
 	switch {
 	case it == nil:
-		m.waiting = append(m.waiting, modelItem{key: r.key, priority: r.priority, due: r.due, causes: 1})
+		m.waiting = append(m.waiting, modelItem{
+			key: r.key, priority: r.priority, due: r.due, stays: r.cause.Reason == Triggered,
+		})
 		return
 	case !it.due.After(now) && !r.due.After(now):
 		if r.priority < it.priority {
@@ -55,7 +57,7 @@ func (m *modelQueue) add(r request, now time.Time) {
 	case r.due.Before(it.due):
 		it.due, it.priority, it.order = r.due, r.priority, 0
 	}
-	it.causes++
+	it.stays = it.stays || r.cause.Reason == Triggered
 }
 
 // order gives those that have become ready their place.
@@ -118,7 +120,7 @@ func TestQueueModel(t *testing.T) {
 		key := rapid.Custom(func(t *rapid.T) kube.Key { return named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))) })
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: Triggered, Source: "test"}}
+				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried}).Draw(t, "reason")}}
 				r.priority = priority(rapid.IntRange(0, int(priorities)-1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
 					// No two are due at once, so that the order is known.
@@ -160,10 +162,14 @@ func TestQueueModel(t *testing.T) {
 				running = slices.Delete(running, at, at+1)
 				m.place(now)
 			},
-			"forget": func(t *rapid.T) {
+			"drop": func(t *rapid.T) {
 				k := key.Draw(t, "key")
-				q.forget(k)
-				m.waiting = slices.DeleteFunc(m.waiting, func(it modelItem) bool { return it.key == k })
+				q.drop(k, kube.Change{}, now)
+				m.waiting = slices.DeleteFunc(m.waiting, func(it modelItem) bool { return it.key == k && !it.stays })
+				if it := m.find(k); it != nil {
+					it.due, it.order = now, 0
+				}
+				m.place(now)
 			},
 			"time passes": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * time.Millisecond)

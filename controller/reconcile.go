@@ -101,16 +101,16 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 // panics, or ends its goroutine, if one of them does.
 func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
-	end, late := time.Now().Add(e.Timeout), fmt.Errorf("%w: more than %s", ErrTimeout, e.Timeout)
+	end := time.Now().Add(e.Timeout)
 	limited := func(ctx context.Context) (context.Context, func()) {
-		ctx, cancel := context.WithDeadlineCause(ctx, end, late)
+		ctx, cancel := context.WithDeadlineCause(ctx, end, e.late)
 		return ctx, func() {
 			a.cause = cmp.Or(a.cause, context.Cause(ctx))
 			cancel()
 		}
 	}
 	ctx, done := limited(a.trace)
-	defer done()
+	defer func() { done() }()
 	if a.out.err = e.tellRemoved(ctx, a); a.out.err != nil {
 		return
 	}
@@ -119,14 +119,22 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	}
 	o, err := e.store.Get(ctx, a.key)
 	switch {
-	case apierrors.IsNotFound(err), err == nil && e.ignores(o):
+	case err == nil && e.ignores(o), err != nil && apierrors.IsNotFound(err):
 		a.out.gone = true
 		return
 	case err != nil && o != nil:
 		err = Terminal(err) // it does not decode
 	}
+	if o != nil {
+		a.uid = meta(o).GetUID()
+	}
 	if a.hot != nil {
-		a.found = e.lookAt(ctx, a)
+		// It takes none of the reconcile's time.
+		done()
+		asked := time.Now()
+		a.found = e.lookAt(a.trace, a)
+		end = end.Add(time.Since(asked))
+		ctx, done = limited(a.trace)
 	}
 	a.start = time.Now()
 	if err != nil {
@@ -192,12 +200,24 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	case ctx.Err() != nil:
 	default:
 		if a.found != nil {
-			e.reportHot(a)
+			e.logHot(a)
 		}
-		if a.out.err != nil && a.o != nil {
-			e.report(a, a.out.err)
+		if failure := a.failure(); failure != nil && a.o != nil {
+			e.report(a, failure)
 		}
 	}
+}
+
+// failure returns what there is to report: the error of the reconcile, its hot loop,
+// or both.
+func (a *attempt[T]) failure() error {
+	switch {
+	case a.found == nil:
+		return a.out.err
+	case a.out.err == nil:
+		return a.found
+	}
+	return fmt.Errorf("%w; %w", a.out.err, a.found)
 }
 
 // isGone reports that a reconcile has failed because its object was deleted
@@ -350,7 +370,7 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	case a.out.err == nil && a.out.action > 0:
 		due := now.Add(time.Duration(a.out.action))
 		next = &request{due: due, cause: Cause{Reason: Requested, due: due}, priority: a.priority}
-	case e.Resync > 0 && a.out.action != Await:
+	case e.Resync > 0 && (a.out.err != nil || a.out.action != Await): // an error comes with no action
 		due := now.Add(e.Resync - e.Resync/10 + rand.N(e.Resync/5+1))
 		next = &request{due: due, cause: Cause{Reason: Resynced, due: due}, priority: low}
 	default:

@@ -110,9 +110,12 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 				return
 			}
 			defer s.answers.Done()
+			answering(r)
 			mux.ServeHTTP(w, r)
 		}),
 		BaseContext:       func(net.Listener) context.Context { return serving },
+		ConnContext:       connContext,
+		ConnState:         connState,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,
@@ -179,15 +182,14 @@ func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err 
 	mux = http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.healthz)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { p.readyz(ctx, w, r) })
-	a := newAuthorizer(p.client())
+	a := newAuthorizer(p.client(), p.Logger)
 	guard := func(asked bool, h http.Handler) http.Handler {
 		if asked {
 			return a.guard(serving, h)
 		}
 		return h
 	}
-	metrics := atMost(maxScrapes, takenWithin(scrapeTime, p.Metrics.Handler()))
-	mux.Handle("GET /metrics", guard(p.Authorize, metrics))
+	mux.Handle("GET /metrics", guard(p.Authorize, p.Metrics.Handler()))
 	if p.Profiles != nil {
 		mux.Handle("GET /debug/pprof/", guard(p.Authorize, atMost(maxProfiles, p.Profiles)))
 	}

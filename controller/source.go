@@ -11,7 +11,7 @@ import (
 )
 
 // Source is something, besides the objects themselves, that makes a controller
-// reconcile: [Owned], [Mapped], [Channel], [Every] or [Hook] make one.
+// reconcile: [Owned], [Referenced], [Mapped], [Channel], [Every] or [Hook] make one.
 type Source struct {
 	name string
 	// objects is what a feed is to be opened of.
@@ -20,6 +20,8 @@ type Source struct {
 	// have no namespace if cluster is true.
 	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	filters []Predicate
+	// persists has keys be asked again if it fails: nothing else tells of the change.
+	persists bool
 	// run asks for the keys that a function returns, until ctx ends, if the source
 	// is not of objects.
 	run func(ctx context.Context, ask func(func() []kube.Key))
@@ -52,14 +54,41 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 	return keys, nil
 }
 
+// Referenced makes a change of an object reconcile those that refer to it, which an
+// index finds by the key of what they refer to. For Letters that name their template:
+//
+//	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key {
+//		return []kube.Key{{Namespace: l.Namespace, Name: l.Spec.Template}}
+//	})
+//	…
+//	Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
+//
+// The index is of the controller's own objects. In controller-runtime it takes a field
+// index and handler.EnqueueRequestsFromMapFunc.
+func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filters ...Predicate) Source {
+	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
+		for o, err := range by.Get(ctx, c.Key) {
+			if err != nil {
+				return keys, fmt.Errorf("find the objects that refer to it: %w", err)
+			}
+			keys = append(keys, kube.KeyOf(meta(o)))
+		}
+		return keys, nil
+	}
+	return Source{objects: objects, filters: filters, keys: referring, persists: true}
+}
+
 // Mapped makes a change of an object reconcile what keys returns for it. Of an
 // object that was modified or deleted it is asked about both states, so that what no
 // longer concerns it is reconciled too. It is called for every change that passes all
 // filters, for all objects at the start; the changes of a kind wait for one
 // another.
-func Mapped[T any](objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate) Source {
+func Mapped[T any](
+	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
+) Source {
 	of := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
-		was, is, err := kube.Decode[T](c)
+		var was, is *T
+		err := protect(func() (err error) { was, is, err = kube.Decode[T](c); return err })
 		for _, o := range []*T{was, is} {
 			if o == nil || err != nil {
 				continue
@@ -123,7 +152,7 @@ func (s Source) validate() error {
 	case s.objects != nil:
 		return nil
 	case s.run == nil && s.hook == nil:
-		return errors.New("a source is the zero value: make it with Owned, Mapped, Channel, Every or Hook")
+		return errors.New("a source is the zero value: make it with Owned, Referenced, Mapped, Channel, Every or Hook")
 	case s.name == "":
 		return errors.New("a source has no name")
 	case s.timed && s.period <= 0:

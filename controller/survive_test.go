@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/kube"
 )
 
 // wrapping is an error that breaks if it is nil, as those of many packages do.
@@ -96,4 +99,66 @@ func TestTraceThatBreaks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// brittle is a gizmo that breaks when one of size 13 is read, or any is written.
+type brittle struct {
+	kube.Object
+	Spec struct {
+		Size unlucky `json:"size"`
+	} `json:"spec"`
+}
+
+func (brittle) GVK() kube.GVK { return gizmo{}.GVK() }
+
+type unlucky int
+
+func (u *unlucky) UnmarshalJSON(text []byte) error {
+	if string(text) == "13" {
+		panic("bad luck")
+	}
+	return json.Unmarshal(text, (*int)(u))
+}
+
+func (unlucky) MarshalJSON() ([]byte, error) { panic("not to be written") }
+
+func (s *stage) brittle() kube.Resource[brittle] {
+	return kube.ForKind[brittle](s.gizmos.Client(), kube.Kind{GVK: gizmo{}.GVK(), Plural: "gizmos", Scope: kube.Namespaced}).In("default")
+}
+
+// A type that panics when it is read ends no program that maps its objects.
+func TestMappedTypeThatPanics(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Watches:   []Source{Mapped(s.brittle(), func(context.Context, *brittle) []kube.Key { return nil })},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+		})
+		s.put("g", func(g *gizmo) { g.Spec.Size = 13 })
+		s.sleep(time.Second)
+		if s.log.count("cannot tell what a change concerns", "panic: bad luck") != 1 || len(s.ran("g")) != 2 {
+			t.Errorf("%d reconciles:\n%s", len(s.ran("g")), s.log)
+		}
+	})
+}
+
+// Nor does one that panics when it is written, in a controller that compares its
+// states to find loops.
+func TestLoopOfTypeThatPanics(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		var runs atomic.Int32
+		s.run(Options{}, Controller[brittle]{
+			For:       s.brittle(),
+			Reconcile: func(context.Context, *brittle) (Action, error) { runs.Add(1); return Done, nil },
+		})
+		for i := range 100 {
+			s.put("g", func(g *gizmo) { g.Spec.Size = 20 + i })
+			s.sleep(10 * time.Millisecond)
+		}
+		s.sleep(time.Second)
+		if n := runs.Load(); n < freeTurns {
+			t.Errorf("%d reconciles", n)
+		}
+	})
 }

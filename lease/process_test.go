@@ -186,8 +186,9 @@ func wrote(t *testing.T, client *kube.Client, namespace, who string) {
 	}
 }
 
-// TestProcesses has real processes compete on a real server.
-func TestProcesses(t *testing.T) {
+// realServer returns a real server and a client of it.
+func realServer(t *testing.T) (*kubetest.Cluster, *kube.Client) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a cluster")
 	}
@@ -197,7 +198,12 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
+	return cluster, client
+}
 
+// TestProcesses has real processes compete on a real server.
+func TestProcesses(t *testing.T) {
+	cluster, client := realServer(t)
 	for name, test := range map[string]struct {
 		duration time.Duration
 		disturb  func(t *testing.T, a, b *candidate)
@@ -254,15 +260,7 @@ func TestProcesses(t *testing.T) {
 // on a real server, and give it back by ending or being killed. The deployed process
 // lives on.
 func TestProcessesTakeOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a cluster")
-	}
-	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
-	client, err := kube.Config{Rest: cluster.Config()}.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	cluster, client := realServer(t)
 	namespace := cluster.Namespace(t)
 	a := startCandidate(t, cluster, namespace, Lease{Identity: "a", Duration: 10 * time.Second})
 	a.says("acts")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // compressFrom is the size in bytes from which an answer is compressed, if the
@@ -12,10 +13,36 @@ import (
 // which is more than the network is relieved of by compressing less than this.
 const compressFrom = 128 << 10
 
+const (
+	// maxScrapes is how many requests are answered at the same time.
+	maxScrapes = 4
+	// scrapeTime is how long a client may take to take the answer, whose text is held
+	// meanwhile. It is Prometheus' own default.
+	scrapeTime = 10 * time.Second
+)
+
 // Handler serves the metrics in the text format, version 0.0.4, whatever the
 // request accepts; large ones compressed with gzip if it does. It answers GET and
 // HEAD, at any path.
-func (m *Metrics) Handler() http.Handler { return http.HandlerFunc(m.serve) }
+//
+// A handler answers 4 requests at a time and others with status 503, so that clients
+// cannot have it hold more text than that. A client has 10 seconds to take an answer.
+func (m *Metrics) Handler() http.Handler {
+	slots := make(chan struct{}, maxScrapes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests for metrics are being answered", http.StatusServiceUnavailable)
+			return
+		}
+		// A writer without deadlines belongs to a test.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(scrapeTime))
+		m.serve(w, r)
+	})
+}
 
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -6,7 +6,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -131,4 +133,45 @@ func expect(t *testing.T, text string, lines ...string) {
 	if t.Failed() {
 		t.Log(text)
 	}
+}
+
+// While metrics are written to slow clients others are told to come again. That is so
+// of a handler that is used alone.
+func TestScrapesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New()
+		var scraping, most atomic.Int32
+		m.Collect(func(*metrics.Scrape) {
+			most.Store(max(most.Load(), scraping.Add(1)))
+			time.Sleep(time.Second)
+			scraping.Add(-1)
+		})
+		h := m.Handler()
+		ask := func() int {
+			page := httptest.NewRecorder()
+			h.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+			return page.Code
+		}
+		codes := make(chan int, 100)
+		for range cap(codes) {
+			go func() { codes <- ask() }()
+		}
+		time.Sleep(2 * time.Second)
+		answered := 0
+		for range cap(codes) {
+			switch code := <-codes; code {
+			case http.StatusOK:
+				answered++
+			case http.StatusServiceUnavailable:
+			default:
+				t.Errorf("one of many: %d", code)
+			}
+		}
+		if answered != 4 || most.Load() != 4 {
+			t.Errorf("%d were answered, %d at a time, want 4", answered, most.Load())
+		}
+		if code := ask(); code != http.StatusOK {
+			t.Errorf("later: %d", code)
+		}
+	})
 }

@@ -18,13 +18,13 @@ const defaultAddress = ":8080"
 
 // running is what the command line says of how the program runs.
 type running struct {
-	kubeconfig, context, address string
-	lease, dev, install, force   bool
+	kubeconfig, context, address, leaseNamespace string
+	lease, dev, install, force                   bool
 }
 
 // define defines the flags. One that the program has defined too is an error.
 func (r *running) define(flags *flag.FlagSet, inPod bool) error {
-	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "dev", "install", "force-definitions"} {
+	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "lease-namespace", "dev", "install", "force-definitions"} {
 		if flags.Lookup(name) != nil {
 			return fmt.Errorf("the program defines the flag -%s, which is for program.Main to define", name)
 		}
@@ -37,6 +37,9 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	flags.BoolVar(&r.lease, "lease", inPod,
 		"take the operator's lease, so that no other process acts beside this one\n"+
 			"(by default in a pod)")
+	flags.StringVar(&r.leaseNamespace, "lease-namespace", "",
+		"`namespace` of the Lease\n"+
+			"(default: the operator's own or, with -dev, where the operator in the cluster has it)")
 	flags.BoolVar(&r.dev, "dev", false,
 		"take the lease over from the operator in the cluster, which goes on when this process ends")
 	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
@@ -73,11 +76,8 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 		return o, &usageError{errors.New("-dev: the operator has no lease to take over: " +
 			"this process would act beside the one in the cluster")}
 	}
-	if r.dev {
-		// The operator in the cluster has its Lease where it runs.
-		o.Lease.TakeOver = true
-		o.Lease.Namespace = cmp.Or(o.Lease.Namespace, m.Namespace, m.Name)
-	}
+	o.Lease.TakeOver = o.Lease.TakeOver || r.dev
+	o.Lease.Namespace = cmp.Or(r.leaseNamespace, o.Lease.Namespace)
 	if o.Lease.Name != "" && !r.lease && !r.dev {
 		log := cmp.Or(o.Logger, slog.Default())
 		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)",

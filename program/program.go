@@ -56,6 +56,7 @@ type Operator struct {
 //	-context            context of the kubeconfig
 //	-addr               address of health, readiness, metrics, hooks and routes
 //	-lease              whether it takes the operator's lease
+//	-lease-namespace    namespace of the Lease
 //	-dev                take the lease over from the operator in the cluster, which
 //	                    goes on when this process ends
 //	-install            whether it installs the definitions first, as [crd.Install] does
@@ -73,7 +74,8 @@ type Operator struct {
 // without the TLSSecret, which is not there. It takes no lease, so that a restart
 // need not wait for the lease of a process that was killed. Another process may act
 // beside it then, and the log says so. With -lease it takes the Lease in the namespace
-// that the Options name, or else the kubeconfig's context.
+// that the Options name, or else the kubeconfig's context. With -dev it looks in all
+// namespaces for the Lease of the operator in the cluster, and takes that.
 //
 // On SIGINT and SIGTERM the program stops as [controller.Run] says, and ends with
 // status 0, also when that is before the definitions are installed; a second signal
@@ -147,6 +149,11 @@ func (c command) operate(ctx context.Context) error {
 	options, err := c.options(o.Manifest, c.inPod)
 	if err != nil {
 		return err
+	}
+	if c.dev {
+		if err := takeOver(ctx, client, &options, o.Manifest); err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	if definitions := o.Manifest.Definitions; c.install && len(definitions) > 0 {
 		err := crd.Installer{Logger: options.Logger, Force: c.force}.Install(ctx, client, definitions...)

@@ -161,10 +161,10 @@ func TestProgramConnects(t *testing.T) {
 func TestOptions(t *testing.T) {
 	whole := manifest.Operator{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
 	for name, test := range map[string]struct {
-		m                       manifest.Operator
-		args                    []string
-		inPod                   bool
-		address, certDir, lease string
+		m                                  manifest.Operator
+		args                               []string
+		inPod                              bool
+		address, certDir, lease, namespace string
 	}{
 		"nothing, in a pod":     {m: manifest.Operator{}, inPod: true, address: ":8080"},
 		"nothing, elsewhere":    {m: manifest.Operator{}, address: "127.0.0.1:8080"},
@@ -173,6 +173,7 @@ func TestOptions(t *testing.T) {
 		"in a pod, with flags":  {m: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
 		"elsewhere, with flags": {m: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
 		"for a developer":       {m: whole, args: []string{"-dev"}, address: "127.0.0.1:9090", lease: "l"},
+		"of another namespace":  {m: whole, args: []string{"-dev", "-lease-namespace=n"}, address: "127.0.0.1:9090", lease: "l", namespace: "n"},
 		"own files, in a pod":   {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
 		"own files, elsewhere":  {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
 	} {
@@ -185,8 +186,8 @@ func TestOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			o, err := r.options(test.m, test.inPod)
-			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease {
-				t.Errorf("address %q, certificate %q, lease %q, %v", o.Address, o.CertDir, o.Lease.Name, err)
+			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease || o.Lease.Namespace != test.namespace {
+				t.Errorf("address %q, certificate %q, lease %q in %q, %v", o.Address, o.CertDir, o.Lease.Name, o.Lease.Namespace, err)
 			}
 			said := strings.Count(log.String(), "takes no lease")
 			if dropped := test.m.Options.Lease.Name != o.Lease.Name; (said == 1) != dropped {

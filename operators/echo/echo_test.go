@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,30 +114,10 @@ func ready(e *Echo) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation && e.Status.ReadyReplicas == e.Spec.Replicas
 }
 
-var serving = regexp.MustCompile(`serving address=(\S+)`)
-
-// metric sums the operator's metrics whose lines begin as a pattern says.
-func (b *bench) metric(pattern string) (sum int) {
-	b.Helper()
-	found := serving.FindStringSubmatch(optest.Expect(b.T, b.operator, "serving address="))
-	resp, err := http.Get("http://" + found[1] + "/metrics")
-	b.ok(err)
-	defer resp.Body.Close()
-	defer http.DefaultClient.CloseIdleConnections()
-	text, err := io.ReadAll(resp.Body)
-	b.ok(err)
-	for _, line := range regexp.MustCompile(`(?m)^`+pattern+`.* (\S+)$`).FindAllStringSubmatch(string(text), -1) {
-		n, err := strconv.ParseFloat(line[1], 64)
-		b.ok(err)
-		sum += int(n)
-	}
-	return sum
-}
-
 // writes counts the requests that write, but for those that renew the lease.
 func (b *bench) writes() int {
 	b.Helper()
-	return b.metric(`rest_client_requests_total\{.*method="(?:PATCH|POST|DELETE)"`)
+	return optest.Metric(b.T, b.operator, `rest_client_requests_total\{.*method="(?:PATCH|POST|DELETE)"`)
 }
 
 // TestEcho takes an Echo through its life.

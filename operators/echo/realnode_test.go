@@ -41,7 +41,7 @@ func TestRealNode(t *testing.T) {
 		node.Load(t, i.Output)
 	}
 	b := newBench(t, node.Client, node.Kubeconfig, "default")
-	optest.Apply(t, node.Client, "default", printed(t)...)
+	optest.Apply(t, node.Client, "default", binary.Manifests(t)...)
 	_, err := kube.For[appsv1.Deployment](node.Client).In("echo-operator").Until(b.soon(), "echo-operator", func(d *appsv1.Deployment) bool {
 		return d.Status.AvailableReplicas == 1
 	})

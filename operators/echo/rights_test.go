@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,37 +11,18 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
 const account = "echo-operator"
-
-// printed runs the program for its manifests, where it can find no cluster.
-func printed(t *testing.T, args ...string) []install.Manifest {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary.Path(t), append([]string{"manifests"}, args...)...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + t.TempDir() + "/none"}
-	text, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("print manifests: %v", err)
-	}
-	list, err := install.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
 
 // TestRights runs the program with a token of its service account, under exactly
 // the roles that it prints, and under those less one verb at a time.
@@ -57,17 +36,7 @@ func TestRights(t *testing.T) {
 	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
 		t.Fatal(err)
 	}
-	var all []optest.Right
-	for _, m := range printed(t) {
-		if m.GVK.Kind != "Role" && m.GVK.Kind != "ClusterRole" {
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if err := yaml.Unmarshal(m.YAML, &role); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, optest.Rights(m.GVK.Kind, role.Rules)...)
-	}
+	all := binary.Rights(t)
 
 	t.Run("all", func(t *testing.T) {
 		t.Parallel()
@@ -116,6 +85,7 @@ type scene struct {
 	client      *kube.Client
 	namespace   string
 	proxy       *optest.Proxy
+	account     optest.Account
 	operator    *program.Program
 	echoes      kube.Resource[Echo]
 	deployments kube.Resource[appsv1.Deployment]
@@ -139,17 +109,8 @@ func newScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all 
 	held.Name = "echo-operator"
 	_, err := s.leases.Create(t.Context(), held)
 	s.ok(err)
-	a := new(corev1.ServiceAccount)
-	a.Name = account
-	_, err = kube.For[corev1.ServiceAccount](client).In(namespace).Create(t.Context(), a)
-	s.ok(err)
-	s.grant(all, without...)
-	s.bind()
-	for _, r := range all {
-		optest.AwaitRight(t, client, namespace, account, r, !slices.Contains(without, r))
-	}
-	kubeconfig := optest.Kubeconfig(t, s.proxy.Config, namespace, optest.Token(t, client, namespace, account))
-	s.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-install=false", "-lease")
+	s.account = optest.NewAccount(t, client, namespace, account, all, without...)
+	s.operator = binary.Run(t, s.account.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease")
 	return s
 }
 
@@ -158,33 +119,6 @@ func (s *scene) ok(err error) {
 	if err != nil {
 		s.Fatal(err)
 	}
-}
-
-// grant makes the roles be as printed, but for what is left out.
-func (s *scene) grant(all []optest.Right, without ...optest.Right) {
-	s.Helper()
-	of := metav1.ObjectMeta{Name: s.namespace}
-	_, err := kube.For[rbacv1.ClusterRole](s.client).Apply(s.Context(), &rbacv1.ClusterRole{ObjectMeta: of, Rules: optest.Rules("ClusterRole", all, without...)})
-	s.ok(err)
-	_, err = kube.For[rbacv1.Role](s.client).In(s.namespace).Apply(s.Context(), &rbacv1.Role{ObjectMeta: of, Rules: optest.Rules("Role", all, without...)})
-	s.ok(err)
-}
-
-func (s *scene) bind() {
-	s.Helper()
-	of := metav1.ObjectMeta{Name: s.namespace}
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace}
-	_, err := kube.For[rbacv1.ClusterRoleBinding](s.client).Apply(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: of, Subjects: subjects, RoleRef: ref})
-	s.ok(err)
-	ref.Kind = "Role"
-	_, err = kube.For[rbacv1.RoleBinding](s.client).In(s.namespace).Apply(s.Context(), &rbacv1.RoleBinding{ObjectMeta: of, Subjects: subjects, RoleRef: ref})
-	s.ok(err)
-	s.Cleanup(func() {
-		// What has no namespace does not go with it.
-		_ = kube.For[rbacv1.ClusterRoleBinding](s.client).Delete(context.Background(), s.namespace)
-		_ = kube.For[rbacv1.ClusterRole](s.client).Delete(context.Background(), s.namespace)
-	})
 }
 
 // play has the program do all that it can, until something is refused.
@@ -310,7 +244,7 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	s.wait("before", "Servers", "0 of 1")
 
 	create := optest.Right{Role: "ClusterRole", Group: "apps", Resource: "deployments", Verb: "create"}
-	s.grant(all, create)
+	s.account.Grant(all, create)
 	optest.AwaitRight(t, s.client, s.namespace, account, create, false)
 	s.apply("after", 1)
 	s.wait("after", "Failed", `cannot create resource "deployments"`)
@@ -331,20 +265,20 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 			t.Fatalf("no event says so: %q", notes)
 		}
 	}
-	s.grant(all)
+	s.account.Grant(all)
 	s.wait("after", "Servers", "0 of 1")
 
 	// Without the right to see Services it goes on with what it has seen, and says
 	// so; afterwards it sees what has happened meanwhile.
 	blind := []optest.Right{{Role: "ClusterRole", Resource: "services", Verb: "list"}, {Role: "ClusterRole", Resource: "services", Verb: "watch"}}
-	s.grant(all, blind...)
+	s.account.Grant(all, blind...)
 	for _, r := range blind {
 		optest.AwaitRight(t, s.client, s.namespace, account, r, false)
 	}
 	s.proxy.Cut()
 	optest.Expect(t, s.operator, "store has trouble", `resource \"services\"`, "forbidden")
 	s.ok(s.services.Delete(t.Context(), "before"))
-	s.grant(all)
+	s.account.Grant(all)
 	optest.Expect(t, s.operator, "store recovered", "Service")
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		_, err := s.services.Get(t.Context(), "before")

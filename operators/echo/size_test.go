@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
 // countVariable is the number of Echoes in TestSize.
@@ -76,11 +77,11 @@ func TestSize(t *testing.T) {
 	took("all are put back")
 	b.complete(n)
 	b.steady()
-	if bad := b.metric(`controller_runtime_reconcile_panics_total`); bad > 0 {
+	if bad := optest.Metric(b.T, b.operator, `controller_runtime_reconcile_panics_total`); bad > 0 {
 		t.Errorf("%d reconciles panicked", bad)
 	}
 	t.Logf("since the operator was killed last: %d reconciles, %d requests that write",
-		b.metric(`controller_runtime_reconcile_total\{.*result="success"`), b.writes())
+		optest.Metric(b.T, b.operator, `controller_runtime_reconcile_total\{.*result="success"`), b.writes())
 
 	begun = time.Now()
 	for err := b.echoes.DeleteAll(ctx); err != nil; err = b.echoes.DeleteAll(ctx) {

@@ -5,7 +5,7 @@
 //
 //	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
 //
-// Without a package it runs Book, Foo and Echo and gives them samples; with one,
+// Without a package it runs Book, Foo, Echo and Letter and gives them samples; with one,
 // that main package with these flags.
 //
 // It starts a Kubernetes with two simulated nodes, or with CLUSTER=current uses
@@ -68,7 +68,8 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 	d.operators = []*operator{
 		{pkg: module + "/book"},
 		{pkg: module + "/foo", args: []string{"-addr=127.0.0.1:0", "-namespace=" + c.Namespace}},
-		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: func(ctx context.Context, o *operator) error { return echoes(ctx, c, o) }},
+		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "echo/sample.yaml")},
+		{pkg: module + "/letter", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "letter/sample.yaml")},
 	}
 	if err := samples(ctx, c); err != nil {
 		return err
@@ -77,6 +78,6 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 	if c.Kubeconfig != "" {
 		out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	out.Say("  %s get books,foos,echoes", c.Kubectl)
+	out.Say("  %s get books,foos,echoes,letters", c.Kubectl)
 	return d.loop(ctx)
 }

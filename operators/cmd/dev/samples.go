@@ -16,12 +16,14 @@ func samples(ctx context.Context, c *local.Cluster) error {
 	return apply(ctx, c, "book/crd.yaml", "foo/deploy/crd.yaml", "book/sample.yaml", "foo/sample.yaml")
 }
 
-// echoes does the same for Echo, whose operator installs the definition itself.
-func echoes(ctx context.Context, c *local.Cluster, o *operator) error {
-	if _, err := o.running.Await(ctx, "controller runs"); err != nil {
-		return err
+// sampled applies a sample once an operator runs that installs the definition itself.
+func sampled(c *local.Cluster, file string) func(context.Context, *operator) error {
+	return func(ctx context.Context, o *operator) error {
+		if _, err := o.running.Await(ctx, "controller runs"); err != nil {
+			return err
+		}
+		return apply(ctx, c, file)
 	}
-	return apply(ctx, c, "echo/sample.yaml")
 }
 
 func apply(ctx context.Context, c *local.Cluster, files ...string) error {

@@ -1,6 +1,6 @@
 // Command run shows the operators at work: it starts a Kubernetes with two
-// simulated nodes, installs the definitions of Book and Foo, runs Book, Foo and Echo
-// as processes, gives them samples, shows what they say and how to talk to them,
+// simulated nodes, installs the definitions of Book and Foo, runs Book, Foo, Echo
+// and Letter as processes, gives them samples, shows what they say and how to talk to them,
 // and stays until Ctrl-C, which ends all that it started. Run it in a checkout.
 //
 // Environment:

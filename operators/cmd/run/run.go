@@ -48,7 +48,7 @@ func run(ctx context.Context, s settings) (err error) {
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo")
+	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter")
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,8 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("foo has ended by itself")
 	case <-ops.echo.Done():
 		return errors.New("echo has ended by itself")
+	case <-ops.letter.Done():
+		return errors.New("letter has ended by itself")
 	}
 }
 
@@ -95,7 +97,8 @@ func asked(err error, once bool) error {
 	return err
 }
 
-// definitions installs the kinds, but for Echo, whose operator does that itself.
+// definitions installs the kinds, but for Echo and Letter, whose operators do that
+// themselves.
 func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
 	if err != nil {
@@ -110,7 +113,7 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 
 // running are the operators.
 type running struct {
-	book, foo, echo *program.Program
+	book, foo, echo, letter *program.Program
 }
 
 func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
@@ -133,7 +136,11 @@ func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 		return running{}, err
 	}
 	echo, err := start(paths[2], "-addr=127.0.0.1:0")
-	return running{book, foo, echo}, err
+	if err != nil {
+		return running{}, err
+	}
+	letter, err := start(paths[3], "-addr=127.0.0.1:0")
+	return running{book, foo, echo, letter}, err
 }
 
 // howTo says what people can do now.
@@ -142,7 +149,7 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 	if c.Kubeconfig != "" {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	s.Out.Say("  %s get books,foos,echoes,deployments,services", c.Kubectl)
+	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters", c.Kubectl)
 	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
 	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
 	if address := fooAddress(ops.foo); address != "" {

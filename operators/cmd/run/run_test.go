@@ -61,12 +61,13 @@ func TestOnce(t *testing.T) {
 		{"book ", "ADDED moby-dick"}, {"book ", "MODIFIED beowulf"}, {"book ", "DELETED beowulf"},
 		{"foo ", "store is filled"}, {"run ", "seen: foo is ready"}, {"run ", "seen: foo has metrics"},
 		{"run ", "seen: a Deployment that was changed by hand comes back"},
+		{"run ", "seen: all letters of a template are written again"},
 		{"run ", "curl http://127.0.0.1:"}, {"run ", "deleted the samples"},
 	} {
 		optest.Expect(t, p, texts...)
 	}
 	client := optest.Client(t, cluster.Config())
-	for _, m := range optest.Read(t, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml") {
+	for _, m := range optest.Read(t, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml") {
 		if o, err := install.Get(t.Context(), client, namespace, m); err != nil || o != nil {
 			t.Errorf("%s is left behind: %v", m, err)
 		}
@@ -79,7 +80,7 @@ func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			p := start(t, cluster, cluster.Namespace(t))
-			book, foo, echo := childOf(t, p, "book"), childOf(t, p, "foo"), childOf(t, p, "echo")
+			book, foo, echo, letter := childOf(t, p, "book"), childOf(t, p, "foo"), childOf(t, p, "echo"), childOf(t, p, "letter")
 			optest.Expect(t, p, "run ", "Ctrl-C ends it")
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -93,9 +94,9 @@ func TestSignals(t *testing.T) {
 			if code := optest.ExpectEnd(t, p); code != want {
 				t.Errorf("status %d", code)
 			}
-			for deadline := time.Now().Add(time.Minute); alive(book) || alive(foo) || alive(echo); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); alive(book) || alive(foo) || alive(echo) || alive(letter); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatalf("book is left: %v, foo is left: %v, echo is left: %v", alive(book), alive(foo), alive(echo))
+					t.Fatalf("left are book: %v, foo: %v, echo: %v, letter: %v", alive(book), alive(foo), alive(echo), alive(letter))
 				}
 			}
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/local"
+	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
 // show gives the operators something to do and waits until they have done it.
@@ -25,8 +26,10 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
 		return err
 	}
-	if _, err := ops.echo.Await(ctx, "controller runs"); err != nil {
-		return err // its definition is there by now
+	for _, op := range []*program.Program{ops.echo, ops.letter} {
+		if _, err := op.Await(ctx, "controller runs"); err != nil {
+			return err // its definition is there by now
+		}
 	}
 	if err := s.samples(ctx, c); err != nil {
 		return err
@@ -43,6 +46,7 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 		{"a pod on a simulated node is Running and Ready", showPod},
 		{"an Echo has its servers", showEcho},
 		{"a Deployment that was changed by hand comes back", showBack},
+		{"all letters of a template are written again when it changes", showLetters},
 	} {
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
 			continue
@@ -56,7 +60,7 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 
 // samples applies the samples, unless others are in their place.
 func (s settings) samples(ctx context.Context, c *local.Cluster) error {
-	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml")
+	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml")
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 		s.Undo.Add("delete samples", func(ctx context.Context) error {
 			err := install.Delete(ctx, c.Client, c.Namespace, list...)
 			if err == nil {
-				s.Out.Say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com")
+				s.Out.Say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com")
 			}
 			return err
 		})
@@ -236,4 +240,36 @@ func showBack(ctx context.Context, c *local.Cluster, _ running) error {
 		return d.Generation > changed.Generation && *d.Spec.Replicas != 7
 	})
 	return err
+}
+
+// letter is what is looked at of a Letter.
+type letter struct {
+	kube.Object
+	Status struct {
+		Text string `json:"text"`
+	} `json:"status"`
+}
+
+// GVK names the kind.
+func (letter) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"} }
+
+func showLetters(ctx context.Context, c *local.Cluster, _ running) error {
+	letters := kube.ViewOf[letter](c.Client).In(c.Namespace)
+	say := func(ishmael, queequeg string) error {
+		for name, text := range map[string]string{"ishmael": ishmael, "queequeg": queequeg} {
+			if _, err := letters.Until(ctx, name, func(l *letter) bool { return l.Status.Text == text }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := say("Dear Ishmael, come and see my harpoon.", "Dear Queequeg, come and see my harpoon."); err != nil {
+		return err
+	}
+	templates := kube.For[corev1.ConfigMap](c.Client).In(c.Namespace)
+	another := []byte(`{"data":{"text":"NAME, where are you?"}}`)
+	if _, err := templates.Patch(ctx, "invitation", types.MergePatchType, another); err != nil {
+		return err
+	}
+	return say("Ishmael, where are you?", "Queequeg, where are you?")
 }

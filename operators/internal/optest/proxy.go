@@ -30,8 +30,9 @@ type Proxy struct {
 
 	server *httptest.Server
 
-	mu   sync.Mutex
-	lose []*regexp.Regexp
+	mu     sync.Mutex
+	lose   []*regexp.Regexp
+	before map[*regexp.Regexp]func()
 }
 
 // StartProxy starts a proxy for a cluster. Of lists and watches of all namespaces
@@ -76,6 +77,7 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 		if err != nil {
 			return // the program has gone
 		}
+		p.arrives(r)
 		// What is noted depends on what a request says.
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		r.Body, _ = r.GetBody()
@@ -93,7 +95,7 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 
 var (
 	// everywhere matches the path of all objects of a namespaced kind.
-	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services)$`)
+	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services|letters|configmaps)$`)
 	errLost    = errors.New("the answer is lost")
 )
 
@@ -106,6 +108,32 @@ func (p *Proxy) Lose(pattern string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose = append(p.lose, regexp.MustCompile(pattern))
+}
+
+// Before has f be called before the next request is passed on whose method and path
+// match a pattern.
+func (p *Proxy) Before(pattern string, f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.before == nil {
+		p.before = make(map[*regexp.Regexp]func())
+	}
+	p.before[regexp.MustCompile(pattern)] = f
+}
+
+func (p *Proxy) arrives(r *http.Request) {
+	p.mu.Lock()
+	var due []func()
+	for pattern, f := range p.before {
+		if pattern.MatchString(r.Method + " " + r.URL.Path) {
+			due = append(due, f)
+			delete(p.before, pattern)
+		}
+	}
+	p.mu.Unlock()
+	for _, f := range due {
+		f()
+	}
 }
 
 func (p *Proxy) loses(r *http.Request) bool {

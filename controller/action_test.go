@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A terminal error is not tried again until something changes.
+func TestTerminal(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("bad", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+			return Done, fmt.Errorf("size: %w", Terminal(errBroken))
+		}})
+		s.sleep(24 * time.Hour)
+		if n := len(s.ran("")); n != 1 {
+			t.Errorf("%d reconciles, want 1", n)
+		}
+		s.put("bad", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(time.Hour)
+		if n := len(s.ran("")); n != 2 {
+			t.Errorf("%d reconciles after a change, want 2", n)
+		}
+	})
+}
+
+// A terminal error is tried again at the resync, whatever action came with it.
+func TestTerminalIsResynced(t *testing.T) {
+	for name, action := range map[string]Action{"Done": Done, "Await": Await, "After": After(time.Minute)} {
+		onStage(t, func(s *stage) {
+			s.put("bad", func(*gizmo) {})
+			s.start(Options{}, Controller[gizmo]{Resync: time.Hour, Reconcile: func(context.Context, *gizmo) (Action, error) {
+				return action, Terminal(errBroken)
+			}})
+			s.sleep(24 * time.Hour)
+			if n := len(s.ran("bad")); n < 22 || n > 28 {
+				t.Errorf("%s: %d reconciles in a day, want one an hour", name, n)
+			}
+		})
+	}
+}
+
+// After comes when it says, or earlier if something changes; Await only then;
+// Done at the resync.
+func TestActions(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("after", func(*gizmo) {})
+		s.put("await", func(*gizmo) {})
+		s.put("done", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Resync: time.Hour, Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+			switch g.Name {
+			case "after":
+				return After(5 * time.Minute), nil
+			case "await":
+				return Await, nil
+			}
+			return Done, nil
+		}})
+		s.sleep(2 * time.Minute)
+		s.put("after", func(g *gizmo) { g.Spec.Size = 7 })
+		s.sleep(22 * time.Minute)
+		var at []time.Duration
+		for _, r := range s.ran("after") {
+			at = append(at, r.at)
+		}
+		if want := []time.Duration{0, 2 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute, 22 * time.Minute}; !slices.Equal(at, want) {
+			t.Errorf("reconciled at %v, want %v", at, want)
+		}
+		if got := s.ran("after")[1]; len(got.causes) != 1 || got.causes[0].String() != "Gizmo default/after modified" {
+			t.Errorf("the change is one of the causes %v", got.causes)
+		} else if fields, err := got.causes[0].Change.Fields(); err != nil || !slices.Equal(fields, []string{"spec.size"}) {
+			t.Errorf("the changed fields are %v, %v", fields, err)
+		}
+		s.sleep(24 * time.Hour)
+		if n := len(s.ran("await")); n != 1 {
+			t.Errorf("what awaits was reconciled %d times", n)
+		}
+		if n := len(s.ran("done")); n < 22 || n > 28 {
+			t.Errorf("%d resyncs in a day, one an hour", n)
+		}
+		for _, r := range s.ran("done")[1:] {
+			if got := r.reasons(); !slices.Equal(got, []Reason{Resynced}) {
+				t.Errorf("the reason of a resync is %v", got)
+			}
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// What a hook asks for is done also if the object is recreated before its turn.
+func TestHookOfRecreatedObject(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("busy", func(*gizmo) {})
+		s.put("g", func(*gizmo) {})
+		var recreated atomic.Bool
+		work := make(chan struct{})
+		started := make(chan *engine[gizmo], 1)
+		var causes []Cause
+		s.run(Options{}, spied{Controller[gizmo]{
+			For: s.gizmos, Concurrency: 1,
+			Predicate: func(kube.Change) bool { return !recreated.Load() },
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				switch {
+				case g.Name == "busy" && g.Spec.Size > 0:
+					<-work
+				case recreated.Load():
+					causes = Causes(ctx)
+				}
+				return Done, nil
+			},
+		}, started})
+		e := <-started
+		s.sleep(time.Second)
+		s.put("busy", func(g *gizmo) { g.Spec.Size = 1 })
+		s.sleep(time.Second)
+		recreated.Store(true)
+		askFor(e, request{key: named("g"), priority: live, cause: Cause{Reason: Triggered, Source: "hook"}})
+		s.sleep(time.Second)
+		s.delete("g")
+		s.put("g", func(*gizmo) {})
+		s.sleep(time.Second)
+		close(work)
+		s.sleep(time.Second)
+		if len(causes) != 1 || causes[0].Reason != Triggered {
+			t.Errorf("the recreated object is reconciled because of %v, want the hook", causes)
+		}
+	})
+}
+
+// After an object is gone nothing comes that its last reconcile asked for, and nothing
+// is remembered. A new object of the name begins anew.
+func TestNothingComesAfterTheLastTurn(t *testing.T) {
+	for name, result := range map[string]func() (Action, error){
+		"failed":   func() (Action, error) { return Done, errBroken },
+		"terminal": func() (Action, error) { return Done, Terminal(errBroken) },
+		"after":    func() (Action, error) { return After(time.Hour), nil },
+		"done":     func() (Action, error) { return Done, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("g", func(*gizmo) {})
+				started := make(chan *engine[gizmo], 1)
+				var runs []Cause
+				s.run(Options{}, spied{Controller[gizmo]{
+					For: s.gizmos, Resync: time.Hour, Backoff: Backoff{Min: time.Minute},
+					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+						runs = append(runs, Causes(ctx)...)
+						if g.Spec.Size > 0 {
+							return Await, nil
+						}
+						g.Status.Seen++
+						if err := s.gizmos.ApplyStatus(ctx, g); err != nil {
+							return Done, err
+						}
+						time.Sleep(time.Second)
+						s.delete("g")
+						time.Sleep(time.Second)
+						return result()
+					},
+				}, started})
+				d := (<-started).current.Load()
+				s.sleep(3 * time.Second)
+				waiting, histories := 0, 0
+				d.inspect(func() { waiting, histories = len(d.queue.waiting), len(d.histories) })
+				if waiting+histories > 0 {
+					t.Errorf("%d requests and %d histories are left of an object that is gone", waiting, histories)
+				}
+				s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
+				s.sleep(3 * time.Hour)
+				var reasons []Reason
+				for _, c := range runs {
+					reasons = append(reasons, c.Reason)
+				}
+				if want := []Reason{Listed, Changed}; !slices.Equal(reasons, want) {
+					t.Errorf("the reconciles of two objects came from %v, want %v", reasons, want)
+				}
+			})
+		})
+	}
+}

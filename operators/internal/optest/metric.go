@@ -1,0 +1,41 @@
+package optest
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+var serving = regexp.MustCompile(`serving address=(\S+)`)
+
+// Metric sums a program's metrics whose lines begin as a pattern says.
+func Metric(t testing.TB, p *program.Program, pattern string) (sum int) {
+	t.Helper()
+	found := serving.FindStringSubmatch(Expect(t, p, "serving address="))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+found[1]+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^`+pattern+`.* (\S+)$`).FindAllStringSubmatch(string(text), -1) {
+		n, err := strconv.ParseFloat(line[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += int(n)
+	}
+	return sum
+}

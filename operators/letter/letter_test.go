@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/program"
+)
+
+var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/letter"}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, binary.Removed())
+}
+
+// patience is how long something may take on a busy machine.
+const patience = 90 * time.Second
+
+// desk is a namespace in which letters are written.
+type desk struct {
+	*testing.T
+	letters   kube.Resource[Letter]
+	templates kube.Resource[corev1.ConfigMap]
+	// proxy, if it is not nil, is asked whether something was refused: then nothing is
+	// waited for any more.
+	proxy    *optest.Proxy
+	operator *program.Program
+}
+
+func newDesk(t *testing.T, client *kube.Client, namespace string) *desk {
+	t.Helper()
+	return &desk{
+		T: t, letters: kube.For[Letter](client).In(namespace), templates: kube.For[corev1.ConfigMap](client).In(namespace),
+	}
+}
+
+// served returns a desk with the operator beside it.
+func served(t *testing.T) *desk {
+	t.Helper()
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	namespace := cluster.Namespace(t)
+	d := newDesk(t, optest.Client(t, cluster.Config()), namespace)
+	d.operator = binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
+	optest.Expect(t, d.operator, "controller runs", "controller=letter")
+	return d
+}
+
+func (d *desk) ok(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// write makes a letter be there.
+func (d *desk) write(name, template, to string) {
+	d.Helper()
+	l := new(Letter)
+	l.Name, l.Spec.Template, l.Spec.To = name, template, to
+	_, err := d.letters.Apply(d.Context(), l)
+	d.ok(err)
+}
+
+// template makes a template be there.
+func (d *desk) template(name, text string) {
+	d.Helper()
+	o := &corev1.ConfigMap{Data: map[string]string{"text": text}}
+	o.Name = name
+	_, err := d.templates.Apply(d.Context(), o)
+	d.ok(err)
+}
+
+// reads waits until a letter has a text.
+func (d *desk) reads(name, want string) {
+	d.Helper()
+	d.until(name+" reads "+want, func() bool {
+		l, err := d.letters.Get(d.Context(), name)
+		d.ok(err)
+		return l.Status.Text == want
+	})
+}
+
+// until waits for something, or for a refusal.
+func (d *desk) until(what string, holds func() bool) {
+	d.Helper()
+	refused := func() bool { return d.proxy != nil && len(d.proxy.Used.Refused()) > 0 }
+	for deadline := time.Now().Add(patience); !refused(); time.Sleep(20 * time.Millisecond) {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			d.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// TestLetters writes letters, changes what they are written from, and takes it away.
+func TestLetters(t *testing.T) {
+	d := served(t)
+	d.write("early", "invitation", "Ahab") // before there is a template
+	d.template("invitation", "Dear NAME, come!")
+	d.reads("early", "Dear Ahab, come!")
+	d.write("other", "farewell", "Starbuck")
+	d.template("farewell", "Farewell, NAME.")
+	d.reads("other", "Farewell, Starbuck.")
+
+	d.template("invitation", "NAME, where are you?")
+	d.reads("early", "Ahab, where are you?")
+	d.reads("other", "Farewell, Starbuck.")
+	d.write("other", "invitation", "Starbuck")
+	d.reads("other", "Starbuck, where are you?")
+	d.template("farewell", "Nobody reads this, NAME.")
+	d.template("invitation", "NAME!")
+	d.reads("early", "Ahab!")
+	d.reads("other", "Starbuck!")
+
+	d.ok(d.templates.Delete(t.Context(), "invitation"))
+	d.reads("early", "")
+	d.reads("other", "")
+	d.template("invitation", "NAME is back")
+	d.reads("early", "Ahab is back")
+	d.reads("other", "Starbuck is back")
+}
+
+// TestReadsAreFree counts the requests for a changed template: one write for each of its
+// letters, and no read.
+func TestReadsAreFree(t *testing.T) {
+	d := served(t)
+	const letters = 20
+	d.template("invitation", "Dear NAME")
+	for i := range letters {
+		d.write(fmt.Sprint("letter-", i), "invitation", "reader")
+	}
+	requests := func(method string) int {
+		return optest.Metric(t, d.operator, `rest_client_requests_total\{.*method="`+method+`"`)
+	}
+	all := func(want string) {
+		t.Helper()
+		for i := range letters {
+			d.reads(fmt.Sprint("letter-", i), want)
+		}
+	}
+	all("Dear reader")
+	reads, writes := requests("GET"), requests("PATCH")
+	d.template("unused", "Dear NAME")
+	d.template("invitation", "Good bye, NAME")
+	all("Good bye, reader")
+	if reads, writes = requests("GET")-reads, requests("PATCH")-writes; reads != 0 || writes != letters {
+		t.Errorf("%d letters took %d reads and %d writes", letters, reads, writes)
+	}
+}
+
+// TestProgramIsShort holds the promise that the whole operator is at most 50 lines of
+// code below its imports.
+func TestProgramIsShort(t *testing.T) {
+	source, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, below, found := strings.Cut(string(source), "\n)\n")
+	n := 0
+	for line := range strings.Lines(below) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "// ") {
+			n++
+		}
+	}
+	for line := range strings.Lines(string(source)) {
+		if n := len(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if !found || n > 50 {
+		t.Errorf("%d lines", n)
+	}
+}

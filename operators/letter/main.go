@@ -1,0 +1,89 @@
+// Command letter writes letters. A Letter names its template, which it shares with
+// others, and who gets it. The program writes the text into the Letter's status, and
+// writes it again when the template changes.
+//
+//	go run ./operators/letter                                    # against the kubeconfig's cluster
+//	go run ./operators/letter manifests | kubectl apply -f -     # in it
+//
+// It shows how a reconcile reads from the cache. The templates are ConfigMaps. The
+// controller watches them, and so has them in memory: neither to read a template nor to
+// find the Letters that are written from it takes a request.
+package main
+
+import (
+	"context"
+	"embed"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
+)
+
+// A Letter is written from a template.
+type Letter struct {
+	kube.Object
+	Spec struct {
+		// The ConfigMap that has the template under the key "text".
+		Template string `json:"template" crd:"minLength=1,column"`
+		// Who gets the letter: the template has NAME in the place of it.
+		To string `json:"to" crd:"column"`
+	} `json:"spec"`
+	Status struct {
+		Text string `json:"text" crd:"column"`
+	} `json:"status,omitzero"`
+}
+
+// GVK names the kind.
+func (Letter) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"} }
+
+// template returns the key of the Letter's template.
+func (l *Letter) template() kube.Key { return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template} }
+
+type operator struct {
+	letters   kube.Resource[Letter]
+	templates kube.Reader[corev1.ConfigMap]
+}
+
+func (op operator) reconcile(ctx context.Context, l *Letter) (controller.Action, error) {
+	template, err := op.templates.Cached().Get(ctx, l.template())
+	switch {
+	case apierrors.IsNotFound(err):
+		l.Status.Text = "" // its creation will be a change
+	case err != nil:
+		return controller.Done, err
+	default:
+		l.Status.Text = strings.ReplaceAll(template.Data["text"], "NAME", l.Spec.To)
+	}
+	return controller.Done, op.letters.EnsureStatus(ctx, l)
+}
+
+//go:embed main.go
+var source embed.FS
+
+func main() { program.Main(describe) }
+
+// describe returns the operator: what it runs, and what rights that takes.
+func describe(client *kube.Client) (program.Operator, error) {
+	definition, err := crd.Of[Letter](crd.Options{Source: source})
+	op := operator{letters: kube.For[Letter](client), templates: kube.For[corev1.ConfigMap](client).ReadOnly()}
+	byTemplate := kube.IndexBy(op.letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
+	letters := controller.Controller[Letter]{
+		For:       op.letters,
+		Watches:   []controller.Source{controller.Referenced(op.templates, byTemplate)},
+		Reconcile: op.reconcile,
+	}
+	return program.Operator{Controllers: []controller.Any{letters}, Manifest: manifest.Operator{
+		Name:        "letter-operator",
+		Image:       "ghcr.io/pintle-go/letter:v0.1.0",
+		Definitions: []*crd.Definition{definition},
+		Needs:       []manifest.Rules{manifest.Controls(letters), manifest.AppliesStatus(op.letters)},
+		Options:     controller.Options{Lease: lease.Lease{Name: "letter-operator"}},
+	}}, err
+}

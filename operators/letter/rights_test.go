@@ -1,0 +1,148 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+)
+
+const account = "letter-operator"
+
+// TestRights runs the program with a token of its service account, under exactly the
+// roles that it prints, and under those less one verb at a time.
+func TestRights(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	client := optest.Client(t, cluster.Config())
+	op, err := describe(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
+		t.Fatal(err)
+	}
+	all := binary.Rights(t)
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t, cluster, client, all)
+		s.play()
+		m := op.Manifest
+		m.Namespace = s.namespace
+		if err := s.proxy.Used.Compare(m); err != nil {
+			t.Error(err)
+		}
+		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
+			t.Errorf("refused: %s", refused)
+		}
+	})
+	for _, r := range all {
+		t.Run("without "+r.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, cluster, client, all, r)
+			s.play()
+			refused := s.proxy.Used.Refused()
+			if !slices.ContainsFunc(refused, func(what string) bool { return strings.HasPrefix(what, r.Verb+" ") }) {
+				t.Fatalf("refused: %q: is the right needed?", refused)
+			}
+		})
+	}
+}
+
+// scene is a desk whose program has the rights of its service account.
+type scene struct {
+	*desk
+	namespace string
+	leases    kube.Resource[coordinationv1.Lease]
+}
+
+func newScene(
+	t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right,
+) *scene {
+	t.Helper()
+	namespace := cluster.Namespace(t)
+	s := &scene{
+		desk: newDesk(t, client, namespace), namespace: namespace,
+		leases: kube.For[coordinationv1.Lease](client).In(namespace),
+	}
+	other, seconds := "another process", int32(3600)
+	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
+	held.Name = account
+	_, err := s.leases.Create(t.Context(), held)
+	s.ok(err)
+	s.proxy = optest.StartProxy(t, cluster.Config(), namespace)
+	a := optest.NewAccount(t, client, namespace, account, all, without...)
+	s.operator = binary.Run(t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease")
+	return s
+}
+
+// play has the program do all that it can, until something is refused.
+func (s *scene) play() {
+	s.Helper()
+	for _, step := range []func(){s.acquire, s.create, s.renew, s.vanish} {
+		if step(); len(s.proxy.Used.Refused()) > 0 {
+			return
+		}
+	}
+}
+
+// acquire lets the program have the lease, while it watches it.
+func (s *scene) acquire() {
+	s.Helper()
+	s.until("the program waits for the lease", func() bool {
+		lines, _ := s.operator.Lines()
+		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
+	})
+	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
+	s.ok(err)
+}
+
+func (s *scene) create() {
+	s.Helper()
+	s.template("invitation", "Dear NAME")
+	s.write("one", "invitation", "Ahab")
+	s.reads("one", "Dear Ahab")
+	s.template("invitation", "Come, NAME")
+	s.reads("one", "Come, Ahab")
+}
+
+// renew has the lease be deleted, which is made again then.
+func (s *scene) renew() {
+	s.Helper()
+	s.ok(s.leases.Delete(s.Context(), account))
+	s.until("there is a lease again", func() bool {
+		_, err := s.leases.Get(s.Context(), account)
+		return err == nil
+	})
+}
+
+// vanish has a letter be deleted while it is written: the program asks whether that is
+// why it has failed.
+func (s *scene) vanish() {
+	s.Helper()
+	deleted := make(chan error, 1)
+	s.proxy.Before("^PATCH .*/namespaces/"+s.namespace+"/letters/two/status$", func() {
+		deleted <- s.letters.Delete(s.Context(), "two")
+	})
+	s.write("two", "invitation", "Starbuck")
+	select {
+	case err := <-deleted:
+		s.ok(err)
+	case <-time.After(patience):
+		s.Fatal("the letter is not written")
+	}
+	s.until("it is gone", func() bool {
+		_, err := s.letters.Get(s.Context(), "two")
+		return apierrors.IsNotFound(err)
+	})
+	s.write("three", "invitation", "Stubb")
+	s.reads("three", "Come, Stubb")
+}
