@@ -222,10 +222,10 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 			e.sink.begin()
 			_ = e.sink.synced("12")
 		},
-		"the watch is past it":           func(e *ensuredTable) { e.sink.progress("12") },
-		"this process has deleted it":    func(e *ensuredTable) { e.deleted(e.at, "uid") },
-		"it was deleted, uid not known":  func(e *ensuredTable) { e.deleted(e.at, "") },
-		"a reader asks, and it is gone":  func(e *ensuredTable) { e.asked(nil) },
+		"the watch is past it":            func(e *ensuredTable) { e.sink.progress("12") },
+		"this process has deleted it":     func(e *ensuredTable) { e.deleted(e.at, "uid") },
+		"it was deleted, uid not known":   func(e *ensuredTable) { e.deleted(e.at, "") },
+		"a reader asks, and it is gone":   func(e *ensuredTable) { e.asked(nil) },
 		"its label does not fit any more": func(e *ensuredTable) { e.wrote(e.at, e.state(11, "ours", ""), true) },
 	} {
 		t.Run(name, func(t *testing.T) {

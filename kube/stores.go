@@ -133,7 +133,9 @@ func startTable(h handle, indexes []indexer) *table {
 	var reflectors sync.WaitGroup
 	for ns := range h.eachNamespace() {
 		sink := &tableSink{table: t, namespace: ns, first: true}
-		reflectors.Go(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+		reflectors.Go(func() {
+			persist(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+		})
 	}
 	go func() {
 		reflectors.Wait()
