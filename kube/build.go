@@ -17,7 +17,8 @@ func (t *table) build(ctx context.Context, by indexer) error {
 	for t.now().index(by) == nil {
 		mine, done := t.builds.begin(by)
 		if mine {
-			err := t.buildNow(ctx, by)
+			var err error
+			persist(func() { err = t.buildNow(ctx, by) })
 			t.builds.end(by)
 			if err != nil {
 				return err

@@ -13,8 +13,9 @@ import (
 // Ensure is [View.Apply] for a reconcile, which applies the same again and again:
 // it costs no request if a store of this client, of the same type and kind, shows
 // that nothing would change. That is so if the last thing that this process
-// applied to the object says the same, and every field that the field manager owns
-// since has the value that it had then. It returns the object as the store has it.
+// applied to the object says the same, every field that the field manager owns
+// since has the value that it had then, and no other process has applied other
+// fields in its name. It returns the object as the store has it.
 //
 // Whatever else there is in the object counts no more than for Apply: what others
 // added stays. What they changed of the manager's fields, or took away, is put
@@ -64,7 +65,8 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 // again and again: it costs no request if a store of this client, of the same type
 // and kind, shows that nothing would change. That is so if the status is as the
 // store has it, or if it is what this process last applied to the object and the
-// store shows no other value in a field that the field manager owns since.
+// store shows no other value in a field that the field manager owns since. It is not
+// so if another process has applied other fields in the name of the field manager.
 //
 // A status that somebody else edits is put back. An empty status is written once,
 // so that there is one. It is not written again however often it is ensured. Where
@@ -92,6 +94,7 @@ func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
 	}
 	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
 	same, err := t.statusShown(ctx, id.key, req.body, acc)
+	same = same && !t.ensured.foreign(id)
 	if err == nil && !same {
 		same, err = t.unchanged(ctx, id, wanted, asObject(new(T)))
 	}

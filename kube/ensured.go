@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube/internal/intent"
@@ -38,6 +37,10 @@ type ensured struct {
 	wanted  [sha256.Size]byte // a digest of the body that was sent
 	fields  *owned.Fields     // the fields that the manager owns since; nil for an empty status
 	values  owned.Digest      // of these fields, as the server answered
+	// owns is the hash of the manager's entry after the apply, and sight what the
+	// table was told of that entry since.
+	owns  uint64
+	sight sight
 	// seen is the entry that was last found to have these values.
 	seen *entry
 	// by is set while the answer is on its way.
@@ -46,9 +49,10 @@ type ensured struct {
 
 // ensuredParts is what a table knows of what was ensured.
 type ensuredParts struct {
-	mu     sync.Mutex
-	by     map[part]ensured
-	flying map[part]int // the Ensures whose answers are on their way
+	selector selector // of the table: what it does not fit is never shown, and not remembered
+	mu       sync.Mutex
+	by       map[part]ensured
+	flying   map[part]int // the Ensures whose answers are on their way
 }
 
 // ensuring is an apply on its way. It is not remembered if another write of the part
@@ -68,7 +72,11 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	}
 	by := &ensuring{p, id, p.flying[id] == 0}
 	p.flying[id]++
-	p.by[id] = ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
+	next := ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
+	if last := p.by[id]; last.manager == next.manager {
+		next.sight = last.sight
+	}
+	p.by[id] = next
 	return by
 }
 
@@ -103,15 +111,18 @@ func (by *ensuring) done(c *Client, o object) {
 	// An empty status is in no fields. A server that tells of no fields does not show
 	// that.
 	empty := by.id.status && last.fields == nil && len(o.GetManagedFields()) > 0
-	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole)
+	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole) && p.selector.fits(o)
+	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by.landed()
-	if p.by[by.id].by != by {
+	now := p.by[by.id]
+	if now.by != by {
 		return // another write came between
 	}
-	if last.by = nil; known && by.alone {
-		p.by[by.id] = last
+	if known && by.alone {
+		last.by, last.sight = nil, now.sight
+		p.by[by.id] = last.answered(sight{o.GetResourceVersion(), owns})
 		return
 	}
 	delete(p.by, by.id) // it is applied again the next time
@@ -120,7 +131,7 @@ func (by *ensuring) done(c *Client, o object) {
 // applied notes that an object was written other than by an Ensure, and answered
 // with o. What was ensured is not known any more if the field manager owns other
 // fields since.
-func (p *ensuredParts) applied(c *Client, key Key, o object) {
+func (p *ensuredParts) applied(key Key, o object) {
 	for _, id := range partsOf(key) {
 		p.mu.Lock()
 		last, known := p.by[id]
@@ -128,8 +139,8 @@ func (p *ensuredParts) applied(c *Client, key Key, o object) {
 		if !known {
 			continue
 		}
-		fields, err := c.appliedFields(o, last.manager, id.subresource())
-		if err != nil || last.by != nil || fields != last.fields || o.GetUID() != last.uid {
+		owns := appliedSum(o.GetManagedFields(), last.manager, id.subresource())
+		if last.by != nil || owns != last.owns || o.GetUID() != last.uid {
 			p.forget(id)
 		}
 	}
@@ -161,15 +172,16 @@ func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 // unchanged reports that by what is wanted nothing is to change in a part of an
 // object, and decodes the object then. If that is not known it is false.
 func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte, into object) (bool, error) {
-	t.ensured.mu.Lock()
-	last, known := t.ensured.by[id]
-	t.ensured.mu.Unlock()
-	if !known || last.by != nil || last.wanted != wanted {
+	if _, known := t.ensured.last(id, wanted); !known {
 		return false, nil
 	}
 	e, _, live, err := t.get(ctx, id.key)
-	if err != nil || live || e == nil || !e.is(last.uid) || !id.status && e.metaField(fieldDeletionTimestamp) != nil {
+	if err != nil || live || e == nil {
 		return false, err
+	}
+	last, known := t.ensured.last(id, wanted) // as of the entry, or later
+	if !known || last.foreign() || !e.is(last.uid) || !id.status && e.metaField(fieldDeletionTimestamp) != nil {
+		return false, nil
 	}
 	if e.decode(t.handle.codec, into) != nil {
 		return false, nil // an Apply will tell
@@ -189,6 +201,24 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 		t.ensured.by[id] = now
 	}
 	return true, nil
+}
+
+// last returns what was last applied to a part of an object. It is not known while an
+// answer is on its way, or if that was another body.
+func (p *ensuredParts) last(id part, wanted [sha256.Size]byte) (last ensured, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, known = p.by[id]
+	return last, known && last.by == nil && last.wanted == wanted
+}
+
+// foreign reports that another process applies to a part of an object in the name of
+// the field manager.
+func (p *ensuredParts) foreign(id part) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, known := p.by[id]
+	return known && last.by == nil && last.foreign()
 }
 
 // statusShown reports that the table has an object, the same as o by its uid, whose
@@ -216,8 +246,7 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 // or its subresource, nil if it owns none.
 func (c *Client) appliedFields(o object, manager, subresource string) (*owned.Fields, error) {
 	for _, m := range o.GetManagedFields() {
-		applied := m.Operation == metav1.ManagedFieldsOperationApply && m.FieldsV1 != nil
-		if applied && m.Manager == manager && m.Subresource == subresource {
+		if isApplied(&m, manager, subresource) {
 			return c.ownedFields(m.FieldsV1.GetRawBytes(), o)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 // ensuredTable is a table without a watch, in which something is ensured.
 type ensuredTable struct {
 	*table
+	t      testing.TB
 	sink   *tableSink
 	at     Key
 	wanted [sha256.Size]byte
@@ -34,7 +35,7 @@ func newEnsuredTable(t testing.TB) *ensuredTable {
 	}
 	h := For[corev1.ConfigMap](s.client(t)).In("default").handle
 	table := newTable(h, nil)
-	return &ensuredTable{table, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
+	return &ensuredTable{table, t, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
 }
 
 var ensuredFields = []metav1.ManagedFieldsEntry{{
@@ -46,23 +47,41 @@ var ensuredFields = []metav1.ManagedFieldsEntry{{
 func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap {
 	o := &corev1.ConfigMap{Data: map[string]string{"note": note, "theirs": theirs}}
 	o.Name, o.Namespace, o.UID, o.ResourceVersion = e.at.Name, e.at.Namespace, "uid", strconv.Itoa(version)
+	// Another manager's entry changes with every version.
+	o.ManagedFields = append([]metav1.ManagedFieldsEntry{{
+		Manager: "them", Operation: metav1.ManagedFieldsOperationApply,
+		FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:theirs":{},"f:%d":{}}}`, version)),
+	}}, ensuredFields...)
 	return o
 }
 
-// answered notes a state as the answer to an Ensure.
-func (e *ensuredTable) answered(o *corev1.ConfigMap) {
-	o = o.DeepCopy()
-	o.ManagedFields = ensuredFields
-	req := &request{query: url.Values{"fieldManager": {"me"}}}
-	e.ensured.begin(part{key: e.at}, e.wanted, req).done(e.handle.client, o)
+// shared has another process apply a field more in the name of the manager.
+func shared(o *corev1.ConfigMap) *corev1.ConfigMap {
+	o.Data["<more>"] = "theirs"
+	entry := &o.ManagedFields[len(o.ManagedFields)-1]
+	entry.FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:<more>":{},"f:note":{}}}`)
+	return o
 }
 
-func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap) record {
-	raw, err := encodeJSON(o)
+// begins notes that an Ensure is on its way.
+func (e *ensuredTable) begins() *ensuring {
+	req := &request{query: url.Values{"fieldManager": {"me"}}}
+	return e.ensured.begin(part{key: e.at}, e.wanted, req)
+}
+
+// answered notes a state as the answer to an Ensure.
+func (e *ensuredTable) answered(o *corev1.ConfigMap) { e.begins().done(e.handle.client, o) }
+
+func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) record {
+	encode := o.Marshal
+	if !proto {
+		encode = func() ([]byte, error) { return encodeJSON(o) }
+	}
+	raw, err := encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := (&recorder{codec: e.handle.codec}).record(false, raw)
+	rec, err := (&recorder{codec: e.handle.codec}).record(proto, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +108,8 @@ func TestEnsuredWhileTheWatchIsBehind(t *testing.T) {
 		same := make(chan bool)
 		go func() { same <- e.unchanged(t) }()
 		synctest.Wait()
-		_ = e.sink.event(eventAdded, e.record(t, first))
-		_ = e.sink.event(eventModified, e.record(t, e.state(11, "ours", "theirs")))
+		_ = e.sink.event(eventAdded, e.record(t, first, true))
+		_ = e.sink.event(eventModified, e.record(t, e.state(11, "ours", "theirs"), true))
 		if !<-same {
 			t.Error("nothing has changed, and that is not seen")
 		}
@@ -98,8 +117,9 @@ func TestEnsuredWhileTheWatchIsBehind(t *testing.T) {
 }
 
 // TestEnsuredModel has the answer to an Ensure come at any time before, between
-// and after what a watch tells of the object, of which a list may hide some. What
-// is then held to be unchanged is so, and what is unchanged is held so.
+// and after the watch's events, of which a list may hide some. Others change the
+// values, or apply more in the name of the manager. An object that is held to be
+// unchanged is so, and an unchanged object is held so.
 func TestEnsuredModel(t *testing.T) {
 	tb := t
 	rapid.Check(t, func(t *rapid.T) {
@@ -107,39 +127,46 @@ func TestEnsuredModel(t *testing.T) {
 		states := []*corev1.ConfigMap{e.state(10, "ours", "none")}
 		for i := range rapid.IntRange(0, 4).Draw(t, "changes") {
 			note := rapid.SampledFrom([]string{"ours", "ours", "others'"}).Draw(t, "note")
-			states = append(states, e.state(11+i, note, fmt.Sprint("theirs ", i)))
+			o := e.state(11+i, note, fmt.Sprint("theirs ", i))
+			if rapid.IntRange(0, 2).Draw(t, "applied by another process") == 0 {
+				shared(o)
+			}
+			states = append(states, o)
 		}
+		ours := func(o *corev1.ConfigMap) bool { return o.Data["note"] == "ours" && o.Data["<more>"] == "" }
+		ensure := e.begins()
 		turn, kept := rapid.IntRange(0, len(states)).Draw(t, "the answer comes before"), true
 		for i := 0; i <= len(states); i++ {
 			if i == turn {
-				e.answered(states[0])
+				ensure.done(e.handle.client, states[0])
 			}
 			if i == len(states) {
 				break
 			}
-			kept = kept && states[i].Data["note"] == "ours"
+			kept = kept && ours(states[i])
+			proto := rapid.Bool().Draw(t, "protobuf")
 			last := i == len(states)-1
 			switch {
 			case !last && rapid.IntRange(0, 5).Draw(t, "hidden") == 0:
 				continue
 			case rapid.Bool().Draw(t, "listed"):
 				e.sink.begin()
-				_ = e.sink.item(e.record(t, states[i]))
+				_ = e.sink.item(e.record(t, states[i], proto))
 				_ = e.sink.synced(states[i].ResourceVersion)
 			default:
-				_ = e.sink.event(eventModified, e.record(t, states[i]))
+				_ = e.sink.event(eventModified, e.record(t, states[i], proto))
 			}
 			if i < turn || !rapid.Bool().Draw(t, "asked") {
 				continue
 			}
-			if same := e.unchanged(t); same && states[i].Data["note"] != "ours" {
+			if same := e.unchanged(t); same && !ours(states[i]) {
 				t.Fatalf("state %d is held to be unchanged: %v", i, states[i].Data)
 			}
 		}
-		end, same := states[len(states)-1].Data["note"], e.unchanged(t)
+		end, same := states[len(states)-1], e.unchanged(t)
 		switch {
-		case same && end != "ours":
-			t.Fatalf("the end is held to be unchanged, and the note is %s", end)
+		case same && !ours(end):
+			t.Fatalf("the end is held to be unchanged: %v", end.Data)
 		case !same && kept:
 			t.Fatal("nothing has changed, and that is not seen")
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,6 +26,7 @@ type Index[T any, K comparable] struct {
 	handle handle
 	of     func(*T) []K
 	failed sync.Once
+	exits  atomic.Bool // the function has ended its goroutine
 }
 
 // IndexBy returns an index of a handle's objects: of returns the keys that an object
@@ -32,8 +34,8 @@ type Index[T any, K comparable] struct {
 // perhaps more than once and from several goroutines. It holds up the changes behind
 // the one that it is called for, and nothing else.
 //
-// An object that does not decode is left out of the index. So is one that of panics
-// for: the client's logger gets the first panic of an index.
+// An object that does not decode is left out of the index. So is one for which of panics
+// or ends its goroutine: the client's logger gets the first such failure of an index.
 func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 	x := &Index[T, K]{handle: h.base(), of: of}
 	if x.handle.err == nil && x.handle.client == nil {
@@ -106,40 +108,83 @@ func (x *Index[T, K]) wrap(err error) error {
 	return &Error{Verb: "list", Kind: x.handle.kindName(), Err: err}
 }
 
-// keysOf returns the keys of an object, none if the function that tells them
-// panics.
-func (x *Index[T, K]) keysOf(key Key, o *T) (keys []K) {
-	defer x.recovered(key)
-	return x.of(o)
+// keysOf returns the keys of an object, none if the function that tells them fails.
+func (x *Index[T, K]) keysOf(key Key, o *T) []K {
+	return x.apart(key, func() []K { return x.of(o) })
 }
 
 // values implements indexer.
 func (x *Index[T, K]) values(key Key, e *entry) any {
-	if e == nil {
+	of := func() []K {
+		o := new(T)
+		if err := e.decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
+			return nil
+		}
+		return x.of(o)
+	}
+	switch {
+	case e == nil:
 		return []K(nil)
+	case x.exits.Load():
+		return x.apart(key, of)
 	}
-	return x.keysIn(key, e)
+	return x.call(key, of)
 }
 
-func (x *Index[T, K]) keysIn(key Key, e *entry) (keys []K) {
-	defer x.recovered(key) // a type may decode itself
-	o := new(T)
-	if err := e.decode(x.handle.codec, asObject(o)); err != nil {
-		return nil
-	}
-	return x.of(o)
+// call calls code of the program, and returns no keys if it panics. The code may also end
+// its goroutine, as t.FailNow does in a test: then from the next call on it runs apart,
+// and the caller's work is done again by whoever has started the goroutine.
+func (x *Index[T, K]) call(key Key, of func() []K) (keys []K) {
+	returned := false
+	defer func() {
+		if !returned {
+			x.fails(key, recover())
+		}
+	}()
+	keys = of()
+	returned = true
+	return keys
 }
 
-// recovered is deferred where code of the program runs.
-func (x *Index[T, K]) recovered(key Key) {
-	p := recover()
+// apart is call in a goroutine of its own, which costs as much as decoding an object.
+func (x *Index[T, K]) apart(key Key, of func() []K) (keys []K) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		keys = x.call(key, of)
+	}()
+	<-done
+	return keys
+}
+
+// persist calls f in a goroutine of its own until it returns: the function of an index
+// may end the goroutine.
+func persist(f func()) {
+	for returned := false; !returned; {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f()
+			returned = true
+		}()
+		<-done
+	}
+}
+
+// fails logs the first failure of the index's function. The value of a panic is nil if
+// the function has ended its goroutine.
+func (x *Index[T, K]) fails(key Key, p any) {
 	if p == nil {
-		return
+		x.exits.Store(true)
 	}
 	stack := debug.Stack()
 	x.failed.Do(func() {
-		x.handle.client.logger.Error("the function of an index panicked, so the object is not in the index; "+
-			"further panics of this index are not logged",
+		how := "panicked"
+		if p == nil {
+			how, p = "ended its goroutine", "runtime.Goexit"
+		}
+		x.handle.client.logger.Error("the function of an index "+how+", so the object is not in the index; "+
+			"further failures of this index are not logged",
 			"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(stack))
 	})
 }

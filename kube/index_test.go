@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -287,7 +288,18 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 	})
 }
 
+// An object for which the function of an index fails is not in the index, and all else
+// goes on. The first failure is logged.
 func TestIndexWhoseFunctionPanics(t *testing.T) {
+	testFailingIndex(t, "no such note", func() { panic("no such note") })
+}
+
+func TestIndexWhoseFunctionEndsItsGoroutine(t *testing.T) {
+	testFailingIndex(t, "ended its goroutine", runtime.Goexit)
+}
+
+func testFailingIndex(t *testing.T, logged string, fail func()) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
 		for _, name := range []string{"a", "bad", "worse"} {
@@ -301,7 +313,7 @@ func TestIndexWhoseFunctionPanics(t *testing.T) {
 		maps := configMaps(c)
 		x := IndexBy(maps, func(o *corev1.ConfigMap) []string {
 			if o.Name != "a" && o.Data["note"] == "one" {
-				panic("no such note")
+				fail()
 			}
 			return notes(o)
 		})
@@ -318,7 +330,7 @@ func TestIndexWhoseFunctionPanics(t *testing.T) {
 		synctest.Wait()
 		wantLines(t, "by the index", found(t, x, "two"), "a")
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		for _, want := range []string{"no such note", "index_test.go", "default/"} {
+		for _, want := range []string{logged, "index_test.go", "default/"} {
 			if len(lines) != 1 || !strings.Contains(lines[0], want) {
 				t.Errorf("the log has %d lines, want one with %s: %s", len(lines), want, log.String())
 			}

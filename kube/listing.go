@@ -43,7 +43,7 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 			break
 		}
 		if meta.Continue == req.query.Get("continue") {
-			return "", fmt.Errorf("%w: a page that goes on with itself", errAnswer)
+			return "", errRepeats
 		}
 		req.query.Set("continue", meta.Continue)
 	}
@@ -58,6 +58,9 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	}
 	return rv, nil
 }
+
+// errRepeats: the token of the next page is the one that led to this page.
+var errRepeats = fmt.Errorf("%w: a page that goes on with itself", errAnswer)
 
 // listed is what a listing has had so far.
 type listed struct {

@@ -2,12 +2,13 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // A write that the watch does not show in time is asked about once: the answer is
@@ -108,9 +109,13 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 	sel := t.handle.selector
 	// An object that a selector leaves out of a list may still be there.
 	if len(asked) > askedEach && sel.label == "" && sel.field == "" {
-		listed, err := t.fetchAll(ctx, asked)
+		listed := make(map[Key]*fetched, len(asked))
+		for key := range asked {
+			listed[key] = new(fetched)
+		}
+		err := t.fetchFrom(ctx, t.handle, listed)
 		for key, q := range asked {
-			t.answer(ctx, key, q, before[key], listed[key], err)
+			t.answer(ctx, key, q, before[key], listed[key].entry, cmp.Or(err, listed[key].err))
 		}
 		return
 	}
@@ -123,6 +128,14 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 // answer notes what the server has answered for an object whose write was pending:
 // nil if there is none. Before is its entry when the server was asked.
 func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
+	t.settled(t.noteAnswer(ctx, key, q, before, is, err), nil)
+}
+
+// noteAnswer is answer. It returns the write if its object is gone and was never in the
+// content.
+func (t *table) noteAnswer(
+	ctx context.Context, key Key, q *question, before, is *entry, err error,
+) (vanished []settledWrite) {
 	sel := t.handle.selector
 	// A list by the field selector was asked for those that fit.
 	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches((*labelsOf)(is)))
@@ -137,7 +150,7 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 	}
 	if err != nil {
 		q.err, q.left = err, ctx.Err() != nil
-		return
+		return nil
 	}
 	if fits {
 		q.answer.entry = is
@@ -145,90 +158,93 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 	e := t.entry(key)
 	switch {
 	case !asked:
-		return // the write is seen meanwhile, or a later one has come, of which this tells nothing
+		return nil // the write is seen meanwhile, or a later one has come, of which this tells nothing
 	case is == nil && e != before && e != nil:
-		return // the answer is of before what the watch has told since
+		return nil // the answer is of before what the watch has told since
 	case is == nil:
 		t.own.drop(key)
 		if e != nil {
 			t.own.hide(key, e.uid())
+		} else if uid := w.known(); sel.field == "" && uid != "" && !w.deleting && !w.hidden {
+			t.own.hide(key, uid) // the watch may still tell of it
+			return []settledWrite{{key, uid, w.last}}
 		}
-		return
+		return nil
 	}
 	if w.unknown || w.deleting {
 		t.own.drop(key)
 	}
 	t.answered(key, ownWrite{uid: is.uid(), rv: is.rv(), meta: is, hidden: !fits, answer: &q.answer})
+	t.own.wake() // nobody needs to wait longer for the watch
+	return nil
 }
 
 // fetch reads an object from the server: nil if there is none, or none that the field
-// selector fits.
+// selector fits. It asks by a list, which the store has the right to, and not by a get.
+// The server finds the one object of a list by its name as it does for a get.
 func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 	h := t.handle
 	if h.namespaces = nil; key.Namespace != "" {
 		h.namespaces = []string{key.Namespace}
 	}
-	if h.selector.field != "" {
-		// Only the server can tell, and only of a list.
-		h.selector.field += ",metadata.name=" + key.Name
-		found, err := t.fetchFrom(ctx, h, map[Key]*question{key: nil})
-		return found[key], err
+	name := fields.OneTermEqualSelector("metadata.name", key.Name).String()
+	if h.selector.field == "" {
+		h.selector = selector{field: name} // labels are looked at here
+	} else {
+		h.selector.field += "," + name // of the other fields only the server can tell
 	}
-	req, err := h.one(ctx, "get", http.MethodGet, key.Name)
-	if err != nil {
+	found := map[Key]*fetched{key: {}}
+	if err := t.fetchFrom(ctx, h, found); err != nil {
 		return nil, err
 	}
-	body, contentType, err := h.client.roundTrip(ctx, req)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	proto := isProtobuf(contentType)
-	if msg, ok := cutEnvelope(body); proto && ok {
-		body = msg
-	}
-	rec, err := (&recorder{codec: h.codec}).record(proto, body)
-	if err != nil {
-		return nil, req.wrap(err)
-	}
-	return newEntry(rec), nil
+	return found[key].entry, found[key].err
 }
 
-// fetchAll reads objects by a list of all.
-func (t *table) fetchAll(ctx context.Context, asked map[Key]*question) (map[Key]*entry, error) {
-	return t.fetchFrom(ctx, t.handle, asked)
+// fetched is what a list has of an object.
+type fetched struct {
+	entry *entry // nil if it is not in the list
+	err   error  // it is there, and cannot be read
 }
 
-// fetchFrom lists the objects of a handle and returns those that are asked for.
-func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*question) (map[Key]*entry, error) {
-	found := make(map[Key]*entry)
+// fetchFrom lists the objects of a handle until those that are asked for are found.
+// Servers may ignore a field selector.
+func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*fetched) error {
 	for ns := range h.eachNamespace() {
 		req, err := h.request(ctx, "list", http.MethodGet, ns)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		req.accept = h.codec.accept(acceptList)
 		req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 		h.selector.set(req.query)
 		for more := true; more; {
-			next, err := fetchPage(ctx, h, req, asked, found)
+			next, err := fetchPage(ctx, h, req, asked)
 			if err != nil {
-				return nil, err
+				return err
+			}
+			if next != "" && next == req.query.Get("continue") {
+				return req.wrap(errRepeats)
 			}
 			req.query.Set("continue", next)
-			more = next != ""
+			more = next != "" && missing(asked)
 		}
 	}
-	return found, nil
+	return nil
+}
+
+// missing reports that some of the objects that are asked for were not found yet.
+func missing(asked map[Key]*fetched) bool {
+	for _, f := range asked {
+		if f.entry == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // fetchPage reads one page of a list. A page whose token has expired goes on from a
 // later moment, as the server offers.
-func fetchPage(
-	ctx context.Context, h handle, req *request, asked map[Key]*question, found map[Key]*entry,
-) (next string, err error) {
+func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetched) (next string, err error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
 		req.query.Set("continue", status.Continue)
@@ -248,10 +264,11 @@ func fetchPage(
 	list.each = func(item []byte) error {
 		r, err := rec.record(list.proto, item)
 		if err != nil {
-			return nil //nolint:nilerr // costs this object, which the store does not show either
+			unreadable(rec, list.proto, item, asked, req.wrap(err))
+			return nil
 		}
-		if _, ok := asked[r.key]; ok {
-			found[r.key] = newEntry(r)
+		if f, ok := asked[r.key]; ok {
+			f.entry, f.err = newEntry(r), nil
 		}
 		return nil
 	}
@@ -260,4 +277,15 @@ func fetchPage(
 		return "", req.wrap(err)
 	}
 	return meta.Continue, nil
+}
+
+// unreadable notes an object of a list that cannot be read. If its key cannot be read
+// either, it may be any of the objects that are asked for and not found.
+func unreadable(rec *recorder, proto bool, item []byte, asked map[Key]*fetched, err error) {
+	r, known := rec.identity(proto, item)
+	for key, f := range asked {
+		if f.entry == nil && (!known || key == r.key) {
+			f.err = err
+		}
+	}
 }

@@ -40,12 +40,12 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 				for v := range told {
 					o := e.state(v, "ours", "none")
 					if !deletes {
-						_ = e.sink.event(eventModified, e.record(t, o))
+						_ = e.sink.event(eventModified, e.record(t, o, true))
 						continue
 					}
 					o.UID = uidOf(v)
-					_ = e.sink.event(eventAdded, e.record(t, o))
-					_ = e.sink.event(eventDeleted, e.record(t, o))
+					_ = e.sink.event(eventAdded, e.record(t, o, true))
+					_ = e.sink.event(eventDeleted, e.record(t, o, true))
 				}
 			})
 			for range 2 {

@@ -40,10 +40,14 @@ type ownWrite struct {
 	// meta is the metadata that the write was answered with, nil if it was not
 	// answered with the object.
 	meta *entry
+	// last is the latest metadata that an unseen write of the object was answered
+	// with: that of this write or of an earlier one.
+	last *entry
 	// unknown: the answer was lost, so only the server can tell what is.
 	unknown bool
 	// deleting: the object was deleted with others, and may be gone or be held
-	// by finalizers and its grace period.
+	// by finalizers and its grace period. The answer to another write of the object,
+	// which may be older or later, does not change that.
 	deleting bool
 	// hidden: the object does not match the table's selector since, so reads
 	// do without it and need not wait.
@@ -65,7 +69,7 @@ type ownWrites struct {
 	mu      sync.Mutex
 	seq     uint64 // counts writes
 	pending map[Key]ownWrite
-	settled chan struct{} // closed, and made anew, when pending shrinks
+	settled chan struct{} // closed, and made anew, when a write needs no wait any more
 	// gone are objects that were deleted: the watch has told of it already or
 	// will. The slices are never changed.
 	gone map[Key][]deletion
@@ -152,8 +156,10 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 	switch {
 	case w.unknown:
 		return false
-	case w.deleting:
-		return e == nil || !e.is(w.uid) || e.metaField(fieldDeletionTimestamp) != nil
+	case w.deleting && (e == nil || !e.is(w.uid)):
+		return true
+	case w.deleting && (e.metaField(fieldDeletionTimestamp) == nil || w.rv == ""):
+		return e.metaField(fieldDeletionTimestamp) != nil
 	}
 	return e != nil && reached(e.rv(), w.rv) || reached(rv, w.rv)
 }
@@ -172,6 +178,9 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	if seen && whole && !w.hidden && !w.perhaps {
 		t.settled([]settledWrite{{key, w.uid, w.meta}}, nil)
 	}
+	if w.hidden && t.entry(key) == nil {
+		t.ensured.gone(key, w.uid) // the content may never show it, and so never lose it
+	}
 }
 
 // answered notes a state of an object that the server has answered with, and
@@ -182,6 +191,7 @@ func (t *table) answered(key Key, w ownWrite) (seen bool) {
 	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
 		return false // answers overtake one another
 	}
+	w.deleting = w.deleting || pending && was.deleting && was.uid == w.uid
 	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
 	if heard != "" && w.seenBy(e, heard) {
 		t.own.drop(key)
@@ -202,7 +212,12 @@ func (t *table) answered(key Key, w ownWrite) (seen bool) {
 // content just before is told already.
 func (t *table) settled(writes []settledWrite, removed []keyed) {
 	for _, w := range writes {
-		if e := t.entry(w.key); w.meta == nil || e != nil && e.is(w.uid) {
+		e := t.entry(w.key)
+		if e != nil && e.is(w.uid) {
+			continue
+		}
+		t.ensured.gone(w.key, w.uid)
+		if w.meta == nil {
 			continue
 		}
 		if !slices.ContainsFunc(removed, func(k keyed) bool { return k.key == w.key && k.entry.is(w.uid) }) {
@@ -215,8 +230,14 @@ func (t *table) settled(writes []settledWrite, removed []keyed) {
 func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.seq++
 	write.seq, write.since = w.seq, w.seq
+	if write.meta != nil {
+		write.last = write.meta
+	}
 	if was, ok := w.pending[key]; ok {
 		write.since = was.since
+		if write.last == nil && (write.unknown || was.uid == write.uid) {
+			write.last = was.last
+		}
 	}
 	w.pending[key] = write
 	if l := w.lane(key.Namespace); numeric(write.rv) {
@@ -226,17 +247,29 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 
 // deleted hides an object from reads, whatever the watch still tells of it.
 func (t *table) deleted(key Key, uid types.UID) {
+	shown := t.hideDeleted(key, uid) != nil
+	switch {
+	case shown: // what was ensured is forgotten when the content loses the object
+	case uid == "":
+		t.ensured.forget(partsOf(key)...)
+	default:
+		t.ensured.gone(key, uid)
+	}
+}
+
+// hideDeleted is deleted for reads. It returns the entry that is left.
+func (t *table) hideDeleted(key Key, uid types.UID) *entry {
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
-	if uid == "" {
-		if e := t.entry(key); e != nil {
-			uid = e.uid()
-		}
+	e := t.entry(key)
+	if uid == "" && e != nil {
+		uid = e.uid()
 	}
 	if was := t.own.pending[key]; was.uid == uid || was.unknown || uid == "" {
 		t.own.drop(key)
 	}
 	t.own.hide(key, uid)
+	return e
 }
 
 // unsure makes reads of an object ask the server.
@@ -260,9 +293,14 @@ func (t *table) deleting(key Key, uid types.UID) {
 func (w *ownWrites) drop(key Key) {
 	if _, ok := w.pending[key]; ok {
 		delete(w.pending, key)
-		close(w.settled)
-		w.settled = make(chan struct{})
+		w.wake()
 	}
+}
+
+// wake has the waiting readers look again. The lock is held.
+func (w *ownWrites) wake() {
+	close(w.settled)
+	w.settled = make(chan struct{})
 }
 
 // hide has reads leave out an object. The lock is held.
@@ -304,14 +342,23 @@ func (w *ownWrites) made() uint64 {
 func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 	write := w.pending[key]
 	w.drop(key)
-	if write.uid == "" || write.hidden || write.deleting {
+	uid := write.known()
+	if uid == "" || write.hidden || write.deleting {
 		return settled
 	}
-	w.shown[key] = shown{write.uid, time.Now()}
+	w.shown[key] = shown{uid, time.Now()}
 	if write.perhaps {
 		return settled
 	}
-	return append(settled, settledWrite{key, write.uid, write.meta})
+	return append(settled, settledWrite{key, uid, write.last})
+}
+
+// known returns the uid of the object that was written, as far as it is known.
+func (w ownWrite) known() types.UID {
+	if w.uid == "" && w.last != nil {
+		return w.last.uid()
+	}
+	return w.uid
 }
 
 // wrote reports whether this process wrote an object that some subscribers may not
@@ -357,7 +404,8 @@ func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []sett
 	}
 	l.heard = rv
 	for len(l.order) > 0 && reached(rv, l.order[0].rv) {
-		if write, ok := w.pending[l.order[0].key]; ok && write.seq == l.order[0].seq {
+		write, ok := w.pending[l.order[0].key]
+		if ok && write.seq == l.order[0].seq && !write.deleting {
 			settled = w.settle(settled, l.order[0].key)
 		}
 		if l.order = l.order[1:]; len(l.order) == 0 {

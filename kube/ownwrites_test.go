@@ -281,7 +281,7 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 				resp, writer := piped(r, typeProtobuf)
 				out = writer
 				return resp, nil
-			case n == 1:
+			case r.Method == http.MethodGet:
 				return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: "v-1"}, encode(live))), nil
 			}
 			return answer(200, typeProtobuf, inEnvelope("ConfigMap", encode(live))), nil

@@ -86,8 +86,12 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 		if !ok {
 			return false
 		}
-		if next == "" {
+		switch next {
+		case "":
 			return true
+		case req.query.Get("continue"):
+			yield(nil, req.wrap(errRepeats))
+			return false
 		}
 		req.query.Set("continue", next)
 	}

@@ -20,6 +20,10 @@ type record struct {
 	// body is the rest: fields of the kind's message, or a JSON object.
 	body  []byte
 	proto bool
+	// wire is the metadata as the server sent it, managedFields included.
+	wire []byte
+	// bare: no more than the identity is known, because the object cannot be read.
+	bare bool
 }
 
 // recorder makes records of what the wire holds, in a buffer that it reuses.
@@ -27,7 +31,8 @@ type recorder struct {
 	codec *codec
 	buf   []byte
 	om    metav1.ObjectMeta
-	named bool // the latest object said of which kind it is
+	wire  []byte // the metadata of the latest object in JSON
+	named bool   // the latest object said of which kind it is
 }
 
 const fieldManagedFields = 17 // of ObjectMeta
@@ -58,7 +63,7 @@ func (r *recorder) identity(proto bool, raw []byte) (record, bool) {
 	}
 	om := metav1.ObjectMeta{Namespace: rec.key.Namespace, Name: rec.key.Name, UID: rec.uid, ResourceVersion: rec.rv}
 	meta, err := om.Marshal()
-	rec.meta, rec.proto = meta, proto
+	rec.meta, rec.proto, rec.bare = meta, proto, true
 	return rec, known && err == nil && rec.key.Name != ""
 }
 
@@ -117,6 +122,7 @@ func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
 	if err != nil {
 		return rec, fmt.Errorf("read %s: %w", r.codec.gvk.Kind, err)
 	}
+	rec.wire = meta
 	for len(meta) > 0 {
 		var f protoField
 		if f, meta, err = nextField(meta); err != nil {
@@ -144,7 +150,7 @@ func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
 }
 
 func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
-	r.om = metav1.ObjectMeta{}
+	r.om, r.wire = metav1.ObjectMeta{}, nil
 	r.buf = append(r.buf[:0], '{')
 	err = scan.Members(raw, func(name string, value []byte) (err error) {
 		switch {
@@ -184,13 +190,14 @@ func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
 	r.buf = append(r.buf, meta...)
 	rec.body, rec.meta = r.buf[:split:split], r.buf[split:]
 	rec.key = Key{r.om.Namespace, r.om.Name}
-	rec.uid, rec.rv = r.om.UID, r.om.ResourceVersion
+	rec.uid, rec.rv, rec.wire = r.om.UID, r.om.ResourceVersion, r.wire
 	return rec, nil
 }
 
 // metadata decodes an object's metadata. managedFields, which are most of it,
 // are cut off before.
 func (r *recorder) metadata(value []byte) error {
+	r.wire = value
 	if !r.codec.managed {
 		var err error
 		if value, err = withoutManagedFields.append(nil, value); err != nil {

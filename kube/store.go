@@ -18,8 +18,9 @@ import (
 //
 // Reads wait for the first sync. They are never older than what this process
 // itself has written to the kind through the same client: a read that would be
-// waits, at most a second, for the watch to catch up, and then asks the server.
-// The answers of writes in flight are not waited for.
+// waits, at most a second, for the watch to catch up, and then asks the server by a
+// list. The answers of writes in flight are not waited for. A store and its reads
+// need the rights to list and to watch the kind, and no other.
 //
 // managedFields are dropped, see [Reader.WithManagedFields].
 //

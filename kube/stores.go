@@ -133,7 +133,9 @@ func startTable(h handle, indexes []indexer) *table {
 	var reflectors sync.WaitGroup
 	for ns := range h.eachNamespace() {
 		sink := &tableSink{table: t, namespace: ns, first: true}
-		reflectors.Go(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+		reflectors.Go(func() {
+			persist(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+		})
 	}
 	go func() {
 		reflectors.Wait()
@@ -178,9 +180,9 @@ func (s *stores) wrote(kind Kind, o object) {
 
 // applied tells the tables of a write other than an Ensure, which was answered with
 // o: the field manager may own other fields since.
-func (s *stores) applied(c *Client, kind Kind, o object) {
+func (s *stores) applied(kind Kind, o object) {
 	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(c, key, o) })
+	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(key, o) })
 }
 
 // wrotePart tells the tables of a write that was answered with an object of

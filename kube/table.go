@@ -38,7 +38,7 @@ type table struct {
 // newTable returns a table without content and without a watch.
 func newTable(h handle, indexes []indexer) *table {
 	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
-	t.own = newOwnWrites(h, t.entry)
+	t.own, t.ensured.selector = newOwnWrites(h, t.entry), h.selector
 	t.unsynced = max(1, len(h.namespaces))
 	first := new(snapshot)
 	for _, x := range indexes {

@@ -38,6 +38,7 @@ func (s *tableSink) item(rec record) error {
 		s.latest = rec.key.Namespace
 	}
 	rec.key.Namespace = s.latest
+	s.ensured.told(&rec, true)
 	old, listed := s.staging.Get(rec.key)
 	switch {
 	case !listed:
@@ -132,6 +133,9 @@ func (s *tableSink) swap() (removed []keyed) {
 }
 
 func (s *tableSink) event(kind string, rec record) error {
+	if kind != eventDeleted {
+		s.ensured.told(&rec, false)
+	}
 	e, removed := s.change(kind, rec)
 	s.heard()
 	s.settled(s.own.event(s.namespace, e, kind == eventDeleted, &rec), removed)
@@ -150,7 +154,11 @@ func (s *tableSink) change(kind string, rec record) (e *entry, removed []keyed) 
 		d.set(rec.key, e)
 	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
 		e = nil
-		d.remove(rec.key, newEntry(rec)) // loops get to see the last state
+		last := old
+		if !rec.bare {
+			last = newEntry(rec)
+		}
+		d.remove(rec.key, last) // loops get to see the last state
 	}
 	if e != old {
 		s.publish(d)

@@ -44,6 +44,25 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 			c.s.remove(key("b"))
 			c.s.loseHistory()
 		}},
+		{"by relist after a lost answer", func(c *ownCase) {
+			o := c.write("b", "one", owned)
+			c.cms.client.stores.lost(c.cms.kind, KeyOf(o), errLost)
+			c.s.remove(key("b"))
+			c.s.loseHistory()
+		}},
+		{"by relist after a write of a subresource", func(c *ownCase) {
+			o := c.write("b", "one", owned)
+			o.ResourceVersion += "1"
+			c.cms.client.stores.wrotePart(c.cms.kind, o)
+			c.s.remove(key("b"))
+			c.s.loseHistory()
+		}},
+		{"when a reader asks, and by relist", func(c *ownCase) {
+			c.write("b", "one", owned)
+			c.s.remove(key("b"))
+			c.wantNote("b", "")
+			c.s.loseHistory()
+		}},
 		{"before the answer", func(c *ownCase) {
 			c.s.release()
 			c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {

@@ -285,7 +285,7 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 		return nil, err
 	}
 	if !req.ensures {
-		h.client.stores.applied(h.client, req.resource, asObject(o))
+		h.client.stores.applied(req.resource, asObject(o))
 	}
 	h.client.stores.wrote(req.resource, asObject(o))
 	confirmed(ctx, asObject(o))
