@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // ErrTaken is wrapped by the error of [View.Ensure] when an object of that name is
@@ -25,33 +27,28 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 	if err != nil || live || e == nil {
 		return err // the server refuses a second controller
 	}
-	is, err := e.controller()
+	is := controllerOf(e)
 	switch {
-	case err != nil:
-		return err
 	case is != nil && is.UID == owner.UID:
 		return nil
-	case is != nil && is.Kind == owner.Kind && is.Name == owner.Name:
-		return fmt.Errorf("%w: it belongs to an earlier %s %s, after which it goes", ErrTaken, is.Kind, is.Name)
+	case is != nil && is.GVK.Kind == owner.Kind && is.Name == owner.Name:
+		return fmt.Errorf("%w: it belongs to an earlier %s %s, after which it goes", ErrTaken, is.GVK.Kind, is.Name)
 	case is != nil:
-		return fmt.Errorf("%w: it belongs to %s %s", ErrTaken, is.Kind, is.Name)
+		return fmt.Errorf("%w: it belongs to %s %s", ErrTaken, is.GVK.Kind, is.Name)
 	}
 	own := labels.Set(o.GetLabels())
-	if len(own) > 0 && labels.SelectorFromSet(own).Matches((*labelsOf)(e)) {
+	if len(own) > 0 && labels.SelectorFromSet(own).Matches(e.Labels()) {
 		return nil
 	}
 	return fmt.Errorf("%w, and it has no owner that controls it: delete it or, to have it taken over, give it the labels %q", ErrTaken, own)
 }
 
-// controller returns the reference to an object's controller, nil if it has none.
-func (e *entry) controller() (found *metav1.OwnerReference, err error) {
-	e.eachMeta(fieldOwners, func(val []byte) {
-		ref := new(metav1.OwnerReference)
-		if failed := ref.Unmarshal(val); failed != nil {
-			err = fmt.Errorf("decode owner reference: %w", failed)
-		} else if ref.Controller != nil && *ref.Controller {
-			found = ref
+// controllerOf returns the owner reference of an object's controller, nil if it has none.
+func controllerOf(e *entry) *wire.Owner {
+	for o := range e.Owners() {
+		if o.Controller {
+			return &o
 		}
-	})
-	return found, err
+	}
+	return nil
 }

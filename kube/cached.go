@@ -105,12 +105,10 @@ func (h handle) narrowed(wide handle) func(*entry) bool {
 		return nil
 	}
 	return func(e *entry) bool {
-		return (!byNamespace || slices.Contains(h.namespaces, string(e.metaField(fieldNamespace)))) &&
-			(!byLabel || h.selector.labels.Matches((*labelsOf)(e)))
+		return (!byNamespace || e.IsIn(h.namespaces)) &&
+			(!byLabel || h.selector.labels.Matches(e.Labels()))
 	}
 }
-
-const fieldNamespace = 3 // of ObjectMeta
 
 // serving returns a running table that holds all objects of a handle: the one of the
 // same handle or, if there is none, one that is wider. Nil: there is none.

@@ -123,7 +123,7 @@ func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensurin
 func (s *stores) covering(h handle, key Key, o object) (found *table) {
 	s.each(h.kind, key.Namespace, func(t *table) {
 		has := t.handle
-		alike := has.goType == h.goType && has.kind.GVK == h.kind.GVK && has.codec.view == h.codec.view
+		alike := has.goType == h.goType && has.kind.GVK == h.kind.GVK && has.view == h.view
 		narrow := has.selector.label != ""
 		if !alike || has.selector.field != "" || narrow && (found != nil || !has.selector.fits(o) && t.entry(key) == nil) {
 			return

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // ensuredTable is a table without a watch, in which something is ensured.
@@ -57,12 +59,12 @@ func (e *ensuredTable) answered(o *corev1.ConfigMap) {
 	e.ensured.begin(part{key: e.at}, e.wanted, req).done(e.handle.client, o)
 }
 
-func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap) record {
+func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap) wire.Record {
 	raw, err := encodeJSON(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := (&recorder{codec: e.handle.codec}).record(false, raw)
+	rec, err := wire.NewRecorder(e.handle.codec).Record(wire.Raw{Bytes: raw})
 	if err != nil {
 		t.Fatal(err)
 	}

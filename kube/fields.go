@@ -57,7 +57,7 @@ func (c Change) Diff() ([]FieldChange, error) {
 // generic decodes an entry into maps.
 func (c Change) generic(e *entry) (map[string]any, error) {
 	o := reflect.New(c.table.handle.goType).Interface().(object)
-	err := e.decode(c.table.handle.codec, o)
+	err := e.Decode(c.table.handle.codec, o)
 	var raw []byte
 	if err == nil {
 		raw, err = encodeJSON(o)

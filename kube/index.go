@@ -6,7 +6,7 @@ import (
 	"iter"
 	"runtime/debug"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +24,7 @@ import (
 type Index[T any, K comparable] struct {
 	handle handle
 	of     func(*T) []K
-	failed sync.Once
+	failed atomic.Bool // a panic was logged
 }
 
 // IndexBy returns an index of a handle's objects: of returns the keys that an object
@@ -124,7 +124,7 @@ func (x *Index[T, K]) values(key Key, e *entry) any {
 func (x *Index[T, K]) keysIn(key Key, e *entry) (keys []K) {
 	defer x.recovered(key) // a type may decode itself
 	o := new(T)
-	if err := e.decode(x.handle.codec, asObject(o)); err != nil {
+	if err := e.Decode(x.handle.codec, asObject(o)); err != nil {
 		return nil
 	}
 	return x.of(o)
@@ -136,12 +136,12 @@ func (x *Index[T, K]) recovered(key Key) {
 	if p == nil {
 		return
 	}
-	stack := debug.Stack()
-	x.failed.Do(func() {
-		x.handle.client.logger.Error("the function of an index panicked, so the object is not in the index; "+
-			"further panics of this index are not logged",
-			"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(stack))
-	})
+	if x.failed.Swap(true) {
+		return
+	}
+	x.handle.client.logger.Error("the function of an index panicked, so the object is not in the index; "+
+		"further panics of this index are not logged",
+		"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(debug.Stack()))
 }
 
 func (x *Index[T, K]) empty() indexed { return keyIndex[K]{} }
@@ -166,7 +166,7 @@ type byOwner struct{}
 func (byOwner) values(_ Key, e *entry) any {
 	var owners []types.UID
 	if e != nil {
-		e.owners(func(uid types.UID) { owners = append(owners, uid) })
+		owners = slices.AppendSeq(owners, e.OwnerUIDs())
 	}
 	return owners
 }

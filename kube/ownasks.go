@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A write that the watch does not show in time is asked about once: the answer is
@@ -125,7 +127,7 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
 	sel := t.handle.selector
 	// A list by the field selector was asked for those that fit.
-	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches((*labelsOf)(is)))
+	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches(is.Labels()))
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	defer close(q.done)
@@ -151,14 +153,14 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before, is *en
 	case is == nil:
 		t.own.drop(key)
 		if e != nil {
-			t.own.hide(key, e.uid())
+			t.own.hide(key, e.UID())
 		}
 		return
 	}
 	if w.unknown || w.deleting {
 		t.own.drop(key)
 	}
-	t.answered(key, ownWrite{uid: is.uid(), rv: is.rv(), meta: is, hidden: !fits, answer: &q.answer})
+	t.answered(key, ownWrite{uid: is.UID(), rv: is.ResourceVersion(), meta: is, hidden: !fits, answer: &q.answer})
 }
 
 // fetch reads an object from the server: nil if there is none, or none that the field
@@ -185,15 +187,15 @@ func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	proto := isProtobuf(contentType)
-	if msg, ok := cutEnvelope(body); proto && ok {
-		body = msg
+	var rec wire.Record
+	raw, err := wire.Unwrap(contentType, body)
+	if err == nil {
+		rec, err = wire.NewRecorder(h.codec).Record(raw)
 	}
-	rec, err := (&recorder{codec: h.codec}).record(proto, body)
 	if err != nil {
 		return nil, req.wrap(err)
 	}
-	return newEntry(rec), nil
+	return wire.NewEntry(rec), nil
 }
 
 // fetchAll reads objects by a list of all.
@@ -209,7 +211,7 @@ func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*question
 		if err != nil {
 			return nil, err
 		}
-		req.accept = h.codec.accept(acceptList)
+		req.accept = h.codec.Accept(wire.AList)
 		req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 		h.selector.set(req.query)
 		for more := true; more; {
@@ -237,25 +239,18 @@ func fetchPage(
 	if err != nil {
 		return "", err
 	}
-	if err := checkType(contentType); err != nil {
-		return "", req.wrap(err)
-	}
-	rec, list := &recorder{codec: h.codec}, listReader{proto: isProtobuf(contentType), most: h.client.maxObject}
-	list.is = func(apiVersion, kind string) error {
-		_, err := h.codec.checkList(apiVersion, kind)
-		return err
-	}
-	list.each = func(item []byte) error {
-		r, err := rec.record(list.proto, item)
+	rec, list := wire.NewRecorder(h.codec), wire.ListReader{Codec: h.codec, MaxBytes: h.client.maxObject}
+	list.Each = func(item wire.Raw) error {
+		r, err := rec.Record(item)
 		if err != nil {
 			return nil //nolint:nilerr // costs this object, which the store does not show either
 		}
-		if _, ok := asked[r.key]; ok {
-			found[r.key] = newEntry(r)
+		if _, ok := asked[Key(r.Key)]; ok {
+			found[Key(r.Key)] = wire.NewEntry(r)
 		}
 		return nil
 	}
-	meta, err := list.read(bytes.NewReader(body))
+	meta, err := list.Read(contentType, bytes.NewReader(body))
 	if err != nil {
 		return "", req.wrap(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A reflector mirrors the objects of a kind into a sink: it lists them, watches
@@ -18,11 +20,11 @@ import (
 type reflector struct {
 	client    *Client
 	kind      Kind
-	codec     *codec
+	codec     *wire.Codec
 	namespace string // "" for all
 	selector  selector
 	sink      sink
-	recorder  recorder
+	recorder  *wire.Recorder
 
 	how      listing
 	listKind string // the name of the kind's lists, where it is an unusual one
@@ -45,9 +47,9 @@ type sink interface {
 	begin()
 	// item is an object of the listing. It is what the server has, also where it
 	// is older than what was seen before, as after a restore of its storage.
-	item(record) error
+	item(wire.Record) error
 	// drop: an object of the listing under way was deleted meanwhile.
-	drop(record) error
+	drop(wire.Record) error
 	// keep: the object of a key is in the listing under way, but cannot be read.
 	// If the key is not known either, the key is zero, and any object may be the
 	// one that was not read.
@@ -56,7 +58,7 @@ type sink interface {
 	// that is empty. What was there before and was not listed is gone.
 	synced(rv string) error
 	// event is a change after the listing.
-	event(kind string, rec record) error
+	event(kind string, rec wire.Record) error
 	// progress: everything up to a resource version has been seen.
 	progress(rv string)
 	// ails tells what trouble there is, nil if there is none.
@@ -127,7 +129,7 @@ type outcome struct {
 
 // run mirrors until ctx ends or the sink returns an error.
 func (r *reflector) run(ctx context.Context) error {
-	r.recorder.codec, r.unread.unread = r.codec, true
+	r.unread.unread = true
 	rv := ""
 	for {
 		var o outcome
@@ -278,9 +280,9 @@ func (r *reflector) tell() {
 }
 
 // record makes a record of an object, which must have a name.
-func (r *reflector) record(proto bool, raw []byte) (record, error) {
-	rec, err := r.recorder.record(proto, raw)
-	if err == nil && rec.key.Name == "" {
+func (r *reflector) record(raw wire.Raw) (wire.Record, error) {
+	rec, err := r.recorder.Record(raw)
+	if err == nil && rec.Key.Name == "" {
 		err = fmt.Errorf("read %s: it has no name", r.kind.Kind)
 	}
 	return rec, err

@@ -43,7 +43,7 @@ type tableID struct {
 // tableOf returns the identity of a handle's table.
 func tableOf(h handle) tableID {
 	return tableID{
-		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.codec.view, managed: h.codec.managed,
+		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole, view: h.view, managed: h.codec.ManagedFields(),
 		namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Subresource reads and writes a part of objects that has a path and a type of
@@ -70,7 +71,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 	if err != nil {
 		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: err}
 	}
-	return s.exchange(ctx, verb, method, name, typeJSON, body)
+	return s.exchange(ctx, verb, method, name, wire.TypeJSON, body)
 }
 
 func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, contentType string, body []byte) (*S, error) {
@@ -78,7 +79,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	if err != nil {
 		return nil, err
 	}
-	req.accept, req.contentType, req.body = typeJSON, contentType, body
+	req.accept, req.contentType, req.body = wire.TypeJSON, contentType, body
 	if method != http.MethodGet {
 		req.query = s.handle.writeQuery()
 		if contentType == string(types.ApplyYAMLPatchType) && !s.handle.write.NoForce {
@@ -91,7 +92,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 		return nil, err
 	}
 	o := new(S)
-	if _, ok := decodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
+	if _, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
 		// Evictions and bindings are answered with success, not with an S.
 		s.wrote(ctx, req, nil, nil)
 		return o, nil

@@ -1,7 +1,9 @@
-package kube
+package wire
 
 import (
+	"bytes"
 	"fmt"
+	"hash/fnv"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,61 +12,87 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// record is an object as it is kept: still encoded, its metadata apart. Its
-// bytes are valid until the recorder makes the next one.
-type record struct {
-	key  Key
-	uid  types.UID
-	rv   string
+// Record is an object that was read and is still encoded, its metadata apart. It is
+// valid until its [Recorder] makes the next one.
+type Record struct {
+	Key             types.NamespacedName
+	UID             types.UID
+	ResourceVersion string
+	// Named: the object itself says that it is of the kind. The objects in the lists of
+	// built-in kinds do not.
+	Named bool
+
 	meta []byte // an ObjectMeta's protobuf
-	// body is the rest: fields of the kind's message, or a JSON object.
-	body  []byte
-	proto bool
+	body Raw    // the rest: fields of the kind's message, or a JSON object
 }
 
-// recorder makes records of what the wire holds, in a buffer that it reuses.
-type recorder struct {
-	codec *codec
+// Decode decodes a record. If it fails, into still has its metadata.
+func (rec *Record) Decode(c *Codec, into Object) error { return c.decodeKept(rec.meta, rec.body, into) }
+
+// Clone returns a record that stays valid.
+func (rec *Record) Clone() Record {
+	is := *rec
+	is.meta, is.body.Bytes = bytes.Clone(rec.meta), bytes.Clone(rec.body.Bytes)
+	return is
+}
+
+// Sum returns a checksum of the object.
+func (rec *Record) Sum() uint64 {
+	h := fnv.New64a()
+	h.Write(rec.meta)
+	h.Write(rec.body.Bytes)
+	return h.Sum64()
+}
+
+// Recorder makes records, in a buffer that it reuses.
+type Recorder struct {
+	codec *Codec
 	buf   []byte
 	om    metav1.ObjectMeta
-	named bool // the latest object said of which kind it is
+	named bool // see Record.Named
 }
 
-const fieldManagedFields = 17 // of ObjectMeta
+// NewRecorder returns a recorder of the objects that a codec is for.
+func NewRecorder(c *Codec) *Recorder { return &Recorder{codec: c} }
 
-// record makes a record of an object. An error that wraps errAnswer says that the
-// object is of another kind.
-func (r *recorder) record(proto bool, raw []byte) (record, error) {
+// Record makes a record of an object. If it fails, it is still known whether the record
+// is [Record.Named]. An error that wraps [ErrAnswer] says that the object is of another
+// kind.
+func (r *Recorder) Record(raw Raw) (rec Record, err error) {
 	r.named = false
-	if proto {
-		return r.fromProtobuf(raw)
+	if raw.Protobuf {
+		rec, err = r.fromProtobuf(raw.Bytes)
+	} else {
+		rec, err = r.fromJSON(raw.Bytes)
 	}
-	return r.fromJSON(raw)
+	rec.Named = r.named
+	return rec, err
 }
 
-// identity makes a record of no more than the identity of an object of which
-// record has failed. It reports whether the object's key is known.
-func (r *recorder) identity(proto bool, raw []byte) (record, bool) {
-	var rec record
+// Identify makes a record of no more than the identity of an object that no record could
+// be made of. It reports whether the object's key is known.
+func Identify(raw Raw) (Record, bool) {
+	var rec Record
 	var known bool
-	if proto {
-		meta, err := findField(raw, fieldMetadata)
+	if raw.Protobuf {
+		meta, err := findField(raw.Bytes, fieldMetadata)
 		rec.meta = meta
-		// Servers write the fields in their order: after the version there is
-		// nothing that the key depends on.
-		known = err == nil && (rec.identify() == nil || rec.rv != "")
+		// Servers write the fields in their order: the key stands before the version.
+		known = err == nil && (rec.identify() == nil || rec.ResourceVersion != "")
 	} else {
-		known = rec.identifyJSON(raw)
+		known = rec.identifyJSON(raw.Bytes)
 	}
-	om := metav1.ObjectMeta{Namespace: rec.key.Namespace, Name: rec.key.Name, UID: rec.uid, ResourceVersion: rec.rv}
+	om := metav1.ObjectMeta{
+		Namespace: rec.Key.Namespace, Name: rec.Key.Name, UID: rec.UID, ResourceVersion: rec.ResourceVersion,
+	}
 	meta, err := om.Marshal()
-	rec.meta, rec.proto = meta, proto
-	return rec, known && err == nil && rec.key.Name != ""
+	rec.meta, rec.body.Protobuf = meta, raw.Protobuf
+	return rec, known && err == nil && rec.Key.Name != ""
 }
 
 // identifyJSON reads key, uid and resource version of an object, and reports
 // whether the key could be read.
-func (rec *record) identifyJSON(raw []byte) bool {
+func (rec *Record) identifyJSON(raw []byte) bool {
 	var metadata []byte
 	err := scan.Members(raw, func(name string, value []byte) error {
 		if name == "metadata" {
@@ -83,13 +111,13 @@ func (rec *record) identifyJSON(raw []byte) bool {
 		}
 		switch name {
 		case "name":
-			rec.key.Name, known = text, known && isText
+			rec.Key.Name, known = text, known && isText
 		case "namespace":
-			rec.key.Namespace, known = text, known && isText
+			rec.Key.Namespace, known = text, known && isText
 		case "uid":
-			rec.uid = types.UID(text)
+			rec.UID = types.UID(text)
 		case "resourceVersion":
-			rec.rv = text
+			rec.ResourceVersion = text
 		}
 		return nil
 	})
@@ -98,20 +126,20 @@ func (rec *record) identifyJSON(raw []byte) bool {
 
 // checkKind refuses an object of another kind. Objects in the lists of built-in
 // kinds do not say of which they are.
-func (r *recorder) checkKind(value []byte) error {
+func (r *Recorder) checkKind(value []byte) error {
 	if len(value) <= 2 || value[0] != '"' || r.codec.gvk.Kind == "" {
 		return nil
 	}
 	is := value[1 : len(value)-1]
 	r.named = string(is) == r.codec.gvk.Kind || r.codec.metadata && string(is) == "PartialObjectMetadata"
 	if !r.named {
-		return fmt.Errorf("%w: a %s", errAnswer, is)
+		return fmt.Errorf("%w: a %s", ErrAnswer, is)
 	}
 	return nil
 }
 
-func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
-	rec.proto = true
+func (r *Recorder) fromProtobuf(msg []byte) (rec Record, err error) {
+	rec.body.Protobuf = true
 	r.buf = r.buf[:0]
 	meta, err := findField(msg, fieldMetadata)
 	if err != nil {
@@ -139,11 +167,11 @@ func (r *recorder) fromProtobuf(msg []byte) (rec record, err error) {
 			return rec, fmt.Errorf("read %s: %w", r.codec.gvk.Kind, err)
 		}
 	}
-	rec.meta, rec.body = r.buf[:split:split], r.buf[split:]
+	rec.meta, rec.body.Bytes = r.buf[:split:split], r.buf[split:]
 	return rec, rec.identify()
 }
 
-func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
+func (r *Recorder) fromJSON(raw []byte) (rec Record, err error) {
 	r.om = metav1.ObjectMeta{}
 	r.buf = append(r.buf[:0], '{')
 	err = scan.Members(raw, func(name string, value []byte) (err error) {
@@ -182,15 +210,15 @@ func (r *recorder) fromJSON(raw []byte) (rec record, err error) {
 		return rec, fmt.Errorf("read metadata of %s: %w", r.codec.gvk.Kind, err)
 	}
 	r.buf = append(r.buf, meta...)
-	rec.body, rec.meta = r.buf[:split:split], r.buf[split:]
-	rec.key = Key{r.om.Namespace, r.om.Name}
-	rec.uid, rec.rv = r.om.UID, r.om.ResourceVersion
+	rec.body.Bytes, rec.meta = r.buf[:split:split], r.buf[split:]
+	rec.Key = types.NamespacedName{Namespace: r.om.Namespace, Name: r.om.Name}
+	rec.UID, rec.ResourceVersion = r.om.UID, r.om.ResourceVersion
 	return rec, nil
 }
 
 // metadata decodes an object's metadata. managedFields, which are most of it,
 // are cut off before.
-func (r *recorder) metadata(value []byte) error {
+func (r *Recorder) metadata(value []byte) error {
 	if !r.codec.managed {
 		var err error
 		if value, err = withoutManagedFields.append(nil, value); err != nil {
@@ -207,7 +235,7 @@ var withoutManagedFields = &jsonKeep{members: map[string]*jsonKeep{
 }}
 
 // identify reads key, uid and resource version from the metadata.
-func (rec *record) identify() (err error) {
+func (rec *Record) identify() (err error) {
 	meta := rec.meta
 	for len(meta) > 0 {
 		var f protoField
@@ -218,38 +246,35 @@ func (rec *record) identify() (err error) {
 			continue // generation, or a field that is malformed: decoding will say so
 		}
 		switch f.num {
-		case 1:
-			rec.key.Name = string(f.val)
-		case 3:
-			rec.key.Namespace = string(f.val)
-		case 5:
-			rec.uid = types.UID(f.val)
-		case 6:
-			rec.rv = string(f.val)
+		case fieldName:
+			rec.Key.Name = string(f.val)
+		case fieldNamespace:
+			rec.Key.Namespace = string(f.val)
+		case fieldUID:
+			rec.UID = types.UID(f.val)
+		case fieldResourceVersion:
+			rec.ResourceVersion = string(f.val)
 		}
 	}
 	return nil
 }
 
-// bookmark reads a bookmark's resource version and annotations.
-func (r *recorder) bookmark(proto bool, raw []byte) (rv string, annotations map[string]string, err error) {
-	var om metav1.ObjectMeta
-	if proto {
-		meta, err := findField(raw, fieldMetadata)
-		if err == nil {
-			err = om.Unmarshal(meta)
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("read bookmark: %w", err)
+// ReadBookmark reads the object of a bookmark: its resource version, and whether the
+// bookmark is the one that ends the initial events of a streaming list.
+func ReadBookmark(raw Raw) (rv string, endsInitial bool, err error) {
+	var o struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if raw.Protobuf {
+		var meta []byte
+		if meta, err = findField(raw.Bytes, fieldMetadata); err == nil {
+			err = o.Metadata.Unmarshal(meta)
 		}
 	} else {
-		var o struct {
-			Metadata *metav1.ObjectMeta `json:"metadata"`
-		}
-		o.Metadata = &om
-		if err := json.Unmarshal(raw, &o, decodeOptions); err != nil {
-			return "", nil, fmt.Errorf("read bookmark: %w", err)
-		}
+		err = json.Unmarshal(raw.Bytes, &o, decodeOptions)
 	}
-	return om.ResourceVersion, om.Annotations, nil
+	if err != nil {
+		return "", false, fmt.Errorf("read bookmark: %w", err)
+	}
+	return o.Metadata.ResourceVersion, o.Metadata.Annotations[metav1.InitialEventsAnnotationKey] == "true", nil
 }
