@@ -46,7 +46,8 @@ type tableID struct {
 func tableOf(h handle) tableID {
 	return tableID{
 		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole,
-		view: h.view, managed: h.codec.ManagedFields(), namespaces: strings.Join(h.namespaces, ","), label: h.selector.label, field: h.selector.field,
+		view: h.view, managed: h.codec.ManagedFields(), namespaces: strings.Join(h.namespaces, ","),
+		label: h.selector.label, field: h.selector.field,
 	}
 }
 
@@ -216,13 +217,14 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 }
 
 // serving returns the table that the cached reads of a handle are served from, nil if
-// there is none. It holds all objects of the handle.
+// there is none. It holds all objects of the handle, and keeps them as the handle's codec
+// reads them.
 func (s *stores) serving(h handle) *table {
 	return s.choose(h, func(t *table) bool {
 		has := t.handle
 		return has.covers(h) && has.selector.field == h.selector.field &&
 			(has.selector.label == "" || has.selector.label == h.selector.label) &&
-			has.codec.ManagedFields() == h.codec.ManagedFields()
+			has.kind.whole == h.kind.whole && has.codec.ManagedFields() == h.codec.ManagedFields()
 	})
 }
 

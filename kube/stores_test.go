@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -150,6 +151,26 @@ func TestFilledStoreServes(t *testing.T) {
 		synctest.Wait()
 		if _, err := cms.In("one").Cached().Get(t.Context(), Key{"one", "a"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A handle that reads JSON cannot be served by a store that keeps protobuf.
+func TestStoreOfAnotherEncoding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		s.put(key("a"), "one")
+		c := s.client(t)
+		store, _ := startStore(t, noteViews(c))
+		if err := store.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := noteViews(c).Cached().Get(t.Context(), key("a")); err != nil || o.Data["note"] != "one" {
+			t.Errorf("by the same handle: %v, %v", o, err)
+		}
+		asJSON := ViewOf[noteView](c, Kind{GVK: GVK{Version: "v1", Kind: "ConfigMap"}})
+		if o, err := asJSON.Cached().Get(t.Context(), key("a")); !errors.Is(err, ErrNotCached) {
+			t.Errorf("by a handle that reads JSON: %v, %v", o, err)
 		}
 	})
 }
