@@ -145,24 +145,6 @@ func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
 	return s.decode(kind, rec)
 }
 
-// change says what a record means to one who has, or has not, seen an object
-// of the same name before: Added, Modified or, if it is not later, nothing. One
-// that was listed counts also if it is older. Added of a known object means that
-// the old one is gone.
-func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) EventType {
-	switch {
-	case !known:
-		return Added
-	case !listed && olderThan(rec.ResourceVersion, rv):
-		return ""
-	case uid != rec.UID:
-		return Added
-	case rv == rec.ResourceVersion && rv != "":
-		return ""
-	}
-	return Modified
-}
-
 // gone shows that an object vanished, of which no more than this is known.
 func (s *eventSink[T]) gone(key Key, was seen) error {
 	delete(s.known, key)

@@ -40,35 +40,6 @@ type reflector struct {
 	unread      troubles // of objects that could not be read
 }
 
-// A sink takes what a reflector mirrors. Records are valid during the call. An
-// error from any method ends the reflector, which returns it.
-type sink interface {
-	// begin: a listing starts. It may be cut short and begin again.
-	begin()
-	// item is an object of the listing. It is what the server has, also where it
-	// is older than what was seen before, as after a restore of its storage.
-	item(wire.Record) error
-	// drop: an object of the listing under way was deleted meanwhile.
-	drop(wire.Record) error
-	// keep: the object of a key is in the listing under way, but cannot be read.
-	// If the key is not known either, the key is zero, and any object may be the
-	// one that was not read.
-	keep(Key)
-	// synced: the listing is complete as of a resource version, or as of now if
-	// that is empty. What was there before and was not listed is gone.
-	synced(rv string) error
-	// event is a change after the listing.
-	event(kind string, rec wire.Record) error
-	// progress: everything up to a resource version has been seen.
-	progress(rv string)
-	// ails tells what trouble there is, nil if there is none.
-	ails(*Trouble)
-	// trouble reports what trouble there is to people.
-	trouble(*Trouble) error
-	// recovered reports that a trouble that was reported is over.
-	recovered(*Trouble) error
-}
-
 // listing is a way to get all objects. The quickest comes first: 20,000 Pods
 // take 0.8 s in one compressed list, 1.5 s in pages, 1.7 s as a streaming list
 // (KEP-3157), and the order is the same for JSON.
