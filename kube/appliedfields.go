@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube/internal/owned"
-	"github.com/pintle-go/pintle/kube/internal/scan"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Ensure has to notice that another process applies more fields in the name of the same
@@ -37,119 +37,25 @@ func isApplied(e *metav1.ManagedFieldsEntry, manager, subresource string) bool {
 		e.Manager == manager && e.Subresource == subresource
 }
 
-// appliedSum is appliedSum for a record. It reports whether the server has sent any
-// managedFields: some servers leave them out.
-func (rec *record) appliedSum(manager, subresource string) (sum uint64, told bool) {
-	each := func(e *managedEntry) {
-		told = true
-		if e.operation == string(metav1.ManagedFieldsOperationApply) && e.fields != nil &&
-			e.manager == manager && e.subresource == subresource {
-			sum = owned.Sum(e.fields)
-		}
-	}
-	if rec.proto {
-		eachManagedProtobuf(rec.wire, each)
-	} else {
-		eachManagedJSON(rec.wire, each)
-	}
-	return sum, told
-}
-
-// managedEntry is a metav1.ManagedFieldsEntry that is still partly encoded.
-type managedEntry struct {
-	manager, operation, subresource string
-	fields                          []byte
-}
-
-// Of ManagedFieldsEntry, and of its FieldsV1.
-const (
-	fieldManager     = 1
-	fieldOperation   = 2
-	fieldFieldsV1    = 7
-	fieldSubresource = 8
-	fieldFieldsRaw   = 1
-)
-
-// eachManagedProtobuf calls f with the managedFields of an ObjectMeta. It passes over
-// malformed ones.
-func eachManagedProtobuf(meta []byte, f func(*managedEntry)) {
-	for len(meta) > 0 {
-		field, rest, err := nextField(meta)
-		if err != nil {
-			return
-		}
-		meta = rest
-		if field.num != fieldManagedFields {
-			continue
-		}
-		var e managedEntry
-		for msg := field.val; len(msg) > 0; {
-			part, rest, err := nextField(msg)
-			if err != nil {
-				break
-			}
-			msg = rest
-			switch part.num {
-			case fieldManager:
-				e.manager = string(part.val)
-			case fieldOperation:
-				e.operation = string(part.val)
-			case fieldSubresource:
-				e.subresource = string(part.val)
-			case fieldFieldsV1:
-				e.fields, _ = findField(part.val, fieldFieldsRaw)
-			}
-		}
-		f(&e)
-	}
-}
-
-// eachManagedJSON is eachManagedProtobuf for metadata in JSON.
-func eachManagedJSON(meta []byte, f func(*managedEntry)) {
-	_ = scan.Members(meta, func(name string, entries []byte) error {
-		if name != "managedFields" {
-			return nil
-		}
-		return scan.Elements(entries, func(entry []byte) error {
-			var e managedEntry
-			err := scan.Members(entry, func(name string, value []byte) error {
-				switch name {
-				case "manager":
-					e.manager = scan.Unquote(value)
-				case "operation":
-					e.operation = scan.Unquote(value)
-				case "subresource":
-					e.subresource = scan.Unquote(value)
-				case "fieldsV1":
-					e.fields = value
-				}
-				return nil
-			})
-			f(&e)
-			return err
-		})
-	})
-}
-
 // told notes the fields that the field managers of Ensure apply to an object, which the
 // server has told of. It comes before the object is in the table's content. A state that
 // is older than a known one counts only if it was listed.
-func (p *ensuredParts) told(rec *record, listed bool) {
-	for _, id := range partsOf(rec.key) {
+func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
+	for _, id := range partsOf(key) {
 		p.mu.Lock()
 		last, known := p.by[id]
 		p.mu.Unlock()
 		if !known {
 			continue
 		}
-		owns, told := rec.appliedSum(last.manager, id.subresource())
+		owns, told := rec.AppliedSum(last.manager, id.subresource())
 		if !told {
 			continue
 		}
 		p.mu.Lock()
 		now, ok := p.by[id]
-		if ok && now.manager == last.manager && (listed || !olderThan(rec.rv, now.sight.rv)) {
-			p.by[id] = now.told(sight{rec.rv, owns})
+		if ok && now.manager == last.manager && (listed || !olderThan(rec.ResourceVersion, now.sight.rv)) {
+			p.by[id] = now.told(sight{rec.ResourceVersion, owns})
 		}
 		p.mu.Unlock()
 	}

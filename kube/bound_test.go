@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 const bombSize = 200 << 20
@@ -39,9 +41,10 @@ func bomb(w http.ResponseWriter, contentType, start, filling, end string) {
 // unpacked.
 func TestBombsHaveABound(t *testing.T) {
 	const meta = `"apiVersion":"v1","metadata":{"resourceVersion":"7"}`
-	huge := string(binary.AppendUvarint([]byte{fieldItems<<3 | wireBytes}, bombSize))
+	const two = 2<<3 | 2 // the tag of a length-delimited field 2: the list in the envelope, an item in the list
+	huge := string(binary.AppendUvarint([]byte{two}, bombSize))
 	inList := func(msg string) string {
-		return string(inEnvelope("ConfigMapList", nil)) + string(binary.AppendUvarint([]byte{unknownRaw<<3 | wireBytes}, uint64(len(msg)+bombSize))) + msg
+		return string(inEnvelope("ConfigMapList", nil)) + string(binary.AppendUvarint([]byte{two}, uint64(len(msg)+bombSize))) + msg
 	}
 	for name, answers := range map[string]struct {
 		contentType, start, filling, end string
@@ -89,7 +92,7 @@ func TestBombsHaveABound(t *testing.T) {
 				}
 			}
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "the answer is too large: over 8388608 bytes (see Config.MaxObjectBytes)") {
+			if !errors.Is(err, wire.ErrTooLarge) || !strings.Contains(err.Error(), "the answer is too large: over 8388608 bytes (see Config.MaxObjectBytes)") {
 				t.Errorf("got error %v", err)
 			}
 			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 {

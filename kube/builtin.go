@@ -83,6 +83,18 @@ func builtinKind(t reflect.Type) (Kind, bool) {
 	}, true
 }
 
+// generatedType returns the type of k8s.io/api that has all fields of the kind of a handle
+// of Go type t. It returns nil if there is none or it is not known.
+func generatedType(t reflect.Type, kind Kind) reflect.Type {
+	if kind.whole != nil {
+		t = kind.whole
+	}
+	if _, builtin := builtinKind(t); !builtin {
+		return nil
+	}
+	return t
+}
+
 func builtinPlural(kind string) string {
 	s := strings.ToLower(kind)
 	switch {

@@ -105,43 +105,18 @@ func (h handle) narrowed(wide handle) func(*entry) bool {
 		return nil
 	}
 	return func(e *entry) bool {
-		return (!byNamespace || slices.Contains(h.namespaces, string(e.metaField(fieldNamespace)))) &&
-			(!byLabel || h.selector.labels.Matches((*labelsOf)(e)))
+		return (!byNamespace || e.IsIn(h.namespaces)) &&
+			(!byLabel || h.selector.labels.Matches(e.Labels()))
 	}
-}
-
-const fieldNamespace = 3 // of ObjectMeta
-
-// serving returns a running table that holds all objects of a handle: the one of the
-// same handle or, if there is none, one that is wider. Nil: there is none.
-func (s *stores) serving(h handle) *table {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.tables[tableOf(h)]; r != nil {
-		return r.table
-	}
-	for id, r := range s.tables {
-		if id.serves(tableOf(h)) && r.handle.covers(h) {
-			return r.table
-		}
-	}
-	return nil
-}
-
-// serves reports that tables differ in nothing but what narrows them.
-func (id tableID) serves(other tableID) bool {
-	id.namespaces, other.namespaces = "", ""
-	if id.label == "" {
-		other.label = ""
-	}
-	return id == other
 }
 
 // covers reports that a handle's namespaces are all that another one has, or more.
 func (h handle) covers(other handle) bool {
-	if len(h.namespaces) == 0 {
-		return true
-	}
-	lacks := func(ns string) bool { return !slices.Contains(h.namespaces, ns) }
-	return len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, lacks)
+	lacks := func(ns string) bool { return !h.hasNamespace(ns) }
+	return len(h.namespaces) == 0 || len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, lacks)
+}
+
+// hasNamespace reports that objects in a namespace are the handle's.
+func (h handle) hasNamespace(namespace string) bool {
+	return len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)
 }

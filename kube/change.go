@@ -1,12 +1,10 @@
 package kube
 
 import (
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -53,7 +51,7 @@ func (c Change) UID() types.UID {
 	if c.is == nil {
 		return ""
 	}
-	return c.is.uid()
+	return c.is.UID()
 }
 
 // ResourceVersion returns the object's resource version.
@@ -61,7 +59,7 @@ func (c Change) ResourceVersion() string {
 	if c.is == nil {
 		return ""
 	}
-	return c.is.rv()
+	return c.is.ResourceVersion()
 }
 
 // NewGeneration reports that the object's generation is another than before: for
@@ -73,21 +71,21 @@ func (c Change) NewGeneration() bool {
 	if before == nil || c.is == nil {
 		return true
 	}
-	is := c.is.generation()
-	return is == 0 || before.generation() != is
+	is := c.is.Generation()
+	return is == 0 || before.Generation() != is
 }
 
 // Deleting reports that the object is deleted, or that its deletion has begun
 // and is held up by finalizers or a grace period.
 func (c Change) Deleting() bool {
-	return c.is != nil && (c.Type == Deleted || c.is.metaField(fieldDeletionTimestamp) != nil)
+	return c.is != nil && (c.Type == Deleted || c.is.Deleting())
 }
 
 // DeletionBegan reports that this change began the deletion of the object, as far
 // as the informer knows: it is true for an object that is added while it is deleted.
 func (c Change) DeletionBegan() bool {
 	before := c.before()
-	return c.Deleting() && (before == nil || before.metaField(fieldDeletionTimestamp) == nil)
+	return c.Deleting() && (before == nil || !before.Deleting())
 }
 
 // Owner is what an owner reference says.
@@ -107,70 +105,17 @@ func (c Change) Owners() iter.Seq[Owner] {
 			if e == nil {
 				continue
 			}
-			more := true
-			e.eachMeta(fieldOwners, func(val []byte) {
-				if o := ownerOf(val); more && !slices.Contains(seen, o.UID) {
-					seen = append(seen, o.UID)
-					more = yield(o)
+			for o := range e.Owners() {
+				if slices.Contains(seen, o.UID) {
+					continue
 				}
-			})
-			if !more {
-				return
+				seen = append(seen, o.UID)
+				if !yield(Owner(o)) {
+					return
+				}
 			}
 		}
 	}
-}
-
-// Of OwnerReference.
-const (
-	fieldOwnerKind       = 1
-	fieldOwnerName       = 3
-	fieldOwnerAPIVersion = 5
-	fieldOwnerController = 6
-)
-
-func ownerOf(ref []byte) (o Owner) {
-	for len(ref) > 0 {
-		f, rest, err := nextField(ref)
-		if err != nil {
-			return o // it was checked when it was made
-		}
-		switch f.num {
-		case fieldOwnerKind:
-			o.GVK.Kind = string(f.val)
-		case fieldOwnerName:
-			o.Name = string(f.val)
-		case fieldOwnerUID:
-			o.UID = types.UID(f.val)
-		case fieldOwnerAPIVersion:
-			group, version, ok := strings.Cut(string(f.val), "/")
-			if !ok {
-				group, version = "", group
-			}
-			o.GVK.Group, o.GVK.Version = group, version
-		case fieldOwnerController:
-			o.Controller = f.all[len(f.all)-1] == 1
-		}
-		ref = rest
-	}
-	return o
-}
-
-const fieldGeneration = 7 // of ObjectMeta
-
-// generation returns the object's generation, 0 if its kind counts none.
-func (e *entry) generation() (n uint64) {
-	for meta := e.meta(); len(meta) > 0; {
-		f, rest, err := nextField(meta)
-		if err != nil {
-			return 0 // it was checked when it was made
-		}
-		if f.num == fieldGeneration && f.wire == wireVarint {
-			n, _ = binary.Uvarint(f.all[1:]) // the tag takes one byte
-		}
-		meta = rest
-	}
-	return n
 }
 
 // Then returns what c and a later change of the same object add up to. A new
@@ -200,7 +145,7 @@ func Decode[T any](c Change) (was, is *T, err error) {
 			return nil
 		}
 		o = new(T)
-		if derr := e.decode(c.table.handle.codec, asObject(o)); derr != nil {
+		if derr := e.Decode(c.table.handle.codec, asObject(o)); derr != nil {
 			err = &Error{Verb: "read", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: derr}
 		}
 		return o

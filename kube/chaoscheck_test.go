@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // version is what a checker knows of an object.
@@ -168,7 +170,7 @@ func serverAt(ctx context.Context, h handle, namespace, rv string) (map[Key]vers
 		req.query.Set("resourceVersion", rv)
 		req.query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	}
-	req.accept = (&codec{metadata: true}).accept(acceptList)
+	req.accept = metadataCodec().Accept(wire.AList)
 	for {
 		state, err := listVersions(ctx, h.client, req)
 		switch {
@@ -190,13 +192,12 @@ func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version
 	}
 	defer resp.Body.Close()
 	state := make(map[Key]version)
-	rec := recorder{codec: &codec{metadata: true}}
-	proto := isProtobuf(resp.Header.Get("Content-Type"))
-	_, err = listReader{proto: proto, most: defaultMaxObject, each: func(item []byte) error {
-		r, err := rec.record(proto, item)
-		state[r.key] = version{r.uid, r.rv}
+	rec := wire.NewRecorder(metadataCodec())
+	_, err = wire.ListReader{MaxBytes: defaultMaxObject, Each: func(item wire.Raw) error {
+		r, err := rec.Record(item)
+		state[Key(r.Key)] = version{r.UID, r.ResourceVersion}
 		return err
-	}}.read(resp.Body)
+	}}.Read(resp.Header.Get("Content-Type"), resp.Body)
 	return state, err
 }
 

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -80,24 +79,6 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	}
 	client.discovery.client = client
 	return client, nil
-}
-
-var errRedirect = errors.New("the server redirects")
-
-// checkRedirect keeps requests at the server that they were meant for: credentials
-// are sent with each of them, and a write that becomes a read is no write.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	first := via[0]
-	switch {
-	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
-		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)",
-			errRedirect, req.URL.Scheme, req.URL.Host)
-	case req.Method != first.Method:
-		return fmt.Errorf("%w a %s to a %s", errRedirect, first.Method, req.Method)
-	case len(via) >= 10:
-		return fmt.Errorf("%w again and again, to %s", errRedirect, req.URL.Path)
-	}
-	return nil
 }
 
 // Close closes the client's connections, also those that requests use: they fail,

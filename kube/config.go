@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -45,20 +44,6 @@ type Config struct {
 	// stores are read object by object and have no other bound.
 	// Default: 64 MiB, many times what an API server stores.
 	MaxObjectBytes int64
-}
-
-// RequestInfo describes a request that was answered or failed.
-type RequestInfo struct {
-	Verb     string // get, list, watch, create, update, patch, apply, delete …
-	Method   string // HTTP method
-	Host     string
-	Kind     string // empty where the request is for no kind
-	Resource GVR
-	// Namespace, Name and Subresource are empty where the request names none.
-	Namespace, Name, Subresource string
-
-	Code     int           // HTTP status, 0 if there was no answer
-	Duration time.Duration // until the answer's headers
 }
 
 // Connect returns a client by the rules of the zero [Config]. It makes no

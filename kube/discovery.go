@@ -2,15 +2,17 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // discovery finds plurals and scopes, by one request per group-version. What it
@@ -147,7 +149,7 @@ func (d *discovery) forget(gv schema.GroupVersion) {
 }
 
 func (d *discovery) request(ctx context.Context, gv schema.GroupVersion) (map[string]served, error) {
-	r := &request{verb: "discover", method: http.MethodGet, path: groupVersionPath(gv), accept: typeJSON,
+	r := &request{verb: "discover", method: http.MethodGet, path: groupVersionPath(gv), accept: wire.TypeJSON,
 		resource: Kind{GVK: gv.WithKind(gv.String())}}
 	body, _, err := d.client.roundTrip(ctx, r)
 	var serr interface{ Status() metav1.Status }
@@ -158,7 +160,7 @@ func (d *discovery) request(ctx context.Context, gv schema.GroupVersion) (map[st
 		return nil, err
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list, decodeOptions); err != nil {
+	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, r.wrap(err)
 	}
 	kinds := make(map[string]served, len(list.APIResources))

@@ -13,12 +13,13 @@
 //
 // # From the wire to the program
 //
-// A watch event enters in reflector.go, which lists, watches, resumes and
-// recovers; jsonwire.go and protobuf.go cut the stream into objects, prune.go
-// drops what nobody asked for, and the result, a record, goes to a sink: the
-// iterator of watch.go or, by tablesink.go, the table of table.go. Its content is an
-// immutable snapshot, of snapshot.go: store.go and index.go read it, and subscribe.go
-// hands the difference of two of them to those who act on changes.
+// reflector.go mirrors the objects of a kind: listing.go lists them and streaming.go
+// watches them. Package kube/internal/wire cuts the answers into objects, drops the fields
+// that nobody asked for, and makes a record of each object. A record goes to a sink: by
+// eventsink.go to the iterator of watch.go or, by tablesink.go, to the table of table.go.
+// The content of a table is an immutable snapshot, of snapshot.go. store.go and index.go
+// read it, and subscribe.go hands the difference of two snapshots to those who act on
+// changes.
 //
 // # Caveats
 //

@@ -41,7 +41,7 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 		return nil, err
 	}
 	key := Key{req.namespace, req.name}
-	t := v.client.stores.covering(v.handle, key, acc)
+	t := v.client.stores.showing(v.handle, key, acc)
 	if t == nil {
 		return v.sendApply(ctx, req, acc.GetUID())
 	}
@@ -88,7 +88,7 @@ func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
 		return err
 	}
 	id := part{Key{req.namespace, req.name}, true}
-	t := v.client.stores.covering(v.handle, id.key, acc)
+	t := v.client.stores.showing(v.handle, id.key, acc)
 	if t == nil {
 		return v.ApplyStatus(ctx, o)
 	}
@@ -118,24 +118,4 @@ func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensurin
 	}
 	noted.done(v.client, asObject(is))
 	return is, nil
-}
-
-// covering returns a filled table of a handle's type whose objects are all there
-// are in a namespace, or nil. If there is none it is one that a label selector
-// narrows, but that has the object, or would have it with its labels.
-func (s *stores) covering(h handle, key Key, o object) (found *table) {
-	s.each(h.kind, key.Namespace, func(t *table) {
-		has := t.handle
-		alike := has.goType == h.goType && has.kind.GVK == h.kind.GVK && has.codec.view == h.codec.view
-		narrow := has.selector.label != ""
-		if !alike || has.selector.field != "" || narrow && (found != nil || !has.selector.fits(o) && t.entry(key) == nil) {
-			return
-		}
-		select {
-		case <-t.synced:
-			found = t
-		default:
-		}
-	})
-	return found
 }

@@ -180,16 +180,16 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 		return false, err
 	}
 	last, known := t.ensured.last(id, wanted) // as of the entry, or later
-	if !known || last.foreign() || !e.is(last.uid) || !id.status && e.metaField(fieldDeletionTimestamp) != nil {
+	if !known || last.foreign() || !e.Is(last.uid) || !id.status && e.Deleting() {
 		return false, nil
 	}
-	if e.decode(t.handle.codec, into) != nil {
+	if e.Decode(t.handle.codec, into) != nil {
 		return false, nil // an Apply will tell
 	}
 	if e == last.seen || last.fields == nil {
 		return true, nil
 	}
-	if last.seen == nil || id.status || !t.handle.codec.sameSpec(e, last.seen) {
+	if last.seen == nil || id.status || !t.handle.codec.SameSpec(e, last.seen) {
 		if values, err := digest(last.fields, into); err != nil || values != last.values {
 			return false, nil
 		}
@@ -225,11 +225,11 @@ func (p *ensuredParts) foreign(id part) bool {
 // status is what the body of an apply says.
 func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object) (bool, error) {
 	e, _, live, err := t.get(ctx, key)
-	if err != nil || live || e == nil || o.GetUID() != "" && !e.is(o.GetUID()) || !t.handle.codec.hasStatus(e) {
+	if err != nil || live || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
 		return false, err
 	}
 	is := reflect.New(t.handle.goType).Interface().(object)
-	if e.decode(t.handle.codec, is) != nil {
+	if e.Decode(t.handle.codec, is) != nil {
 		return false, nil //nolint:nilerr // an apply will tell
 	}
 	is.SetUID(o.GetUID())
@@ -237,7 +237,7 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	if err != nil {
 		return false, err
 	}
-	options := intent.Options{APIVersion: t.handle.codec.apiVersion, Kind: t.handle.kind.Kind, Part: intent.Status}
+	options := intent.Options{APIVersion: t.handle.codec.APIVersion(), Kind: t.handle.kind.Kind, Part: intent.Status}
 	shown, err := encoder.Object(nil, is, options)
 	return err == nil && bytes.Equal(shown, body), err
 }

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // ensuredTable is a table without a watch, in which something is ensured.
@@ -72,7 +74,7 @@ func (e *ensuredTable) begins() *ensuring {
 // answered notes a state as the answer to an Ensure.
 func (e *ensuredTable) answered(o *corev1.ConfigMap) { e.begins().done(e.handle.client, o) }
 
-func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) record {
+func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) wire.Record {
 	encode := o.Marshal
 	if !proto {
 		encode = func() ([]byte, error) { return encodeJSON(o) }
@@ -81,7 +83,7 @@ func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) recor
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := (&recorder{codec: e.handle.codec}).record(proto, raw)
+	rec, err := wire.NewRecorder(e.handle.codec).Record(wire.Raw{Bytes: raw, Protobuf: proto})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
 	books := installBooks(t, s, kube.Namespaced)
-	maps, views := kube.For[corev1.ConfigMap], kube.ViewOf[mapView]
+	maps, views := kube.For[corev1.ConfigMap], kube.ViewOfKind[mapView]
 	t.Run("protobuf", func(t *testing.T) {
 		applied[corev1.ConfigMap]{"map", maps(s.Client).View, maps(other).View, func(theirs string) *corev1.ConfigMap {
 			return configMap("a", theirs, "1", "ours", "1")
@@ -50,7 +50,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 		}, func(o *mapView) string { return o.Data["theirs"] }}.test(t, s)
 	})
 	t.Run("metadata", func(t *testing.T) {
-		kind, metadata := kube.KindOf[corev1.Secret](), kube.ViewOf[metav1.PartialObjectMetadata]
+		kind, metadata := kube.KindOf[corev1.Secret](), kube.ViewOfKind[metav1.PartialObjectMetadata]
 		applied[metav1.PartialObjectMetadata]{"metadata", metadata(s.Client, kind), metadata(other, kind),
 			func(theirs string) *metav1.PartialObjectMetadata {
 				labels := map[string]string{"ours": "1", theirs: "1"}
@@ -58,7 +58,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 			}, func(o *metav1.PartialObjectMetadata) string { return o.Labels["theirs"] }}.test(t, s)
 	})
 	t.Run("JSON", func(t *testing.T) {
-		mine, others := kube.For[book](s.Client, books).View, kube.For[book](other, books).View
+		mine, others := kube.ForKind[book](s.Client, books).View, kube.ForKind[book](other, books).View
 		applied[book]{"book", mine, others, func(theirs string) *book {
 			b := newBook("a", "Emma")
 			b.Spec.Notes = map[string]string{"ours": "1", theirs: "1", "<b>": "1"}

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-json-experiment/json"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Error says what was being done to which object when Err happened. For an
@@ -67,7 +68,7 @@ func statusError(resp *http.Response, r *request) error {
 	if err != nil {
 		body = nil // the code alone still says most of it
 	}
-	if status, ok := decodeStatus(body); ok {
+	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
@@ -127,22 +128,6 @@ func hint(err *apierrors.StatusError) error {
 		}
 	}
 	return err
-}
-
-// decodeStatus decodes a metav1.Status in JSON or protobuf.
-func decodeStatus(body []byte) (*metav1.Status, bool) {
-	status := new(metav1.Status)
-	if raw, ok := cutEnvelope(body); ok {
-		// Any message may decode as any other: the envelope says what it is.
-		if envelopeKind(body) != "Status" || status.Unmarshal(raw) != nil {
-			return nil, false
-		}
-		return status, true
-	}
-	if err := json.Unmarshal(body, status, decodeOptions); err != nil || status.Kind != "Status" {
-		return nil, false
-	}
-	return status, true
 }
 
 // unreachable names the server and the likely reason of a failed connection.

@@ -1,16 +1,16 @@
 package kube
 
 import (
-	"bytes"
-	"hash/fnv"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // eventSink turns records into the events of a watch.
 type eventSink[T any] struct {
-	codec *codec
+	codec *wire.Codec
 	yield func(WatchEvent[T], error) bool
 	known map[Key]seen
 	round uint32
@@ -18,7 +18,7 @@ type eventSink[T any] struct {
 	latest string
 	// heldBack are objects of the listing under way that are of before latest.
 	// They are shown if the listing turns out to be no stale one.
-	heldBack []record
+	heldBack []wire.Record
 	// partial: an object of the listing could not be read, and its key neither.
 	partial bool
 }
@@ -36,14 +36,13 @@ func (s *eventSink[T]) begin() {
 	s.heldBack, s.partial = nil, false
 }
 
-func (s *eventSink[T]) item(rec record) error {
-	was, known := s.known[rec.key]
+func (s *eventSink[T]) item(rec wire.Record) error {
+	was, known := s.known[Key(rec.Key)]
 	switch {
-	case known && was.round == s.round && olderThan(rec.rv, was.rv):
+	case known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv):
 		return nil // listed twice, on two pages
-	case known && olderThan(rec.rv, was.rv), !known && olderThan(rec.rv, s.latest):
-		rec.meta, rec.body = bytes.Clone(rec.meta), bytes.Clone(rec.body)
-		s.heldBack = append(s.heldBack, rec)
+	case known && olderThan(rec.ResourceVersion, was.rv), !known && olderThan(rec.ResourceVersion, s.latest):
+		s.heldBack = append(s.heldBack, rec.Clone())
 		return nil
 	}
 	return s.show(rec, true)
@@ -60,16 +59,16 @@ func (s *eventSink[T]) keep(key Key) {
 	}
 }
 
-func (s *eventSink[T]) drop(rec record) error {
-	s.heldBack = slices.DeleteFunc(s.heldBack, func(held record) bool {
-		return held.key == rec.key && !olderThan(rec.rv, held.rv)
+func (s *eventSink[T]) drop(rec wire.Record) error {
+	s.heldBack = slices.DeleteFunc(s.heldBack, func(held wire.Record) bool {
+		return held.Key == rec.Key && !olderThan(rec.ResourceVersion, held.ResourceVersion)
 	})
 	return s.remove(rec)
 }
 
 func (s *eventSink[T]) synced(rv string) error {
 	for _, rec := range s.heldBack {
-		if was, known := s.known[rec.key]; known && was.round == s.round && olderThan(rec.rv, was.rv) {
+		if was, known := s.known[Key(rec.Key)]; known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv) {
 			continue
 		}
 		if err := s.show(rec, true); err != nil {
@@ -87,21 +86,22 @@ func (s *eventSink[T]) synced(rv string) error {
 	return s.emit(WatchEvent[T]{Synced, new(T)}, nil)
 }
 
-func (s *eventSink[T]) event(kind string, rec record) error {
-	s.progress(rec.rv)
-	if kind != eventDeleted {
+func (s *eventSink[T]) event(kind string, rec wire.Record) error {
+	s.progress(rec.ResourceVersion)
+	if kind != wire.Deleted {
 		return s.show(rec, false)
 	}
 	return s.remove(rec)
 }
 
 // remove shows that an object was deleted.
-func (s *eventSink[T]) remove(rec record) error {
-	was, ok := s.known[rec.key]
-	if !ok || was.uid != rec.uid || olderThan(rec.rv, was.rv) {
+func (s *eventSink[T]) remove(rec wire.Record) error {
+	key := Key(rec.Key)
+	was, ok := s.known[key]
+	if !ok || was.uid != rec.UID || olderThan(rec.ResourceVersion, was.rv) {
 		return nil // told already
 	}
-	delete(s.known, rec.key)
+	delete(s.known, key)
 	return s.decode(Deleted, rec)
 }
 
@@ -120,13 +120,17 @@ func (s *eventSink[T]) recovered(*Trouble) error {
 }
 
 // show shows an object that exists.
-func (s *eventSink[T]) show(rec record, listed bool) error {
-	was, known := s.known[rec.key]
-	is := seen{rec.uid, rec.rv, s.round, rec.sum()}
+func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
+	key := Key(rec.Key)
+	was, known := s.known[key]
+	is := seen{rec.UID, rec.ResourceVersion, s.round, 0}
+	if rec.ResourceVersion == "" {
+		is.sum = rec.Sum()
+	}
 	kind := change(known, listed, was.uid, was.rv, &rec)
 	switch {
 	case known && kind == Added:
-		if err := s.gone(rec.key, was); err != nil {
+		if err := s.gone(key, was); err != nil {
 			return err
 		}
 	case kind == Modified && is == (seen{was.uid, was.rv, s.round, was.sum}):
@@ -134,40 +138,11 @@ func (s *eventSink[T]) show(rec record, listed bool) error {
 	}
 	if kind == "" {
 		was.round = s.round
-		s.known[rec.key] = was
+		s.known[key] = was
 		return nil
 	}
-	s.known[rec.key] = is
+	s.known[key] = is
 	return s.decode(kind, rec)
-}
-
-// sum tells one state of an object that has no resource version from another.
-func (rec *record) sum() uint64 {
-	if rec.rv != "" {
-		return 0
-	}
-	h := fnv.New64a()
-	h.Write(rec.meta)
-	h.Write(rec.body)
-	return h.Sum64()
-}
-
-// change says what a record means to one who has, or has not, seen an object
-// of the same name before: Added, Modified or, if it is not later, nothing. One
-// that was listed counts also if it is older. Added of a known object means that
-// the old one is gone.
-func change(known, listed bool, uid types.UID, rv string, rec *record) WatchEventType {
-	switch {
-	case !known:
-		return Added
-	case !listed && olderThan(rec.rv, rv):
-		return ""
-	case uid != rec.uid:
-		return Added
-	case rv == rec.rv && rv != "":
-		return ""
-	}
-	return Modified
 }
 
 // gone shows that an object vanished, of which no more than this is known.
@@ -175,18 +150,18 @@ func (s *eventSink[T]) gone(key Key, was seen) error {
 	delete(s.known, key)
 	o := new(T)
 	acc := asObject(o)
-	s.codec.stamp(acc)
+	s.codec.Stamp(acc)
 	acc.SetNamespace(key.Namespace)
 	acc.SetName(key.Name)
 	acc.SetUID(was.uid)
 	return s.emit(WatchEvent[T]{Deleted, o}, nil)
 }
 
-func (s *eventSink[T]) decode(kind WatchEventType, rec record) error {
+func (s *eventSink[T]) decode(kind WatchEventType, rec wire.Record) error {
 	o := new(T)
-	err := s.codec.decodeRecord(rec.meta, rec.body, rec.proto, asObject(o))
+	err := rec.Decode(s.codec, asObject(o))
 	if err != nil {
-		err = &Error{Verb: "watch", Kind: s.codec.gvk.Kind, Namespace: rec.key.Namespace, Name: rec.key.Name, Err: err}
+		err = &Error{Verb: "watch", Kind: s.codec.GVK().Kind, Namespace: rec.Key.Namespace, Name: rec.Key.Name, Err: err}
 	}
 	return s.emit(WatchEvent[T]{kind, o}, err)
 }

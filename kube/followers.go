@@ -84,7 +84,7 @@ func (f *followers) keep(removed []keyed, number uint64) {
 		f.ends = make(map[identity]ended)
 	}
 	for _, k := range removed[max(0, len(removed)-endsKept):] {
-		id := identity{k.key, k.entry.uid()}
+		id := identity{k.key, k.entry.UID()}
 		f.ends[id] = ended{k.entry, number}
 		f.order = append(f.order, ending{id, number})
 	}

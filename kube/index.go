@@ -25,7 +25,7 @@ import (
 type Index[T any, K comparable] struct {
 	handle handle
 	of     func(*T) []K
-	failed sync.Once
+	failed atomic.Bool // a failure was logged
 	exits  atomic.Bool // the function has ended its goroutine
 }
 
@@ -117,7 +117,7 @@ func (x *Index[T, K]) keysOf(key Key, o *T) []K {
 func (x *Index[T, K]) values(key Key, e *entry) any {
 	of := func() []K {
 		o := new(T)
-		if err := e.decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
+		if err := e.Decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
 			return nil
 		}
 		return x.of(o)
@@ -177,16 +177,16 @@ func (x *Index[T, K]) fails(key Key, p any) {
 	if p == nil {
 		x.exits.Store(true)
 	}
-	stack := debug.Stack()
-	x.failed.Do(func() {
-		how := "panicked"
-		if p == nil {
-			how, p = "ended its goroutine", "runtime.Goexit"
-		}
-		x.handle.client.logger.Error("the function of an index "+how+", so the object is not in the index; "+
-			"further failures of this index are not logged",
-			"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(stack))
-	})
+	if x.failed.Swap(true) {
+		return
+	}
+	how := "panicked"
+	if p == nil {
+		how, p = "ended its goroutine", "runtime.Goexit"
+	}
+	x.handle.client.logger.Error("the function of an index "+how+", so the object is not in the index; "+
+		"further failures of this index are not logged",
+		"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(debug.Stack()))
 }
 
 func (x *Index[T, K]) empty() indexed { return keyIndex[K]{} }
@@ -211,7 +211,7 @@ type byOwner struct{}
 func (byOwner) values(_ Key, e *entry) any {
 	var owners []types.UID
 	if e != nil {
-		e.owners(func(uid types.UID) { owners = append(owners, uid) })
+		owners = slices.AppendSeq(owners, e.OwnerUIDs())
 	}
 	return owners
 }
@@ -274,4 +274,73 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 		x.of = x.of.With(edit, key, slices.Clone(is)) // the slice is the program's
 	}
 	return x
+}
+
+// builds are the indexes that are being built for a table that runs.
+type builds struct {
+	mu      sync.Mutex
+	running map[indexer]chan struct{} // closed at the end
+}
+
+// build adds an index to the content of a table, unless it is there. It walks a
+// snapshot, so that nobody waits for it but those who ask for the same index.
+func (t *table) build(ctx context.Context, by indexer) error {
+	for t.now().index(by) == nil {
+		mine, done := t.builds.begin(by)
+		if mine {
+			var err error
+			persist(func() { err = t.buildNow(ctx, by) })
+			t.builds.end(by)
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (t *table) buildNow(ctx context.Context, by indexer) error {
+	d := t.now().draft()
+	if d.next.index(by) != nil {
+		return nil // another one has just ended
+	}
+	found := by.empty()
+	for key, e := range d.next.entries.All() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		found = found.with(d.edit, key, by.values(key, e))
+	}
+	d.next.indexes = append(d.next.indexes, builtIndex{by, found})
+	t.publish(d)
+	return nil
+}
+
+// begin returns whether the build of an index is the caller's, and a channel that
+// is closed at its end.
+func (b *builds) begin(by indexer) (mine bool, done chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if done, ok := b.running[by]; ok {
+		return false, done
+	}
+	if b.running == nil {
+		b.running = make(map[indexer]chan struct{})
+	}
+	done = make(chan struct{})
+	b.running[by] = done
+	return true, done
+}
+
+func (b *builds) end(by indexer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.running[by])
+	delete(b.running, by)
 }

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // list gets all objects, in one list or in pages.
@@ -27,7 +29,7 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	if err != nil {
 		return "", err
 	}
-	req.accept = r.codec.accept(acceptList)
+	req.accept = r.codec.Accept(wire.AList)
 	r.sink.begin()
 	var read listed
 	for {
@@ -60,12 +62,12 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 }
 
 // errRepeats: the token of the next page is the one that led to this page.
-var errRepeats = fmt.Errorf("%w: a page that goes on with itself", errAnswer)
+var errRepeats = fmt.Errorf("%w: a page that goes on with itself", wire.ErrAnswer)
 
 // listed is what a listing has had so far.
 type listed struct {
-	kind   string // what the list says it is
-	sure   bool   // that is the usual name
+	kind   string // that the list names
+	sure   bool   // the list has the usual name
 	named  int    // objects that said of which kind they are
 	unread int    // objects that could not be read
 }
@@ -78,7 +80,7 @@ func (r *reflector) isOfKind(l *listed) error {
 	case l.named > 0 || r.listKind == "" && r.latest == "":
 		r.listKind = l.kind
 	default:
-		return fmt.Errorf("read list: %w: a %s without objects", errAnswer, l.kind)
+		return fmt.Errorf("read list: %w: a %s without objects", wire.ErrAnswer, l.kind)
 	}
 	return nil
 }
@@ -119,49 +121,44 @@ func (r *reflector) page(ctx context.Context, req *request, read *listed) (metav
 		return metav1.ListMeta{}, err
 	}
 	defer resp.Body.Close()
-	contentType := resp.Header.Get("Content-Type")
-	if err := checkType(contentType); err != nil {
-		return metav1.ListMeta{}, err
+	list := wire.ListReader{
+		Codec: r.codec, MaxBytes: r.client.maxObject,
+		Named: func(kind string, usual bool) { read.kind, read.sure = kind, usual },
+		// A stale list is refused before its objects are shown, if its version stands
+		// before them.
+		Head: func(meta metav1.ListMeta) error { return r.fresh(meta.ResourceVersion) },
+		Each: func(item wire.Raw) error { return r.listItem(item, read) },
 	}
-	list := listReader{proto: isProtobuf(contentType), most: r.client.maxObject}
-	list.is = func(apiVersion, kind string) (err error) {
-		read.kind = kind
-		read.sure, err = r.codec.checkList(apiVersion, kind)
-		return err
-	}
-	// A stale list is refused before its objects are shown, if it says in time of
-	// when it is.
-	list.head = func(meta metav1.ListMeta) error { return r.fresh(meta.ResourceVersion) }
-	list.each = func(item []byte) error { return r.listItem(list.proto, item, read) }
-	meta, err := list.read(guard.reader(resp.Body))
+	meta, err := list.Read(resp.Header.Get("Content-Type"), guard.reader(resp.Body))
 	return meta, guard.explain(ctx, err)
 }
 
 // listItem gives an object of a listing to the sink. One that cannot be read costs
 // this object, not the list.
-func (r *reflector) listItem(proto bool, item []byte, read *listed) error {
-	rec, err := r.record(proto, item)
-	if r.recorder.named {
+func (r *reflector) listItem(item wire.Raw, read *listed) error {
+	rec, err := r.record(item)
+	if rec.Named {
 		read.named++
 	}
 	switch {
-	case errors.Is(err, errAnswer):
+	case errors.Is(err, wire.ErrAnswer):
 		return fmt.Errorf("read list: %w", err)
 	case err != nil:
 		read.unread++
-		return r.keep(proto, item, err)
+		return r.keep(item, err)
 	}
 	return asSinkError(r.sink.item(rec))
 }
 
 // keep has the sink keep what it has of an object of a listing that cannot be read.
-func (r *reflector) keep(proto bool, item []byte, err error) error {
-	rec, known := r.recorder.identity(proto, item)
+func (r *reflector) keep(item wire.Raw, err error) error {
+	rec, known := wire.Identify(item)
+	key := Key(rec.Key)
 	if !known {
-		rec.key = Key{}
+		key = Key{}
 	}
-	r.sink.keep(rec.key)
-	return r.skips(r.nameIn(err, rec.key))
+	r.sink.keep(key)
+	return r.skips(r.nameIn(err, key))
 }
 
 // nameIn has an error name the object that it is about, if that is known.

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // heldLoop is a loop over the changes of a feed whose body takes one change for each
@@ -86,11 +88,7 @@ func entryOf(t *testing.T, table *table, name string) *entry {
 	t.Helper()
 	cm := &corev1.ConfigMap{Data: map[string]string{"note": "ours"}}
 	cm.Namespace, cm.Name, cm.UID, cm.ResourceVersion = "default", name, types.UID("uid-"+name), "1"
-	rec, err := (&recorder{codec: table.handle.codec}).record(true, marshal(t, cm))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newEntry(rec)
+	return wire.NewEntry(recordOf(t, table.handle.codec, cm))
 }
 
 // A loop that stands at one object, while another goes through several steps, is

@@ -148,9 +148,9 @@ func (l *shownLoop) take(c Change) {
 	case Added:
 		ok = ok && last == nil
 	case Modified:
-		ok = ok && last != nil && last != c.is && last.is(c.is.uid())
+		ok = ok && last != nil && last != c.is && last.Is(c.is.UID())
 	case Deleted:
-		ok = ok && last != nil && last.is(c.is.uid())
+		ok = ok && last != nil && last.Is(c.is.UID())
 	}
 	if !ok {
 		l.faults = append(l.faults, fmt.Sprintf("%s %s goes from %p to %p, the last was %p", c.Type, c.Key, c.was, c.is, last))
@@ -345,7 +345,7 @@ func (m *model) compareStore(rv int64) {
 	}
 	size := int64(0)
 	for k, e := range m.store.table.now().entries.All() {
-		size += int64(len(e.data))
+		size += int64(e.Size())
 		if o, err := m.store.Get(ctx, k); err != nil || o.UID != state[k].uid {
 			m.Fatalf("store: get %s: %v, %v", k, o, err)
 		}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube/internal/threeway"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // maxConflicts bounds how often Modify starts over.
@@ -43,14 +44,14 @@ func (v View[T]) modify(ctx context.Context, name string, change func(*T) error)
 	if err != nil {
 		return nil, false, err
 	}
-	get.accept = typeJSON // what T does not name must be seen to be left alone
+	get.accept = wire.TypeJSON // what T does not name must be seen to be left alone
 	raw, _, err := v.client.roundTrip(ctx, get)
 	if err != nil {
 		return nil, false, err
 	}
 	before, after := new(T), new(T)
 	for _, o := range []*T{before, after} {
-		if err := v.codec.decode(typeJSON, raw, asObject(o)); err != nil {
+		if err := v.codec.Decode(wire.Raw{Bytes: raw}, asObject(o)); err != nil {
 			return nil, false, get.wrap(err)
 		}
 	}
@@ -90,7 +91,7 @@ func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
 	}
 	patch, err := threeway.Patch(raw, was, is, func(changed []byte) ([]byte, error) {
 		o := reflect.New(v.goType).Interface().(object)
-		if err := v.codec.decode(typeJSON, changed, o); err != nil {
+		if err := v.codec.Decode(wire.Raw{Bytes: changed}, o); err != nil {
 			return nil, err
 		}
 		return encodeJSON(o)

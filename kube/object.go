@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Object is what every API object begins with. Embed it first in a type of
@@ -33,11 +36,8 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// object is what *T must be for every T in this package.
-type object interface {
-	metav1.Object
-	GetObjectKind() schema.ObjectKind
-}
+// object is implemented by *T for every T in this package.
+type object = wire.Object
 
 // embedsKubeObject makes a struct without TypeMeta and ObjectMeta a compile error,
 // which names this interface: "*Book does not satisfy embedsKubeObject[Book]".
@@ -49,3 +49,7 @@ type embedsKubeObject[T any] interface {
 // asObject returns t's accessors. The constructors of handles have made sure,
 // at compile time, that *T has them.
 func asObject[T any](t *T) object { return any(t).(object) }
+
+// encodeJSON encodes an object as every Go client does. The authors of a type have tested
+// with what encoding/json makes of its tags.
+func encodeJSON(v any) ([]byte, error) { return json.Marshal(v) }

@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A reader that waits for the watch goes on as soon as the question of another reader is
@@ -108,11 +110,11 @@ func TestOwnWritesOnAServerWithoutFieldSelectors(t *testing.T) {
 		}
 		repeats = true
 		c.write("zz", "three")
-		if _, err := c.store.Get(c.Context(), key("zz")); !errors.Is(err, errAnswer) {
+		if _, err := c.store.Get(c.Context(), key("zz")); !errors.Is(err, wire.ErrAnswer) {
 			c.Errorf("of a list without end: %v", err)
 		}
 		for _, err := range c.cms.List(c.Context()) {
-			if err != nil && !errors.Is(err, errAnswer) {
+			if err != nil && !errors.Is(err, wire.ErrAnswer) {
 				c.Errorf("a list without end: %v", err)
 			}
 		}
@@ -195,7 +197,7 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec, known := (&recorder{codec: e.handle.codec}).identity(false, raw)
+		rec, known := wire.Identify(wire.Raw{Bytes: raw})
 		if !known {
 			t.Fatal("the identity is not known")
 		}

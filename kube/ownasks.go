@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A write that the watch does not show in time is asked about once: the answer is
@@ -138,7 +140,7 @@ func (t *table) noteAnswer(
 ) (vanished []settledWrite) {
 	sel := t.handle.selector
 	// A list by the field selector was asked for those that fit.
-	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches((*labelsOf)(is)))
+	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches(is.Labels()))
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	defer close(q.done)
@@ -164,7 +166,7 @@ func (t *table) noteAnswer(
 	case is == nil:
 		t.own.drop(key)
 		if e != nil {
-			t.own.hide(key, e.uid())
+			t.own.hide(key, e.UID())
 		} else if uid := w.known(); sel.field == "" && uid != "" && !w.deleting && !w.hidden {
 			t.own.hide(key, uid) // the watch may still tell of it
 			return []settledWrite{{key, uid, w.last}}
@@ -174,7 +176,7 @@ func (t *table) noteAnswer(
 	if w.unknown || w.deleting {
 		t.own.drop(key)
 	}
-	t.answered(key, ownWrite{uid: is.uid(), rv: is.rv(), meta: is, hidden: !fits, answer: &q.answer})
+	t.answered(key, ownWrite{uid: is.UID(), rv: is.ResourceVersion(), meta: is, hidden: !fits, answer: &q.answer})
 	t.own.wake() // nobody needs to wait longer for the watch
 	return nil
 }
@@ -214,7 +216,7 @@ func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*fetched)
 		if err != nil {
 			return err
 		}
-		req.accept = h.codec.accept(acceptList)
+		req.accept = h.codec.Accept(wire.AList)
 		req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 		h.selector.set(req.query)
 		for more := true; more; {
@@ -253,26 +255,19 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetch
 	if err != nil {
 		return "", err
 	}
-	if err := checkType(contentType); err != nil {
-		return "", req.wrap(err)
-	}
-	rec, list := &recorder{codec: h.codec}, listReader{proto: isProtobuf(contentType), most: h.client.maxObject}
-	list.is = func(apiVersion, kind string) error {
-		_, err := h.codec.checkList(apiVersion, kind)
-		return err
-	}
-	list.each = func(item []byte) error {
-		r, err := rec.record(list.proto, item)
+	rec, list := wire.NewRecorder(h.codec), wire.ListReader{Codec: h.codec, MaxBytes: h.client.maxObject}
+	list.Each = func(item wire.Raw) error {
+		r, err := rec.Record(item)
 		if err != nil {
-			unreadable(rec, list.proto, item, asked, req.wrap(err))
+			unreadable(item, asked, req.wrap(err))
 			return nil
 		}
-		if f, ok := asked[r.key]; ok {
-			f.entry, f.err = newEntry(r), nil
+		if f, ok := asked[Key(r.Key)]; ok {
+			f.entry, f.err = wire.NewEntry(r), nil
 		}
 		return nil
 	}
-	meta, err := list.read(bytes.NewReader(body))
+	meta, err := list.Read(contentType, bytes.NewReader(body))
 	if err != nil {
 		return "", req.wrap(err)
 	}
@@ -281,10 +276,10 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetch
 
 // unreadable notes an object of a list that cannot be read. If its key cannot be read
 // either, it may be any of the objects that are asked for and not found.
-func unreadable(rec *recorder, proto bool, item []byte, asked map[Key]*fetched, err error) {
-	r, known := rec.identity(proto, item)
+func unreadable(item wire.Raw, asked map[Key]*fetched, err error) {
+	r, known := wire.Identify(item)
 	for key, f := range asked {
-		if f.entry == nil && (!known || key == r.key) {
+		if f.entry == nil && (!known || key == Key(r.Key)) {
 			f.err = err
 		}
 	}

@@ -1,20 +1,25 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // SetOwner adds a reference to owner to a child's owner references, so that the
 // garbage collector deletes the child after the owner. The child's namespace is
 // set to the owner's if it has none and its kind is namespaced.
 //
-// What the garbage collector would answer by deleting the child is an error: an
-// owner in another namespace, and a namespaced owner of a cluster-scoped child.
-// So is an owner that was not read from the server, which has no uid.
+// An owner in another namespace is an error, as is a namespaced owner of a cluster-scoped
+// child: the garbage collector would delete the child. An owner that was not read from
+// the server has no uid, and is an error too.
 func SetOwner[O, C any](owners Handle[O], owner *O, children Handle[C], child *C) error {
 	return setOwner(owners.base(), asObject(owner), children.base(), asObject(child), false)
 }
@@ -27,7 +32,10 @@ func SetController[O, C any](owners Handle[O], owner *O, children Handle[C], chi
 
 func setOwner(owners handle, owner object, children handle, child object, controller bool) error {
 	fail := func(format string, args ...any) error {
-		return &Error{Verb: "set owner of", Kind: children.kindName(), Namespace: child.GetNamespace(), Name: child.GetName(), Err: fmt.Errorf(format, args...)}
+		return &Error{
+			Verb: "set owner of", Kind: children.kindName(), Namespace: child.GetNamespace(), Name: child.GetName(),
+			Err: fmt.Errorf(format, args...),
+		}
 	}
 	switch {
 	case reflect.ValueOf(owner).IsNil(), reflect.ValueOf(child).IsNil():
@@ -39,7 +47,8 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 	case owner.GetUID() == "":
 		return fail("%s %s has no uid: only an object that was read can own", owners.kind.Kind, owner.GetName())
 	case owner.GetNamespace() != "" && children.kind.Scope == ClusterScoped:
-		return fail("%w: %s is cluster-scoped and cannot be owned by %s %s, which is in a namespace", ErrScope, children.kind.Kind, owners.kind.Kind, KeyOf(owner))
+		return fail("%w: %s is cluster-scoped and cannot be owned by %s %s, which is in a namespace",
+			ErrScope, children.kind.Kind, owners.kind.Kind, KeyOf(owner))
 	case owner.GetNamespace() != "" && child.GetNamespace() == "":
 		child.SetNamespace(owner.GetNamespace())
 	case owner.GetNamespace() != "" && owner.GetNamespace() != child.GetNamespace():
@@ -74,5 +83,48 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		refs[mine].APIVersion, refs[mine].Name = ref.APIVersion, ref.Name
 	}
 	child.SetOwnerReferences(refs)
+	return nil
+}
+
+// ErrTaken is wrapped by the error of [View.Ensure] when an object of that name is
+// there already and belongs to somebody else.
+var ErrTaken = errors.New("there is one of that name already")
+
+// takes returns why an object that names its controller may not take the place of
+// the one that the table has: that has another controller, or none and lacks one
+// of the labels by which it would be known as such a child.
+func (t *table) takes(ctx context.Context, key Key, o object) error {
+	owner := metav1.GetControllerOfNoCopy(o)
+	if owner == nil {
+		return nil
+	}
+	e, _, live, err := t.get(ctx, key)
+	if err != nil || live || e == nil {
+		return err // the server refuses a second controller
+	}
+	is := controllerOf(e)
+	switch {
+	case is != nil && is.UID == owner.UID:
+		return nil
+	case is != nil && is.GVK.Kind == owner.Kind && is.Name == owner.Name:
+		return fmt.Errorf("%w: it belongs to an earlier %s %s, after which it goes", ErrTaken, is.GVK.Kind, is.Name)
+	case is != nil:
+		return fmt.Errorf("%w: it belongs to %s %s", ErrTaken, is.GVK.Kind, is.Name)
+	}
+	own := labels.Set(o.GetLabels())
+	if len(own) > 0 && labels.SelectorFromSet(own).Matches(e.Labels()) {
+		return nil
+	}
+	return fmt.Errorf("%w, and it has no owner that controls it: delete it or, to have it taken over, give it the labels %q",
+		ErrTaken, own)
+}
+
+// controllerOf returns the owner reference of an object's controller, nil if it has none.
+func controllerOf(e *entry) *wire.Owner {
+	for o := range e.Owners() {
+		if o.Controller {
+			return &o
+		}
+	}
 	return nil
 }

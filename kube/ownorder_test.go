@@ -62,18 +62,18 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 						}
 						if deletes {
 							for _, k := range append(found, keyed{e.at, is}) {
-								if k.entry != nil && versionOf(k.entry.rv()) <= last {
-									t.Errorf("version %s is seen, %d was deleted", k.entry.rv(), last)
+								if k.entry != nil && versionOf(k.entry.ResourceVersion()) <= last {
+									t.Errorf("version %s is seen, %d was deleted", k.entry.ResourceVersion(), last)
 									return
 								}
 							}
 							continue
 						}
-						if !waiting && last > 0 && (is == nil || versionOf(is.rv()) < last) {
+						if !waiting && last > 0 && (is == nil || versionOf(is.ResourceVersion()) < last) {
 							t.Errorf("%v is seen and nothing pending, %d was written", is, last)
 							return
 						}
-						if last > 0 && !slices.Contains(unseen, e.at) && (len(found) == 0 || versionOf(found[0].entry.rv()) < last) {
+						if last > 0 && !slices.Contains(unseen, e.at) && (len(found) == 0 || versionOf(found[0].entry.ResourceVersion()) < last) {
 							t.Errorf("a list has %v and nothing unseen, %d was written", found, last)
 							return
 						}

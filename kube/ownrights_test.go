@@ -54,12 +54,12 @@ func TestCachedReadsNeedOnlyListAndWatch(t *testing.T) {
 		other := start(t)
 		shelves := installBooks(t, other, kube.ClusterScoped)
 		s.readsOwn(t, shelves.GVK.Group, "books", func(c *kube.Client) ownReader {
-			return booksOf("shelf", kube.For[book](c, shelves))
+			return booksOf("shelf", kube.ForKind[book](c, shelves))
 		})
 	})
 	t.Run("custom", func(t *testing.T) {
 		s.readsOwn(t, books.GVK.Group, "books", func(c *kube.Client) ownReader {
-			return booksOf("book", kube.For[book](c, books).In(s.namespace))
+			return booksOf("book", kube.ForKind[book](c, books).In(s.namespace))
 		})
 	})
 	t.Run("built in", func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A store learns of a write by its watch, some time after the write was
@@ -156,19 +158,19 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 	switch {
 	case w.unknown:
 		return false
-	case w.deleting && (e == nil || !e.is(w.uid)):
+	case w.deleting && (e == nil || !e.Is(w.uid)):
 		return true
-	case w.deleting && (e.metaField(fieldDeletionTimestamp) == nil || w.rv == ""):
-		return e.metaField(fieldDeletionTimestamp) != nil
+	case w.deleting && (!e.Deleting() || w.rv == ""):
+		return e.Deleting()
 	}
-	return e != nil && reached(e.rv(), w.rv) || reached(rv, w.rv)
+	return e != nil && reached(e.ResourceVersion(), w.rv) || reached(rv, w.rv)
 }
 
 // wrote makes reads of an object wait until the write is seen.
 func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 	w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion()}
 	if whole {
-		w.meta = metaEntry(o)
+		w.meta = wire.MetadataEntry(o)
 		w.hidden = !t.handle.selector.fits(o) || t.handle.selector.excludes(o)
 		w.perhaps = t.handle.selector.field != ""
 	}
@@ -213,14 +215,14 @@ func (t *table) answered(key Key, w ownWrite) (seen bool) {
 func (t *table) settled(writes []settledWrite, removed []keyed) {
 	for _, w := range writes {
 		e := t.entry(w.key)
-		if e != nil && e.is(w.uid) {
+		if e != nil && e.Is(w.uid) {
 			continue
 		}
 		t.ensured.gone(w.key, w.uid)
 		if w.meta == nil {
 			continue
 		}
-		if !slices.ContainsFunc(removed, func(k keyed) bool { return k.key == w.key && k.entry.is(w.uid) }) {
+		if !slices.ContainsFunc(removed, func(k keyed) bool { return k.key == w.key && k.entry.Is(w.uid) }) {
 			t.vanished(w.key, w.meta)
 		}
 	}
@@ -263,7 +265,7 @@ func (t *table) hideDeleted(key Key, uid types.UID) *entry {
 	defer t.own.mu.Unlock()
 	e := t.entry(key)
 	if uid == "" && e != nil {
-		uid = e.uid()
+		uid = e.UID()
 	}
 	if was := t.own.pending[key]; was.uid == uid || was.unknown || uid == "" {
 		t.own.drop(key)
@@ -356,7 +358,7 @@ func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 // known returns the uid of the object that was written, as far as it is known.
 func (w ownWrite) known() types.UID {
 	if w.uid == "" && w.last != nil {
-		return w.last.uid()
+		return w.last.UID()
 	}
 	return w.uid
 }
@@ -372,19 +374,19 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 
 // event notes that the watch has told of an object, whose entry is e now, and
 // returns the writes that this settles.
-func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *record) (settled []settledWrite) {
+func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *wire.Record) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.forgot) > goneKept { // a server may send no bookmarks
-		w.forget(func(key Key, d deletion) bool { e := w.entry(key); return e == nil || !e.is(d.uid) })
+		w.forget(func(key Key, d deletion) bool { e := w.entry(key); return e == nil || !e.Is(d.uid) })
 	}
-	if write, ok := w.pending[rec.key]; ok && write.seenBy(e, rec.rv) {
-		settled = w.settle(settled, rec.key)
+	if write, ok := w.pending[Key(rec.Key)]; ok && write.seenBy(e, rec.ResourceVersion) {
+		settled = w.settle(settled, Key(rec.Key))
 	}
-	if deleted && w.isGone(rec.key, rec.uid) {
-		w.unhide(rec.key, func(d deletion) bool { return d.uid == rec.uid })
+	if deleted && w.isGone(Key(rec.Key), rec.UID) {
+		w.unhide(Key(rec.Key), func(d deletion) bool { return d.uid == rec.UID })
 	}
-	return w.reached(settled, namespace, rec.rv)
+	return w.reached(settled, namespace, rec.ResourceVersion)
 }
 
 // progress notes that a watch has seen everything up to rv, and returns the writes
@@ -448,5 +450,5 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 
 // hides reports that an entry is of one of some deleted objects.
 func hides(gone []deletion, e *entry) bool {
-	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.is(d.uid) })
+	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.Is(d.uid) })
 }

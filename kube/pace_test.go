@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 func TestPaceAfterAFailure(t *testing.T) {
@@ -38,7 +40,7 @@ func TestPaceAfterAFailure(t *testing.T) {
 		"broken":                        {fmt.Errorf("%w: EOF", errBroken), 0, cheap},
 		"answer lost":                   {errLost, 0, cheap},
 		"answer lost, after a minute":   {errLost, time.Minute, patient},
-		"something else than an answer": {errAnswer, 0, patient},
+		"something else than an answer": {wire.ErrAnswer, 0, patient},
 		"unknown":                       {errors.New("unknown"), 0, patient},
 	} {
 		if got := paceAfter(tc.err, tc.took); got != tc.want {

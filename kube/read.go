@@ -13,6 +13,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Get reads an object from the server. Of a namespaced kind, the handle must be
@@ -32,7 +34,11 @@ func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 		return nil, err
 	}
 	o := new(T)
-	if err := h.codec.decode(contentType, body, asObject(o)); err != nil {
+	raw, err := wire.Unwrap(contentType, body)
+	if err == nil {
+		err = h.codec.Decode(raw, asObject(o))
+	}
+	if err != nil {
 		return nil, req.wrap(err)
 	}
 	return o, nil
@@ -78,7 +84,7 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 		yield(nil, err)
 		return false
 	}
-	req.accept = r.codec.accept(acceptList)
+	req.accept = r.codec.Accept(wire.AList)
 	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 	r.selector.set(req.query)
 	for {
@@ -111,18 +117,10 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 		yield(nil, err)
 		return "", false
 	}
-	if err := checkType(contentType); err != nil {
-		yield(nil, req.wrap(err))
-		return "", false
-	}
-	proto, left := isProtobuf(contentType), false
-	is := func(apiVersion, kind string) error {
-		_, err := r.codec.checkList(apiVersion, kind)
-		return err
-	}
-	each := func(item []byte) error {
+	left := false
+	each := func(item wire.Raw) error {
 		o := new(T)
-		err := r.codec.decodeItem(proto, item, asObject(o))
+		err := r.codec.Decode(item, asObject(o))
 		if err != nil {
 			err = req.wrap(err)
 		}
@@ -132,7 +130,7 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 		}
 		return nil
 	}
-	meta, err := listReader{proto: proto, most: r.client.maxObject, is: is, each: each}.read(bytes.NewReader(body))
+	meta, err := wire.ListReader{Codec: r.codec, MaxBytes: r.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
 	switch {
 	case left:
 		return "", false
@@ -179,7 +177,7 @@ func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*
 		return nil, req.wrap(err)
 	}
 	req.resource = kind
-	req.accept = h.codec.accept(acceptObject)
+	req.accept = h.codec.Accept(wire.OneObject)
 	return req, nil
 }
 

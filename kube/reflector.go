@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // A reflector mirrors the objects of a kind into a sink: it lists them, watches
@@ -18,11 +20,11 @@ import (
 type reflector struct {
 	client    *Client
 	kind      Kind
-	codec     *codec
+	codec     *wire.Codec
 	namespace string // "" for all
 	selector  selector
 	sink      sink
-	recorder  recorder
+	recorder  *wire.Recorder
 
 	how      listing
 	listKind string // the name of the kind's lists, where it is an unusual one
@@ -36,35 +38,6 @@ type reflector struct {
 	failedSince time.Time
 	troubles    troubles
 	unread      troubles // of objects that could not be read
-}
-
-// A sink takes what a reflector mirrors. Records are valid during the call. An
-// error from any method ends the reflector, which returns it.
-type sink interface {
-	// begin: a listing starts. It may be cut short and begin again.
-	begin()
-	// item is an object of the listing. It is what the server has, also where it
-	// is older than what was seen before, as after a restore of its storage.
-	item(record) error
-	// drop: an object of the listing under way was deleted meanwhile.
-	drop(record) error
-	// keep: the object of a key is in the listing under way, but cannot be read.
-	// If the key is not known either, the key is zero, and any object may be the
-	// one that was not read.
-	keep(Key)
-	// synced: the listing is complete as of a resource version, or as of now if
-	// that is empty. What was there before and was not listed is gone.
-	synced(rv string) error
-	// event is a change after the listing.
-	event(kind string, rec record) error
-	// progress: everything up to a resource version has been seen.
-	progress(rv string)
-	// ails tells what trouble there is, nil if there is none.
-	ails(*Trouble)
-	// trouble reports what trouble there is to people.
-	trouble(*Trouble) error
-	// recovered reports that a trouble that was reported is over.
-	recovered(*Trouble) error
 }
 
 // listing is a way to get all objects. The quickest comes first: 20,000 Pods
@@ -127,7 +100,7 @@ type outcome struct {
 
 // run mirrors until ctx ends or the sink returns an error.
 func (r *reflector) run(ctx context.Context) error {
-	r.recorder.codec, r.unread.unread = r.codec, true
+	r.unread.unread = true
 	rv := ""
 	for {
 		var o outcome
@@ -278,9 +251,9 @@ func (r *reflector) tell() {
 }
 
 // record makes a record of an object, which must have a name.
-func (r *reflector) record(proto bool, raw []byte) (record, error) {
-	rec, err := r.recorder.record(proto, raw)
-	if err == nil && rec.key.Name == "" {
+func (r *reflector) record(raw wire.Raw) (wire.Record, error) {
+	rec, err := r.recorder.Record(raw)
+	if err == nil && rec.Key.Name == "" {
 		err = fmt.Errorf("read %s: it has no name", r.kind.Kind)
 	}
 	return rec, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Refresh asks the server what there is now, and has later reads of the store be
@@ -78,7 +80,7 @@ func (r *refreshes) make(ctx context.Context, next *refreshing, list func(contex
 // relist is Refresh of a table.
 func (t *table) relist(ctx context.Context) error {
 	h := t.handle
-	h.codec = &codec{gvk: h.codec.gvk, apiVersion: h.codec.apiVersion, metadata: true}
+	h.codec = h.codec.Metadata()
 	made := t.own.made()
 	before := maps.Collect(t.now().entries.All())
 	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
@@ -87,7 +89,7 @@ func (t *table) relist(ctx context.Context) error {
 		}
 		key := KeyOf(o)
 		delete(before, key)
-		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: metaEntry(o)}
+		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: wire.MetadataEntry(o)}
 		t.own.mu.Lock()
 		if was := t.own.pending[key]; was.seq <= made || reached(w.rv, was.rv) {
 			t.answered(key, w)
@@ -101,7 +103,7 @@ func (t *table) relist(ctx context.Context) error {
 			if t.own.pending[key].seq <= made {
 				t.own.drop(key)
 			}
-			t.own.hide(key, e.uid())
+			t.own.hide(key, e.UID())
 		}
 	}
 	return nil

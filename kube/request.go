@@ -16,11 +16,10 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/pintle-go/pintle/internal/gate"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 const (
-	typeJSON       = "application/json"
-	typeProtobuf   = "application/vnd.kubernetes.protobuf"
 	typeJSONPatch  = "application/json-patch+json"
 	typeMergePatch = "application/merge-patch+json"
 	typeApply      = "application/apply-patch+yaml" // JSON is YAML
@@ -54,6 +53,13 @@ const (
 	// maxLost bounds how often a read is repeated after its answer was lost.
 	maxLost       = 3
 	maxRetryAfter = 2 * time.Minute
+)
+
+const (
+	// defaultMaxObject is many times what an API server stores.
+	defaultMaxObject = 64 << 20
+	// severalObjects is how many times larger an answer of several objects may be.
+	severalObjects = 8
 )
 
 // causeDisruptionBudget is k8s.io/api/policy/v1.DisruptionBudgetCause, not
@@ -201,12 +207,12 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, conten
 		if err != nil {
 			return nil, "", err
 		}
-		body, err = readAll(resp.Body, c.most(r))
+		body, err = wire.ReadAll(resp.Body, c.most(r))
 		resp.Body.Close()
 		switch {
 		case err == nil:
 			return body, resp.Header.Get("Content-Type"), nil
-		case errors.Is(err, errTooLarge): // and so it would be the next time
+		case errors.Is(err, wire.ErrTooLarge): // and so it would be the next time
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		case r.method == http.MethodGet && !r.once && lost <= maxLost:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/pintle-go/pintle/kube/internal/scan"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Reader reads the objects of a kind: it cannot write. Readers are values; a
@@ -58,7 +59,8 @@ func (r Reader[T]) of(*T)        {}
 type handle struct {
 	client     *Client
 	kind       Kind
-	codec      *codec
+	codec      *wire.Codec
+	view       bool // the type names some of the kind's fields
 	goType     reflect.Type
 	namespaces []string // empty: all
 	selector   selector
@@ -125,7 +127,7 @@ func isUnstructured(t reflect.Type) bool {
 }
 
 func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
-	h := handle{client: c, goType: t}
+	h := handle{client: c, goType: t, view: view}
 	if h.kind, h.err = declared.identify(t); h.err != nil {
 		return h
 	}
@@ -142,7 +144,12 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 		h.err = fmt.Errorf("%w: %s is the metadata of a kind, and writing it would lose the rest: use ViewOfKind", ErrKind, t)
 		return h
 	}
-	h.codec, h.err = newCodec(t, h.kind, view)
+	codec, err := wire.NewCodec(t, wire.Options{GVK: h.kind.GVK, View: view, Generated: generatedType(t, h.kind)})
+	if err != nil {
+		h.err = fmt.Errorf("%w: %w", ErrKind, err)
+		return h
+	}
+	h.codec = codec
 	return h
 }
 
@@ -247,9 +254,7 @@ func (r Resource[T]) Fielded(selector string) Resource[T] {
 // dropped otherwise.
 func (r Reader[T]) WithManagedFields() Reader[T] {
 	if r.codec != nil {
-		c := *r.codec
-		c.managed = true
-		r.codec = &c
+		r.codec = r.codec.WithManagedFields()
 	}
 	return r
 }

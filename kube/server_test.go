@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube/internal/wire/wiretest"
 )
 
 // apiServer plays an API server for ConfigMaps and widgets, as an
@@ -372,7 +374,7 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	cm := new(corev1.ConfigMap)
-	if msg, ok := cutEnvelope(body); ok {
+	if msg, ok := wiretest.Message(body); ok {
 		if err := cm.Unmarshal(msg); err != nil {
 			return nil, err
 		}

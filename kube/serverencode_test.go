@@ -2,18 +2,71 @@ package kube
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
+	"github.com/pintle-go/pintle/kube/internal/wire/wiretest"
 )
 
-// How the played API server encodes what it has.
+// How the played API server encodes its objects.
+
+const (
+	typeJSON     = wire.TypeJSON
+	typeProtobuf = wire.TypeProtobuf
+
+	eventAdded    = wire.Added
+	eventModified = wire.Modified
+	eventDeleted  = wire.Deleted
+	eventBookmark = wire.Bookmark
+	eventError    = "ERROR"
+)
+
+var (
+	inEnvelope    = wiretest.Envelope
+	appendBytes   = wiretest.AppendField
+	protobufList  = wiretest.ProtobufList
+	jsonList      = wiretest.JSONList
+	protobufEvent = wiretest.ProtobufEvent
+	jsonEvent     = wiretest.JSONEvent
+	errorEvent    = wiretest.ErrorEvent
+)
+
+// message is implemented by types with generated protobuf.
+type message interface{ Marshal() ([]byte, error) }
+
+func marshal(t testing.TB, m message) []byte {
+	t.Helper()
+	b, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// recordOf returns the record of an object in protobuf.
+func recordOf(t rapid.TB, c *wire.Codec, m message) wire.Record {
+	t.Helper()
+	msg, err := m.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := wire.NewRecorder(c).Record(wire.Raw{Bytes: msg, Protobuf: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// metadataCodec is for the metadata of objects of any kind.
+func metadataCodec() *wire.Codec { return new(wire.Codec).Metadata() }
 
 func (s *apiServer) contentType(r *http.Request) string {
 	if strings.Contains(r.URL.Path, "/configmaps") && !s.jsonOnly && strings.Contains(r.Header.Get("Accept"), typeProtobuf) {
@@ -60,14 +113,6 @@ func (o modelObject) protobuf(r *http.Request) []byte {
 	return msg
 }
 
-func inEnvelope(kind string, msg []byte) []byte {
-	body, err := encodeEnvelope(GVK{Version: "v1", Kind: kind}, msg)
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
 func (s *apiServer) encode(r *http.Request, o modelObject) *http.Response {
 	if s.contentType(r) == typeProtobuf {
 		return answer(200, typeProtobuf, inEnvelope("ConfigMap", o.protobuf(r)))
@@ -95,80 +140,9 @@ func (s *apiServer) encodeList(r *http.Request, rv int64, next string, items []m
 	return answer(200, typeJSON, list)
 }
 
-// protobufList is a list of items that are encoded already.
-func protobufList(meta metav1.ListMeta, items ...[]byte) []byte {
-	head, err := meta.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	msg := appendBytes(nil, fieldMetadata, head)
-	for _, item := range items {
-		msg = appendBytes(msg, fieldItems, item)
-	}
-	return inEnvelope("ConfigMapList", msg)
-}
-
-func appendBytes(dst []byte, num int, val []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(num)<<3|wireBytes)
-	dst = binary.AppendUvarint(dst, uint64(len(val)))
-	return append(dst, val...)
-}
-
-func jsonList(meta metav1.ListMeta, items ...[]byte) []byte {
-	list := struct {
-		Kind     string            `json:"kind"`
-		Version  string            `json:"apiVersion"`
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
-	}{"ConfigMapList", "v1", meta, []json.RawMessage{}}
-	for _, item := range items {
-		var is metav1.TypeMeta
-		if json.Unmarshal(item, &is) == nil && is.Kind != "" && is.APIVersion != "" {
-			list.Kind, list.Version = is.Kind+"List", is.APIVersion
-		}
-		list.Items = append(list.Items, item)
-	}
-	body, err := json.Marshal(list)
-	if err != nil {
-		panic(err)
-	}
-	return body
-}
-
 func (s *apiServer) encodeEvent(r *http.Request, kind string, o modelObject) []byte {
 	if s.contentType(r) == typeProtobuf {
 		return protobufEvent(kind, inEnvelope("ConfigMap", o.protobuf(r)))
 	}
 	return jsonEvent(kind, o.json(r))
-}
-
-// protobufEvent is a frame of a watch.
-func protobufEvent(kind string, object []byte) []byte {
-	ev := metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: object}}
-	msg, err := ev.Marshal()
-	if err != nil {
-		panic(err)
-	}
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(msg))), msg...)
-}
-
-func jsonEvent(kind string, object []byte) []byte {
-	return []byte(`{"type":"` + kind + `","object":` + string(object) + "}")
-}
-
-// errorEvent is what ends a watch that the server cannot go on with.
-func errorEvent(proto bool, status metav1.Status) []byte {
-	status.Kind, status.APIVersion = "Status", "v1"
-	if proto {
-		msg, err := status.Marshal()
-		if err != nil {
-			panic(err)
-		}
-		return protobufEvent(eventError, inEnvelope("Status", msg))
-	}
-	body, err := json.Marshal(&status)
-	if err != nil {
-		panic(err)
-	}
-	return jsonEvent(eventError, body)
 }

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // large is how many objects the benchmarks of a store have.
@@ -29,7 +31,7 @@ type largeStore struct {
 func podKey(i int) Key { return Key{"default", fmt.Sprintf("web-%d-7d9c5b9f6-x%d", i/3, i)} }
 
 // podRecord returns the record of a version of a Pod.
-func (l *largeStore) podRecord(i, version int) record {
+func (l *largeStore) podRecord(i, version int) wire.Record {
 	yes := true
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -48,11 +50,11 @@ func (l *largeStore) podRecord(i, version int) record {
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"},
 	}
-	raw, err := pod.Marshal()
+	msg, err := pod.Marshal()
 	if err != nil {
 		panic(err)
 	}
-	rec, err := (&recorder{codec: l.reader.codec}).record(true, raw)
+	rec, err := wire.NewRecorder(l.reader.codec).Record(wire.Raw{Bytes: msg, Protobuf: true})
 	if err != nil {
 		panic(err)
 	}
@@ -170,14 +172,14 @@ func BenchmarkLargeEvent(b *testing.B) {
 	for _, indexes := range []int{0, 2} {
 		b.Run(fmt.Sprint(indexes, " indexes"), func(b *testing.B) {
 			l := newLargeStore(b, indexes)
-			records := make([]record, 1000)
+			records := make([]wire.Record, 1000)
 			for i := range records {
 				records[i] = l.podRecord(i*199, 2)
 			}
 			defer used(b)()
 			for i := 0; b.Loop(); i++ {
 				rec := records[i%len(records)]
-				rec.rv = fmt.Sprint(i + 2)
+				rec.ResourceVersion = fmt.Sprint(i + 2)
 				if err := l.sink.event(eventModified, rec); err != nil {
 					b.Fatal(err)
 				}

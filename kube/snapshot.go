@@ -4,7 +4,17 @@ import (
 	"slices"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
+
+// entry is an object as a store keeps it: encoded, and never changed.
+type entry = wire.Entry
+
+// keyed is an entry with its key.
+type keyed struct {
+	key   Key
+	entry *entry
+}
 
 // A snapshot is the content of a table at one moment. It is never changed: readers
 // take no lock, and two snapshots share all that is the same in both.
@@ -64,7 +74,7 @@ func (d *draft) set(key Key, e *entry) {
 	if old == e {
 		return
 	}
-	if old != nil && (e == nil || !e.is(old.uid())) {
+	if old != nil && (e == nil || !e.Is(old.UID())) {
 		d.removed = append(d.removed, keyed{key, old})
 	}
 	d.put(key, old, e)
@@ -83,13 +93,13 @@ func (d *draft) remove(key Key, last *entry) {
 // put changes the entries and not the indexes.
 func (d *draft) put(key Key, old, e *entry) {
 	if old != nil {
-		d.next.size -= int64(len(old.data))
+		d.next.size -= int64(old.Size())
 	}
 	if e == nil {
 		d.next.entries = d.next.entries.Without(d.edit, key)
 		return
 	}
-	d.next.size += int64(len(e.data))
+	d.next.size += int64(e.Size())
 	d.next.entries = d.next.entries.With(d.edit, key, e)
 }
 
@@ -97,7 +107,7 @@ func (d *draft) put(key Key, old, e *entry) {
 func (d *draft) fill(entries hamt.Map[Key, *entry]) {
 	d.next.entries = entries
 	for key, e := range entries.All() {
-		d.next.size += int64(len(e.data))
+		d.next.size += int64(e.Size())
 		for i := range d.next.indexes {
 			x := &d.next.indexes[i]
 			x.found = x.found.with(d.edit, key, x.by.values(key, e))

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // drafts is a table that several reflectors and builders of indexes change at once:
@@ -94,11 +96,7 @@ func (d *drafts) change(rt *rapid.T, ns string) {
 		cm := &corev1.ConfigMap{Data: map[string]string{"note": fmt.Sprint(rapid.IntRange(0, 2).Draw(rt, "note"))}}
 		cm.Namespace, cm.Name, cm.ResourceVersion = ns, key.Name, fmt.Sprint(d.version)
 		cm.UID = types.UID(fmt.Sprint("uid", rapid.IntRange(0, 1).Draw(rt, "uid")))
-		rec, err := (&recorder{codec: d.table.handle.codec}).record(true, marshal(d.t, cm))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		e = newEntry(rec)
+		e = wire.NewEntry(recordOf(rt, d.table.handle.codec, cm))
 	}
 	d.open[ns].set(key, e)
 	d.mine[ns][key] = e
@@ -111,7 +109,7 @@ func (d *drafts) check(rt *rapid.T) {
 	}
 	size := int64(0)
 	for _, e := range d.want {
-		size += int64(len(e.data))
+		size += int64(e.Size())
 	}
 	if now.size != size || now.entries.Len() != len(d.want) {
 		rt.Fatalf("the size is %d, want %d", now.size, size)

@@ -55,12 +55,7 @@ func (s *Store[T]) Sync(ctx context.Context) error {
 
 // Synced reports whether the store has been filled.
 func (s *Store[T]) Synced() bool {
-	select {
-	case <-s.table.synced:
-		return true
-	default:
-		return false
-	}
+	return s.table.filled()
 }
 
 // Done is closed when the store has stopped and all its goroutines have ended.
@@ -106,7 +101,7 @@ func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, e
 		}
 	}
 	matches := func(o *T) bool { return sel.Matches(labels.Set(asObject(o).GetLabels())) }
-	may := func(e *entry) bool { return sel.Matches((*labelsOf)(e)) }
+	may := func(e *entry) bool { return sel.Matches(e.Labels()) }
 	return s.read(ctx, query[T]{pick: labeled(sel), matches: matches, may: may})
 }
 
@@ -122,7 +117,9 @@ func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 		return false
 	}
 	may := func(e *entry) (owned bool) {
-		e.owners(func(uid types.UID) { owned = owned || uid == owner })
+		for uid := range e.OwnerUIDs() {
+			owned = owned || uid == owner
+		}
 		return owned
 	}
 	return s.read(ctx, query[T]{by: byOwner{}, pick: ownedBy(owner), matches: owns, may: may})
@@ -216,7 +213,7 @@ func (s *Store[T]) ready(ctx context.Context, by indexer, may func(*entry) bool)
 
 func (s *Store[T]) decode(e *entry, key Key) (*T, error) {
 	o := new(T)
-	if err := e.decode(s.reader.codec, asObject(o)); err != nil {
+	if err := e.Decode(s.reader.codec, asObject(o)); err != nil {
 		return o, s.wrap("read", key, err)
 	}
 	return o, nil

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // watch follows changes after rv, or from the initial events on if rv is empty,
@@ -49,7 +50,6 @@ type stream struct {
 	stage     stage  // how far it came
 	told      bool   // it told something after the listing
 	unreadNow int    // initial events that could not be read
-	proto     bool
 	bookmarks int
 	guard     *guard
 	quiet     time.Duration // how long it may be silent after the initial events
@@ -63,7 +63,7 @@ func (s *stream) run(ctx context.Context) error {
 	}
 	timeout := watchTimeout + rand.N(watchTimeout/5)
 	s.quiet = timeout + 30*time.Second
-	req.accept = s.codec.accept(acceptWatch)
+	req.accept = s.codec.Accept(wire.AWatch)
 	req.query.Set("watch", "true")
 	req.query.Set("allowWatchBookmarks", "true")
 	req.query.Set("resourceVersion", s.rv)
@@ -81,14 +81,14 @@ func (s *stream) run(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	contentType := resp.Header.Get("Content-Type")
-	if err := checkType(contentType); err != nil {
+	if err := wire.CheckType(contentType); err != nil {
 		return err
 	}
 	if err := s.begun(); err != nil {
 		return err
 	}
-	s.proto = isProtobuf(contentType)
-	return s.guard.explain(ctx, s.follow(s.guard.reader(resp.Body)))
+	events := wire.NewEvents(contentType, s.guard.reader(resp.Body), s.client.maxObject)
+	return s.guard.explain(ctx, s.follow(events))
 }
 
 // begun notes that the watch has been answered as one.
@@ -123,18 +123,15 @@ func (s *stream) tells() error {
 	return s.works(beforeEvent)
 }
 
-// follow takes the events of an answer's body.
-func (s *stream) follow(body io.Reader) error {
-	var events interface{ next() ([]byte, error) }
-	if s.proto {
-		events = newProtobufEvents(body, s.client.maxObject)
-	} else {
-		events = newJSONEvents(body, s.client.maxObject)
-	}
+// follow takes the events of a watch. One that is malformed costs no more than itself.
+func (s *stream) follow(events *wire.Events) error {
 	for {
-		raw, err := events.next()
-		if err == nil {
-			err = s.take(raw)
+		ev, err := events.Next()
+		switch {
+		case err == nil:
+			err = s.take(ev)
+		case errors.Is(err, wire.ErrEvent):
+			err = s.malformed(err)
 		}
 		switch {
 		case err == nil:
@@ -152,81 +149,73 @@ func (s *stream) follow(body io.Reader) error {
 // server that ended it when its time was over did not know what was asked for.
 func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	code := codeOf(err)
-	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, errAnswer) || lasted >= watchTimeout ||
+	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, wire.ErrAnswer) || lasted >= watchTimeout ||
 		code != 0 && code != http.StatusTooManyRequests {
 		r.how = inOneList
 	}
 }
 
-// take handles one event. One that is malformed costs no more than itself: it
-// came in a frame of its own.
-func (s *stream) take(raw []byte) error {
-	parse := parseEventJSON
-	if s.proto {
-		parse = parseEventProtobuf
+// malformed reports an event that cannot be read. Any object may be the one that it is
+// about.
+func (s *stream) malformed(err error) error {
+	if s.initial {
+		s.unreadNow++
+		s.sink.keep(Key{})
 	}
-	ev, err := parse(raw)
-	if err != nil {
-		if s.initial {
-			s.unreadNow++
-			s.sink.keep(Key{})
-		}
-		return s.skips(fmt.Errorf("read event: %w", err))
-	}
-	switch ev.kind {
-	case eventError:
-		status, ok := decodeStatus(ev.object)
-		if !ok {
-			return errors.New("the watch ended with an error that is no Status")
-		}
-		return &apierrors.StatusError{ErrStatus: *status}
-	case eventBookmark:
-		return s.bookmark(ev)
-	case eventAdded, eventModified, eventDeleted:
+	return s.skips(err)
+}
+
+// take handles one event.
+func (s *stream) take(ev wire.Event) error {
+	switch ev.Type {
+	case wire.Bookmark:
+		return s.bookmark(ev.Object)
+	case wire.Added, wire.Modified, wire.Deleted:
 	default:
 		return nil // an event type that this program is too old for
 	}
-	rec, err := s.record(s.proto, ev.object)
+	rec, err := s.record(ev.Object)
 	switch {
-	case errors.Is(err, errAnswer):
+	case errors.Is(err, wire.ErrAnswer):
 		return fmt.Errorf("read event: %w", err)
 	case err != nil:
 		return s.unreadable(ev, err)
-	case s.initial && ev.kind == eventDeleted:
+	case s.initial && ev.Type == wire.Deleted:
 		return asSinkError(s.sink.drop(rec))
 	case s.initial:
 		return asSinkError(s.sink.item(rec))
-	case olderThan(rec.rv, s.rv):
+	case olderThan(rec.ResourceVersion, s.rv):
 		return nil // a server that replays what was seen: the object may be gone since
 	}
-	return s.change(ev.kind, rec)
+	return s.change(ev.Type, rec)
 }
 
 // change gives a change to the sink.
-func (s *stream) change(kind string, rec record) error {
+func (s *stream) change(kind string, rec wire.Record) error {
 	if err := s.sink.event(kind, rec); err != nil {
 		return asSinkError(err)
 	}
-	s.reached(rec.rv)
+	s.reached(rec.ResourceVersion)
 	return s.tells()
 }
 
 // unreadable handles an event whose object cannot be read. Of a deletion it is
 // enough to know which object it is about.
-func (s *stream) unreadable(ev wireEvent, err error) error {
-	rec, known := s.recorder.identity(s.proto, ev.object)
+func (s *stream) unreadable(ev wire.Event, err error) error {
+	rec, known := wire.Identify(ev.Object)
+	key := Key(rec.Key)
 	switch {
 	case s.initial:
 		s.unreadNow++
-		return s.keep(s.proto, ev.object, err)
-	case known && ev.kind == eventDeleted && !olderThan(rec.rv, s.rv):
-		if err := s.sink.event(ev.kind, rec); err != nil {
+		return s.keep(ev.Object, err)
+	case known && ev.Type == wire.Deleted && !olderThan(rec.ResourceVersion, s.rv):
+		if err := s.sink.event(ev.Type, rec); err != nil {
 			return asSinkError(err)
 		}
 	case !known:
-		rec.key = Key{}
+		key = Key{}
 	}
-	return s.skips(s.nameIn(err, rec.key))
+	return s.skips(s.nameIn(err, key))
 }
 
 // reached moves the resume point, never back.
@@ -236,8 +225,8 @@ func (s *stream) reached(rv string) {
 	}
 }
 
-func (s *stream) bookmark(ev wireEvent) error {
-	rv, annotations, err := s.recorder.bookmark(s.proto, ev.object)
+func (s *stream) bookmark(object wire.Raw) error {
+	rv, endsInitial, err := wire.ReadBookmark(object)
 	if err != nil {
 		return s.skips(err)
 	}
@@ -256,7 +245,7 @@ func (s *stream) bookmark(ev wireEvent) error {
 		s.sink.progress(rv)
 		return s.tells()
 	}
-	if annotations[metav1.InitialEventsAnnotationKey] != "true" {
+	if !endsInitial {
 		return errNoStream // a server that knows what was asked for marks the end first
 	}
 	if err := s.complete(rv); err != nil {

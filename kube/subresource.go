@@ -12,8 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Subresource reads and writes a part of objects that has a path and a type of
@@ -70,7 +72,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 	if err != nil {
 		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: err}
 	}
-	return s.exchange(ctx, verb, method, name, typeJSON, body)
+	return s.exchange(ctx, verb, method, name, wire.TypeJSON, body)
 }
 
 func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, contentType string, body []byte) (*S, error) {
@@ -78,7 +80,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	if err != nil {
 		return nil, err
 	}
-	req.accept, req.contentType, req.body = typeJSON, contentType, body
+	req.accept, req.contentType, req.body = wire.TypeJSON, contentType, body
 	if method != http.MethodGet {
 		req.query = s.handle.writeQuery()
 		if contentType == string(types.ApplyYAMLPatchType) && !s.handle.write.NoForce {
@@ -91,7 +93,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 		return nil, err
 	}
 	o := new(S)
-	if _, ok := decodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
+	if _, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
 		// Evictions and bindings are answered with success, not with an S.
 		s.wrote(ctx, req, nil, nil)
 		return o, nil
@@ -155,4 +157,30 @@ func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, 
 		return nil, err
 	}
 	return resp.Body, nil
+}
+
+// Location is where a subresource of an object is served.
+type Location struct {
+	URL *url.URL
+	// Config says how to connect. It is the caller's own to change.
+	Config *rest.Config
+
+	request *request
+}
+
+// Locate finds a subresource for protocols that are no HTTP requests, such as
+// those of exec and port-forward. The verb is for the errors of [Location.Wrap].
+func Locate[T any](ctx context.Context, of Handle[T], verb, name, subresource string) (*Location, error) {
+	h := of.base()
+	req, err := h.part(ctx, verb, "", name, subresource)
+	if err != nil {
+		return nil, err
+	}
+	u := h.client.base.JoinPath(req.resource.path(req.namespace, name, subresource))
+	return &Location{u, h.client.Config().Rest, req}, nil
+}
+
+// Wrap returns err as an [Error] that says what was being done to which object.
+func (l *Location) Wrap(err error) error {
+	return l.request.wrap(unreachable(err, l.URL))
 }

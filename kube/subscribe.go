@@ -129,7 +129,7 @@ func (s *subscription) saw(key Key, e *entry) {
 
 // show yields what has become of an object. It returns false if the loop was left.
 func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bool {
-	if was != nil && (is == nil || was.uid() != is.uid()) {
+	if was != nil && (is == nil || was.UID() != is.UID()) {
 		if !yield(Change{Deleted, key, s.table, was, s.lastOf(key, was)}) {
 			return false
 		}
@@ -147,9 +147,9 @@ func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bo
 // lastOf returns the last state of an object that is gone, as far as it is known,
 // when the loop is shown its end.
 func (s *subscription) lastOf(key Key, was *entry) *entry {
-	uid := was.uid()
+	uid := was.UID()
 	s.mu.Lock()
-	if e := s.unknown[key]; e != nil && e.is(uid) {
+	if e := s.unknown[key]; e != nil && e.Is(uid) {
 		delete(s.unknown, key)
 	}
 	s.mu.Unlock()
@@ -166,16 +166,16 @@ func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool
 	s.unknown = nil
 	s.mu.Unlock()
 	for key, e := range vanished {
-		uid := e.uid()
+		uid := e.UID()
 		was, _ := s.seen.Get(key)
 		is := s.table.entry(key)
 		switch {
-		case was != nil && was.is(uid):
+		case was != nil && was.Is(uid):
 			continue // its end is a difference
-		case is != nil && is.is(uid):
+		case is != nil && is.Is(uid):
 			s.vanished(key, e, false) // it is about to go
 			continue
-		case was != nil && is != nil && was.is(is.uid()):
+		case was != nil && is != nil && was.Is(is.UID()):
 			continue // the loop has seen its successor
 		case ctx.Err() != nil:
 			return false

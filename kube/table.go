@@ -73,6 +73,16 @@ func (t *table) wait(ctx context.Context) error {
 	return fmt.Errorf("%w before the first sync", end)
 }
 
+// filled reports that the first sync is over.
+func (t *table) filled() bool {
+	select {
+	case <-t.synced:
+		return true
+	default:
+		return false
+	}
+}
+
 // now returns the content of this moment.
 func (t *table) now() *snapshot { return t.content.Load() }
 
@@ -87,7 +97,7 @@ func labeled(sel labels.Selector) pick {
 	return func(s *snapshot) iter.Seq2[Key, *entry] {
 		return func(yield func(Key, *entry) bool) {
 			for key, e := range s.entries.All() {
-				if sel.Matches((*labelsOf)(e)) && !yield(key, e) {
+				if sel.Matches(e.Labels()) && !yield(key, e) {
 					return
 				}
 			}
@@ -133,7 +143,7 @@ func (t *table) leaving(d *draft) {
 	t.followers.keep(d.removed, d.next.number)
 	first := len(d.vanished)
 	for _, k := range d.removed {
-		uid := k.entry.uid()
+		uid := k.entry.UID()
 		if t.ensured.gone(k.key, uid) || t.own.wrote(k.key, uid) {
 			d.vanished = append(d.vanished, k)
 		}

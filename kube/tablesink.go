@@ -1,10 +1,10 @@
 package kube
 
 import (
-	"bytes"
 	"time"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // tableSink mirrors one namespace, or all, into a table.
@@ -33,20 +33,20 @@ func (s *tableSink) begin() {
 	s.began, s.writes = time.Now(), s.own.made()
 }
 
-func (s *tableSink) item(rec record) error {
-	if rec.key.Namespace != s.latest {
-		s.latest = rec.key.Namespace
+func (s *tableSink) item(rec wire.Record) error {
+	if rec.Key.Namespace != s.latest {
+		s.latest = rec.Key.Namespace
 	}
-	rec.key.Namespace = s.latest
-	s.ensured.told(&rec, true)
-	old, listed := s.staging.Get(rec.key)
+	key := Key{s.latest, rec.Key.Name}
+	s.ensured.told(key, &rec, true)
+	old, listed := s.staging.Get(key)
 	switch {
 	case !listed:
-		old = s.entry(rec.key)
-	case olderThan(rec.rv, old.rv()):
+		old = s.entry(key)
+	case olderThan(rec.ResourceVersion, old.ResourceVersion()):
 		return nil // listed twice, on two pages
 	}
-	s.staging = s.staging.With(s.edit, rec.key, s.merge(old, rec, true))
+	s.staging = s.staging.With(s.edit, key, s.merge(old, rec, true))
 	return nil
 }
 
@@ -73,24 +73,25 @@ func (s *tableSink) keeps(key Key) bool {
 	return false
 }
 
-func (s *tableSink) drop(rec record) error {
-	if e, ok := s.staging.Get(rec.key); ok && e.is(rec.uid) && !olderThan(rec.rv, e.rv()) {
-		s.staging = s.staging.Without(s.edit, rec.key)
+func (s *tableSink) drop(rec wire.Record) error {
+	key := Key(rec.Key)
+	if e, ok := s.staging.Get(key); ok && e.Is(rec.UID) && !olderThan(rec.ResourceVersion, e.ResourceVersion()) {
+		s.staging = s.staging.Without(s.edit, key)
 	}
 	return nil
 }
 
 // merge returns the entry for a record: the old one where it says the same or,
 // if the record was not listed, more.
-func (s *tableSink) merge(old *entry, rec record, listed bool) *entry {
+func (s *tableSink) merge(old *entry, rec wire.Record, listed bool) *entry {
 	switch {
 	case old == nil:
-	case change(true, listed, old.uid(), old.rv(), &rec) == "":
+	case change(true, listed, old.UID(), old.ResourceVersion(), &rec) == "":
 		return old
-	case rec.rv == "" && bytes.Equal(old.meta(), rec.meta) && bytes.Equal(old.data[old.split:], rec.body):
+	case rec.ResourceVersion == "" && old.Holds(rec):
 		return old // of a kind without resource versions
 	}
-	return newEntry(rec)
+	return wire.NewEntry(rec)
 }
 
 func (s *tableSink) synced(rv string) error {
@@ -132,33 +133,34 @@ func (s *tableSink) swap() (removed []keyed) {
 	return d.removed
 }
 
-func (s *tableSink) event(kind string, rec record) error {
-	if kind != eventDeleted {
-		s.ensured.told(&rec, false)
+func (s *tableSink) event(kind string, rec wire.Record) error {
+	if kind != wire.Deleted {
+		s.ensured.told(Key(rec.Key), &rec, false)
 	}
 	e, removed := s.change(kind, rec)
 	s.heard()
-	s.settled(s.own.event(s.namespace, e, kind == eventDeleted, &rec), removed)
+	s.settled(s.own.event(s.namespace, e, kind == wire.Deleted, &rec), removed)
 	return nil
 }
 
 // change brings an event into the content, and returns the object's entry and what
 // is gone.
-func (s *tableSink) change(kind string, rec record) (e *entry, removed []keyed) {
+func (s *tableSink) change(kind string, rec wire.Record) (e *entry, removed []keyed) {
 	d := s.now().draft()
-	old := d.base.entry(rec.key)
+	key := Key(rec.Key)
+	old := d.base.entry(key)
 	e = old
 	switch {
-	case kind != eventDeleted:
+	case kind != wire.Deleted:
 		e = s.merge(old, rec, false)
-		d.set(rec.key, e)
-	case old != nil && old.is(rec.uid) && !olderThan(rec.rv, old.rv()):
+		d.set(key, e)
+	case old != nil && old.Is(rec.UID) && !olderThan(rec.ResourceVersion, old.ResourceVersion()):
 		e = nil
 		last := old
-		if !rec.bare {
-			last = newEntry(rec)
+		if !rec.Bare {
+			last = wire.NewEntry(rec)
 		}
-		d.remove(rec.key, last) // loops get to see the last state
+		d.remove(key, last) // loops get to see the last state
 	}
 	if e != old {
 		s.publish(d)

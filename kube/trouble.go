@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Trouble is the error that a watch or a store reports while it goes on by itself:
@@ -128,7 +130,7 @@ func (t *troubles) copy() *Trouble {
 
 // causeOf tells troubles apart that need different things done about them.
 func causeOf(err error) string {
-	causes := []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale, errAnswer, errNothing, errTooLarge}
+	causes := []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale, wire.ErrAnswer, errNothing, wire.ErrTooLarge}
 	for _, cause := range causes {
 		if errors.Is(err, cause) {
 			return cause.Error()

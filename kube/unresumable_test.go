@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // watchFaults are ways in which servers, and proxies before them, answer a watch
@@ -109,7 +111,7 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 						s.put(key("b"), "and again")
 						last := s.put(key("c"), time.Now().String())
 						time.Sleep(31 * time.Second)
-						if e := feed.table.entry(key("c")); e == nil || e.rv() != modelVersion(last) {
+						if e := feed.table.entry(key("c")); e == nil || e.ResourceVersion() != modelVersion(last) {
 							t.Fatalf("stale after half a minute: %v", e)
 						}
 					}
@@ -130,12 +132,12 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 	}
 }
 
-func modelVersion(o modelObject) string { return newEntry(o.record()).rv() }
+func modelVersion(o modelObject) string { return wire.NewEntry(o.record()).ResourceVersion() }
 
 // record is the object as a reflector makes it of protobuf.
-func (o modelObject) record() record {
-	rec := recorder{codec: &codec{metadata: true}}
-	r, err := rec.record(true, o.protobuf(&http.Request{Header: http.Header{}}))
+func (o modelObject) record() wire.Record {
+	raw := wire.Raw{Bytes: o.protobuf(&http.Request{Header: http.Header{}}), Protobuf: true}
+	r, err := wire.NewRecorder(metadataCodec()).Record(raw)
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"sync"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // WatchEventType says what a [WatchEvent] or a [Change] is about. The values are those
@@ -145,7 +147,10 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], e
 }
 
 func (h handle) reflector(namespace string, s sink) *reflector {
-	return &reflector{client: h.client, kind: h.kind, codec: h.codec, namespace: namespace, selector: h.selector, sink: s}
+	return &reflector{
+		client: h.client, kind: h.kind, codec: h.codec, recorder: wire.NewRecorder(h.codec),
+		namespace: namespace, selector: h.selector, sink: s,
+	}
 }
 
 // namespace is the handle's only namespace, or "" for all.

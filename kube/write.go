@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // WriteOptions say how to write. The zero value writes for good, in the name of
@@ -67,7 +67,7 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	}
 	name := req.name
 	req.path = req.resource.path(req.namespace, "", "") // the name is in the body
-	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
+	if req.body, req.contentType, err = r.codec.Encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
 	return writes[T](ctx, r.handle, req, Key{req.namespace, name})
@@ -94,7 +94,7 @@ func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, 
 		return nil, err
 	}
 	req.subresource = subresource
-	if req.body, req.contentType, err = r.codec.encode(shallow(asObject(o))); err != nil {
+	if req.body, req.contentType, err = r.codec.Encode(shallow(asObject(o))); err != nil {
 		return nil, req.wrap(err)
 	}
 	return writes[T](ctx, r.handle, req, Key{req.namespace, req.name})
@@ -157,9 +157,9 @@ func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 	if err != nil {
 		return err
 	}
-	// All that is to be known of the answer is in its metadata.
-	answer := handle{client: v.client, codec: &codec{gvk: v.kind.GVK, apiVersion: v.codec.apiVersion, metadata: true}, write: v.write}
-	req.accept = answer.codec.accept(acceptObject) + "," + typeJSON
+	// Of the answer, only the metadata is read.
+	answer := handle{client: v.client, codec: v.codec.Metadata(), write: v.write}
+	req.accept = answer.codec.Accept(wire.OneObject)
 	applied, err := writes[metav1.PartialObjectMetadata](ctx, answer, req, Key{req.namespace, req.name})
 	return madeAnew(req, acc.GetUID(), applied, err)
 }
@@ -182,7 +182,7 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 		o = shallow(o)
 		o.SetNamespace(req.namespace)
 	}
-	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.apiVersion, Kind: v.kind.Kind, Part: part})
+	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.APIVersion(), Kind: v.kind.Kind, Part: part})
 	if err != nil {
 		return nil, req.wrap(err)
 	}
@@ -320,7 +320,7 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 	}
 	// The answer is the object, which finalizers or a grace period still hold,
 	// or a Status with the uid of what is gone.
-	if status, ok := decodeStatus(body); ok {
+	if status, ok := wire.DecodeStatus(body); ok {
 		var uid types.UID
 		if status.Details != nil {
 			uid = status.Details.UID
@@ -330,7 +330,11 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 		return nil
 	}
 	o := new(T)
-	if err := v.codec.decode(contentType, body, asObject(o)); err != nil {
+	raw, err := wire.Unwrap(contentType, body)
+	if err == nil {
+		err = v.codec.Decode(raw, asObject(o))
+	}
+	if err != nil {
 		v.client.stores.lost(req.resource, key, errLost)
 		return nil //nolint:nilerr // the deletion itself went well
 	}
@@ -368,7 +372,7 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 			return err
 		}
 		v.selector.set(req.query)
-		req.accept = (&codec{metadata: true}).accept(acceptList)
+		req.accept = v.codec.Metadata().Accept(wire.AList)
 		body, contentType, err := v.client.roundTrip(ctx, req)
 		if err != nil {
 			return err
@@ -384,15 +388,10 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 // was answered with, as they were before it: some may be held by finalizers or by
 // their grace period.
 func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
-	proto := isProtobuf(contentType)
-	each := func(item []byte) error {
+	metadata := h.codec.Metadata()
+	each := func(item wire.Raw) error {
 		var o metav1.PartialObjectMetadata
-		var err error
-		if proto {
-			err = o.Unmarshal(item)
-		} else {
-			err = json.Unmarshal(item, &o, decodeOptions)
-		}
+		err := metadata.Decode(item, &o)
 		if err == nil {
 			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
 			confirmedDeletion(ctx, KeyOf(&o), o.UID)
@@ -401,7 +400,7 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentT
 	}
 	// Some servers answer with a Status, which names nothing: then the stores
 	// learn of it by their watches.
-	_, _ = listReader{proto: proto, most: h.client.maxObject, each: each}.read(bytes.NewReader(body))
+	_, _ = wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.
@@ -414,7 +413,7 @@ func (h handle) deleteBody(req *request, o metav1.DeleteOptions) (dry bool, err 
 	if req.body, err = encodeJSON(&o); err != nil {
 		return false, req.wrap(err)
 	}
-	req.contentType = typeJSON
+	req.contentType = wire.TypeJSON
 	return len(o.DryRun) > 0, nil
 }
 

@@ -1,4 +1,4 @@
-package kube
+package wire
 
 import (
 	"encoding/json"
@@ -51,8 +51,8 @@ func TestSameSpec(t *testing.T) {
 	} {
 		for _, proto := range []bool{true, false} {
 			c := mustCodec[appsv1.Deployment](t, proto)
-			entry := func(d *appsv1.Deployment) *entry {
-				rec := recorder{codec: c}
+			entry := func(d *appsv1.Deployment) *Entry {
+				rec := NewRecorder(c)
 				raw, err := json.Marshal(d)
 				if proto {
 					raw, err = d.Marshal()
@@ -60,14 +60,14 @@ func TestSameSpec(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := rec.record(proto, raw)
+				r, err := rec.Record(Raw{raw, proto})
 				if err != nil {
 					t.Fatal(err)
 				}
-				return newEntry(r)
+				return NewEntry(r)
 			}
 			a, b := entry(deployment(nil)), entry(deployment(tc.change))
-			if c.sameSpec(a, b) != tc.same || c.sameSpec(b, a) != tc.same {
+			if c.SameSpec(a, b) != tc.same || c.SameSpec(b, a) != tc.same {
 				t.Errorf("%s changes (protobuf: %t): the same is %t", name, proto, !tc.same)
 			}
 		}

@@ -1,14 +1,16 @@
-package kube
+package wire
 
 import (
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
-// projection copies what a view names from the whole object, which protobuf was
-// decoded into.
+// projection copies the fields that a view names from the whole object, which protobuf
+// was decoded into.
 type projection func(view, whole reflect.Value)
 
 // project returns the projection of whole type w onto view type v and the
@@ -61,12 +63,12 @@ func isScalar(k reflect.Kind) bool {
 
 // setApart are the members of an object that are not projected: its metadata
 // and type are decoded on their own.
-var setApart = set("kind", "apiVersion", "metadata")
+var setApart = map[string]bool{"kind": true, "apiVersion": true, "metadata": true}
 
 func projectStruct(v, w reflect.Type, without map[string]bool) (projection, *protoKeep, error) {
-	whole := make(map[string]jsonField)
-	for f := range jsonFields(w) {
-		whole[f.name] = f
+	whole := make(map[string]jsonfields.Field)
+	for _, f := range jsonfields.Of(w) {
+		whole[f.Member] = f
 	}
 	type step struct {
 		to, from []int
@@ -74,25 +76,25 @@ func projectStruct(v, w reflect.Type, without map[string]bool) (projection, *pro
 	}
 	var steps []step
 	keep := &protoKeep{fields: make(map[int]*protoKeep)}
-	for f := range jsonFields(v) {
-		if without[f.name] {
+	for _, f := range jsonfields.Of(v) {
+		if without[f.Member] {
 			continue
 		}
-		from, ok := whole[f.name]
+		from, ok := whole[f.Member]
 		if !ok {
-			return nil, nil, fmt.Errorf("%s has no field %s", w, f.name)
+			return nil, nil, fmt.Errorf("%s has no field %s", w, f.Member)
 		}
-		if len(f.outer) > 0 && hasPointer(f.outer) {
+		if f.ThroughPointer() {
 			return nil, nil, fmt.Errorf("%s embeds a pointer", v)
 		}
-		one, sub, err := project(f.typ, from.typ)
+		one, sub, err := project(f.Type, from.Type)
 		if err != nil {
 			return nil, nil, err
 		}
 		if err := keep.add(from, sub); err != nil {
 			return nil, nil, err
 		}
-		steps = append(steps, step{f.index, from.index, one})
+		steps = append(steps, step{f.Path, from.Path, one})
 	}
 	return func(view, whole reflect.Value) {
 		for _, s := range steps {
@@ -101,20 +103,11 @@ func projectStruct(v, w reflect.Type, without map[string]bool) (projection, *pro
 	}, keep, nil
 }
 
-func hasPointer(fields []reflect.StructField) bool {
-	for _, f := range fields {
-		if f.Type.Kind() == reflect.Pointer {
-			return true
-		}
-	}
-	return false
-}
-
 // add keeps field f of a message, inside the messages of the structs that it is
 // embedded in.
-func (k *protoKeep) add(f jsonField, sub *protoKeep) error {
+func (k *protoKeep) add(f jsonfields.Field, sub *protoKeep) error {
 	at := k
-	for _, outer := range f.outer {
+	for _, outer := range f.Outer {
 		num, err := protoNumber(outer.Tag)
 		if err != nil {
 			return err
@@ -126,7 +119,7 @@ func (k *protoKeep) add(f jsonField, sub *protoKeep) error {
 		}
 		at = inner
 	}
-	num, err := protoNumber(f.tag)
+	num, err := protoNumber(f.Tag)
 	if err != nil {
 		return err
 	}

@@ -1,37 +1,54 @@
-package kube
+package wire
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kubernetes' protobuf encoding: an object is the four bytes "k8s\0" and a
-// runtime.Unknown, whose field 2 holds the object's own message
+// Kubernetes' protobuf encoding: an object is an envelope, made of the four bytes
+// "k8s\0" and a runtime.Unknown, whose field 2 holds the object's own message
 // (k8s.io/apimachinery/pkg/runtime/serializer/protobuf). In every message
 // of k8s.io/api field 1 is the metadata and, in a list, field 2 the items.
 // A watch is a sequence of four-byte big-endian lengths, each followed by a
-// metav1.WatchEvent without the envelope, whose object has one.
+// metav1.WatchEvent without envelope. The object in the event has an envelope.
 
 var protobufMagic = []byte("k8s\x00")
 
+// The numbers of fields that this package reads without the generated code.
 const (
-	unknownTypeMeta = 1
+	unknownTypeMeta = 1 // of runtime.Unknown
 	unknownRaw      = 2
-	fieldMetadata   = 1
-	fieldItems      = 2
+
+	fieldMetadata = 1 // of every object and list
+	fieldItems    = 2 // of every list
+
+	fieldName              = 1 // of ObjectMeta
+	fieldNamespace         = 3
+	fieldUID               = 5
+	fieldResourceVersion   = 6
+	fieldGeneration        = 7
+	fieldDeletionTimestamp = 9
+	fieldLabels            = 11 // a map entry: key = 1, value = 2
+	fieldOwners            = 13
+	fieldManagedFields     = 17
+
+	fieldOwnerKind       = 1 // of OwnerReference
+	fieldOwnerName       = 3
+	fieldOwnerUID        = 4
+	fieldOwnerAPIVersion = 5
+	fieldOwnerController = 6
 )
 
 var errProtobuf = errors.New("malformed protobuf")
 
-// protoField is a field of a message: val holds the content of a
-// length-delimited one, all all of its bytes with tag and length.
+// protoField is a field of a message: all holds its bytes with tag and length, val
+// the content alone if the field is length-delimited.
 type protoField struct {
 	num  int
 	wire int
@@ -118,7 +135,7 @@ func envelopeKind(body []byte) string {
 }
 
 // encodeEnvelope puts a message into the envelope.
-func encodeEnvelope(gvk GVK, msg []byte) ([]byte, error) {
+func encodeEnvelope(gvk schema.GroupVersionKind, msg []byte) ([]byte, error) {
 	unknown := runtime.Unknown{
 		TypeMeta: runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
 		Raw:      msg,
@@ -130,85 +147,6 @@ func encodeEnvelope(gvk GVK, msg []byte) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
-}
-
-func (l listReader) readProtobuf(r io.Reader) (meta metav1.ListMeta, err error) {
-	br := bufio.NewReaderSize(r, 64<<10)
-	magic := make([]byte, len(protobufMagic))
-	if _, err := io.ReadFull(br, magic); err != nil {
-		return meta, fmt.Errorf("read list: %w", err)
-	}
-	if !bytes.Equal(magic, protobufMagic) {
-		return meta, fmt.Errorf("read list: %w: no Kubernetes envelope", errProtobuf)
-	}
-	var buf bytes.Buffer
-	m := messageReader{r: br, left: -1, most: l.most}
-	listed, named := false, l.is == nil
-	for {
-		num, size, err := m.next()
-		if errors.Is(err, io.EOF) && !listed {
-			return meta, fmt.Errorf("read list: %w: an envelope without a list", errAnswer)
-		}
-		if errors.Is(err, io.EOF) {
-			return meta, nil
-		}
-		if err != nil {
-			return meta, fmt.Errorf("read list: %w", err)
-		}
-		if num != unknownRaw {
-			if err := m.read(&buf, size); err != nil {
-				return meta, fmt.Errorf("read list: %w", err)
-			}
-			if num == unknownTypeMeta && l.is != nil {
-				apiVersion, _ := findField(buf.Bytes(), 1) // malformed: no version
-				kind, _ := findField(buf.Bytes(), 2)       // malformed: no kind
-				if err := l.is(string(apiVersion), string(kind)); err != nil {
-					return meta, err
-				}
-				named = true
-			}
-			continue
-		}
-		switch {
-		case listed:
-			// The last would count, but the first has been told of.
-			return meta, fmt.Errorf("read list: %w: two lists in one envelope", errProtobuf)
-		case !named:
-			return meta, fmt.Errorf("read list: %w: an envelope that names no kind", errAnswer)
-		}
-		listed = true
-		if meta, err = l.readMessage(br, size, &buf); err != nil {
-			return meta, err
-		}
-	}
-}
-
-// readMessage reads the message of a list.
-func (l listReader) readMessage(r *bufio.Reader, size int64, buf *bytes.Buffer) (meta metav1.ListMeta, err error) {
-	list := messageReader{r: r, left: size, most: l.most}
-	for {
-		num, size, err := list.next()
-		if errors.Is(err, io.EOF) {
-			return meta, nil
-		}
-		if err == nil {
-			err = list.read(buf, size)
-		}
-		if err != nil {
-			return meta, fmt.Errorf("read list: %w", err)
-		}
-		switch num {
-		case fieldMetadata:
-			if err = meta.Unmarshal(buf.Bytes()); err == nil && l.head != nil {
-				err = l.head(meta)
-			}
-		case fieldItems:
-			err = l.each(buf.Bytes())
-		}
-		if err != nil {
-			return meta, err
-		}
-	}
 }
 
 // messageReader reads the fields of a message from a stream.
@@ -293,56 +231,4 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// protobufEvents reads the events of a watch.
-type protobufEvents struct {
-	r    *bufio.Reader
-	most int64
-	buf  bytes.Buffer
-}
-
-func newProtobufEvents(r io.Reader, most int64) *protobufEvents {
-	return &protobufEvents{r: bufio.NewReaderSize(r, 16<<10), most: most}
-}
-
-// next returns the bytes of the next event, valid until the one after.
-func (p *protobufEvents) next() ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(p.r, head[:]); err != nil {
-		return nil, err
-	}
-	size := int64(binary.BigEndian.Uint32(head[:]))
-	m := messageReader{r: p.r, left: size, most: p.most}
-	if err := m.read(&p.buf, size); err != nil {
-		return nil, err
-	}
-	return p.buf.Bytes(), nil
-}
-
-// parseEventProtobuf parses a metav1.WatchEvent: type = 1, object = 2, which is
-// a runtime.RawExtension: raw = 1.
-func parseEventProtobuf(msg []byte) (ev wireEvent, err error) {
-	for len(msg) > 0 {
-		var f protoField
-		if f, msg, err = nextField(msg); err != nil {
-			return ev, err
-		}
-		switch f.num {
-		case 1:
-			ev.kind = string(f.val)
-		case 2:
-			if ev.object, err = findField(f.val, 1); err != nil {
-				return ev, err
-			}
-		}
-	}
-	raw, ok := cutEnvelope(ev.object)
-	if !ok {
-		return ev, fmt.Errorf("%w: event object has no envelope", errProtobuf)
-	}
-	if ev.kind != eventError {
-		ev.object = raw // of an error the envelope tells the encoding
-	}
-	return ev, nil
 }

@@ -1,5 +1,5 @@
 //go:build race
 
-package kube
+package wire
 
 const raceEnabled = true

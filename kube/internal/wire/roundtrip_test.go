@@ -1,9 +1,10 @@
-package kube
+package wire
 
 import (
 	"encoding/json"
 	"math/rand"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 )
 
 // podView names fields of a Pod at several depths.
 type podView struct {
-	Object
+	Base
 	Spec struct {
 		NodeName      string               `json:"nodeName,omitempty"`
 		RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
@@ -46,17 +49,31 @@ type podView struct {
 	} `json:"status"`
 }
 
-func mustCodec[T any](t testing.TB, proto bool) *codec {
+// Base is embedded by objects, as kube.Object is.
+type Base struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+}
+
+type widget struct {
+	Base
+	Spec struct {
+		Note string `json:"note"`
+	} `json:"spec"`
+}
+
+// mustCodec returns the codec for a type of k8s.io/api, or for one that is a view of Pods.
+func mustCodec[T any](t testing.TB, proto bool) *Codec {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
-	kind, builtin := builtinKind(typ)
-	if !builtin {
-		kind = KindOf[corev1.Pod]()
+	o := Options{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, View: true}
+	switch {
+	case strings.HasPrefix(typ.PkgPath(), "k8s.io/api/"):
+		o.GVK.Kind, o.View, o.Generated = typ.Name(), false, typ
+	case proto:
+		o.Generated = reflect.TypeFor[corev1.Pod]()
 	}
-	if !proto {
-		kind.whole = nil
-	}
-	c, err := newCodec(typ, kind, !builtin)
+	c, err := NewCodec(typ, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,18 +105,21 @@ func filler(seed int64) *randfill.Filler {
 
 const fuzzedPods = 300
 
-// What a store keeps of a Pod, read back, is the Pod without managedFields.
+// A Pod that was kept and is read back is the Pod without managedFields.
 func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)
 	fill := filler(seed)
 	for _, managed := range []bool{false, true} {
 		c := mustCodec[corev1.Pod](t, true)
-		c.managed = managed
-		rec := recorder{codec: c}
+		if managed {
+			c = c.WithManagedFields()
+		}
+		rec := NewRecorder(c)
 		for range fuzzedPods {
 			var pod corev1.Pod
 			fill.Fill(&pod)
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 			for _, proto := range []bool{true, false} {
 				raw := marshal(t, &pod)
 				want := new(corev1.Pod)
@@ -115,22 +135,22 @@ func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 					want.ManagedFields = nil
 				}
 				want.Kind, want.APIVersion = "Pod", "v1"
-				r, err := rec.record(proto, raw)
+				r, err := rec.Record(Raw{raw, proto})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r.key != KeyOf(&pod) || r.uid != pod.UID || r.rv != pod.ResourceVersion || r.proto != proto {
-					t.Fatalf("record of %v: %+v", KeyOf(&pod), r)
+				if r.Key != key || r.UID != pod.UID || r.ResourceVersion != pod.ResourceVersion || r.body.Protobuf != proto {
+					t.Fatalf("record of %v: %+v", key, r)
 				}
-				e := newEntry(r)
+				e := NewEntry(r)
 				got := new(corev1.Pod)
-				if err := e.decode(c, got); err != nil {
+				if err := e.Decode(c, got); err != nil {
 					t.Fatal(err)
 				}
 				if !equality.Semantic.DeepEqual(got, want) {
 					t.Fatalf("protobuf %t: got\n%s\nwant\n%s", proto, marshalJSON(t, got), marshalJSON(t, want))
 				}
-				found := (*labelsOf)(e)
+				found := e.Labels()
 				for name, value := range pod.Labels {
 					if v, ok := found.Lookup(name); v != value || !ok || !found.Has(name) || found.Get(name) != value {
 						t.Fatalf("label %s is %q, %v, want %q", name, v, ok, value)
@@ -151,23 +171,23 @@ func TestViewsReadTheSameFromProtobufAndJSON(t *testing.T) {
 	t.Logf("seed %d", seed)
 	fill := filler(seed)
 	byProto, byJSON := mustCodec[podView](t, true), mustCodec[podView](t, false)
-	recProto, recJSON := recorder{codec: byProto}, recorder{codec: byJSON}
+	recProto, recJSON := NewRecorder(byProto), NewRecorder(byJSON)
 	for range fuzzedPods {
 		var pod corev1.Pod
 		fill.Fill(&pod)
-		read := func(rec *recorder, proto bool, raw []byte) *podView {
-			r, err := rec.record(proto, raw)
+		read := func(rec *Recorder, proto bool, raw []byte) *podView {
+			r, err := rec.Record(Raw{raw, proto})
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := new(podView)
-			if err := newEntry(r).decode(rec.codec, v); err != nil {
+			if err := NewEntry(r).Decode(rec.codec, v); err != nil {
 				t.Fatal(err)
 			}
 			return v
 		}
 		encoded := marshalJSON(t, &pod)
-		fromProto, fromJSON := read(&recProto, true, marshal(t, &pod)), read(&recJSON, false, encoded)
+		fromProto, fromJSON := read(recProto, true, marshal(t, &pod)), read(recJSON, false, encoded)
 		want := new(podView)
 		if err := json.Unmarshal(encoded, want); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package kube
+package wire
 
 import (
 	"encoding"
@@ -6,12 +6,14 @@ import (
 	stdjson "encoding/json"
 	"reflect"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// A store and a view pay for the fields that their type names and no others:
-// what it does not name is cut from the wire's bytes before they are kept.
+// A store and a view pay for the fields that their type names and no others: the
+// other fields are cut from an object's bytes before these are kept.
 
 // jsonKeep says which parts of a JSON value a Go type would decode. Nil keeps
 // everything.
@@ -21,7 +23,7 @@ type jsonKeep struct {
 	isMap    bool
 }
 
-// keepJSON returns what decoding into t reads.
+// keepJSON returns the parts that decoding into t reads.
 func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -36,8 +38,8 @@ func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 	case reflect.Struct:
 		k := &jsonKeep{members: make(map[string]*jsonKeep)}
 		seen[t] = k
-		for f := range jsonFields(t) {
-			k.members[f.name] = keepJSON(f.typ, seen)
+		for _, f := range jsonfields.Of(t) {
+			k.members[f.Member] = keepJSON(f.Type, seen)
 		}
 		return k
 	case reflect.Slice, reflect.Array, reflect.Map:
@@ -50,7 +52,8 @@ func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
-	return p.Implements(reflect.TypeFor[stdjson.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return p.Implements(reflect.TypeFor[stdjson.Unmarshaler]()) ||
+		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // append appends the kept part of value.
@@ -94,6 +97,11 @@ func (k *jsonKeep) append(dst, value []byte) ([]byte, error) {
 	return append(dst, value...), nil
 }
 
+func appendQuoted(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD, and nothing else can go wrong
+	return dst
+}
+
 // protoKeep says which fields of a message to keep, by number. Nil keeps
 // everything.
 type protoKeep struct {
@@ -133,25 +141,4 @@ func (k *protoKeep) append(dst, msg []byte) ([]byte, error) {
 		}
 	}
 	return dst, nil
-}
-
-// jsonField is a field as encoding/json names it.
-type jsonField struct {
-	name  string
-	typ   reflect.Type
-	index []int
-	tag   reflect.StructTag
-	// outer are the embedded structs that lead to it.
-	outer []reflect.StructField
-}
-
-// jsonFields yields the members of a struct, those of embedded structs included.
-func jsonFields(t reflect.Type) func(yield func(jsonField) bool) {
-	return func(yield func(jsonField) bool) {
-		for _, f := range jsonfields.Of(t) {
-			if !yield(jsonField{f.Member, f.Type, f.Path, f.Tag, f.Outer}) {
-				return
-			}
-		}
-	}
 }

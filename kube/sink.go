@@ -1,0 +1,84 @@
+package kube
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
+)
+
+// A sink takes the records of a reflector. A record is valid during the call. An
+// error of any method ends the reflector, which returns it.
+type sink interface {
+	// begin: a listing starts. It may be cut short and begin again.
+	begin()
+	// item is an object of the listing. It is the server's state, even if it is older
+	// than the one that was seen before, as after a restore of the server's storage.
+	item(wire.Record) error
+	// drop: an object of the listing under way was deleted meanwhile.
+	drop(wire.Record) error
+	// keep: the object of a key is in the listing under way, but cannot be read.
+	// If the key is not known either, the key is zero, and any object may be the
+	// one that was not read.
+	keep(Key)
+	// synced: the listing is complete as of a resource version, or as of now if
+	// that is empty. Objects that were there before and were not listed are gone.
+	synced(rv string) error
+	// event is a change after the listing.
+	event(kind string, rec wire.Record) error
+	// progress: everything up to a resource version has been seen.
+	progress(rv string)
+	// ails gets the trouble that there is, nil if there is none.
+	ails(*Trouble)
+	// trouble reports a trouble to people.
+	trouble(*Trouble) error
+	// recovered reports that a trouble that was reported is over.
+	recovered(*Trouble) error
+}
+
+// change returns the meaning of a record to a reader who has, or has not, seen an object
+// of the same name before: Added, Modified or, if the record is not later, nothing. A
+// record that was listed counts even if it is older. Added of a known object means that
+// the old object is gone.
+func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) WatchEventType {
+	switch {
+	case !known:
+		return Added
+	case !listed && olderThan(rec.ResourceVersion, rv):
+		return ""
+	case uid != rec.UID:
+		return Added
+	case rv == rec.ResourceVersion && rv != "":
+		return ""
+	}
+	return Modified
+}
+
+// olderThan reports that resource version a is of before b. It is false where
+// the two do not compare. The versions of most servers are integers that grow, but
+// Kubernetes promises so only since 1.35, by KEP-5504.
+func olderThan(a, b string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseUint(b, 10, 64)
+	return err == nil && x < y
+}
+
+// reached reports that resource version a is b or later, where they compare.
+func reached(a, b string) bool {
+	if a == b {
+		return a != ""
+	}
+	x, err := strconv.ParseUint(a, 10, 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseUint(b, 10, 64)
+	return err == nil && x >= y
+}
+
+// numeric reports that a resource version compares with others.
+func numeric(rv string) bool { return reached(rv, "0") }

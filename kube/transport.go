@@ -1,0 +1,129 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+)
+
+// connections are the open connections of a client. A transport closes only those that no
+// request uses: a connection whose request was just given up, or that is still being made
+// for it, would stay for as long as idle ones do.
+type connections struct {
+	dialer *connrotation.Dialer // keeps count of them
+	// end closes ended, after which none is made.
+	end   func()
+	ended <-chan struct{}
+}
+
+// connectionsOf makes cfg dial through the connections that it returns.
+func connectionsOf(cfg *rest.Config) *connections {
+	dial := cfg.Dial
+	if dial == nil {
+		// A third of the time that client-go gives it: packets that are dropped
+		// during an outage are sent again less and less often.
+		dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	ended := make(chan struct{})
+	c := &connections{connrotation.NewDialer(dial), sync.OnceFunc(func() { close(ended) }), ended}
+	cfg.Dial = c.connect
+	return c
+}
+
+func (c *connections) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	select {
+	case <-c.ended: // and close may have been too early for this one
+		if err == nil {
+			conn.Close()
+		}
+		return nil, errClosed
+	default:
+		return conn, err
+	}
+}
+
+func (c *connections) close() {
+	c.end()
+	c.dialer.CloseAll()
+}
+
+var errClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
+
+var errRedirect = errors.New("the server redirects")
+
+// checkRedirect keeps requests at the server that they were meant for: credentials
+// are sent with each of them, and a write that becomes a read is no write.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	switch {
+	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
+		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)",
+			errRedirect, req.URL.Scheme, req.URL.Host)
+	case req.Method != first.Method:
+		return fmt.Errorf("%w a %s to a %s", errRedirect, first.Method, req.Method)
+	case len(via) >= 10:
+		return fmt.Errorf("%w again and again, to %s", errRedirect, req.URL.Path)
+	}
+	return nil
+}
+
+// renew reports whether a request that was answered 401 may succeed if it is
+// repeated. client-go has run the exec plugin again by then; a token's file it
+// reads every minute and not for a 401, so that is done here.
+func (c *Client) renew(r *request) bool {
+	if file := c.config.BearerTokenFile; file != "" {
+		token, err := os.ReadFile(file)
+		r.authorization = "Bearer " + strings.TrimSpace(string(token))
+		return err == nil
+	}
+	return c.config.ExecProvider != nil || c.config.AuthProvider != nil
+}
+
+// impatient leaves a request whose context ends while an exec plugin still
+// runs, which client-go waits for. The plugin goes on, for the next request.
+type impatient struct{ next http.RoundTripper }
+
+func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
+	type answer struct {
+		resp *http.Response
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // whoever takes the answer closes it
+		answers <- answer{resp, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-req.Context().Done():
+		go func() {
+			if a := <-answers; a.err == nil {
+				a.resp.Body.Close()
+			}
+		}()
+		return nil, req.Context().Err()
+	}
+}
+
+// WrappedRoundTripper lets idle connections be closed.
+func (i impatient) WrappedRoundTripper() http.RoundTripper { return i.next }
