@@ -46,6 +46,7 @@ func figures() []figure {
 	peak := func(r measure.Result) float64 { return float64(r.PeakRSS) }
 	sync := func(r measure.Result) float64 { return float64(r.Sync) }
 	cpu := func(r measure.Result) float64 { return float64(r.CPU) }
+	server := func(r measure.Result) float64 { return float64(r.Server) }
 	get := func(r measure.Result) float64 { return float64(r.Get) }
 	look := func(r measure.Result) float64 { return float64(r.Lookup) }
 	none := func(r measure.Result) float64 { return float64(r.LookupNone) }
@@ -78,6 +79,19 @@ func figures() []figure {
 		{name: "custom resources: time to sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
 		{name: "custom resources: time to sync" + unstructured, peer: peerUnstructured, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
 		{name: "custom resources: CPU time of the sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: cpu, show: asTime},
+		{},
+		{name: "full Pods, vs kube-rs: peak RSS", peer: kubersPods, ours: oursPods, value: peak, show: asSize, target: shareOf("1/5", 1./5)},
+		{name: "full Pods, vs kube-rs: time to sync", peer: kubersPods, ours: oursPods, value: sync, show: asTime, target: shareOf("1", 1)},
+		{name: "full Pods, vs kube-rs: CPU time of the sync", peer: kubersPods, ours: oursPods, value: cpu, show: asTime},
+		{name: "full Pods, vs kube-rs: CPU time of the server", peer: kubersPods, ours: oursPods, value: server, show: asTime},
+		{name: "view of Pods, vs kube-rs: peak RSS", peer: kubersView, ours: oursView, value: peak, show: asSize},
+		{name: "view of Pods, vs kube-rs: time to sync", peer: kubersView, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
+		{name: "view of Pods, vs kube-rs: CPU time of the sync", peer: kubersView, ours: oursView, value: cpu, show: asTime},
+		{name: "view of Pods, vs kube-rs: CPU time of the server", peer: kubersView, ours: oursView, value: server, show: asTime},
+		{name: "custom resources, vs kube-rs: peak RSS", peer: kubersWidgets, ours: oursWidgets, value: peak, show: asSize},
+		{name: "custom resources, vs kube-rs: time to sync", peer: kubersWidgets, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
+		{name: "custom resources, vs kube-rs: CPU time of the sync", peer: kubersWidgets, ours: oursWidgets, value: cpu, show: asTime},
+		{name: "custom resources, vs kube-rs: CPU time of the server", peer: kubersWidgets, ours: oursWidgets, value: server, show: asTime},
 		{},
 		{name: "read one full Pod by key, p50", peer: peerPods, ours: oursPods, value: get, show: asTime, target: atMost(float64(40 * time.Microsecond))},
 		{name: "read one view by key, p50", peer: peerPods, ours: oursView, value: get, show: asTime, target: atMost(float64(5 * time.Microsecond))},

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pintle-go/pintle/bench/measure"
@@ -153,7 +154,7 @@ func runStores(ctx context.Context, out io.Writer, dir string, o options) (rows 
 	if err != nil {
 		return nil, "", err
 	}
-	rounds, err := measureAll(ctx, out, dir, o)
+	rounds, err := measureAll(ctx, out, dir, cfg, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -185,23 +186,40 @@ func runEcho(ctx context.Context, out io.Writer, dir string, o options) (rows []
 
 // measureAll runs every subject once per round: peers and ours in turn, so that
 // whatever else changes on the machine meanwhile falls on both.
-func measureAll(ctx context.Context, out io.Writer, dir string, o options) (map[string][]measure.Result, error) {
+func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options) (map[string][]measure.Result, error) {
 	results := map[string][]measure.Result{}
+	server, err := newServerTime(cfg)
+	if err != nil {
+		return nil, err
+	}
+	withKubers, err := kubersBuilt(ctx, out, dir, o)
+	if err != nil {
+		return nil, err
+	}
 	for round := range o.runs {
 		fmt.Fprintf(out, "Run %d of %d\n", round+1, o.runs)
 		for _, s := range subjects {
-			if !o.only.MatchString(s.name) {
+			if !o.only.MatchString(s.name) || s.program == kubersProgram && !withKubers {
 				continue
+			}
+			before, err := server.used(ctx)
+			if err != nil {
+				return nil, err
 			}
 			r, err := s.run(ctx, dir, o)
 			if err != nil {
 				return nil, err
 			}
+			after, err := server.used(ctx)
+			if err != nil {
+				return nil, err
+			}
+			r.Server = after - before
 			if r.Objects != o.objects {
 				return nil, fmt.Errorf("%s holds %d objects, not %d", s.name, r.Objects, o.objects)
 			}
-			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %-8s of none %s\n",
-				s.name, duration(r.Sync), duration(r.CPU), size(r.Heap), size(r.PeakRSS), duration(r.Get),
+			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s server %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %-8s of none %s\n",
+				s.name, duration(r.Sync), duration(r.CPU), duration(r.Server), size(r.Heap), size(r.PeakRSS), duration(r.Get),
 				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone))
 			results[s.name] = append(results[s.name], r)
 			select {

@@ -45,6 +45,9 @@ var subjects = []subject{
 	{name: oursWidgets, program: "ours", store: "widgets"},
 	{name: peerWidgets, program: "peer", store: "widgets"},
 	{name: peerUnstructured, program: "peer", store: "widgets-unstructured"},
+	{name: kubersPods, program: kubersProgram, store: "pods-cleared"},
+	{name: kubersView, program: kubersProgram, store: "view"},
+	{name: kubersWidgets, program: kubersProgram, store: "widgets"},
 }
 
 // limit is how long one subject may take.

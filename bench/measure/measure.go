@@ -56,6 +56,7 @@ type Result struct {
 	Objects     int
 	Sync        time.Duration // from connecting to holding everything
 	CPU         time.Duration // user and system time spent in that
+	Server      time.Duration // the API server's own, which the caller of the process measures
 	Heap        uint64        // live heap after the sync and two collections
 	PeakRSS     uint64        // the kernel's high-water mark up to then
 	Get         time.Duration // median of reading one object by key
