@@ -180,11 +180,10 @@ func (x *Index[T, K]) fails(key Key, p any) {
 	if x.failed.Swap(true) {
 		return
 	}
-	how := "panicked"
 	if p == nil {
-		how, p = "ended its goroutine", "runtime.Goexit"
+		p = "runtime.Goexit"
 	}
-	x.handle.client.logger.Error("the function of an index "+how+", so the object is not in the index; "+
+	x.handle.client.logger.Error("the function of an index failed, so the object is not in the index; "+
 		"further failures of this index are not logged",
 		"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(debug.Stack()))
 }
