@@ -295,7 +295,7 @@ func TestIndexWhoseFunctionPanics(t *testing.T) {
 }
 
 func TestIndexWhoseFunctionEndsItsGoroutine(t *testing.T) {
-	testFailingIndex(t, "ended its goroutine", runtime.Goexit)
+	testFailingIndex(t, "runtime.Goexit", runtime.Goexit)
 }
 
 func testFailingIndex(t *testing.T, logged string, fail func()) {
