@@ -40,7 +40,7 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 	// Without a build id and paths of this machine the bytes depend on the
 	// sources and the Go version alone.
 	flags := strings.TrimSpace("-s -w -buildid= " + o.LDFlags)
-	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags="+flags, pkg)
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-tags="+strings.Join(o.Tags, ","), pkg)
 
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = where, append(env, o.Env...)

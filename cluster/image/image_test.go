@@ -170,6 +170,27 @@ func TestBuildElsewhere(t *testing.T) {
 	}
 }
 
+// A program whose main function needs a build tag is built with it.
+func TestBuildWithTags(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":  "module example.com/tagged\n\ngo 1.26\n",
+		"main.go": "//go:build one && two\n\npackage main\n\nfunc main() {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Package: dir, Name: "tagged", Output: filepath.Join(dir, "tagged.tar")}
+	if _, err := Build(t.Context(), o); err == nil {
+		t.Error("without its tags the program was built")
+	}
+	o.Tags = []string{"one", "two"}
+	if _, err := Build(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBuildSize(t *testing.T) {
 	o := Options{Package: "./testdata/hello", Name: "hello", Output: filepath.Join(t.TempDir(), "hello.tar"), MaxSize: 10_000}
 	result, err := Build(t.Context(), o)

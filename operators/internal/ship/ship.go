@@ -32,7 +32,10 @@ func (i Image) Build(ctx context.Context, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(i.Output), 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	result, err := image.Build(ctx, image.Options{Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: maxImage})
+	result, err := image.Build(ctx, image.Options{
+		Package: i.Package, Name: i.Name, Output: i.Output, MaxSize: maxImage,
+		Tags: []string{"nethttpomithttp2"}, // the operators' ports serve probes and metrics
+	})
 	if result.Size > 0 {
 		fmt.Fprintf(out, "%s: %.2f MB compressed (of %.1f), its program %.2f MB (of %.1f)\n%s in %s\n",
 			result.Name, float64(result.Size)/mega, float64(maxImage)/mega, float64(result.Binary)/mega, float64(maxBinary)/mega, result.Digest, i.Output)
