@@ -104,16 +104,20 @@ func TestQuestionWhoseReaderGoes(t *testing.T) {
 			return nil, context.Cause(r.Context())
 		})
 		first, cancel := context.WithCancel(c.Context())
-		ended := make(chan error)
-		go func() { _, err := c.store.Get(first, key("b")); ended <- err }()
+		read := func(ctx context.Context) <-chan error {
+			ended := make(chan error, 1)
+			go func() { _, err := c.store.Get(ctx, key("b")); ended <- err }()
+			return ended
+		}
+		goes := read(first)
 		time.Sleep(ownWriteWait + time.Millisecond)
-		go func() { o, err := c.store.Get(c.Context(), key("b")); _ = o; ended <- err }()
+		stays := read(c.Context())
 		time.Sleep(ownWriteWait + time.Millisecond)
 		cancel()
-		if err := <-ended; err == nil {
+		if err := <-goes; err == nil {
 			c.Error("the reader that goes has an answer")
 		}
-		if err := <-ended; err != nil {
+		if err := <-stays; err != nil {
 			c.Errorf("the reader that stays: %v", err)
 		}
 	})
