@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -151,7 +150,7 @@ type scene struct {
 	objects kube.Resource[Gadget] // the administrator's
 	events  kube.Resource[eventsv1.Event]
 	leases  kube.Resource[coordinationv1.Lease]
-	lose    atomic.Bool // the next answer to an apply of a status
+	vanish  atomic.Bool // the object named two is removed before its status is applied
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -172,7 +171,7 @@ func startScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, wi
 	config := &rest.Config{Host: cluster.Config().Host}
 	config.CAData, config.CAFile = cluster.Config().CAData, cluster.Config().CAFile
 	config.Wrap(s.used.Wrap)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return losing{next, &s.lose} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return vanishing{next, s} })
 
 	s.gadgetry = newGadgetry(t, config, namespace)
 	s.op = s.operator(t)
@@ -196,22 +195,34 @@ func (s *scene) end() {
 	}
 }
 
-// losing loses the answer to an apply of a status, so that the operator must ask
-// what it has written.
-type losing struct {
+// vanishing removes an object just before its status is applied, so that the operator
+// must ask whether its object is gone.
+type vanishing struct {
 	next http.RoundTripper
-	lose *atomic.Bool
+	s    *scene
 }
 
-func (l losing) WrappedRoundTripper() http.RoundTripper { return l.next }
+func (v vanishing) WrappedRoundTripper() http.RoundTripper { return v.next }
 
-func (l losing) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := l.next.RoundTrip(r)
-	if err == nil && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status") && l.lose.CompareAndSwap(true, false) {
-		resp.Body.Close()
-		return nil, errors.New("connection reset")
+func (v vanishing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/two/status") && v.s.vanish.CompareAndSwap(true, false) {
+		if err := v.s.remove(r.Context(), "two"); err != nil {
+			return nil, err
+		}
 	}
-	return resp, err
+	return v.next.RoundTrip(r)
+}
+
+// remove deletes an object and its finalizers.
+func (s *scene) remove(ctx context.Context, name string) error {
+	if err := s.objects.Delete(ctx, name); err != nil {
+		return err
+	}
+	_, err := s.objects.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // play has the operator do all it can, until something is refused.
@@ -241,18 +252,31 @@ func (s *scene) play() {
 		_, err := s.leases.Get(t.Context(), "gadgetry")
 		return err == nil
 	})
-	s.lose.Store(true)
 	if _, err := s.objects.Modify(t.Context(), "one", func(o *Gadget) error { o.Spec.Note = "second"; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the second note is seen", func() bool { return s.seen("second") && !s.lose.Load() })
-	time.Sleep(time.Second) // what was lost is asked for
+	s.until("the second note is seen", func() bool { return s.seen("second") })
 	if err := s.objects.Delete(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
 	s.until("it is gone", func() bool {
 		_, err := s.objects.Get(t.Context(), "one")
 		return apierrors.IsNotFound(err)
+	})
+	s.vanish.Store(true)
+	o = new(Gadget)
+	o.Name, o.Spec.Note = "two", "third"
+	if _, err := s.objects.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the second object is gone", func() bool {
+		_, err := s.objects.Get(t.Context(), "two")
+		return apierrors.IsNotFound(err)
+	})
+	s.until("the operator asks about it", func() bool {
+		s.used.mu.Lock()
+		defer s.used.mu.Unlock()
+		return s.used.used[grant{s.namespace, "manifest.test", "gadgets", "two", "get"}]
 	})
 	s.until("there is an event", func() bool {
 		for _, err := range s.events.List(t.Context()) {
