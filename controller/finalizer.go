@@ -191,11 +191,8 @@ func (e *engine[T]) finalize(ctx context.Context, o *T, should func(metav1.Objec
 		case try == finalizerTries, !notAsTested(err):
 			return nil, err
 		}
-		o, err = view.Get(ctx, key.Name)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && meta(o).GetUID() != uid:
-			return nil, nil
-		case err != nil:
+		o, err = lookUp(ctx, e.For, key)
+		if err != nil || o == nil || meta(o).GetUID() != uid {
 			return nil, err
 		}
 	}

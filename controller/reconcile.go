@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/internal/written"
@@ -229,12 +230,27 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
 	defer cancel()
-	handle := e.For.ReadOnly()
-	if namespace := meta(o).GetNamespace(); namespace != "" {
-		handle = handle.In(namespace)
+	is, err := lookUp(ctx, e.For, kube.KeyOf(meta(o)))
+	return err == nil && (is == nil || meta(is).GetUID() != meta(o).GetUID())
+}
+
+// lookUp asks the server for an object of a controller, nil if there is none. It lists
+// the one name: to list is a right that the controller needs anyway, to get is none.
+// The object is found also if it has left the handle's selectors.
+func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, error) {
+	handle := of.ReadOnly().Labeled("").Fielded(fields.OneTermEqualSelector("metadata.name", key.Name).String())
+	if key.Namespace != "" {
+		handle = handle.In(key.Namespace)
 	}
-	is, err := handle.Get(ctx, meta(o).GetName())
-	return apierrors.IsNotFound(err) || err == nil && meta(is).GetUID() != meta(o).GetUID()
+	for o, err := range handle.List(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case meta(o).GetName() == key.Name: // some servers ignore field selectors
+			return o, nil
+		}
+	}
+	return nil, nil
 }
 
 // reportTime is how long a failure may take to be reported, after a reconcile

@@ -82,7 +82,10 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 // object that was modified or deleted it is asked about both states, so that what no
 // longer concerns it is reconciled too. It is called for every change that passes all
 // filters, for all objects at the start; the changes of a kind wait for one
-// another.
+// another. Where the keys depend on other objects, it reads them from the cache: for a
+// Namespace whose labels the selectors of Mirrors may match, it goes through
+// mirrors.Cached().All(ctx). Its counterpart is handler.EnqueueRequestsFromMapFunc of
+// controller-runtime.
 func Mapped[T any](
 	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
 ) Source {

@@ -216,7 +216,8 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 
 // Labeled returns the handle narrowed to objects whose labels match a selector, as in
 // "app=web,tier in (front,back)". Its counterpart is client.MatchingLabelsSelector of
-// controller-runtime.
+// controller-runtime. The selector takes the place of one that the handle has: to ask for
+// both, join them with a comma. An empty selector is none.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
 	return Reader[T]{r.labeled(selector)}
 }
@@ -234,7 +235,8 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 // Fielded returns the handle narrowed to objects whose fields match a selector, as in
 // "status.phase=Running". The server knows metadata.name and metadata.namespace of
 // every kind, and some fields more of some kinds. Its counterpart is
-// client.MatchingFieldsSelector of controller-runtime.
+// client.MatchingFieldsSelector of controller-runtime. The selector takes the place of one
+// that the handle has.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
 	return Reader[T]{r.fielded(selector)}
 }

@@ -6,13 +6,14 @@ import (
 )
 
 // Controls is what a controller does by itself: it keeps stores of the kinds that
-// it is for, owns and watches, sets its finalizer if it cleans up, removes former
-// ones, and lets its objects own others. What its functions do must be added, [Gets] of a kind that
-// it owns, watches or reads too, if they read that from a store.
+// it is for, owns, watches and reads, sets its finalizer if it cleans up, removes former
+// ones, and lets its objects own others. Cached reads of these kinds need no other
+// right. The requests of the controller's functions must be added: [Applies] for
+// Ensure, [AppliesStatus] for EnsureStatus, [Gets] for a Get of a handle.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
-		rules = append(rules, Reads(c.For)...)
+		rules = append(rules, Watches(c.For)...)
 		if c.Cleanup != nil || len(c.FormerFinalizers) > 0 {
 			rules = append(rules, Patches(c.For)...)
 		}

@@ -97,7 +97,7 @@ func TestMerging(t *testing.T) {
 		want  map[string][]rbacv1.PolicyRule
 	}{
 		"verbs of a kind": {
-			[]Rules{Deletes(pods), Reads(pods), Gets(pods)},
+			[]Rules{Deletes(pods), Watches(pods), Gets(pods)},
 			map[string][]rbacv1.PolicyRule{"": {rule("pods", "get list watch delete")}},
 		},
 		"kinds with the same verbs": {
@@ -109,7 +109,7 @@ func TestMerging(t *testing.T) {
 			map[string][]rbacv1.PolicyRule{"": {rule("pods", "get")}, "a": {rule("pods", "list")}, "b": {rule("pods", "list")}},
 		},
 		"all covers named": {
-			[]Rules{Gets(pods).Named("x"), Reads(pods), Deletes(pods).Named("x", "y")},
+			[]Rules{Gets(pods).Named("x"), Gets(pods), Watches(pods), Deletes(pods).Named("x", "y")},
 			map[string][]rbacv1.PolicyRule{"": {rule("pods", "get list watch"), rule("pods", "delete", "x", "y")}},
 		},
 		"creating has no names": {

@@ -43,13 +43,8 @@ func Gets(handles ...kube.AnyHandle) Rules { return may(handles, "", "get") }
 // Lists is what List needs.
 func Lists(handles ...kube.AnyHandle) Rules { return may(handles, "", "list") }
 
-// Watches is what Watch, Until and a store need that holds nothing that this
-// program writes.
+// Watches is what Watch, Until, a store and cached reads need.
 func Watches(handles ...kube.AnyHandle) Rules { return may(handles, "", "list", "watch") }
-
-// Reads is what a store needs that is read: what the program has written itself
-// it may have to get.
-func Reads(handles ...kube.AnyHandle) Rules { return may(handles, "", "get", "list", "watch") }
 
 // Creates is what Create needs.
 func Creates(handles ...kube.AnyHandle) Rules { return may(handles, "", "create") }

@@ -49,7 +49,7 @@ func call(t *testing.T, args ...string) (string, error) {
 		return Operator{Manifest: manifest.Operator{
 			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
 			Definitions: []*crd.Definition{definition},
-			Needs:       []manifest.Rules{manifest.Reads(kube.For[Gadget](client))},
+			Needs:       []manifest.Rules{manifest.Watches(kube.For[Gadget](client))},
 			Options:     controller.Options{Lease: lease.Lease{Name: "gadgetry"}},
 		}}, err
 	}}.run(t.Context())

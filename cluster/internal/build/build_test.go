@@ -76,6 +76,25 @@ func TestKeyFollowsSources(t *testing.T) {
 	}
 }
 
+// A binary that was built with -trimpath finds its sources if it runs in a checkout.
+func TestCheckoutOfTrimmedBinary(t *testing.T) {
+	const trimmed = module + "/internal/build/source.go"
+	want, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir, err := findCheckout(t.Context(), trimmed); err != nil || dir != want {
+		t.Errorf("in the checkout: %q, %v; want %q", dir, err, want)
+	}
+	t.Chdir(t.TempDir())
+	if dir, err := findCheckout(t.Context(), trimmed); err == nil || !strings.Contains(err.Error(), "-trimpath") {
+		t.Errorf("elsewhere: %q, %v", dir, err)
+	}
+	if dir, err := findCheckout(t.Context(), filepath.Join(want, "internal/build/source.go")); err != nil || dir != want {
+		t.Errorf("elsewhere, of a binary that was not trimmed: %q, %v", dir, err)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	p := &progress{title: "building"}
 	for _, step := range []struct{ output, want string }{

@@ -24,7 +24,7 @@ type place struct {
 // find returns the place of what is made of the sources in these directories.
 // In its name, relative to the cache directory, a * stands for the sources' key.
 func find(ctx context.Context, name string, dirs ...string) (place, error) {
-	src, err := findSource()
+	src, err := findSource(ctx)
 	if err != nil {
 		return place{}, err
 	}

@@ -26,7 +26,7 @@ func (s source) String() string {
 	return module + "@" + s.version
 }
 
-func findSource() (source, error) {
+func findSource(ctx context.Context) (source, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return source{}, errors.New("this program was built without module information")
@@ -36,12 +36,30 @@ func findSource() (source, error) {
 	if info.Main.Path == module && info.Main.Sum != "" {
 		return source{version: info.Main.Version}, nil
 	}
-	_, file, _, _ := runtime.Caller(0) // …/cluster/internal/build/source.go
+	_, file, _, _ := runtime.Caller(0)
+	dir, err := findCheckout(ctx, file)
+	return source{dir: dir}, err
+}
+
+// findCheckout returns the directory of this module, by the path of this file in a
+// binary: …/cluster/internal/build/source.go. With -trimpath, which may stand in a
+// user's GOFLAGS, the path says nothing. Then the Go command is asked for the module
+// in the working directory.
+func findCheckout(ctx context.Context, file string) (string, error) {
 	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
-		return source{}, fmt.Errorf("the sources this program was built from are not there any more (build it again, without -trimpath): %w", err)
+	_, err := os.Stat(filepath.Join(dir, target))
+	if err == nil {
+		return dir, nil
 	}
-	return source{dir: dir}, nil
+	out, listErr := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	dir = strings.TrimSpace(string(out))
+	if listErr != nil || dir == "" {
+		return "", fmt.Errorf("find the sources of this program (run it in its checkout, or build it without -trimpath): %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
+		return "", fmt.Errorf("find the sources of this program: %w", err)
+	}
+	return dir, nil
 }
 
 // goVersion asks the Go command that will build which version it is: in a
