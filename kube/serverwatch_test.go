@@ -100,7 +100,10 @@ func (w *modelWatch) run() {
 			w.out.Close()
 			return
 		case <-marks.C:
-			if w.request.URL.Query().Get("allowWatchBookmarks") == "true" && !w.send(eventBookmark, modelObject{rv: upTo}) {
+			if w.request.URL.Query().Get("allowWatchBookmarks") != "true" || upTo < w.pos {
+				continue // of a watch from its future a server says nothing
+			}
+			if !w.send(eventBookmark, modelObject{rv: upTo}) {
 				return
 			}
 		case <-changed:
