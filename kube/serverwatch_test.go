@@ -66,7 +66,9 @@ func (w *modelWatch) run() {
 	}
 	end := time.NewTimer(w.timeout)
 	defer end.Stop()
+	s.mu.Lock()
 	marks := time.NewTicker(s.bookmarks)
+	s.mu.Unlock()
 	defer marks.Stop()
 	for {
 		s.mu.Lock()
