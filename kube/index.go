@@ -63,37 +63,45 @@ func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	}
 }
 
-// Keys returns the keys that there are objects for, in no order.
+// Keys returns the keys that there are objects for, in no order. Like Get, it is never
+// older than what this process itself has written.
 func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 	s, err := x.store()
-	if err == nil {
-		err = s.table.wait(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.table.build(ctx, x)
-	}
+	covers := s.covers()
+	made, err := s.ready(ctx, x, covers)
 	if err != nil {
 		return nil, x.wrap(err)
 	}
+	written, unseen, without := s.table.unseen(made, covers)
 	now := s.table.now()
 	found := now.index(x).(keyIndex[K])
 	keys := make([]K, 0, found.at.Len())
 	for key := range found.at.All() {
-		if s.narrow == nil || some(found.entries(now, key), s.narrow) {
-			keys = append(keys, key)
+		for at, e := range found.entries(now, key) {
+			if covers(e) && !without(at, e) {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
+	asked, errs := s.table.ask(ctx, unseen)
+	if len(errs) > 0 {
+		return nil, x.wrap(errors.Join(errs...))
+	}
+	for _, w := range append(written, asked...) {
+		if !covers(w.entry) {
+			continue
+		}
+		for _, key := range x.values(w.key, w.entry).([]K) {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys, nil
-}
-
-// some reports that one of the entries is as it should be.
-func some(entries iter.Seq2[Key, *entry], is func(*entry) bool) bool {
-	for _, e := range entries {
-		if is(e) {
-			return true
-		}
-	}
-	return false
 }
 
 // store returns the running store that serves the handle.
