@@ -95,7 +95,7 @@ func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 		if !covers(w.entry) {
 			continue
 		}
-		for _, key := range x.values(w.key, w.entry).([]K) {
+		for _, key := range x.entryKeys(w.key, w.entry) {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
@@ -122,17 +122,25 @@ func (x *Index[T, K]) keysOf(key Key, o *T) []K {
 }
 
 // values implements indexer.
-func (x *Index[T, K]) values(key Key, e *entry) any {
+func (x *Index[T, K]) values(key Key, e *entry) any { return x.entryKeys(key, e) }
+
+// collect implements indexer.
+func (x *Index[T, K]) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
+	return collectIndex(ctx, edit, of, x.entryKeys)
+}
+
+// entryKeys is keysOf for an entry, of which there may be none. The slice is the caller's.
+func (x *Index[T, K]) entryKeys(key Key, e *entry) []K {
 	of := func() []K {
 		o := new(T)
 		if err := e.Decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
 			return nil
 		}
-		return x.of(o)
+		return slices.Clone(x.of(o)) // the slice is the program's
 	}
 	switch {
 	case e == nil:
-		return []K(nil)
+		return nil
 	case x.exits.Load():
 		return x.apart(key, of)
 	}
@@ -204,6 +212,8 @@ type indexer interface {
 	// values returns what an object is found by, a nil entry by nothing. It runs
 	// code of the program, and so is called with no lock held.
 	values(key Key, e *entry) any
+	// collect returns what is found in entries. It ends early when ctx does.
+	collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error)
 	empty() indexed
 }
 
@@ -216,8 +226,13 @@ type indexed interface {
 // byOwner finds objects by the uids of their owners, without decoding them.
 type byOwner struct{}
 
-func (byOwner) values(_ Key, e *entry) any {
-	var owners []types.UID
+func (byOwner) values(key Key, e *entry) any { return ownersOf(key, e) }
+
+func (byOwner) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
+	return collectIndex(ctx, edit, of, ownersOf)
+}
+
+func ownersOf(_ Key, e *entry) (owners []types.UID) {
 	if e != nil {
 		owners = slices.AppendSeq(owners, e.OwnerUIDs())
 	}
@@ -279,9 +294,41 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 	if len(is) == 0 {
 		x.of = x.of.Without(edit, key)
 	} else {
-		x.of = x.of.With(edit, key, slices.Clone(is)) // the slice is the program's
+		x.of = x.of.With(edit, key, is)
 	}
 	return x
+}
+
+// collectIndex makes an index of entries that none has seen, for much less than adding
+// one after the other costs.
+func collectIndex[K comparable](
+	ctx context.Context, edit *hamt.Edit, of entries, values func(Key, *entry) []K,
+) (indexed, error) {
+	var byKey hamt.Builder[Key, []K]
+	groups := make(map[K][]Key)
+	for key, e := range of.All() {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		is := values(key, e)
+		if len(is) > 0 {
+			byKey.Add(key, is)
+		}
+		for i, v := range is {
+			if !slices.Contains(is[:i], v) {
+				groups[v] = append(groups[v], key)
+			}
+		}
+	}
+	var at hamt.Builder[K, hamt.Map[Key, struct{}]]
+	var keys hamt.Builder[Key, struct{}]
+	for v, group := range groups {
+		for _, key := range group {
+			keys.Add(key, struct{}{})
+		}
+		at.Add(v, keys.Map(edit))
+	}
+	return keyIndex[K]{at.Map(edit), byKey.Map(edit)}, nil
 }
 
 // builds are the indexes that are being built for a table that runs.
@@ -318,12 +365,9 @@ func (t *table) buildNow(ctx context.Context, by indexer) error {
 	if d.next.index(by) != nil {
 		return nil // another one has just ended
 	}
-	found := by.empty()
-	for key, e := range d.next.entries.All() {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		found = found.with(d.edit, key, by.values(key, e))
+	found, err := by.collect(ctx, d.edit, d.next.entries)
+	if err != nil {
+		return err
 	}
 	d.next.indexes = append(d.next.indexes, builtIndex{by, found})
 	t.publish(d)
