@@ -76,7 +76,7 @@ type subscription struct {
 	wake  chan struct{} // holds a token when there is a newer snapshot
 
 	seen   entries // what the loop was shown
-	synced bool                  // Synced was shown
+	synced bool    // Synced was shown
 
 	// number is the one of the snapshot whose changes were all shown. It is guarded
 	// by the followers' mu.
