@@ -11,16 +11,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 )
 
-// cutter cuts the watches of secrets.
+// cutter cuts the watches of a kind.
 type cutter struct {
+	of string // how the paths of its requests end
+
 	mu     sync.Mutex
 	cut    bool
-	gone   bool // what is resumed after the cut is too old
+	gone   bool // the history after the cut begins too late to resume
 	bodies map[*cutBody]struct{}
 }
 
@@ -40,7 +44,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 }
 
 func (c *cutter) wire(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-	if !isWatch(r) || !strings.HasSuffix(r.URL.Path, "/secrets") {
+	if !isWatch(r) || !strings.HasSuffix(r.URL.Path, c.of) {
 		return send()
 	}
 	c.mu.Lock()
@@ -85,7 +89,7 @@ func TestChildDeletedUnseenComesBack(t *testing.T) {
 	for name, relist := range map[string]bool{"by resumption": false, "by relist": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			cut := &cutter{bodies: make(map[*cutBody]struct{})}
+			cut := &cutter{of: "/secrets", bodies: make(map[*cutBody]struct{})}
 			client := b.connect(cut.wire)
 			parents := kube.For[corev1.ConfigMap](client).In(b.namespace).Labeled("role=parent")
 			children := kube.For[corev1.Secret](client).In(b.namespace)
@@ -114,5 +118,78 @@ func TestChildDeletedUnseenComesBack(t *testing.T) {
 				b.eventually("the child is back", func() bool { return b.hasChild(name) })
 			}
 		})
+	}
+}
+
+// Token is a custom kind, of which an owner of another kind has one.
+type Token struct {
+	kube.Object
+	Spec struct {
+		Of string `json:"of"`
+	} `json:"spec"`
+}
+
+func (Token) GVK() kube.GVK {
+	return kube.GVK{Group: "vanished.pintle.test", Version: "v1", Kind: "Token"}
+}
+
+// Children whose definition is deleted and recreated come back: those that the store has
+// shown, and one that it has not shown because its watch was cut.
+func TestChildrenOfARecreatedKindComeBack(t *testing.T) {
+	b := newBench(t)
+	def, err := crd.Of[Token](crd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions := kube.For[crd.Definition](b.client)
+	remove := func(ctx context.Context) {
+		if err := definitions.Delete(ctx, def.Name); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { remove(context.WithoutCancel(t.Context())) })
+	if err := crd.Install(t.Context(), b.client, def); err != nil {
+		t.Fatal(err)
+	}
+	cut := &cutter{of: "/tokens", bodies: make(map[*cutBody]struct{})}
+	client := b.connect(cut.wire)
+	parents := kube.For[corev1.ConfigMap](client).In(b.namespace).Labeled("role=parent")
+	tokens := kube.For[Token](client).In(b.namespace)
+	b.create("shown")
+	b.start(Options{}, Controller[corev1.ConfigMap]{
+		For: parents, Owns: []kube.AnyHandle{tokens},
+		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+			token := new(Token)
+			token.Name, token.Spec.Of = p.Name, p.Name
+			if err := kube.SetController(parents, p, tokens, token); err != nil {
+				return Done, err
+			}
+			_, err := tokens.Ensure(ctx, token)
+			return Done, err
+		},
+	})
+	others := kube.For[Token](b.client).In(b.namespace) // the test's own, which the program knows nothing of
+	has := func(name string) func() bool {
+		return func() bool {
+			_, err := others.Get(t.Context(), name)
+			return err == nil
+		}
+	}
+	b.eventually("a child", has("shown"))
+	for _, name := range []string{"first", "second"} {
+		cut.set(true, false)
+		b.create(name)
+		b.eventually("a child that the store has not shown", has(name))
+		remove(t.Context())
+		b.eventually("the definition is gone", func() bool {
+			_, err := definitions.Get(t.Context(), def.Name)
+			return apierrors.IsNotFound(err)
+		})
+		if err := crd.Install(t.Context(), b.client, def); err != nil {
+			t.Fatal(err)
+		}
+		cut.set(false, false)
+		b.eventually("the child that the store had shown is back", has("shown"))
+		b.eventually("the child that it had not shown is back", has(name))
 	}
 }

@@ -144,24 +144,13 @@ func (m Manager) String() string {
 // Managers asks the server for the field managers that own fields of the object of
 // a change, by the paths that [Change.Fields] returns. The manager that wrote last
 // is the first. A path into a list names the managers of any of the list's items. It
-// returns nothing for an object that is gone or was made anew.
+// returns nothing for an object that is gone or was recreated. Like the store of the
+// change, it needs the right to list the kind, and not the right to get.
 func (c Change) Managers(ctx context.Context, paths ...string) (map[string][]Manager, error) {
-	if c.table == nil {
-		return nil, nil
-	}
-	h := c.table.handle
-	h.codec, h.namespaces = h.codec.Metadata(), nil
-	if c.Key.Namespace != "" {
-		h.namespaces = []string{c.Key.Namespace}
-	}
-	o, err := Reader[metav1.PartialObjectMetadata]{h}.Get(ctx, c.Key.Name)
+	entries, err := c.managedFields(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if o.UID != c.UID() {
-		return nil, nil
-	}
-	entries := o.ManagedFields
 	slices.SortStableFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Compare(unixOf(b.Time), unixOf(a.Time))
 	})
@@ -181,6 +170,24 @@ func (c Change) Managers(ctx context.Context, paths ...string) (map[string][]Man
 		}
 	}
 	return managers, nil
+}
+
+// managedFields lists the object of a change by its name.
+func (c Change) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntry, error) {
+	if c.table == nil {
+		return nil, nil
+	}
+	h := named(c.table.handle, c.Key)
+	h.codec = h.codec.Metadata()
+	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case o.UID == c.UID():
+			return o.ManagedFields, nil
+		}
+	}
+	return nil, nil
 }
 
 func unixOf(t *metav1.Time) int64 {

@@ -63,37 +63,45 @@ func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	}
 }
 
-// Keys returns the keys that there are objects for, in no order.
+// Keys returns the keys that there are objects for, in no order. Like Get, it is never
+// older than what this process itself has written.
 func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 	s, err := x.store()
-	if err == nil {
-		err = s.table.wait(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.table.build(ctx, x)
-	}
+	covers := s.covers()
+	made, err := s.ready(ctx, x, covers)
 	if err != nil {
 		return nil, x.wrap(err)
 	}
+	written, unseen, without := s.table.unseen(made, covers)
 	now := s.table.now()
 	found := now.index(x).(keyIndex[K])
 	keys := make([]K, 0, found.at.Len())
 	for key := range found.at.All() {
-		if s.narrow == nil || some(found.entries(now, key), s.narrow) {
-			keys = append(keys, key)
+		for at, e := range found.entries(now, key) {
+			if covers(e) && !without(at, e) {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
+	asked, errs := s.table.ask(ctx, unseen)
+	if len(errs) > 0 {
+		return nil, x.wrap(errors.Join(errs...))
+	}
+	for _, w := range append(written, asked...) {
+		if !covers(w.entry) {
+			continue
+		}
+		for _, key := range x.entryKeys(w.key, w.entry) {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys, nil
-}
-
-// some reports that one of the entries is as it should be.
-func some(entries iter.Seq2[Key, *entry], is func(*entry) bool) bool {
-	for _, e := range entries {
-		if is(e) {
-			return true
-		}
-	}
-	return false
 }
 
 // store returns the running store that serves the handle.
@@ -114,17 +122,25 @@ func (x *Index[T, K]) keysOf(key Key, o *T) []K {
 }
 
 // values implements indexer.
-func (x *Index[T, K]) values(key Key, e *entry) any {
+func (x *Index[T, K]) values(key Key, e *entry) any { return x.entryKeys(key, e) }
+
+// collect implements indexer.
+func (x *Index[T, K]) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
+	return collectIndex(ctx, edit, of, x.entryKeys)
+}
+
+// entryKeys is keysOf for an entry, of which there may be none. The slice is the caller's.
+func (x *Index[T, K]) entryKeys(key Key, e *entry) []K {
 	of := func() []K {
 		o := new(T)
 		if err := e.Decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
 			return nil
 		}
-		return x.of(o)
+		return slices.Clone(x.of(o)) // the slice is the program's
 	}
 	switch {
 	case e == nil:
-		return []K(nil)
+		return nil
 	case x.exits.Load():
 		return x.apart(key, of)
 	}
@@ -195,6 +211,8 @@ type indexer interface {
 	// values returns what an object is found by, a nil entry by nothing. It runs
 	// code of the program, and so is called with no lock held.
 	values(key Key, e *entry) any
+	// collect returns what is found in entries. It ends early when ctx does.
+	collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error)
 	empty() indexed
 }
 
@@ -207,8 +225,13 @@ type indexed interface {
 // byOwner finds objects by the uids of their owners, without decoding them.
 type byOwner struct{}
 
-func (byOwner) values(_ Key, e *entry) any {
-	var owners []types.UID
+func (byOwner) values(key Key, e *entry) any { return ownersOf(key, e) }
+
+func (byOwner) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
+	return collectIndex(ctx, edit, of, ownersOf)
+}
+
+func ownersOf(_ Key, e *entry) (owners []types.UID) {
 	if e != nil {
 		owners = slices.AppendSeq(owners, e.OwnerUIDs())
 	}
@@ -270,9 +293,41 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 	if len(is) == 0 {
 		x.of = x.of.Without(edit, key)
 	} else {
-		x.of = x.of.With(edit, key, slices.Clone(is)) // the slice is the program's
+		x.of = x.of.With(edit, key, is)
 	}
 	return x
+}
+
+// collectIndex makes an index of entries that none has seen, for much less than adding
+// one after the other costs.
+func collectIndex[K comparable](
+	ctx context.Context, edit *hamt.Edit, of entries, values func(Key, *entry) []K,
+) (indexed, error) {
+	var byKey hamt.Builder[Key, []K]
+	groups := make(map[K][]Key)
+	for key, e := range of.All() {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		is := values(key, e)
+		if len(is) > 0 {
+			byKey.Add(key, is)
+		}
+		for i, v := range is {
+			if !slices.Contains(is[:i], v) {
+				groups[v] = append(groups[v], key)
+			}
+		}
+	}
+	var at hamt.Builder[K, hamt.Map[Key, struct{}]]
+	var keys hamt.Builder[Key, struct{}]
+	for v, group := range groups {
+		for _, key := range group {
+			keys.Add(key, struct{}{})
+		}
+		at.Add(v, keys.Map(edit))
+	}
+	return keyIndex[K]{at.Map(edit), byKey.Map(edit)}, nil
 }
 
 // builds are the indexes that are being built for a table that runs.
@@ -309,12 +364,9 @@ func (t *table) buildNow(ctx context.Context, by indexer) error {
 	if d.next.index(by) != nil {
 		return nil // another one has just ended
 	}
-	found := by.empty()
-	for key, e := range d.next.entries.All() {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		found = found.with(d.edit, key, by.values(key, e))
+	found, err := by.collect(ctx, d.edit, d.next.entries)
+	if err != nil {
+		return err
 	}
 	d.next.indexes = append(d.next.indexes, builtIndex{by, found})
 	t.publish(d)

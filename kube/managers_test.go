@@ -14,15 +14,18 @@ import (
 )
 
 // The server tells who manages the fields of a change, and a trace is told of the
-// request.
+// request. The program may list and watch the kind, and not get it: a store needs no
+// more.
 func TestManagers(t *testing.T) {
 	s := start(t)
-	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	config := s.cluster.Config()
+	config.Impersonate.UserName = s.user(t, "", "configmaps", "list", "watch")
+	maps, read := kube.For[corev1.ConfigMap](s.Client).In(s.namespace), kube.For[corev1.ConfigMap](s.connect(t, config))
 	applied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"a": "1"}}
 	if _, err := maps.Apply(t.Context(), applied); err != nil {
 		t.Fatal(err)
 	}
-	feed := kube.OpenInformer(maps)
+	feed := kube.OpenInformer(read.In(s.namespace))
 	defer feed.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -60,10 +63,24 @@ func TestManagers(t *testing.T) {
 					t.Errorf("%s is managed by %v, want %v", path, got[path], want)
 				}
 			}
-			if len(traced) != 1 || traced[0].Kind != "ConfigMap" || traced[0].Name != "m" || traced[0].Code != 200 || traced[0].Duration <= 0 {
+			if len(traced) != 1 || traced[0].Kind != "ConfigMap" || traced[0].Verb != "list" || traced[0].Code != 200 ||
+				traced[0].Duration <= 0 {
 				t.Errorf("traced is %+v", traced)
 			}
-			cancel()
+			must(t, maps.Delete(ctx, "m"))
+			got, err = c.Managers(ctx, "data.a")
+			if err != nil || len(got) > 0 {
+				t.Errorf("the managers of an object that is gone are %v, %v", got, err)
+			}
+			if _, err := maps.Apply(ctx, applied); err != nil {
+				t.Fatal(err)
+			}
+			got, err = c.Managers(ctx, "data.a")
+			if err != nil || len(got) > 0 {
+				t.Errorf("the managers of an object that was recreated are %v, %v", got, err)
+			}
+			return
 		}
 	}
+	t.Error("the change was not seen")
 }

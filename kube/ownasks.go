@@ -182,24 +182,29 @@ func (t *table) noteAnswer(
 }
 
 // fetch reads an object from the server: nil if there is none, or none that the field
-// selector fits. It asks by a list, which the store has the right to, and not by a get.
-// The server finds the one object of a list by its name as it does for a get.
+// selector fits.
 func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
-	h := t.handle
-	if h.namespaces = nil; key.Namespace != "" {
-		h.namespaces = []string{key.Namespace}
-	}
-	name := fields.OneTermEqualSelector("metadata.name", key.Name).String()
-	if h.selector.field == "" {
-		h.selector = selector{field: name} // labels are looked at here
-	} else {
-		h.selector.field += "," + name // of the other fields only the server can tell
+	h := named(t.handle, key)
+	if field := t.handle.selector.field; field != "" {
+		h.selector.field = field + "," + h.selector.field // of the other fields only the server can tell
 	}
 	found := map[Key]*fetched{key: {}}
 	if err := t.fetchFrom(ctx, h, found); err != nil {
 		return nil, err
 	}
 	return found[key].entry, found[key].err
+}
+
+// named narrows a handle to one object, with whatever labels and fields. A list of the
+// handle needs the right that a store has, which a get does not. The server finds the
+// object of such a list by its name, as it does for a get. It may also ignore field
+// selectors, and list others.
+func named(h handle, key Key) handle {
+	if h.namespaces = nil; key.Namespace != "" {
+		h.namespaces = []string{key.Namespace}
+	}
+	h.selector = selector{field: fields.OneTermEqualSelector("metadata.name", key.Name).String()}
+	return h
 }
 
 // fetched is what a list has of an object.

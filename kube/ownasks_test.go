@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -214,6 +216,45 @@ func TestStoreOpenedAgainAndAgain(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "Cached()"); n != 1 {
 			t.Errorf("%d warnings: %s", n, log)
+		}
+	})
+}
+
+// The keys of an index are never older than what this process has written: they wait as
+// long as its objects do, and what is not seen by then is asked for.
+func TestKeysAfterOwnWrites(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		byNote := IndexBy(c.cms.ReadOnly(), notes)
+		wide := IndexBy(c.cms.ReadOnly().Labeled("app=web"), notes) // of some of the same store's objects
+		want := func(x *Index[corev1.ConfigMap, string], took time.Duration, want ...string) {
+			c.Helper()
+			keys, err := x.Keys(c.Context())
+			if slices.Sort(keys); err != nil || !slices.Equal(keys, want) {
+				c.Errorf("the keys are %q, %v, want %q", keys, err, want)
+			}
+			c.took(took)
+		}
+		want(byNote, 0, "one")
+		web := func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "web"} }
+		c.write("a", "two")
+		c.write("b", "three", web)
+		want(byNote, ownWriteWait, "three", "two")
+		want(byNote, 0, "three", "two")
+		want(wide, 0, "three")
+		c.write("c", "three", web)
+		c.remove("b")
+		want(wide, ownWriteWait, "three")
+		c.remove("c")
+		want(wide, 0)
+		want(byNote, 0, "two")
+		c.s.release()
+		synctest.Wait()
+		want(byNote, 0, "two")
+		c.s.hold()
+		c.write("d", "four")
+		c.s.setIntercept(func(int, *http.Request) (*http.Response, error) { return status(403, "Forbidden", "no"), nil })
+		if keys, err := byNote.Keys(c.Context()); !apierrors.IsForbidden(err) {
+			c.Errorf("the keys are %q, %v", keys, err)
 		}
 	})
 }

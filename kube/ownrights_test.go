@@ -93,10 +93,20 @@ type ownReader interface {
 
 // readsOwn runs a test as a user who may list, watch and write a resource, and not get it.
 func (s *server) readsOwn(t *testing.T, group, resource string, of func(*kube.Client) ownReader) {
+	user := s.user(t, group, resource, "list", "watch", "create", "update", "delete")
+	config, unseen := s.cluster.Config(), make(chan struct{})
+	config.Impersonate.UserName = user
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unseenBy{next, unseen} })
+	of(s.connect(t, config)).test(t, func() { close(unseen) })
+}
+
+// user returns the name of a user who has some rights to a resource.
+func (s *server) user(t *testing.T, group, resource string, verbs ...string) string {
+	t.Helper()
 	user := s.namespace + "-" + resource + "-" + group
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{group}, Resources: []string{resource},
-		Verbs: []string{"list", "watch", "create", "update", "delete"},
+		Verbs: verbs,
 	}}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -110,10 +120,7 @@ func (s *server) readsOwn(t *testing.T, group, resource string, of func(*kube.Cl
 		_ = bindings.Delete(context.Background(), user)
 		_ = roles.Delete(context.Background(), user)
 	})
-	config, unseen := s.cluster.Config(), make(chan struct{})
-	config.Impersonate.UserName = user
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return unseenBy{next, unseen} })
-	of(s.connect(t, config)).test(t, func() { close(unseen) })
+	return user
 }
 
 func (r ownReads[T]) test(t *testing.T, cut func()) {

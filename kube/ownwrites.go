@@ -97,12 +97,6 @@ type settledWrite struct {
 	meta *entry
 }
 
-// deletion is an own deletion of an object.
-type deletion struct {
-	uid types.UID
-	at  time.Time
-}
-
 // lane is one watch's view of the writes.
 type lane struct {
 	heard string // everything up to this resource version has been seen
@@ -123,10 +117,6 @@ const (
 	// ownFieldWait is the same for a store with a field selector, which may never
 	// see the write.
 	ownFieldWait = 100 * time.Millisecond
-	// goneKept bounds how long a deletion is remembered that the watch does
-	// not tell of: it has done so before the deletion was answered, or it has
-	// never shown the object.
-	goneKept = 10 * time.Minute
 	// shownKept is how long a subscriber may take to be told of an own write before
 	// its deletion by somebody else goes the way of all merged changes.
 	shownKept = time.Minute
@@ -247,33 +237,6 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 	}
 }
 
-// deleted hides an object from reads, whatever the watch still tells of it.
-func (t *table) deleted(key Key, uid types.UID) {
-	shown := t.hideDeleted(key, uid) != nil
-	switch {
-	case shown: // what was ensured is forgotten when the content loses the object
-	case uid == "":
-		t.ensured.forget(partsOf(key)...)
-	default:
-		t.ensured.gone(key, uid)
-	}
-}
-
-// hideDeleted is deleted for reads. It returns the entry that is left.
-func (t *table) hideDeleted(key Key, uid types.UID) *entry {
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	e := t.entry(key)
-	if uid == "" && e != nil {
-		uid = e.UID()
-	}
-	if was := t.own.pending[key]; was.uid == uid || was.unknown || uid == "" {
-		t.own.drop(key)
-	}
-	t.own.hide(key, uid)
-	return e
-}
-
 // unsure makes reads of an object ask the server.
 func (t *table) unsure(key Key) {
 	t.own.mu.Lock()
@@ -303,34 +266,6 @@ func (w *ownWrites) drop(key Key) {
 func (w *ownWrites) wake() {
 	close(w.settled)
 	w.settled = make(chan struct{})
-}
-
-// hide has reads leave out an object. The lock is held.
-func (w *ownWrites) hide(key Key, uid types.UID) {
-	if uid != "" && !w.isGone(key, uid) {
-		w.gone[key] = append(slices.Clip(w.gone[key]), deletion{uid, time.Now()})
-	}
-}
-
-// unhide forgets the deletions of a key that are over. The lock is held.
-func (w *ownWrites) unhide(key Key, over func(deletion) bool) {
-	left := slices.DeleteFunc(slices.Clone(w.gone[key]), over)
-	if len(left) == 0 {
-		delete(w.gone, key)
-		return
-	}
-	w.gone[key] = left
-}
-
-func (w *ownWrites) isGone(key Key, uid types.UID) bool {
-	return slices.ContainsFunc(w.gone[key], func(d deletion) bool { return d.uid == uid })
-}
-
-// removed reports that an entry is of an object that this process has deleted.
-func (w *ownWrites) removed(key Key, e *entry) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return hides(w.gone[key], e)
 }
 
 // made returns how many writes were noted so far.
@@ -446,9 +381,4 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
 	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
 	return w.reached(settled, namespace, rv)
-}
-
-// hides reports that an entry is of one of some deleted objects.
-func hides(gone []deletion, e *entry) bool {
-	return e != nil && slices.ContainsFunc(gone, func(d deletion) bool { return e.Is(d.uid) })
 }

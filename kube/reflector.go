@@ -36,8 +36,12 @@ type reflector struct {
 	// when the server first answered one so.
 	failed      int
 	failedSince time.Time
-	troubles    troubles
-	unread      troubles // of objects that could not be read
+	// marked: a watch got bookmarks. Mute counts the watches in a row, since then, that
+	// told nothing, although they were open for long enough.
+	marked   bool
+	mute     int
+	troubles troubles
+	unread   troubles // of objects that could not be read
 }
 
 // listing is a way to get all objects. The quickest comes first: 20,000 Pods
@@ -64,6 +68,9 @@ const (
 	// initialSilence is how long a streaming list may send nothing before its
 	// end: a server that ignores sendInitialEvents never marks the end.
 	initialSilence = 10 * time.Second
+	// muteWatches is how many watches in a row may tell nothing, not even a bookmark,
+	// where earlier ones got bookmarks.
+	muteWatches = 2
 	// watchTries is how many watches in a row may fail before the next listing.
 	watchTries = 3
 	// waitsFor is how long a server may ask for time until the next listing.
@@ -81,6 +88,9 @@ var (
 	errNoStream = errors.New("the server does not stream lists")
 	errStale    = errors.New("the list is older than what was seen before")
 	errNothing  = errors.New("the watch ended at once and told nothing: does a proxy before the server not stream?")
+	// errMute: a server accepts a watch from a resource version that it has not reached,
+	// and says nothing on it until it has. So does one whose storage was restored.
+	errMute = errors.New("watches told nothing, not even a bookmark: was the server's storage restored from a backup?")
 )
 
 // staleTries is how often a listing that is older than what was seen before is
@@ -169,8 +179,8 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 		pace = paceAfter(o.err, o.took)
 	}
 	switch {
-	case isExpired(o.err), errors.Is(o.err, ErrNotServed):
-		// The history after o.rv is gone, or the whole kind is.
+	case isExpired(o.err), errors.Is(o.err, ErrNotServed), errors.Is(o.err, errMute):
+		// The history after o.rv is gone or another one, or the whole kind is gone.
 		rv, pace = "", patient
 	case rv != "" && !o.worked && r.givesUp(o.err):
 		rv, pace = "", patient

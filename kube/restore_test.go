@@ -71,6 +71,97 @@ func TestRestoredStorageIsTakenAsItIs(t *testing.T) {
 	}
 }
 
+// A server whose storage was restored may accept a watch from a resource version that it
+// has not reached again, and says nothing on it until it has. Its lists tell.
+func TestServerThatIsSilentAboutItsFuture(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+		s.put(key("a"), "one")
+		gone := s.put(key("gone"), "one")
+		f := watch(nil)
+		f.taken()
+		s.put(key("a"), "two")
+		s.remove(key("gone"))
+		for range 50 {
+			s.put(key("late"), time.Now().String())
+		}
+		time.Sleep(time.Hour)
+		f.taken()
+		s.restore(gone.rv, false)
+		s.put(key("new"), "one")
+		s.cutWatches()
+		time.Sleep(2*watchTimeout*6/5 + time.Minute)
+		lines := names(f.taken())
+		slices.Sort(lines)
+		wantLines(t, "events", lines,
+			"ADDED default/gone", "ADDED default/new", "DELETED default/late", "MODIFIED default/a", "SYNCED")
+		r := f.reports()
+		if !slices.ContainsFunc(r, func(r *Trouble) bool { return errors.Is(r, errMute) }) {
+			t.Errorf("reports: %v", r)
+		}
+		s.put(key("a"), "three")
+		wantLines(t, "a change", names(f.taken()), "MODIFIED default/a")
+		time.Sleep(10 * time.Hour)
+		if r := f.reports(); len(r) > 0 {
+			t.Errorf("reports later: %v", r)
+		}
+	})
+}
+
+// stopBookmarks has no watch get a bookmark any more.
+func (s *apiServer) stopBookmarks() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bookmarks = 1000 * time.Hour
+}
+
+// Objects that do not change are not listed again: neither where no bookmarks are sent,
+// nor where watches are too short for one. Where bookmarks stop, one list makes sure.
+func TestSilenceCostsNoLists(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// before changes the server before the first request, then after an hour.
+		before, then func(*apiServer)
+		lists        int
+	}{
+		{"bookmarks", nil, nil, 1},
+		{"no bookmarks", func(s *apiServer) { s.bookmarks = 1000 * time.Hour }, nil, 1},
+		{"few bookmarks", func(s *apiServer) { s.bookmarks = watchTimeout }, nil, 1},
+		{"bookmarks that stop", nil, (*apiServer).stopBookmarks, 2},
+		{"watches that become short", nil, func(s *apiServer) {
+			for range 10 * 60 {
+				time.Sleep(50 * time.Second)
+				s.cutWatches()
+			}
+		}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+				if tc.before != nil {
+					tc.before(s)
+				}
+				s.put(key("a"), "one")
+				watch(nil)
+				time.Sleep(time.Hour)
+				if tc.then != nil {
+					tc.then(s)
+				}
+				time.Sleep(10 * time.Hour)
+				lists := 0
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				for _, r := range s.requests {
+					if !isWatch(r) {
+						lists++
+					}
+				}
+				if lists != tc.lists {
+					t.Errorf("%d lists in 11 hours, want %d", lists, tc.lists)
+				}
+			})
+		})
+	}
+}
+
 func TestStoreFollowsRestoredStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

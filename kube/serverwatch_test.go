@@ -66,7 +66,9 @@ func (w *modelWatch) run() {
 	}
 	end := time.NewTimer(w.timeout)
 	defer end.Stop()
+	s.mu.Lock()
 	marks := time.NewTicker(s.bookmarks)
+	s.mu.Unlock()
 	defer marks.Stop()
 	for {
 		s.mu.Lock()
@@ -100,7 +102,10 @@ func (w *modelWatch) run() {
 			w.out.Close()
 			return
 		case <-marks.C:
-			if w.request.URL.Query().Get("allowWatchBookmarks") == "true" && !w.send(eventBookmark, modelObject{rv: upTo}) {
+			if w.request.URL.Query().Get("allowWatchBookmarks") != "true" || upTo < w.pos {
+				continue // of a watch from its future a server says nothing
+			}
+			if !w.send(eventBookmark, modelObject{rv: upTo}) {
 				return
 			}
 		case <-changed:

@@ -201,33 +201,22 @@ func BenchmarkLargeSubscribe(b *testing.B) {
 }
 
 // BenchmarkLargeRelist measures a relist in which all objects have changed, with two
-// indexes and ten loops over changes, and the longest that a read and the start of
-// another loop took meanwhile.
+// indexes and ten loops over changes, and how long a read and the start of another loop
+// took meanwhile. The same is done on a store that nobody writes to: there, only the
+// machine, the scheduler and the collector of garbage make it wait.
 func BenchmarkLargeRelist(b *testing.B) {
 	l := newLargeStore(b, 2)
+	still := &Store[corev1.Pod]{table: newTable(l.table.handle, nil), reader: l.reader}
+	still.table.content.Store(l.table.now())
+	close(still.table.synced)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	for range 10 {
 		running.Go(func() { l.table.follow(ctx, func(Change) bool { return true }) })
 	}
-	var longest time.Duration
-	stop := make(chan struct{})
-	running.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			start := time.Now()
-			if _, err := l.Get(ctx, podKey(i*7919%large)); err != nil {
-				b.Error(err)
-			}
-			l.table.follow(ctx, func(Change) bool { return false })
-			longest = max(longest, time.Since(start))
-			time.Sleep(time.Millisecond)
-		}
-	})
+	var busy, quiet waits
+	running.Go(func() { busy.measure(ctx, b, l.Store) })
+	running.Go(func() { quiet.measure(ctx, b, still) })
 	l.list()
 	defer used(b)()
 	for b.Loop() {
@@ -236,10 +225,41 @@ func BenchmarkLargeRelist(b *testing.B) {
 		}
 		l.list()
 	}
-	close(stop)
 	cancel()
 	running.Wait()
-	b.ReportMetric(float64(longest.Microseconds())/1000, "longest-read-ms")
+	busy.report(b, "read")
+	quiet.report(b, "still")
+}
+
+// waits are how long reads took.
+type waits struct {
+	longest  time.Duration
+	late, in int // reads that took longer than lateAfter, of so many
+}
+
+// lateAfter is longer than anybody should wait for another's work.
+const lateAfter = 20 * time.Millisecond
+
+// measure reads an object of a store and starts a loop over its changes, again and again.
+func (w *waits) measure(ctx context.Context, b *testing.B, s *Store[corev1.Pod]) {
+	for ; ctx.Err() == nil; w.in++ {
+		start := time.Now()
+		if _, err := s.Get(context.WithoutCancel(ctx), podKey(w.in*7919%large)); err != nil {
+			b.Error(err)
+		}
+		s.table.follow(ctx, func(Change) bool { return false })
+		took := time.Since(start)
+		w.longest = max(w.longest, took)
+		if took > lateAfter {
+			w.late++
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (w *waits) report(b *testing.B, name string) {
+	b.ReportMetric(float64(w.longest.Microseconds())/1000, name+"-longest-ms")
+	b.ReportMetric(1e6*float64(w.late)/float64(max(1, w.in)), name+"-late-ppm")
 }
 
 // BenchmarkLargeSleepers measures what a loop holds that does not read, while all

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
@@ -16,10 +17,13 @@ type keyed struct {
 	entry *entry
 }
 
+// entries are the objects of a snapshot.
+type entries = hamt.Map[Key, *entry]
+
 // A snapshot is the content of a table at one moment. It is never changed: readers
 // take no lock, and two snapshots share all that is the same in both.
 type snapshot struct {
-	entries hamt.Map[Key, *entry]
+	entries entries
 	size    int64 // of the data of all entries
 	indexes []builtIndex
 	// synced: the first sync of all namespaces is in it.
@@ -104,14 +108,14 @@ func (d *draft) put(key Key, old, e *entry) {
 }
 
 // fill puts entries into a draft that has none. It takes them over.
-func (d *draft) fill(entries hamt.Map[Key, *entry]) {
-	d.next.entries = entries
-	for key, e := range entries.All() {
+func (d *draft) fill(with entries) {
+	d.next.entries = with
+	for _, e := range with.All() {
 		d.next.size += int64(e.Size())
-		for i := range d.next.indexes {
-			x := &d.next.indexes[i]
-			x.found = x.found.with(d.edit, key, x.by.values(key, e))
-		}
+	}
+	for i := range d.next.indexes {
+		x := &d.next.indexes[i]
+		x.found, _ = x.by.collect(context.Background(), d.edit, with) // that context never ends
 	}
 }
 

@@ -152,6 +152,14 @@ type query[T any] struct {
 
 func anyEntry(*entry) bool { return true }
 
+// covers returns what tells the entries of the store's handle from others of its table.
+func (s *Store[T]) covers() func(*entry) bool {
+	if s.narrow == nil {
+		return anyEntry
+	}
+	return s.narrow
+}
+
 // read yields the objects of a query, once the store is synced and has seen this
 // process's own writes. It asks the server about writes that could not be seen in
 // time. The loop runs over a snapshot, which nobody waits for.
@@ -159,10 +167,7 @@ func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
 	if q.may == nil {
 		q.may = anyEntry
 	}
-	covers := anyEntry
-	if s.narrow != nil {
-		covers = s.narrow
-	}
+	covers := s.covers()
 	may := func(e *entry) bool { return covers(e) && q.may(e) }
 	return func(yield func(*T, error) bool) {
 		made, err := s.ready(ctx, q.by, may)

@@ -36,10 +36,30 @@ func (r *reflector) watch(ctx context.Context, rv string) outcome {
 	case err == nil:
 		o.err = errNothing
 	}
+	if r.heard(s, o.open) {
+		o.err = errMute
+	}
 	if rv == "" && s.rv == "" && o.err != nil {
 		r.streamFailed(o.err, time.Since(start))
 	}
 	return o
+}
+
+// heard notes whether a watch told something, and reports that it is the last of too many
+// that did not. A server that stops sending bookmarks costs one list: before another one,
+// it has to send some again.
+func (r *reflector) heard(s *stream, open time.Duration) (mute bool) {
+	switch {
+	case s.told:
+		r.marked, r.mute = r.marked || s.bookmarks >= 2, 0
+	case r.marked && open >= silence:
+		r.mute++
+	}
+	if r.mute < muteWatches {
+		return false
+	}
+	r.marked, r.mute = false, 0
+	return true
 }
 
 // stream is one watch.

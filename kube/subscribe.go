@@ -75,8 +75,8 @@ type subscription struct {
 	table *table
 	wake  chan struct{} // holds a token when there is a newer snapshot
 
-	seen   hamt.Map[Key, *entry] // what the loop was shown
-	synced bool                  // Synced was shown
+	seen   entries // what the loop was shown
+	synced bool    // Synced was shown
 
 	// number is the one of the snapshot whose changes were all shown. It is guarded
 	// by the followers' mu.

@@ -13,7 +13,7 @@ type tableSink struct {
 	namespace string
 	// staging is what the listing under way has found: a relist swaps the
 	// content in one step.
-	staging hamt.Map[Key, *entry]
+	staging entries
 	edit    *hamt.Edit
 	// kept are the keys of objects of the listing that could not be read, as far
 	// as they are known.
@@ -29,7 +29,7 @@ type tableSink struct {
 }
 
 func (s *tableSink) begin() {
-	s.staging, s.edit, s.kept = hamt.Map[Key, *entry]{}, new(hamt.Edit), nil
+	s.staging, s.edit, s.kept = entries{}, new(hamt.Edit), nil
 	s.began, s.writes = time.Now(), s.own.made()
 }
 
@@ -128,7 +128,7 @@ func (s *tableSink) swap() (removed []keyed) {
 			}
 		}
 	}
-	s.staging, s.edit, s.kept = hamt.Map[Key, *entry]{}, nil, nil
+	s.staging, s.edit, s.kept = entries{}, nil, nil
 	s.publish(d)
 	return d.removed
 }

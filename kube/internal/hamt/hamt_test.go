@@ -265,3 +265,64 @@ func BenchmarkGoMap(b *testing.B) {
 		}
 	}
 }
+
+// A map that is built has the nodes of one that was made by changes, and can be changed.
+func TestBuilder(t *testing.T) {
+	hashesOf(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			var builder Builder[int, int]
+			for range 3 {
+				edit := new(Edit)
+				built := both{want: make(map[int]int)}
+				var changed Map[int, int]
+				n := rapid.SampledFrom([]int{0, 1, 2, 40, 1500}).Draw(t, "entries")
+				step := rapid.IntRange(1, 1000).Draw(t, "step")
+				for i := range n {
+					k, v := i*step, i%4
+					builder.Add(k, v)
+					changed = changed.With(nil, k, v)
+					built.want[k] = v
+				}
+				built.is = builder.Map(edit)
+				built.check(t)
+				if hashMask != 0 { // where all hashes are equal, there is no order
+					wantSameNodes(t, built.is.root, changed.root)
+				}
+				k := step * rapid.IntRange(0, 2*n).Draw(t, "key")
+				before := both{changed, maps.Clone(built.want)}
+				built.is, built.want[k] = built.is.With(edit, k, -1), -1
+				built.check(t)
+				built.is = built.is.Without(edit, k)
+				delete(built.want, k)
+				built.check(t)
+				compare(t, before, built)
+			}
+		})
+	})
+}
+
+func wantSameNodes(t *rapid.T, a, b *node[int, int]) {
+	if a == nil || b == nil {
+		if a != b {
+			t.Fatalf("the root is %v, want %v", a, b)
+		}
+		return
+	}
+	if a.has != b.has || a.goes != b.goes || len(a.entries) != len(b.entries) || len(a.children) != len(b.children) {
+		t.Fatalf("a node is %+v, want %+v", a, b)
+	}
+	for i := range a.children {
+		wantSameNodes(t, a.children[i], b.children[i])
+	}
+}
+
+func BenchmarkBuilder(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		var build Builder[[2]string, *int]
+		for _, k := range keys {
+			build.Add([2]string{"default", k}, nil)
+		}
+		build.Map(new(Edit))
+	}
+}
