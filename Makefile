@@ -1,24 +1,24 @@
-# Everything here needs Go and nothing else; make test and make lint use more
-# when it is there, and say so. Each target says what it does as it does it.
+# Every target needs only Go. make test and make lint use more programs if these are
+# installed, and print whether they do. Each target prints its steps.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help run dev test bench lint api tidy image stranger snippets
 
-# ONCE=1 ends make run by itself once everything was seen working.
-# CLUSTER=current makes it, and make dev, use the cluster that KUBECONFIG names.
+# With ONCE=1, make run ends by itself once everything was seen working.
+# With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
 ONCE ?=
 CLUSTER ?=
 export ONCE CLUSTER
 
-# The checks are programs of a module of their own, outside the workspace.
+# The checks are one program in a module of its own, outside the workspace.
 tools := GOWORK=off go -C tools run .
 
-# The same release for everybody; it is compiled once, by the Go command.
+# Everybody uses the same release. The Go command compiles it once.
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-help: ## say what can be made
+help: ## list the targets
 	@echo "make TARGET:"
 	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -26,7 +26,7 @@ run: ## start a cluster and the operators on it (ONCE=1, CLUSTER=current)
 	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
 	@go run ./operators/cmd/run
 
-dev: ## run the operators, and again whenever a source of theirs is saved (CLUSTER=current)
+dev: ## run the operators, and restart one when a source file of it is saved (CLUSTER=current)
 	@echo "dev: building the operators and, the first time, Kubernetes: some minutes on two cores"
 	@go run ./operators/cmd/dev
 
@@ -36,13 +36,13 @@ test: ## test all modules, with the race detector if there is a C compiler
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; \
 		echo "test: the race detector is on"; \
 	else \
-		echo "test: the race detector is OFF: it needs a C compiler, and there is no $$(go env CC)"; \
+		echo "test: the race detector is OFF: it needs a C compiler, and $$(go env CC) is not installed"; \
 	fi; \
 	light=$$($(tools) light); \
 	echo "test: root, cluster and operators"; \
 	$(tools) test $$race $$light; \
 	if [ -n "$$race" ]; then \
-		echo "test: what is allocated, without the race detector, which allocates too"; \
+		echo "test: allocations, without the race detector, which allocates memory itself"; \
 		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube ./kube/internal/intent; \
 	fi; \
 	echo "test: other people's kinds, in a module of its own"; \
@@ -50,11 +50,11 @@ test: ## test all modules, with the race detector if there is a C compiler
 	echo "test: the tools"; \
 	$(tools) test -dir tools ./...
 
-bench: ## measure stores and operators beside their peers, as a table
+bench: ## measure stores and operators beside their peers, and print a table
 	@echo "bench: measuring; this takes minutes"
 	@cd bench && GOWORK=off go run .
 
-lint: ## check style, golden files, leak checks and what the documentation shows
+lint: ## check style, golden files, leak checks and the documentation's snippets
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
 	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
 	@for dir in tools bench operators/thirdparty; do \
@@ -67,13 +67,13 @@ lint: ## check style, golden files, leak checks and what the documentation shows
 	@$(tools) tidy
 	@echo "lint: goroutine-leak checks"
 	@$(tools) leaks
-	@echo "lint: what the documentation shows"
+	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
 
-# As the local cluster is built, so that Kubernetes is not compiled again.
+# The local cluster is built with the same settings, so Kubernetes is not compiled again.
 lint = CGO_ENABLED=0 GOFLAGS=-trimpath
 
-api: ## rewrite the golden files in api/ after a change that is meant
+api: ## rewrite the golden files in api/ after an intended change
 	@$(tools) api -write
 	@$(tools) deps -write
 
@@ -83,11 +83,11 @@ image: ## build the images of Foo, Echo and Letter and check their sizes
 	@go run ./operators/letter/image
 	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
 
-tidy: ## mend each module's go.mod and go.sum, which go mod tidy cannot before a release
+tidy: ## complete each module's go.mod and go.sum; go mod tidy cannot before a release
 	@$(tools) tidy -write
 
-stranger: ## build and run the committed modules as somebody outside the repository does
+stranger: ## build and run the committed modules from outside the repository
 	@$(tools) stranger
 
-snippets: ## compile and run what the documentation shows
+snippets: ## compile and run the documentation's snippets
 	@$(tools) snippets

@@ -9,7 +9,7 @@ import (
 
 func disturbances() []string { return supervisor.Actions }
 
-// disturb does something to a component of a running cluster.
+// disturb performs an action on a component of a running cluster.
 func disturb(ctx context.Context, t target, action string, args []string) error {
 	flags, err := t.parse(action, "COMPONENT", args, nil)
 	if err != nil {
@@ -25,7 +25,7 @@ func disturb(ctx context.Context, t target, action string, args []string) error 
 	return supervisor.NewClient(dir).Act(ctx, flags.Arg(0), action)
 }
 
-// compact makes etcd forget what was before now.
+// compact makes etcd forget all earlier revisions.
 func compact(ctx context.Context, t target, args []string) error {
 	if _, err := t.parse("compact", "", args, nil); err != nil {
 		return err

@@ -15,15 +15,15 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
-// How long a supervisor may take to end a cluster before its processes are
-// ended without it.
+// downLimit is the time that a supervisor may take to end a cluster. After that its
+// processes are ended without it.
 const downLimit = time.Minute
 
-// down ends the cluster, whatever state it is in.
+// down ends the cluster in any state.
 func down(ctx context.Context, t target, args []string) error {
 	remove, quiet := false, false
 	_, err := t.parse("down", "", args, func(flags *flag.FlagSet) {
-		flags.BoolVar(&quiet, "quiet", false, "say nothing but errors")
+		flags.BoolVar(&quiet, "quiet", false, "print only errors")
 		flags.BoolVar(&remove, "delete", false, "remove the cluster's objects and all its files too")
 	})
 	if err != nil {
@@ -44,7 +44,7 @@ func down(ctx context.Context, t target, args []string) error {
 	if err := endSupervisor(ctx, say, dir); err != nil {
 		return err
 	}
-	if !dir.Exists() { // it was an ephemeral one
+	if !dir.Exists() { // it was an ephemeral cluster
 		say("the cluster is down and removed")
 		return nil
 	}
@@ -59,8 +59,8 @@ func down(ctx context.Context, t target, args []string) error {
 	return cleanUp(say, dir, remove)
 }
 
-// endSupervisor tells the supervisor to stop, if there is one, and waits until
-// it has.
+// endSupervisor tells the supervisor to stop, if there is one, and waits until it has
+// stopped.
 func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 	running, err := dir.Supervised()
 	if err != nil || !running {
@@ -71,7 +71,7 @@ func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 		return killSupervisor(say, dir)
 	}
 	if err != nil {
-		// It may be so young that it does not listen yet, or already ending.
+		// It may not listen yet, or it may already be ending.
 		say("%v", err)
 	}
 	for deadline := time.Now().Add(downLimit); ; time.Sleep(20 * time.Millisecond) {
@@ -88,19 +88,19 @@ func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 	}
 }
 
-// killSupervisor ends a supervisor that is stuck.
+// killSupervisor ends a stuck supervisor.
 func killSupervisor(say sayer, dir state.Dir) error {
 	record, err := dir.Record()
 	if err != nil {
 		return err
 	}
-	say("the supervisor (process %d) does not end the cluster: ending it", record.Supervisor.PID)
+	say("the supervisor (process %d) does not end the cluster: killing the supervisor", record.Supervisor.PID)
 	_, err = process.End(record.Supervisor, 20*time.Second)
 	return err
 }
 
-// cleanUp ends what a supervisor that crashed left behind, and removes what is
-// not to be kept.
+// cleanUp ends the remaining processes of a crashed supervisor, and removes the files
+// that are not to be kept.
 func cleanUp(say sayer, dir state.Dir, remove bool) error {
 	if err := sweep(say, dir); err != nil {
 		return err
@@ -117,12 +117,12 @@ func cleanUp(say sayer, dir state.Dir, remove bool) error {
 	return nil
 }
 
-// sweep ends the processes that a supervisor left, and undoes what a real node
-// has changed on this machine. The supervisor must be gone.
+// sweep ends the processes that a supervisor left, and undoes the changes of a real node
+// on this machine. The supervisor must be gone.
 func sweep(say sayer, dir state.Dir) error {
 	swept, err := process.Sweep(string(dir))
 	for _, name := range swept {
-		say("ended %s, which an earlier run left", name)
+		say("ended %s, left by an earlier run", name)
 	}
 	if err != nil {
 		return err
@@ -130,8 +130,8 @@ func sweep(say sayer, dir state.Dir) error {
 	return realnode.Clean(string(dir))
 }
 
-// prune removes the clusters beside dir that belong to a process that has
-// ended, and have no supervisor that would see to it.
+// prune removes the clusters beside dir whose owner has ended and that have no supervisor
+// to remove them.
 func prune(say sayer, dir state.Dir) error {
 	siblings, err := filepath.Glob(filepath.Join(filepath.Dir(string(dir)), "*", "cluster.json"))
 	if err != nil {
@@ -149,14 +149,14 @@ func prune(say sayer, dir state.Dir) error {
 func pruneOne(say sayer, dir state.Dir) error {
 	record, err := dir.Record()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody else has just removed it
+		return nil // another process has just removed it
 	}
 	if err != nil || !record.Settings.Ephemeral || record.Owner.PID == 0 || record.Owner.Alive() {
 		return err
 	}
 	lock, err := dir.Supervise()
 	if err != nil || lock == nil {
-		return err // it is being ended
+		return err // another process is ending it
 	}
 	defer lock.Release()
 	if err := sweep(say, dir); err != nil {

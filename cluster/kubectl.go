@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// kubectl becomes kubectl, with the cluster's kubeconfig.
+// kubectl replaces this process with kubectl, with the cluster's kubeconfig.
 func kubectl(ctx context.Context, t target, args []string) error {
 	dir, err := t.dir()
 	if err != nil {
@@ -18,12 +18,12 @@ func kubectl(ctx context.Context, t target, args []string) error {
 	}
 	record, err := dir.Record()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no cluster in %s: start it with up (another is chosen by --name or --dir before the word kubectl)", dir)
+		return fmt.Errorf("there is no cluster in %s: start it with up (--name and --dir go before the word kubectl)", dir)
 	}
 	if err != nil {
 		return err
 	}
-	// The cluster's own is of its version, and need not be built.
+	// The cluster's own binary has the right version, and need not be built.
 	binary := record.Binary
 	if _, err := os.Stat(binary); err != nil {
 		if binary, err = builder().Kubernetes(ctx); err != nil {

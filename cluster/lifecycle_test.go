@@ -23,7 +23,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
-// The test binary is the cluster command, too, supervisor included: so the race
+// The test binary also acts as the cluster command, including the supervisor, so the race
 // detector sees them.
 const roleVariable = "CLUSTER_TEST_ROLE"
 
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A cluster is one in a directory of the test's own. Whatever the test does to
-// it, nothing of it is left afterwards.
+// A cluster is a cluster in a directory of the test's own. Nothing of it is left after
+// the test, even if the test crashes it.
 type cluster struct {
 	t   *testing.T
 	dir state.Dir
@@ -71,7 +71,7 @@ func (c cluster) try(args ...string) (string, error) {
 	return string(out), err
 }
 
-// output returns what a command prints for other programs to read.
+// output returns the output of a command for other programs.
 func (c cluster) output(args ...string) string {
 	c.t.Helper()
 	var said bytes.Buffer
@@ -93,7 +93,7 @@ func (c cluster) run(args ...string) string {
 	return out
 }
 
-// fail runs a command that must fail, and say that.
+// fail runs a command that must fail with a message that contains say.
 func (c cluster) fail(say string, args ...string) {
 	c.t.Helper()
 	out, err := c.try(args...)
@@ -122,7 +122,7 @@ func (c cluster) component(name string) supervisor.ComponentStatus {
 	return supervisor.ComponentStatus{}
 }
 
-// crash ends the supervisor as a crash would.
+// crash ends the supervisor as a crash does.
 func (c cluster) crash() {
 	c.t.Helper()
 	id, err := process.Identify(c.status().PID)
@@ -135,8 +135,8 @@ func (c cluster) crash() {
 	c.eventually("the supervisor is gone", func() bool { return !id.Alive() })
 }
 
-// processes returns those that have the cluster's directory in their command
-// line: all components do.
+// processes returns the processes that have the cluster's directory in their command
+// line. All components have it.
 func (c cluster) processes() []string {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -208,7 +208,7 @@ func TestLifecycle(t *testing.T) {
 	c.run("up")
 	c.run("kubectl", "get", "configmap", "kept")
 
-	// What is paused cannot see that its supervisor is gone.
+	// A paused program cannot see that its supervisor is gone.
 	c.run("pause", "etcd")
 	c.crash()
 	c.run("down", "--delete")
@@ -238,7 +238,7 @@ func (c cluster) testVersion(t *testing.T) {
 }
 
 func (c cluster) testSecurity(t *testing.T) {
-	// Without credentials: the health paths and nothing else.
+	// Without credentials only the health paths are open.
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
@@ -256,7 +256,7 @@ func (c cluster) testSecurity(t *testing.T) {
 		}
 	}
 
-	// Components are who they are, and may do what their roles say.
+	// Each component has its own user, with the rights of its role.
 	for user, subresource := range map[string][2]string{
 		"system:kube-scheduler":          {"pods", "binding"},
 		"system:kube-controller-manager": {"serviceaccounts", "token"},
@@ -277,7 +277,7 @@ func (c cluster) testSecurity(t *testing.T) {
 		}
 	}
 
-	// Aggregated API servers learn from this whom to trust.
+	// Aggregated API servers learn their trusted authorities from this.
 	for _, key := range []string{"client-ca-file", "requestheader-client-ca-file"} {
 		out := c.output("kubectl", "-n", "kube-system", "get", "configmap", "extension-apiserver-authentication",
 			"--output=jsonpath={.data."+key+"}")
@@ -286,8 +286,8 @@ func (c cluster) testSecurity(t *testing.T) {
 		}
 	}
 
-	// OwnerReferencesPermissionEnforcement: who may not change the owner's
-	// finalizers may not make its deletion wait either.
+	// OwnerReferencesPermissionEnforcement: a user who may not change the owner's
+	// finalizers may not block its deletion either.
 	c.run("kubectl", "create", "clusterrole", "writer", "--verb=create", "--resource=configmaps")
 	c.run("kubectl", "create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=writer")
 	uid := c.output("kubectl", "get", "namespace", "default", "--output=jsonpath={.metadata.uid}")
@@ -319,7 +319,7 @@ func TestSideBySide(t *testing.T) {
 			t.Errorf("cluster %d sees the other's namespaces:\n%s", i, out)
 		}
 	}
-	// With the certificates of one there is no way into the other.
+	// The certificates of one cluster are not accepted by the other.
 	server := "--server=" + clusters[0].status().Server
 	clusters[1].fail("certificate", "kubectl", server, "get", "namespaces")
 	clusters[1].fail("Unauthorized", "kubectl", server, "--insecure-skip-tls-verify", "get", "--raw", "/api")
@@ -351,11 +351,11 @@ func TestComponentEndsByItself(t *testing.T) {
 	if after.PID == before.PID || after.Restarts != 1 || !strings.Contains(after.LastEnd, "signal: killed") {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if out := c.run("logs", "supervisor"); !strings.Contains(out, "it will be started again") {
+	if out := c.run("logs", "supervisor"); !strings.Contains(out, "it will be restarted") {
 		t.Errorf("the supervisor says nothing of it:\n%s", out)
 	}
 
-	// An ephemeral cluster that crashed does not live on in the next.
+	// The objects of a crashed ephemeral cluster must not be in the next one.
 	c.run("kubectl", "create", "namespace", "old")
 	c.crash()
 	c.run("up", "--controllers=false", "--ephemeral")
@@ -387,8 +387,8 @@ func TestOwner(t *testing.T) {
 	c.eventually("the cluster ends with its owner", func() bool { return !c.dir.Exists() && len(c.processes()) == 0 })
 }
 
-// The supervisor is killed together with the owner: the next cluster to start
-// beside it removes what is left.
+// The supervisor is killed together with the owner. The next cluster that starts beside
+// it removes the remains.
 func TestPrune(t *testing.T) {
 	old, next := newCluster(t), newCluster(t)
 	next.dir = state.Dir(filepath.Join(filepath.Dir(string(old.dir)), "next"))
@@ -398,11 +398,11 @@ func TestPrune(t *testing.T) {
 	}
 	defer func() { _, _ = owner.Process.Kill(), owner.Wait() }() // the test is over
 	old.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", owner.Process.Pid))
-	old.crash() // before its owner: it would end the cluster in order, if it saw that one end
+	old.crash() // before its owner: otherwise it would see the owner end, and end the cluster in order
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = owner.Wait() // it was killed
+	_ = owner.Wait() // the owner was killed
 	next.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", os.Getpid()))
 	old.expectNoProcess()
 	if old.dir.Exists() {

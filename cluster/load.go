@@ -9,8 +9,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/realnode"
 )
 
-// load puts an image into the real node: one from an archive, or one that is
-// made of a Go program.
+// load loads an image into the real node, from an archive or built from a Go program.
 func load(ctx context.Context, t target, args []string) error {
 	name := ""
 	flags, err := t.parse("load", "ARCHIVE.tar  or  --image NAME PACKAGE", args, func(flags *flag.FlagSet) {
@@ -20,7 +19,7 @@ func load(ctx context.Context, t target, args []string) error {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return errors.New("name an image archive (of docker save, say), or with --image a Go main package")
+		return errors.New("name an image archive (from docker save, for example), or with --image a Go main package")
 	}
 	dir, err := t.dir()
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
 
-// logs prints one component's log, or the last lines of all.
+// logs prints one component's log, or the last lines of all logs.
 func logs(ctx context.Context, t target, args []string) error {
 	follow := false
 	flags, err := t.parse("logs", "[COMPONENT]", args, func(flags *flag.FlagSet) {
-		flags.BoolVar(&follow, "f", false, "go on printing what is added, until Ctrl-C")
+		flags.BoolVar(&follow, "f", false, "keep printing lines as they are added, until Ctrl-C")
 	})
 	if err != nil {
 		return err

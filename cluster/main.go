@@ -1,27 +1,27 @@
 // Command cluster runs a real Kubernetes on this machine: kube-apiserver, etcd,
-// kube-controller-manager and kube-scheduler, built from Go modules, with
-// certificates and RBAC as any cluster has them, on loopback addresses only.
+// kube-controller-manager and kube-scheduler, built from Go modules, with certificates
+// and RBAC as in any cluster, on loopback addresses only.
 //
-//	cluster up        start it (or say that it runs), return when it is ready
-//	cluster kubectl   talk to it
-//	cluster status    what runs, and where
-//	cluster logs      what the components say
-//	cluster down      end it; its objects are kept for the next up
+//	cluster up        start the cluster (or report that it runs), return when it is ready
+//	cluster kubectl   run kubectl on it
+//	cluster status    print the components and the addresses
+//	cluster logs      print the logs of the components
+//	cluster down      end the cluster; its objects are kept for the next up
 //
 // It is a launcher: the components are in cmd/kubernetes, which it builds on
 // first use. Where to read on:
 //
 //	up.go, down.go, status.go, logs.go, kubectl.go, load.go, disturb.go
 //	                      the commands
-//	supervise.go          what up leaves running
-//	nodes.go              which nodes a cluster gets
+//	supervise.go          the process that up leaves running
+//	nodes.go              the nodes that a cluster gets
 //	internal/build        makes the kubernetes binary and shows progress
 //	internal/state        the state directory and its locks
 //	internal/pki          certificates and kubeconfigs
-//	internal/controlplane what each component is started with
+//	internal/controlplane the flags and files that each component is started with
 //	internal/process      starts programs so that none outlives its supervisor
 //	internal/lifeline     ends a program whose supervisor is gone
-//	internal/simulate     plays nodes
+//	internal/simulate     simulates nodes
 //	internal/realnode     makes this machine a node
 //	image                 makes container images of Go programs
 //	internal/supervisor   the life of a running cluster
@@ -80,7 +80,7 @@ func main() {
 	}
 }
 
-// exitStatus ends the program without another word.
+// exitStatus is an error that ends the program without a message.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
@@ -112,7 +112,7 @@ func run(args []string) error {
 func commands() map[string]func(context.Context, target, []string) error {
 	all := map[string]func(context.Context, target, []string) error{
 		"up":        up,
-		"supervise": supervise, // what up starts and leaves running
+		"supervise": supervise, // started by up and left running
 		"down":      down,
 		"status":    status,
 		"kubectl":   kubectl,
@@ -130,7 +130,7 @@ func commands() map[string]func(context.Context, target, []string) error {
 	return all
 }
 
-// A target is the cluster that a command is about.
+// A target is the cluster that a command acts on.
 type target struct {
 	name string
 	path string
@@ -138,8 +138,8 @@ type target struct {
 
 const defaultName = "default"
 
-// flags adds the flags that choose the cluster: they are understood before the
-// command and after it.
+// flags adds the flags that choose the cluster. They are accepted before the command and
+// after it.
 func (t *target) flags(flags *flag.FlagSet) {
 	flags.StringVar(&t.name, "name", cmp.Or(t.name, defaultName), "name of the cluster")
 	flags.StringVar(&t.path, "dir", t.path, "keep the cluster in this directory instead of ~/.pintle/clusters/NAME")
@@ -152,7 +152,7 @@ func (t *target) dir() (state.Dir, error) {
 	return state.Named(t.name)
 }
 
-// parse reads a command's flags; args are what it takes beside them.
+// parse reads a command's flags; arguments are the names of its other arguments.
 func (t *target) parse(command, arguments string, args []string, define func(*flag.FlagSet)) (*flag.FlagSet, error) {
 	flags := flag.NewFlagSet("cluster "+command, flag.ContinueOnError)
 	t.flags(flags)
@@ -172,7 +172,7 @@ func (t *target) parse(command, arguments string, args []string, define func(*fl
 	return flags, nil
 }
 
-// say tells people what happens; standard output is for what was asked.
+// say prints messages for people. Standard output is reserved for the requested output.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // usageError is an error that package flag has printed already.

@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// nodesFor returns what gives the cluster its nodes.
+// nodesFor returns the nodes that the settings ask for.
 func nodesFor(s state.Settings) []supervisor.Node {
 	var nodes []supervisor.Node
 	if s.Nodes > 0 {
@@ -27,10 +27,10 @@ func nodesFor(s state.Settings) []supervisor.Node {
 // simulated is a number of simulated nodes.
 type simulated int
 
-// Prepare finds that any machine can do it.
+// Prepare succeeds, because any machine can simulate nodes.
 func (simulated) Prepare(context.Context, *controlplane.Plane) error { return nil }
 
-// Run plays the nodes.
+// Run simulates the nodes.
 func (n simulated) Run(ctx context.Context, env supervisor.Environment, ready func()) error {
 	client, err := kube.Config{Rest: env.Admin, FieldManager: "pintle-simulate", Logger: env.Log}.Connect()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
-// status prints what runs. The exit status is 1 when nothing does.
+// status prints the components and their states. The exit status is 1 if the cluster does
+// not run.
 func status(ctx context.Context, t target, args []string) error {
 	asJSON := false
 	_, err := t.parse("status", "", args, func(flags *flag.FlagSet) {

@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
-// An order is what up hands to the supervisor that it starts.
+// An order is the input that up passes to the supervisor that it starts.
 type order struct {
 	Dir      state.Dir        `json:"dir"`
 	Settings state.Settings   `json:"settings"`
@@ -21,22 +21,22 @@ type order struct {
 	Owner    process.Identity `json:"owner"`
 }
 
-// supervise runs a cluster. Its standard input is the order, its file
-// descriptor 3 takes the report.
+// supervise runs a cluster. It reads the order from its standard input and writes the
+// report to its file descriptor 3.
 func supervise(ctx context.Context, _ target, args []string) error {
 	if len(args) > 0 {
-		return errors.New("supervise is what up runs: use up")
+		return errors.New("supervise is for the command up only: use up")
 	}
 	pipe := os.NewFile(3, "report")
 	if pipe == nil {
-		return errors.New("supervise is what up runs: use up")
+		return errors.New("supervise is for the command up only: use up")
 	}
 	var o order
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return fmt.Errorf("read the supervisor's order: %w", err)
 	}
 	tell := func(r report) {
-		_ = json.NewEncoder(pipe).Encode(r) // when up is gone, nobody wants to know
+		_ = json.NewEncoder(pipe).Encode(r) // if up has ended, no process reads the report
 	}
 	err := supervisor.Run(ctx, supervisor.Config{
 		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodesFor(o.Settings),

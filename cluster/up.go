@@ -39,14 +39,14 @@ func (f *upFlags) define(flags *flag.FlagSet) {
 	flags.BoolVar(&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server")
 	flags.BoolVar(&s.Ephemeral, "ephemeral", false, "remove the cluster's directory when it ends")
 	flags.BoolVar(&f.foreground, "foreground", false, "stay, and end the cluster on Ctrl-C")
-	flags.BoolVar(&f.quiet, "quiet", false, "say nothing but errors and how a build goes on")
+	flags.BoolVar(&f.quiet, "quiet", false, "print only errors and the progress of a build")
 	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process of this id ends")
 	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (can be repeated, as the next two)")
 	flags.Var(list{&s.ControllerManagerArgs}, "controller-manager-arg", "flag for kube-controller-manager")
 	flags.Var(list{&s.SchedulerArgs}, "scheduler-arg", "flag for kube-scheduler")
 }
 
-// A sayer is say, or says nothing.
+// A sayer is say, or a function that prints nothing.
 type sayer func(format string, args ...any)
 
 // list is a flag that can be repeated.
@@ -74,8 +74,8 @@ func (f *upFlags) check(t target) error {
 	return nil
 }
 
-// up starts the cluster. By default it leaves a supervisor behind, in a session
-// of its own, and returns when the cluster is ready.
+// up starts the cluster. By default it leaves a supervisor running, in a session of its
+// own, and returns when the cluster is ready.
 func up(ctx context.Context, t target, args []string) error {
 	var f upFlags
 	flags, err := t.parse("up", "", args, f.define)
@@ -126,7 +126,7 @@ func up(ctx context.Context, t target, args []string) error {
 		config.Ready = func(s supervisor.Status) {
 			lock.Release()
 			ready(s)
-			say("Ctrl-C ends it")
+			say("Ctrl-C ends the cluster")
 		}
 		return supervisor.Run(ctx, config)
 	}
@@ -138,15 +138,15 @@ func up(ctx context.Context, t target, args []string) error {
 	return nil
 }
 
-// config settles what the cluster is run with, and builds Kubernetes if it
-// must. When the owner ends meanwhile, cancel is called.
+// config returns the supervisor's configuration, and builds Kubernetes if necessary. It
+// calls cancel if the owner ends meanwhile.
 func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel func()) (supervisor.Config, error) {
 	config := supervisor.Config{
 		Dir: dir, Settings: f.settings, Nodes: nodesFor(f.settings),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if f.settings.RealNode {
-		// Before minutes are spent on a build.
+		// This comes before a build, which takes minutes.
 		if err := realnode.Check(); err != nil {
 			return supervisor.Config{}, err
 		}
@@ -170,36 +170,37 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 	return config, err
 }
 
-// claim makes the state directory ours to work on.
+// claim locks the state directory for this process.
 func claim(ctx context.Context, say sayer, dir state.Dir) (*state.Lock, error) {
-	return dir.Work(ctx, func() { say("another up or down is at work on this cluster: waiting for it") })
+	return dir.Work(ctx, func() { say("waiting for another up or down of this cluster") })
 }
 
-// freshen clears away what an earlier run of the cluster left but should not
-// have. It returns the lock, which may be another then.
+// freshen removes the remains of an earlier run that must not be kept. It returns the
+// lock, which may be another one afterwards.
 func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ephemeral bool) (*state.Lock, error) {
 	if err := sweep(say, dir); err != nil {
 		return lock, err
 	}
 	record, err := dir.Record()
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a new cluster
+	case errors.Is(err, fs.ErrNotExist): // the cluster does not exist yet
 		return lock, nil
 	case err != nil:
 		return lock, err
-	case record.Settings.Ephemeral: // it did not come to its end
+	case record.Settings.Ephemeral: // its earlier run did not end in order
 		if err := dir.Remove(); err != nil {
 			return lock, err
 		}
 		lock.Release()
 		return claim(ctx, say, dir)
 	case ephemeral:
-		return lock, fmt.Errorf("the objects in %s are kept, --ephemeral would remove them in the end: use another cluster, or down --delete", dir)
+		return lock, fmt.Errorf("--ephemeral would remove the objects kept in %s: use another cluster, or down --delete", dir)
 	}
 	return lock, nil
 }
 
-// sayRunning is up on a running cluster: fine, unless another was asked for.
+// sayRunning handles up on a running cluster. That is an error only if other settings are
+// asked for.
 func sayRunning(ctx context.Context, say sayer, dir state.Dir, f upFlags, flags *flag.FlagSet) error {
 	s, err := supervisor.NewClient(dir).Status(ctx)
 	if err != nil {
@@ -236,16 +237,16 @@ func sayHow(say sayer, t target, s supervisor.Status) {
 	}
 }
 
-// Reports are what the supervisor tells the up that started it: what it has
-// achieved, and at last its status when the cluster is ready, or why it is not.
+// A report is a message of the supervisor to the up that started it: progress, and
+// finally its status when the cluster is ready, or the reason why it is not.
 type report struct {
 	Progress string             `json:"progress,omitempty"`
 	Status   *supervisor.Status `json:"status,omitempty"`
 	Error    string             `json:"error,omitempty"`
 }
 
-// launch starts a supervisor, and returns when it says that the cluster is
-// ready. When ctx ends before, the supervisor is told to end, and waited for.
+// launch starts a supervisor, and returns when it reports that the cluster is ready. If
+// ctx ends before, launch tells the supervisor to end, and waits for it.
 func launch(ctx context.Context, say sayer, dir state.Dir, config supervisor.Config) (supervisor.Status, error) {
 	data, err := json.Marshal(order{Dir: dir, Settings: config.Settings, Binary: config.Binary, Owner: config.Owner})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// identity is what makes two events the same. The API cannot change the note of
-// an Event, so other words make another Event.
+// identity has the fields that make two events the same. The API cannot change the note
+// of an Event, so an event with another note makes another Event.
 type identity struct {
 	regarding, related   corev1.ObjectReference
 	warning              bool
@@ -17,18 +17,18 @@ type identity struct {
 // series is an event and its repetitions.
 type series struct {
 	identity
-	name  string // of the Event, once it was tried to create it
+	name  string // of the Event, once a create was tried
 	first time.Time
 	last  time.Time
 	count int32
-	// written is the count that the server knows; 0: it was not created.
+	// written is the count that the server knows; 0 if the Event was not created.
 	written int32
 	queued  bool
-	// sent is the count in a request that is under way, 0 if there is none.
+	// sent is the count in a request in flight, 0 if there is none.
 	sent  int32
-	tries int // that have failed in a row
-	// again is when repetitions are written, and apart how much later those
-	// after them.
+	tries int // consecutive failed tries
+	// again is the time at which repetitions are written. apart is the interval to the
+	// next write after that.
 	again time.Time
 	apart time.Duration
 }
@@ -37,27 +37,29 @@ const (
 	// Each request for an object takes one of its tokens.
 	tokens     = 25
 	tokenAfter = 5 * time.Minute
-	// Repetitions are first written so much later; from time to time the
-	// distance doubles, until it is as long as a token takes.
+	// The first repetitions are written after firstApart. The interval doubles from time
+	// to time, until it is as long as a token takes.
 	firstApart = 10 * time.Second
-	// forgetAfter is when the same event again is a new one.
+	// forgetAfter is the time without repetitions after which the same event makes
+	// another Event.
 	forgetAfter = 6 * time.Minute
-	// maxSeries bounds how much is remembered, and so how much can wait. When there is
-	// no room, the namespace that has the most waiting loses the latest of it.
+	// maxSeries is the number of remembered series, and so the most that can wait. When
+	// there is no room, the namespace with the most waiting series loses its latest one.
 	maxSeries = 5000
-	// maxBuckets bounds how many objects are remembered.
+	// maxBuckets is the number of remembered objects.
 	maxBuckets = 2 * maxSeries
 )
 
-// correlator decides which requests events are worth. It knows neither clocks nor
-// servers, and is used by one goroutine at a time.
+// correlator decides which events are worth a request. It knows neither clocks nor
+// servers, and is used by one goroutine at a time. The counterpart is client-go's
+// record.EventCorrelator.
 type correlator struct {
 	series  map[identity]*series
 	buckets map[corev1.ObjectReference]*bucket
-	lanes   lanes // with what is to be written
+	lanes   lanes // with the series to be written
 }
 
-// observe takes note of an event. It returns false if that is dropped.
+// observe records an event. It returns false if the event is dropped.
 func (c *correlator) observe(id identity, now time.Time) bool {
 	own := c.bucket(id.regarding, now)
 	if id.warning {
@@ -80,8 +82,8 @@ func (c *correlator) observe(id identity, now time.Time) bool {
 	return true
 }
 
-// room makes room for another series, if need be by forgetting one that the
-// server knows all of, or the latest of the namespace that has most waiting.
+// room makes room for another series. If necessary it forgets a series that the server
+// has completely, or the latest one of the namespace with the most waiting.
 func (c *correlator) room(s *series) bool {
 	if len(c.series) < maxSeries {
 		return true
@@ -114,7 +116,7 @@ func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
 			c.buckets = make(map[corev1.ObjectReference]*bucket)
 		}
 		if len(c.buckets) >= maxBuckets {
-			for other := range c.buckets { // any: its object gets all of its tokens again
+			for other := range c.buckets { // any bucket; its object gets all of its tokens back
 				delete(c.buckets, other)
 				break
 			}
@@ -125,7 +127,7 @@ func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
 	return b
 }
 
-// wrote notes that the server knows of count events.
+// wrote records that the server knows of count events.
 func (c *correlator) wrote(s *series, count int32, now time.Time) {
 	c.lanes.of(s).done()
 	s.written, s.sent, s.tries = count, 0, 0
@@ -133,8 +135,7 @@ func (c *correlator) wrote(s *series, count int32, now time.Time) {
 	s.apart = min(2*s.apart, tokenAfter)
 }
 
-// failed has the namespace of a series rest, and returns whether the series is tried
-// again.
+// failed pauses the namespace of a series, and returns whether the series is retried.
 func (c *correlator) failed(s *series, now time.Time) bool {
 	c.lanes.of(s).rest(now)
 	s.sent = 0
@@ -146,8 +147,8 @@ func (c *correlator) failed(s *series, now time.Time) bool {
 	return true
 }
 
-// refused drops a series that the server does not take. If it is the namespace that
-// takes none, that rests.
+// refused drops a series that the server refuses. If the server refuses all events of the
+// namespace, the namespace pauses.
 func (c *correlator) refused(s *series, namespace bool, now time.Time) {
 	s.sent = 0
 	if c.forget(s); namespace {
@@ -157,7 +158,7 @@ func (c *correlator) refused(s *series, namespace bool, now time.Time) {
 	}
 }
 
-// giveUp drops what waits in the namespace of a series.
+// giveUp drops the waiting series of the namespace of a series.
 func (c *correlator) giveUp(s *series) {
 	from := c.lanes.of(s)
 	for dropped := c.lanes.drop(from); dropped != nil; dropped = c.lanes.drop(from) {
@@ -165,7 +166,7 @@ func (c *correlator) giveUp(s *series) {
 	}
 }
 
-// maxTries bounds how often an event is tried to be written.
+// maxTries is the number of tries to write an event.
 const maxTries = 12
 
 func (c *correlator) forget(s *series) {
@@ -174,8 +175,8 @@ func (c *correlator) forget(s *series) {
 	}
 }
 
-// sweep queues the repetitions that are due, or all of them, and forgets what is
-// over.
+// sweep queues the repetitions that are due, or all of them, and forgets the series that
+// are over.
 func (c *correlator) sweep(now time.Time, all bool) {
 	for _, s := range c.series {
 		switch {
@@ -196,7 +197,8 @@ func (c *correlator) sweep(now time.Time, all bool) {
 	}
 }
 
-// unwritten returns how many Events are not as they should be.
+// unwritten returns the number of Events that the server does not have in their latest
+// state.
 func (c *correlator) unwritten() int {
 	n := 0
 	for _, s := range c.series {
@@ -207,10 +209,10 @@ func (c *correlator) unwritten() int {
 	return n
 }
 
-// bucket holds the tokens of an object, and what it was last warned of.
+// bucket holds the tokens of an object, and its last warning.
 type bucket struct {
 	left   float64
-	at     time.Time // when left was right
+	at     time.Time // the time for which left was computed
 	warned time.Time
 	note   string
 }

@@ -14,7 +14,7 @@ func about(name, note string) identity {
 	return identity{regarding: corev1.ObjectReference{Name: name}, reason: "R", action: "A", note: note}
 }
 
-// write plays the writer, with a server that takes everything.
+// write plays the writer, with a server that accepts every event.
 func (c *correlator) write(now time.Time) (requests int) {
 	for s := c.lanes.next(now); s != nil; s = c.lanes.next(now) {
 		c.wrote(s, s.count, now)
@@ -102,7 +102,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsCountedTwiceOrLost compares with the events that were taken.
+// TestNothingIsCountedTwiceOrLost compares the counts with the accepted events.
 func TestNothingIsCountedTwiceOrLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var c correlator

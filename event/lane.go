@@ -8,16 +8,16 @@ import (
 )
 
 // lane is a namespace with its events that are to be written. A namespace may refuse
-// them while others do not: it may be terminating, over its quota, or have a webhook
-// that does not answer. So each has its own queue and back-off, and one request at a
-// time.
+// events while others accept them: it may be terminating, over its quota, or have a
+// webhook that does not answer. So each namespace has its own queue and back-off, and one
+// request at a time.
 type lane struct {
 	namespace string
 	queue     []*series // oldest first
-	busy      bool      // a request is under way
+	busy      bool      // a request is in flight
 	due       time.Time // when the next request may be made
 	pause     time.Duration
-	told      bool // that it fails was said
+	told      bool // its failure was logged
 }
 
 const (
@@ -25,14 +25,14 @@ const (
 	maxPause = time.Minute
 )
 
-// lanes are the namespaces that have events to write, or that a pause is kept for.
+// lanes are the namespaces that have events to write, or a pause.
 type lanes struct {
 	byName map[string]*lane
 	turns  []*lane // the next is first
 	queued int
 }
 
-// namespaceOf returns where the event of a series is written.
+// namespaceOf returns the namespace in which the event of a series is written.
 func namespaceOf(s *series) string {
 	if s.regarding.Namespace == "" {
 		return metav1.NamespaceDefault
@@ -55,7 +55,7 @@ func (l *lanes) of(s *series) *lane {
 	return found
 }
 
-// enqueue has a series written after the others of its namespace.
+// enqueue queues a series after the others of its namespace.
 func (l *lanes) enqueue(s *series) {
 	s.queued = true
 	l.queued++
@@ -63,8 +63,8 @@ func (l *lanes) enqueue(s *series) {
 	to.queue = append(to.queue, s)
 }
 
-// next takes the series that has waited longest in the lane whose turn it is. The
-// lane is busy until done is called.
+// next takes the oldest waiting series of the lane whose turn it is. The lane is busy
+// until done is called.
 func (l *lanes) next(now time.Time) *series {
 	for i, from := range l.turns {
 		if from.busy || len(from.queue) == 0 || now.Before(from.due) {
@@ -74,7 +74,7 @@ func (l *lanes) next(now time.Time) *series {
 		s := from.queue[0]
 		from.queue[0] = nil
 		if from.queue = from.queue[1:]; len(from.queue) == 0 {
-			from.queue = nil // it was as large as the largest burst
+			from.queue = nil // frees the queue, which has grown to the largest burst
 		}
 		s.queued, from.busy = false, true
 		l.queued--
@@ -83,7 +83,8 @@ func (l *lanes) next(now time.Time) *series {
 	return nil
 }
 
-// due returns when next has something again without a change, if it will.
+// due returns the time at which next returns a series again if nothing else happens. ok
+// is false if it never does.
 func (l *lanes) due() (at time.Time, ok bool) {
 	for _, from := range l.turns {
 		if !from.busy && len(from.queue) > 0 && (!ok || from.due.Before(at)) {
@@ -93,16 +94,16 @@ func (l *lanes) due() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// done ends a request that the server has answered well.
+// done ends a successful request.
 func (l *lane) done() { l.busy, l.pause, l.due = false, minPause, time.Time{} }
 
-// rest ends a request that failed: the next is made after a pause that grows.
+// rest ends a failed request. The next one is made after a growing pause.
 func (l *lane) rest(now time.Time) {
 	l.busy, l.due = false, now.Add(l.pause)
 	l.pause = min(2*l.pause, maxPause)
 }
 
-// again puts a series back in front, unless repetitions have been queued meanwhile.
+// again puts a series back to the front, unless repetitions have been queued meanwhile.
 func (l *lanes) again(s *series) {
 	if s.queued {
 		return
@@ -113,7 +114,7 @@ func (l *lanes) again(s *series) {
 	to.queue = slices.Insert(to.queue, 0, s)
 }
 
-// longest returns the lane with the most that waits.
+// longest returns the lane with the most waiting series.
 func (l *lanes) longest() (longest *lane) {
 	for _, one := range l.turns {
 		if longest == nil || len(one.queue) > len(longest.queue) {
@@ -123,7 +124,7 @@ func (l *lanes) longest() (longest *lane) {
 	return longest
 }
 
-// drop removes the series that waits last in a lane, or nil if none does.
+// drop removes and returns the last waiting series of a lane, nil if none waits.
 func (l *lanes) drop(from *lane) *series {
 	if len(from.queue) == 0 {
 		return nil
@@ -137,7 +138,7 @@ func (l *lanes) drop(from *lane) *series {
 	return s
 }
 
-// sweep forgets the lanes that have nothing left, not even a pause.
+// sweep forgets the lanes that have neither events nor a pause.
 func (l *lanes) sweep(now time.Time) {
 	l.turns = slices.DeleteFunc(l.turns, func(one *lane) bool {
 		over := !one.busy && len(one.queue) == 0 && !now.Before(one.due.Add(maxPause))

@@ -18,7 +18,7 @@ import (
 
 var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
-// refusals are ways in which a server answers for one namespace.
+// refusals are ways in which a server refuses the events of one namespace.
 var refusals = map[string]answers{
 	"forbidden": func(r *http.Request) (*http.Response, error) {
 		return refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
@@ -46,7 +46,7 @@ var refusals = map[string]answers{
 // answers answers requests.
 type answers func(*http.Request) (*http.Response, error)
 
-// in has requests of one namespace answered in a way of their own, and counts them.
+// in answers the requests of one namespace with answer, and counts them.
 func in(namespace string, answer answers, count *atomic.Int32) answers {
 	return func(r *http.Request) (*http.Response, error) {
 		if !strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/") {
@@ -57,8 +57,8 @@ func in(namespace string, answer answers, count *atomic.Int32) answers {
 	}
 }
 
-// Namespaces that do not take events hold up no others, cost few requests, and get
-// their latest events once they take them.
+// Namespaces that refuse events do not delay others, cost few requests, and get their
+// latest events once they accept them.
 func TestNamespaceRefuses(t *testing.T) {
 	for name, answer := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestNamespaceRefuses(t *testing.T) {
 				time.Sleep(30 * time.Minute)
 				most := int32(60) // one a minute, and the first ones
 				if name == "too many" {
-					most *= 10 // the client repeats each
+					most *= 10 // the client repeats each request
 				}
 				if asked := asked.Load(); asked > most {
 					t.Errorf("%d requests for a namespace that takes none", asked)
@@ -99,8 +99,8 @@ func TestNamespaceRefuses(t *testing.T) {
 	}
 }
 
-// The log tells that events cannot be written, and that they can again, not of each
-// namespace and try.
+// The log says once that events cannot be written and once that they are written again,
+// not for each namespace and try.
 func TestRefusalsAreSaidOnce(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
 		log := new(bytes.Buffer)
@@ -150,7 +150,7 @@ func TestStopWithRefusals(t *testing.T) {
 	})
 }
 
-// A namespace that does not take events leaves the others room.
+// A namespace that refuses events leaves room for the others.
 func TestRoomIsShared(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
 		var asked atomic.Int32
@@ -175,8 +175,8 @@ func TestRoomIsShared(t *testing.T) {
 	})
 }
 
-// A namespace whose requests hang does not make requests of an event that is being
-// written already, nor does a stop.
+// An event that is already being written is not sent again, in a namespace whose requests
+// hang, even when the recorder stops.
 func TestHangingRequestsAreNotRepeated(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
 		s.set(refusals["hangs"])

@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Whatever a test starts has ended when it ends.
+// Everything that a test starts has ended when the test ends.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

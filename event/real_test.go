@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// TestOnServer sees what a real server takes and shows.
+// TestOnServer checks that a real server accepts the events and shows them.
 func TestOnServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")
@@ -26,7 +26,7 @@ func TestOnServer(t *testing.T) {
 	defer client.Close()
 	namespace := cluster.Namespace(t)
 	subject := new(corev1.ConfigMap)
-	subject.Name = strings.Repeat("long.name.", 25) + "end" // no room for more
+	subject.Name = strings.Repeat("long.name.", 25) + "end" // the longest possible name
 	subject, err = kube.For[corev1.ConfigMap](client).In(namespace).Create(t.Context(), subject)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestOnServer(t *testing.T) {
 	case linked.Series != nil || linked.Related == nil || linked.Related.UID != subject.UID || linked.Action != "Link":
 		t.Errorf("%+v", linked)
 	}
-	// As kubectl describe asks.
+	// kubectl describe asks like this.
 	n := 0
 	for e, err := range kube.For[corev1.Event](client).In(namespace).Fielded("involvedObject.uid=" + string(subject.UID)).List(t.Context()) {
 		if err != nil {

@@ -22,36 +22,39 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Recorder takes note of events and, while it runs, writes them. Client and
-// Controller are required; the zero value of the rest has defaults. It must not
-// be copied once it is used. Its methods may be called from any goroutine.
+// Recorder records events and, while it runs, writes them. Client and Controller are
+// required; every other field has a default. A Recorder must not be copied after its
+// first use. Its methods may be called from any goroutine. The counterparts are
+// record.EventRecorder and events.EventRecorder in client-go, and Recorder in kube-rs
+// (kube::runtime::events).
 //
-// The program needs the right to create and patch events of events.k8s.io, in
-// the namespaces of the objects, and in "default" for objects that have none.
+// The program needs the right to create and patch events of events.k8s.io, in the
+// namespaces of the objects, and in "default" for objects without a namespace.
 type Recorder struct {
 	Client *kube.Client
-	// Controller names the program, in the form of a label's key, as in
-	// example.com/echo-operator.
+	// Controller is the name of the program, in the form of a label's key, as in
+	// example.com/echo-operator. The API calls it reportingController.
 	Controller string
-	// Instance names the process. Default: the controller's name without its
-	// prefix, and the host's name.
+	// Instance is the name of the process. The API calls it reportingInstance. Default:
+	// the controller's name without its prefix, and the host's name.
 	Instance string
-	// Grace is how long Run goes on, once its context has ended, to write what
-	// is left. Default: 5 seconds.
+	// Grace is the time for which Run, after its context has ended, goes on writing the
+	// remaining events. Default: 5 seconds.
 	Grace time.Duration
-	// Logger gets what could not be recorded or written. Default: slog.Default().
+	// Logger gets the events that could not be recorded or written. Default:
+	// slog.Default().
 	Logger *slog.Logger
 
 	mu       sync.Mutex
 	state    correlator
-	wake     chan struct{} // holds a token when something is to be written
+	wake     chan struct{} // holds a token when an event waits to be written
 	stopped  bool
 	dropped  int
-	reported time.Time // when dropped events were last spoken of
+	reported time.Time // when dropped events were last logged
 }
 
-// Object is what events are about: an object that package kube has read, or one
-// that names its kind.
+// Object is the object of an event: one that package kube has read, or one that has its
+// kind set.
 type Object interface {
 	metav1.Object
 	GetObjectKind() schema.ObjectKind
@@ -61,33 +64,34 @@ type Object interface {
 // happened to an object. The events that a watch yields are of another type,
 // [kube.WatchEvent].
 type Event struct {
-	// Regarding is the object it is about; Related another that it involves,
+	// Regarding is the object of the event. Related is another object that is involved,
 	// if any.
 	Regarding, Related Object
-	// Warning: somebody should look at it.
+	// Warning marks an event that a person should look at. The API calls it type Warning.
 	Warning bool
-	// Reason is why it is told, for machines: a short word in CamelCase, as in
+	// Reason is the cause of the event, for machines: a short word in CamelCase, as in
 	// "ScalingFailed".
 	Reason string
-	// Action is what was done or tried, in CamelCase too. Default: "Reconcile".
+	// Action is the action that was done or tried, in CamelCase too. Default:
+	// "Reconcile".
 	Action string
-	// Note says it to people. It is cut after 1024 bytes.
+	// Note is the text for people. It is cut after 1024 bytes.
 	Note string
 }
 
-// Normal records that something went well.
+// Normal records an event of type Normal: something went well.
 func (r *Recorder) Normal(regarding Object, reason, format string, args ...any) {
 	r.Record(Event{Regarding: regarding, Reason: reason, Note: fmt.Sprintf(format, args...)})
 }
 
-// Warning records that something went wrong.
+// Warning records an event of type Warning: something went wrong.
 func (r *Recorder) Warning(regarding Object, reason, format string, args ...any) {
 	r.Record(Event{Regarding: regarding, Warning: true, Reason: reason, Note: fmt.Sprintf(format, args...)})
 }
 
-// Failure records a Warning with an error, unless a Warning about the object that was
-// recorded after since has said it: one whose note has the text of the error, or of
-// an error that it wraps.
+// Failure records a Warning with an error, unless another Warning about the object that
+// was recorded after since already contains the error. Its note then contains the text of
+// the error, or of an error that it wraps.
 func (r *Recorder) Failure(regarding Object, since time.Time, reason string, err error) {
 	if id, ierr := reference(regarding); ierr == nil && r.warned(id, since, err) {
 		return
@@ -95,7 +99,7 @@ func (r *Recorder) Failure(regarding Object, since time.Time, reason string, err
 	r.Warning(regarding, reason, "%v", err)
 }
 
-// warned reports that a Warning has said an error.
+// warned reports whether a Warning contains the error.
 func (r *Recorder) warned(regarding corev1.ObjectReference, since time.Time, err error) bool {
 	r.mu.Lock()
 	b := r.state.buckets[regarding]
@@ -108,7 +112,8 @@ func (r *Recorder) warned(regarding corev1.ObjectReference, since time.Time, err
 	return said && says(note, err)
 }
 
-// says reports that a note has the text of an error, or of one that it wraps.
+// says reports whether a note contains the text of an error, or of an error that it
+// wraps.
 func says(note string, err error) bool {
 	if err == nil {
 		return false
@@ -130,8 +135,8 @@ func says(note string, err error) bool {
 	return false
 }
 
-// Record records an event. One that cannot be written, because its object or its
-// reason lacks something, is said in the log instead.
+// Record records an event. If an event cannot be written because its object or its reason
+// is incomplete, Record logs that instead.
 func (r *Recorder) Record(e Event) {
 	id, err := identify(e)
 	if err != nil {
@@ -159,13 +164,13 @@ func (r *Recorder) waker() chan struct{} {
 	return r.wake
 }
 
-// reportDropped says once in a while that events were dropped. It is called with
-// mu held.
+// reportDropped logs from time to time that events were dropped. It is called with mu
+// held.
 func (r *Recorder) reportDropped(now time.Time) {
 	if now.Sub(r.reported) < reportAfter {
 		return
 	}
-	r.log().Info("events were dropped: an object has too many of them, or they cannot be written", "count", r.dropped)
+	r.log().Info("events were dropped: an object has too many events, or they cannot be written", "count", r.dropped)
 	r.reported, r.dropped = now, 0
 }
 
@@ -178,7 +183,7 @@ func (r *Recorder) log() *slog.Logger {
 	return r.Logger
 }
 
-// reporter returns who reports.
+// reporter returns the names of the controller and the instance.
 func (r *Recorder) reporter() (controller, instance string, err error) {
 	if r.Client == nil {
 		return "", "", errors.New("the recorder has no client")
@@ -209,7 +214,7 @@ const (
 
 var camelCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
-// identify checks an event and makes of it what tells it from others.
+// identify checks an event and returns its identity, by which it differs from others.
 func identify(e Event) (identity, error) {
 	id := identity{warning: e.Warning, reason: e.Reason, action: cmp.Or(e.Action, "Reconcile"), note: clean(e.Note)}
 	for name, word := range map[string]string{"reason": id.reason, "action": id.action} {
@@ -229,27 +234,27 @@ func identify(e Event) (identity, error) {
 
 func reference(o Object) (corev1.ObjectReference, error) {
 	if o == nil {
-		return corev1.ObjectReference{}, errors.New("the event is about no object")
+		return corev1.ObjectReference{}, errors.New("the event has no regarding object")
 	}
 	gvk := o.GetObjectKind().GroupVersionKind()
 	if named, ok := o.(interface{ GVK() kube.GVK }); ok && gvk.Empty() {
 		gvk = named.GVK()
 	}
 	if gvk.Empty() || o.GetName() == "" {
-		return corev1.ObjectReference{}, fmt.Errorf("an object of type %T does not say its kind and name, which are %q and %q: was it read from the server?", o, gvk.Kind, o.GetName())
+		return corev1.ObjectReference{}, fmt.Errorf("an object of type %T does not have both a kind and a name (%q and %q): was it read from the server?", o, gvk.Kind, o.GetName())
 	}
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	return corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}, nil
 }
 
-// clean makes of a text what the server takes.
+// clean makes a text acceptable to the server.
 func clean(note string) string {
 	return cut(strings.ToValidUTF8(note, "\uFFFD"), maxNote)
 }
 
 const cutMark = "…"
 
-// cut cuts off what is more than limit bytes, between characters.
+// cut shortens a text to limit bytes, between characters.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -261,9 +266,9 @@ func cut(s string, limit int) string {
 	return s[:end] + cutMark
 }
 
-// Run writes events until ctx ends and then, for at most Grace, what is left of
-// them. It returns an error only if the recorder cannot work at all. Events that
-// were recorded before are written too, those after are dropped.
+// Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
+// returns an error only if the recorder cannot work at all. Events that were recorded
+// before the call are written too; events recorded after the end are dropped.
 func (r *Recorder) Run(ctx context.Context) error {
 	controller, instance, err := r.reporter()
 	if err != nil {

@@ -32,8 +32,8 @@ type server struct {
 	mu       sync.Mutex
 	events   map[string]*eventsv1.Event
 	requests int
-	// fault answers a request instead, unless it returns neither; after the
-	// request was executed if late.
+	// fault answers a request in place of the server, unless it returns neither an answer
+	// nor an error. If late is set, the request is executed first.
 	fault func(*http.Request) (*http.Response, error)
 	late  bool
 }
@@ -127,8 +127,8 @@ func (s *server) all() map[string]int32 {
 	return found
 }
 
-// recording runs a test in virtual time beside a recorder that runs. The function
-// stop ends it.
+// recording runs a test in virtual time beside a running recorder. The function stop ends
+// the recorder.
 func recording(t *testing.T, test func(t *testing.T, s *server, r *Recorder, stop func())) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{events: map[string]*eventsv1.Event{}}
@@ -238,7 +238,7 @@ func TestRefusals(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n := s.count(); n != 5 {
-			t.Errorf("%d requests: what is forbidden is not tried again", n)
+			t.Errorf("%d requests: a forbidden request is not retried", n)
 		}
 		s.set(nil)
 		r.Normal(pod("a"), "Started", "x")
@@ -290,7 +290,7 @@ func TestBadEvents(t *testing.T) {
 	r.Normal(pod("a"), strings.Repeat("R", 129), "x")
 	r.Normal(&corev1.Pod{}, "Reason", "x")
 	if n := strings.Count(log.String(), "cannot record an event"); n != 4 {
-		t.Errorf("%d of 4 are said in the log:\n%s", n, log.String())
+		t.Errorf("%d of 4 are logged:\n%s", n, log.String())
 	}
 	t.Log(log.String())
 	for _, r := range []*Recorder{{}, {Client: new(kube.Client)}, {Client: new(kube.Client), Controller: "a b"}} {

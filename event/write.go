@@ -19,7 +19,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// writer is a recorder that runs. One goroutine decides what is written; each
+// writer is a running recorder. One goroutine decides which events are written; each
 // request has a goroutine of its own.
 type writer struct {
 	*Recorder
@@ -28,31 +28,30 @@ type writer struct {
 
 	results  chan result
 	underWay int
-	// away is set while the server cannot be reached. No request is made before
-	// until, whichever namespace it is for.
+	// away is set while the server cannot be reached. Before until, no request is made
+	// for any namespace.
 	away  bool
 	until time.Time
 	pause time.Duration
-	told  time.Time // when a namespace that fails was last spoken of
+	told  time.Time // when a failing namespace was last logged
 }
 
-// result is what became of a request.
+// result is the result of a request.
 type result struct {
 	series *series
-	count  int32 // of the series, as it was written
+	count  int32 // of the series, as it was sent
 	err    error
 }
 
 const (
 	sweepEvery  = 10 * time.Second
 	writeWithin = 30 * time.Second
-	// maxUnderWay bounds the requests at a time, of which each is for another
-	// namespace.
+	// maxUnderWay is the number of concurrent requests, each for another namespace.
 	maxUnderWay = 8
 )
 
 func (w *writer) run(ctx context.Context) {
-	// Requests that are under way at the end of ctx go on in the grace period.
+	// Requests in flight at the end of ctx go on in the grace period.
 	writing, cut := context.WithCancel(context.WithoutCancel(ctx))
 	w.results = make(chan result, maxUnderWay)
 	w.pause = minPause
@@ -82,7 +81,7 @@ func (w *writer) run(ctx context.Context) {
 			timer.Stop()
 		}
 		select {
-		case <-stop: // write all that is left, once
+		case <-stop: // write all remaining events, once
 			stop, stopping = nil, true
 			w.hurry()
 			over = time.After(cmp.Or(w.Grace, defaultGrace))
@@ -103,7 +102,7 @@ func (w *writer) run(ctx context.Context) {
 
 const defaultGrace = 5 * time.Second
 
-// hurry makes all that is unwritten due.
+// hurry makes all unwritten events due.
 func (w *writer) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,8 +111,8 @@ func (w *writer) hurry() {
 	w.until, w.pause = time.Time{}, minPause
 }
 
-// start makes the requests that are due, as many as may be made. It returns when it
-// is to be called again, if that is not after a result.
+// start makes the requests that are due, as many as are allowed. It returns the time at
+// which it must be called again, if that is not after a result.
 func (w *writer) start(ctx context.Context) (due time.Time, waiting bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +137,7 @@ func (w *writer) start(ctx context.Context) (due time.Time, waiting bool) {
 	return due, waiting
 }
 
-// settle takes in what became of a request. While the program stops a namespace that
+// settle processes the result of a request. While the program stops, a namespace that
 // refuses is asked once.
 func (w *writer) settle(r result, stopping bool) {
 	w.mu.Lock()
@@ -163,15 +162,15 @@ func (w *writer) settle(r result, stopping bool) {
 			w.state.giveUp(s)
 		}
 	}
-	if unreachable(err) { // it would not be better for others
+	if unreachable(err) { // other namespaces would fail too
 		w.away = true
 		w.until = now.Add(w.pause)
 		w.pause = min(2*w.pause, maxPause)
 	}
 }
 
-// tell says when a namespace begins to fail, and when it works again. If many fail it
-// says so of one a minute. It is called with mu held.
+// tell logs that a namespace begins to fail, and that it works again. If many namespaces
+// fail, it logs one a minute. It is called with mu held.
 func (w *writer) tell(lane *lane, err error, now time.Time) {
 	switch {
 	case err == nil && lane.told:
@@ -185,7 +184,7 @@ func (w *writer) tell(lane *lane, err error, now time.Time) {
 
 const tellAfter = time.Minute
 
-// event returns a series as it is to be written. It is called with mu held.
+// event returns the Event to be written for a series. It is called with mu held.
 func (w *writer) event(s *series) *eventsv1.Event {
 	e := &eventsv1.Event{
 		EventTime:           metav1.NewMicroTime(s.first),
@@ -217,7 +216,7 @@ func (w *writer) event(s *series) *eventsv1.Event {
 	return e
 }
 
-// eventName returns a name that shows what the event is about.
+// eventName returns a name that contains the name of the regarding object.
 func eventName(about string) string {
 	unique := strings.ToLower(rand.Text()[:16])
 	if name := about + "." + unique; len(validation.IsDNS1123Subdomain(name)) == 0 {
@@ -226,7 +225,7 @@ func eventName(about string) string {
 	return "event." + unique
 }
 
-// write creates an Event, or has the one that was created count.
+// write creates an Event, or increases the count of an Event that was created.
 func (w *writer) write(ctx context.Context, e *eventsv1.Event, written int32) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeWithin, errNoAnswer)
 	defer cancel()
@@ -234,11 +233,12 @@ func (w *writer) write(ctx context.Context, e *eventsv1.Event, written int32) er
 		if err := w.count(ctx, e); !apierrors.IsNotFound(err) {
 			return err
 		}
-		// The server has forgotten it meanwhile.
+		// The server has deleted the Event meanwhile.
 	}
 	_, err := w.events.In(e.Namespace).Create(ctx, e)
 	if apierrors.IsAlreadyExists(err) {
-		// By a request of ours whose answer was lost, and which knew less.
+		// An earlier request of ours, whose answer was lost, has created it with a lower
+		// count.
 		if err = nil; e.Series != nil {
 			err = w.count(ctx, e)
 		}
@@ -248,7 +248,7 @@ func (w *writer) write(ctx context.Context, e *eventsv1.Event, written int32) er
 
 var errNoAnswer = fmt.Errorf("no answer within %s", writeWithin)
 
-// count writes how often an Event has happened.
+// count writes the count of an Event.
 func (w *writer) count(ctx context.Context, e *eventsv1.Event) error {
 	patch, err := json.Marshal(map[string]any{"series": e.Series})
 	if err != nil {
@@ -258,8 +258,8 @@ func (w *writer) count(ctx context.Context, e *eventsv1.Event) error {
 	return err
 }
 
-// temporary reports that a write may succeed if it is tried again: that is so
-// without an answer of the server, and with some.
+// temporary reports whether a write may succeed if it is retried. That is so if the
+// server did not answer, and for some of its answers.
 func temporary(err error) bool {
 	if errors.Is(err, kube.ErrNotServed) {
 		return false
@@ -272,8 +272,9 @@ func temporary(err error) bool {
 	return code >= 500 || code == 429 || code == 401
 }
 
-// aboutNamespace reports that the server would refuse other events of the namespace
-// too: it is terminating, gone, or over its quota, or the program has no right there.
+// aboutNamespace reports whether the server would refuse other events of the namespace
+// too: the namespace is terminating, gone, or over its quota, or the program has no right
+// there.
 func aboutNamespace(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || errors.Is(err, kube.ErrNotServed)
 }
@@ -283,8 +284,8 @@ func hasStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// unreachable reports that there was no answer, and none was waited for too long:
-// that may be because of one namespace.
+// unreachable reports that there was no answer for a reason other than a timeout. A
+// timeout may be caused by one namespace.
 func unreachable(err error) bool {
 	return !hasStatus(err) && !errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errNoAnswer)
 }

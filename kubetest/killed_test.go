@@ -16,7 +16,8 @@ import (
 
 const holdVariable = "KUBETEST_TEST_HOLD"
 
-// TestHold is what TestKilled kills: it says where its clusters are and hangs.
+// TestHold is the process that TestKilled kills: it prints the directories of its
+// clusters and hangs.
 func TestHold(t *testing.T) {
 	if os.Getenv(holdVariable) == "" {
 		t.Skip("it is for TestKilled")
@@ -29,8 +30,8 @@ func TestHold(t *testing.T) {
 	time.Sleep(time.Hour)
 }
 
-// A run of go test beside this one has clusters of its own, and when it is
-// killed nothing of them is left.
+// A run of go test beside this one has clusters of its own. When it is killed, nothing of
+// them remains.
 func TestKilled(t *testing.T) {
 	ours := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 
@@ -95,7 +96,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// processes returns those that name dir in their command line.
+// processes returns the processes whose command line contains dir.
 func processes(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -1,4 +1,5 @@
-// Package kubetest gives Go tests a real Kubernetes API.
+// Package kubetest gives Go tests a real Kubernetes API, as controller-runtime's envtest
+// does.
 //
 //	func TestOperator(t *testing.T) {
 //		cluster := kubetest.Start(t, kubetest.Options{})
@@ -6,44 +7,43 @@
 //		…
 //	}
 //
-// It builds and runs the cluster command of this repository: nothing has to be
-// installed but Go, and nothing is downloaded but Go modules. It links none of
-// Kubernetes itself.
+// It builds and runs the cluster command of this repository: only Go must be installed,
+// and only Go modules are downloaded. The package itself links no part of Kubernetes.
 //
 // # The first time
 //
-// Kubernetes is built from source once, and again when its version changes.
-// That takes minutes (about six on two cores), and the default limit of go test
-// is ten. Build it before, or give the tests longer:
+// Kubernetes is built from source once, and again when its version changes. That takes
+// minutes (about six on two cores), and the default limit of go test is ten. Build it
+// beforehand, or give the tests more time:
 //
 //	go run github.com/pintle-go/pintle/cluster@VERSION build
 //	go test -timeout 30m ./...
 //
-// After that a cluster is there in about five seconds.
+// After that a cluster starts in about five seconds.
 //
 // # Sharing
 //
-// Tests that ask for the same Options share a cluster: all tests of one package,
-// and all packages of one run of go test. It ends with that run. What one test
-// does in its own [Cluster.Namespace] no other sees; what has no namespace, such
-// as a CustomResourceDefinition, all see. Two runs of go test share nothing.
-// A test that wants a cluster for itself, to disturb it (Kill, Pause and so on
-// of a [Component]), says so with Options.Private.
+// Tests that ask for the same Options share a cluster: all tests of one package, and all
+// packages of one run of go test. The cluster ends with that run. Each test has its own
+// [Cluster.Namespace], whose objects no other test sees. Cluster-scoped objects, such as
+// a CustomResourceDefinition, are seen by all tests. Two runs of go test share nothing. A
+// test that needs a cluster for itself, to disturb it (Kill, Pause and so on of a
+// [Component]), sets Options.Private.
 //
-// # What stays behind
+// # Cleanup
 //
-// Nothing, also when the test crashes or is killed: a cluster watches the
-// process that it belongs to, by process id and start time, and ends within a
-// second or so of it. That process is the go command that runs the tests, or
-// the test binary when it was not started by go. Should the cluster's own
-// supervisor be killed too, its components end by themselves within seconds,
-// and the next cluster to start removes its files.
+// Nothing stays behind, also when the test crashes or is killed: a cluster watches the
+// process that it belongs to, by process id and start time, and ends within a second or
+// so after it. That process is the go command that runs the tests, or the test binary if
+// go did not start it. If the cluster's own supervisor is killed too, its components end
+// by themselves within seconds, and the next cluster that starts removes its files.
 //
 // # Another cluster
 //
-// With KUBETEST_CLUSTER=current in the environment, shared clusters are not
-// started: the one that KUBECONFIG names is used, with its namespaces labelled
-// pintle.dev/kubetest and deleted after the test. Private ones are still local.
+// With KUBETEST_CLUSTER=current in the environment, shared clusters are not started. The
+// tests use the cluster that KUBECONFIG names instead. Their namespaces are labelled
+// pintle.dev/kubetest there, and deleted after the test. Private clusters are still
+// local. The counterpart is UseExistingCluster in controller-runtime's envtest.
 package kubetest
 
 import (
@@ -62,19 +62,20 @@ import (
 // ClusterVariable is the environment variable that may say "current".
 const ClusterVariable = "KUBETEST_CLUSTER"
 
-// Options say what cluster a test needs. The zero value is a control plane
-// without nodes, shared with others: pods can be created, and stay Pending.
+// Options describe the cluster that a test needs. The zero value is a control plane
+// without nodes, shared with other tests: pods can be created, and stay Pending. The
+// counterpart is envtest.Environment in controller-runtime.
 type Options struct {
-	// Private is a cluster of the test's own. It ends with the test.
+	// Private asks for a cluster that no other test uses. It ends with the test.
 	Private bool
 
 	// Nodes is the number of simulated nodes, on which pods become Running
 	// and Ready and Jobs complete.
 	Nodes int
 
-	// ServerOnly leaves the controller-manager and the scheduler away: what
-	// is written stays as it was written, nothing is garbage-collected, a
-	// deleted namespace stays Terminating.
+	// ServerOnly omits the controller-manager and the scheduler: objects stay as they
+	// were written, nothing is garbage-collected, and a deleted namespace stays
+	// Terminating. controller-runtime's envtest always runs so.
 	ServerOnly bool
 
 	// APIServerArgs are further flags for kube-apiserver, such as
@@ -82,19 +83,19 @@ type Options struct {
 	APIServerArgs []string
 }
 
-// A Cluster is a Kubernetes that tests can use. It is safe for concurrent use.
+// A Cluster is a Kubernetes cluster for tests. It is safe for concurrent use.
 type Cluster struct {
 	config     *rest.Config
 	kubeconfig string
 	options    Options
 
-	// Of a local cluster: the command that controls it and its directory.
+	// These are set for a local cluster: the command that controls it and its directory.
 	command string
 	dir     string
 }
 
-// Start returns a cluster, which it starts when there is none to share. It
-// fails the test when it cannot. The test need not stop it.
+// Start returns a cluster. It starts one if there is none to share, and fails the test if
+// that fails. The test need not stop the cluster.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	cluster, err := Open(t.Context(), options)
@@ -111,8 +112,8 @@ func Start(t testing.TB, options Options) *Cluster {
 	return cluster
 }
 
-// Open is [Start] for those who have no test at hand, such as TestMain. A
-// private cluster must be closed.
+// Open is [Start] for callers that have no test, such as TestMain. The caller must close
+// a private cluster.
 func Open(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Private {
 		return start(ctx, options)
@@ -123,8 +124,8 @@ func Open(ctx context.Context, options Options) (*Cluster, error) {
 	return shared.open(ctx, options)
 }
 
-// Close ends a private cluster and removes all that belongs to it. For a shared
-// one it does nothing: others may use it, and it ends with the run of the tests.
+// Close ends a private cluster and removes all its files. It does nothing to a shared
+// cluster, which other tests may use and which ends with the run of the tests.
 func (c *Cluster) Close() error {
 	if !c.options.Private {
 		return nil
@@ -132,22 +133,22 @@ func (c *Cluster) Close() error {
 	return c.run(context.Background(), "down", "--quiet")
 }
 
-// Config returns a configuration for clients, as a cluster administrator
-// without a client-side rate limit. It is the caller's own to change.
+// Config returns a configuration for clients: with the rights of a cluster administrator
+// and without a client-side rate limit. The caller may change it.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig returns the path of a kubeconfig file for programs that a test
-// starts. It is empty for a cluster that is not local: they find that one in
-// the environment as the test does.
+// Kubeconfig returns the path of a kubeconfig file for programs that a test starts. It is
+// empty for a cluster that is not local. Such programs find that cluster in the
+// environment, as the test does.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// sharing remembers the shared clusters of this process.
+// sharing holds the shared clusters of this process.
 type sharing struct {
 	mu       sync.Mutex
 	clusters map[string]*Cluster
 }
 
-// A test binary's tests have nothing else in common that could hold it.
+// The tests of a test binary have no other common place for it.
 var shared sharing
 
 func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
@@ -155,7 +156,7 @@ func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock() // also while one starts: it is better waited for than started twice
+	s.mu.Lock() // held while a cluster starts, so that a second test waits instead of starting another
 	defer s.mu.Unlock()
 	if c := s.clusters[key]; c != nil {
 		return c, nil
@@ -173,7 +174,7 @@ func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
 
 func current(options Options) (*Cluster, error) {
 	if len(options.APIServerArgs) > 0 {
-		return nil, fmt.Errorf("%s=current: the flags %q cannot be given to a cluster that runs: ask for a private one", ClusterVariable, options.APIServerArgs)
+		return nil, fmt.Errorf("%s=current: the flags %q cannot be given to a running cluster: set Options.Private", ClusterVariable, options.APIServerArgs)
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
@@ -184,7 +185,7 @@ func current(options Options) (*Cluster, error) {
 	return &Cluster{config: config, options: options}, nil
 }
 
-// start starts a local cluster, or finds that the one to share is there.
+// start starts a local cluster, or finds the shared one.
 func start(ctx context.Context, options Options) (*Cluster, error) {
 	launcher, err := buildLauncher(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // get returns the status and the body of an answer of the API server.
 func get(t *testing.T, config *rest.Config, path string) (int, string) {
 	t.Helper()
-	// Of HTTP/2, a connection stays open whose request was just given up.
+	// With HTTP/2, the connection of a request that was just given up stays open.
 	config.NextProtos = []string{"http/1.1"}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -105,7 +105,7 @@ func TestPrivate(t *testing.T) {
 	t.Run("current", func(t *testing.T) { testCurrent(t, cluster) })
 }
 
-// testCurrent takes a running cluster for one that somebody else started.
+// testCurrent uses a running cluster as if another program had started it.
 func testCurrent(t *testing.T, running *kubetest.Cluster) {
 	t.Setenv(kubetest.ClusterVariable, "current")
 	t.Setenv("KUBECONFIG", running.Kubeconfig())
@@ -118,6 +118,6 @@ func testCurrent(t *testing.T, running *kubetest.Cluster) {
 		t.Errorf("namespace in the current cluster: %d %s", status, body)
 	}
 	if _, err := kubetest.Open(t.Context(), kubetest.Options{APIServerArgs: []string{"--v=4"}}); err == nil {
-		t.Error("flags were given to a cluster that runs")
+		t.Error("flags were given to a running cluster")
 	}
 }

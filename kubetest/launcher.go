@@ -23,8 +23,8 @@ const (
 	clusterModule = rootModule + "/cluster"
 )
 
-// buildLauncher returns the path of the cluster command, which it builds if it
-// must: from the checkout that this package is in, or at this package's version.
+// buildLauncher returns the path of the cluster command. If necessary it builds the
+// command: from the checkout that contains this package, or at this package's version.
 func buildLauncher(ctx context.Context) (string, error) {
 	path, err := build(ctx)
 	if err != nil {
@@ -43,14 +43,14 @@ func build(ctx context.Context) (string, error) {
 		source = version
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil { // there is no home
+	if err != nil { // the user has no home directory
 		if cache, err = temporary(); err != nil {
 			return "", err
 		}
 	}
 	hash := sha256.Sum256([]byte(source))
 	dir := filepath.Join(cache, "pintle", "launcher", fmt.Sprintf("%x", hash[:8]))
-	// Whoever could write to it would have this user run their program.
+	// A user who can write to the directory could have this user run any program.
 	if err := private.Dir(dir); err != nil {
 		return "", err
 	}
@@ -62,7 +62,7 @@ func build(ctx context.Context) (string, error) {
 	}
 	defer unlock()
 	if checkout != "" {
-		// Always: it is quick when nothing has changed.
+		// The build runs every time: it is quick when nothing has changed.
 		return path, goCommand(ctx, checkout, nil, "build", "-o", path, ".")
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -71,12 +71,11 @@ func build(ctx context.Context) (string, error) {
 	return path, goCommand(ctx, dir, []string{"GOBIN=" + dir, "GOWORK=off"}, "install", clusterModule+"@"+version)
 }
 
-// findSource returns the directory of the cluster module when this package was
-// built from a checkout, or else the version of both.
+// findSource returns the directory of the cluster module if this package was built from a
+// checkout, or otherwise the version of both modules.
 func findSource(ctx context.Context) (checkout, version string, err error) {
-	// A test binary does not record what it was built from, but a test runs in
-	// the directory of its package, where the go command knows. The version is
-	// empty for a checkout.
+	// A test binary does not record its source, but a test runs in the directory of its
+	// package, and there the go command knows. The version is empty for a checkout.
 	const format = "{{.Dir}}\n{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}"
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", format, rootModule).Output()
 	if err == nil {
@@ -108,8 +107,8 @@ func findSource(ctx context.Context) (checkout, version string, err error) {
 }
 
 func goCommand(ctx context.Context, dir string, env []string, args ...string) error {
-	// go test sets flags for its children, and a user's default flags or
-	// workspace need not suit another module.
+	// go test sets flags for its children. A user's default flags or workspace may not
+	// suit another module.
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		switch name {
@@ -132,8 +131,8 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) er
 	return nil
 }
 
-// run runs a command on this cluster. What it says is shown, for it may take
-// long, and is in the error too.
+// run runs a command on this cluster. The command's output is shown, because the command
+// may take long. It is in the error too.
 func (c *Cluster) run(ctx context.Context, command string, args ...string) error {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.command, append([]string{"--dir", c.dir, command}, args...)...)
@@ -146,7 +145,8 @@ func (c *Cluster) run(ctx context.Context, command string, args ...string) error
 	return nil
 }
 
-// lock takes the lock of a file; it ends with the process at the latest.
+// lock takes the lock of a file. The lock is released when the process ends, at the
+// latest.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Namespace makes a namespace for the test and returns its name, which is the
-// test's with something random added. It is deleted when the test has ended;
-// that what is in it is gone is not waited for.
+// Namespace creates a namespace for the test and returns its name: the test's name with a
+// random suffix. The namespace is deleted when the test has ended. Namespace does not
+// wait until its contents are gone.
 //
-// Pods can be created in it at once: its default service account is there
-// (where there is a controller-manager to make one).
+// Pods can be created in the namespace at once: its default service account exists, if a
+// controller-manager runs.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	name := namespaceName(t.Name())
@@ -68,7 +68,7 @@ func (c *Cluster) createNamespace(ctx context.Context, name, test string) error 
 	}
 }
 
-// namespaceName makes a DNS label of a test's name.
+// namespaceName turns a test's name into a DNS label.
 func namespaceName(test string) string {
 	label := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(test), "-")
 	label = strings.Trim(label[:min(len(label), 40)], "-")
@@ -81,8 +81,8 @@ func (c *Cluster) request(ctx context.Context, method, path string, body any) er
 		return fmt.Errorf("read the server's address: %w", err)
 	}
 	config := c.Config()
-	// A test that looks for leaked goroutines shall not find ours. Of HTTP/2, a
-	// connection stays open whose request was just given up.
+	// A test that looks for leaked goroutines must not find ours. With HTTP/2, the
+	// connection of a request that was just given up stays open.
 	config.NextProtos = []string{"http/1.1"}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
-// key names what clusters with these options have in common.
+// key identifies clusters with these options.
 func (o Options) key() (string, error) {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -38,9 +38,9 @@ func (o Options) upArgs(owner int) []string {
 	return args
 }
 
-// place returns the process that the cluster belongs to and the directory it is
-// kept in. Those that are shared are at a place that all test processes of one
-// run of go test know: it is named after the go command's process.
+// place returns the process that the cluster belongs to and the cluster's directory. All
+// test processes of one run of go test find a shared cluster at the same path, which
+// contains the process id of the go command.
 func (o Options) place() (owner int, dir string, err error) {
 	base, err := temporary()
 	if err != nil {
@@ -64,8 +64,8 @@ func (o Options) place() (owner int, dir string, err error) {
 	return owner, filepath.Join(base, fmt.Sprintf("shared-%d-%s", owner, key)), nil
 }
 
-// temporary returns this user's own directory below the temporary one. Everybody
-// can guess its name and make it: one that another user has made is refused.
+// temporary returns this user's own directory below the temporary one. Every user can
+// guess its name and create it, so a directory that another user has created is refused.
 func temporary() (string, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
 	return dir, private.Dir(dir)

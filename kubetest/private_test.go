@@ -10,8 +10,8 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
-// strangers makes the temporary directory one in which another user has made the
-// directory that clusters and, without a home, the launcher are kept in.
+// strangers sets a temporary directory in which another user has made the directory that
+// holds clusters and, without a home directory, the launcher.
 func strangers(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +26,8 @@ func strangers(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 }
 
-// Keys and kubeconfigs are not written where another user reads and replaces them.
+// Keys and kubeconfigs are not written to a directory where another user can read and
+// replace them.
 func TestPlaceOfAStranger(t *testing.T) {
 	strangers(t)
 	for _, options := range []Options{{}, {Private: true}} {
@@ -36,7 +37,7 @@ func TestPlaceOfAStranger(t *testing.T) {
 	}
 }
 
-// Without a home nothing is run that another user has put into its place.
+// Without a home directory, no program runs that another user has put into its place.
 func TestLauncherOfAStranger(t *testing.T) {
 	strangers(t)
 	gopath, gocache := os.Getenv("GOPATH"), os.Getenv("GOCACHE")

@@ -13,25 +13,25 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// observation is what a candidate knows of the lease. The candidate's own clock
-// alone tells that a holder has gone, or a claimant: the record has not changed for
-// as long as it lasts.
+// observation is a candidate's knowledge of the lease. The candidate measures with its
+// own clock alone: a holder, or a claimant, has gone when its record has not changed for
+// the duration that it announces.
 type observation struct {
-	lease *coordinationv1.Lease // nil: there is none
+	lease *coordinationv1.Lease // nil: the lease does not exist
 	free  time.Time             // when it may be taken, unless it changes
-	// claim is the claim of another process, which keeps others from taking the
-	// lease until unclaimed.
+	// claim is the claim of another process. It keeps others from taking the lease until
+	// unclaimed.
 	claim     claim
 	unclaimed time.Time
 }
 
-// see takes in a lease, or that there is none.
+// see records the lease as it was read. nil means that it does not exist.
 func (o *observation) see(lease *coordinationv1.Lease, identity string, otherwise time.Duration) {
 	was, now := o.lease, time.Now()
 	o.lease = lease
 	switch {
 	case lease == nil:
-		// One that was deleted may still be held by who held it.
+		// Its last holder may still act on a deleted lease.
 	case holder(lease) == "", holder(lease) == identity:
 		o.free = now
 	case !sameRecord(was, lease):
@@ -45,7 +45,8 @@ func (o *observation) see(lease *coordinationv1.Lease, identity string, otherwis
 	}
 }
 
-// takeable returns when this process may take the lease, unless that changes.
+// takeable returns the time at which this process may take the lease, unless the lease
+// changes.
 func (o *observation) takeable() time.Time {
 	if o.unclaimed.After(o.free) {
 		return o.unclaimed
@@ -53,14 +54,14 @@ func (o *observation) takeable() time.Time {
 	return o.free
 }
 
-// held is a lease that this process has got.
+// held is a lease that this process has acquired.
 type held struct {
 	lease *coordinationv1.Lease
 	until instant
 }
 
-// acquire waits until the lease is got, or, and then it returns nil, until ctx
-// ends. All it started has ended when it returns.
+// acquire waits until this process holds the lease. It returns nil if ctx ends first.
+// Everything that it started has ended when it returns.
 func (e *election) acquire(ctx context.Context) (*held, error) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -71,10 +72,10 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 
 	e.asked, e.claims = false, false
 	var seen observation
-	var claim time.Time // when the claim is to be renewed
+	var claim time.Time // when the claim must be renewed
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	look := true // at the server, because what is known may be old
+	look := true // read the lease from the server, because the known state may be stale
 	failing := false
 	for ctx.Err() == nil {
 		got, err := e.attempt(ctx, &seen, look)
@@ -86,13 +87,13 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 		case got != nil:
 			return got, nil
 		case errors.Is(err, kube.ErrKind), errors.Is(err, kube.ErrScope):
-			return nil, err // no request was made, and none ever will
+			return nil, err // no request was made, and none can be
 		case ctx.Err() != nil:
 			continue
 		case err != nil && !failing:
-			e.Logger.Warn("cannot get at the lease; trying again", "error", err)
+			e.Logger.Warn("cannot reach the lease; retrying", "error", err)
 		case err == nil && failing:
-			e.Logger.Info("can get at the lease again")
+			e.Logger.Info("the lease can be reached again")
 		}
 		failing = err != nil
 		e.tell(holder(seen.lease), false)
@@ -117,8 +118,8 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 	return nil, nil
 }
 
-// giveBack releases the lease if a request whose answer nobody waited for was
-// executed, and withdraws a claim: the others would wait for their expiry.
+// giveBack releases the lease if the server executed a request that nobody waited for,
+// and withdraws a claim. Other processes would otherwise wait until these expire.
 func (e *election) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
 	defer cancel()
@@ -137,13 +138,13 @@ func (e *election) giveBack(ctx context.Context) {
 	}
 }
 
-// mayClaim reports that this process should ask the holder to step down. If several
-// want to, the first does.
+// mayClaim reports whether this process should ask the holder to step down. If several
+// processes want the lease, the first one asks.
 func (e *election) mayClaim(seen *observation) bool {
 	return e.TakeOver && holder(seen.lease) != "" && time.Until(seen.unclaimed) <= 0
 }
 
-// claim asks the holder to step down, or goes on asking.
+// claim asks the holder to step down, or renews that claim.
 func (e *election) claim(ctx context.Context, seen *observation) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.Duration, fmt.Errorf("no answer within %s", e.Duration))
 	defer cancel()
@@ -153,7 +154,7 @@ func (e *election) claim(ctx context.Context, seen *observation) error {
 		}
 		e.claims = true
 		lease, err := e.leases.Update(ctx, claiming(seen.lease, e.Identity, e.Duration, e.wall()))
-		if apierrors.IsConflict(err) { // the holder has renewed it
+		if apierrors.IsConflict(err) { // the holder has renewed the lease
 			lease, err = e.leases.Get(ctx, e.Name)
 			if err == nil {
 				seen.see(lease, e.Identity, e.Duration)
@@ -173,7 +174,7 @@ func (e *election) claim(ctx context.Context, seen *observation) error {
 	return nil
 }
 
-// attempt looks at the lease, if it shall, and takes it if it may.
+// attempt reads the lease if look is set, and takes the lease if that is allowed.
 func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*held, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.Duration, fmt.Errorf("no answer within %s", e.Duration))
 	defer cancel()
@@ -192,7 +193,7 @@ func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*
 		got, err := e.take(ctx, seen.lease)
 		status := apierrors.APIStatus(nil)
 		e.asked = err != nil && !errors.As(err, &status)
-		// Somebody was quicker, or what was known is old.
+		// Another process was quicker, or the known state is stale.
 		gone := seen.lease != nil && apierrors.IsNotFound(err)
 		if look = gone || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err); !look {
 			return got, err
@@ -203,10 +204,10 @@ func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*
 	}
 }
 
-// take writes this process into the lease as it was seen: the server refuses if
-// it is another by now.
+// take writes this process into the lease as it was last seen. The server refuses if the
+// lease has changed since.
 func (e *election) take(ctx context.Context, was *coordinationv1.Lease) (*held, error) {
-	from := e.now() // the others count from the answer, which is later
+	from := e.now() // other processes count from the answer, which is later
 	lease := claimed(was, e.Identity, e.Duration, from.wall)
 	var err error
 	if was == nil {
@@ -225,14 +226,14 @@ func (e *election) now() instant {
 	return instant{time.Now(), e.wall().Round(0)}
 }
 
-// watch sends what becomes of the lease, the latest only. It goes over the
-// connection of all else: if that hangs, the lease is looked at when it expires.
+// watch sends each state of the lease; the latest replaces earlier ones. The watch uses
+// the connection of all other requests. If that hangs, the lease is read when it expires.
 func (e *election) watch(ctx context.Context, changes chan *coordinationv1.Lease) {
 	leases := kube.For[coordinationv1.Lease](e.Client).In(e.Namespace)
 	for ev, err := range leases.Fielded("metadata.name=" + e.Name).Watch(ctx) {
 		switch {
 		case err != nil:
-			// The lease is still taken when it expires, but not at its release.
+			// The lease is still taken when it expires, but its release is not seen.
 			e.Logger.Warn("cannot watch the lease", "error", err)
 			continue
 		case ev.Type == kube.Recovered:

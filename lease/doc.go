@@ -1,41 +1,45 @@
-// Package lease elects the one of several processes that acts, by a Lease of
-// coordination.k8s.io.
+// Package lease elects one of several processes as the one that acts, by a Lease of
+// coordination.k8s.io. It does the work of client-go's leaderelection and of
+// controller-runtime's LeaderElection option.
 //
 //	election := lease.Lease{Client: client, Name: "echo-operator"}
 //	err := election.Run(ctx, func(ctx context.Context) error {
 //		… // this process holds the lease
 //	})
 //
-// [Lease.Run] waits for the lease in candidate.go, holds it in holder.go for the
-// time that term.go measures, and gives it up. record.go says what is written.
-// Leases are shared with client-go's leader election, which writes the same.
+// [Lease.Run] waits for the lease (candidate.go), holds it (holder.go) for the time that
+// term.go measures, and gives it up. record.go builds the records that are written.
+// Processes with client-go's leader election can compete for the same Lease, because both
+// write the same fields.
 //
-// A process with [Lease].TakeOver asks the holder to step down: it writes a claim
-// into the annotation lease.pintle.dev/claim of the Lease, and renews it. The holder
-// sees the claim at its next renewal, stops in order, releases the lease and waits for
-// it again. No candidate takes the lease while another's claim is renewed.
+// A process with [Lease].TakeOver asks the holder to step down: it writes a claim into
+// the annotation lease.pintle.dev/claim of the Lease, and renews it. The holder sees the
+// claim at its next renewal, stops in order, releases the lease and waits for it again.
+// While a process renews its claim, no other candidate takes the lease.
 //
-// Requests for the lease have connections of their own, because the connection of all else may hang, or be busy,
-// for longer than the lease lasts.
+// Requests for the lease have connections of their own, because the connection of all
+// other requests may hang, or be busy, for longer than the lease lasts.
 //
 // # Promise
 //
-// The function that Run calls has a context. No request that writes is started
-// with it, or with one derived from it, after the lease's expiry less a margin,
-// by the monotonic or by the wall clock, whichever says so first: package kube
-// asks right before it sends (internal/gate), also in a process that was
-// stopped and goes on. Requests in flight and the context itself end then too.
+// The function that Run calls has a context. No writing request starts with this context,
+// or with one derived from it, later than the lease's expiry less the margin. The
+// monotonic clock and the wall clock are both asked, and the earlier one decides. Package
+// kube asks right before it sends (internal/gate), so this also holds for a process that
+// was stopped and continues. Requests in flight and the context itself end at that time
+// too.
 //
 // # Caveats
 //
-// A lease does not exclude others with certainty. A request can be held up
-// between the last look at the clocks and its execution: for microseconds in the
-// process, for as long as it likes on the network and in the server. The margin is
-// meant for that; writes that must not be made twice need preconditions, such as
-// a resourceVersion. If both clocks stop, as in a virtual machine that is paused
-// until something sets its clock, the process does not know that time has passed.
-// Whoever deletes the Lease, or edits it, decides who holds it: a process that
-// starts just then may take it while the one that held it has not yet seen that.
-// Requests that are made with other contexts than the function's, such as
+// A lease does not exclude other processes with certainty. A request can be held up
+// between the last look at the clocks and its execution: for microseconds in the process,
+// and without limit on the network and in the server. The margin is meant for that. A
+// write that must not happen twice needs a precondition, such as a resourceVersion. If
+// both clocks stop, as in a paused virtual machine whose clock is set later, the process
+// does not know that time has passed. Anyone with the right to delete or edit the Lease
+// decides which process holds it: a process that starts at that moment may take it before
+// the former holder has seen the change. The lease does not stop requests that are made
+// with other contexts than the function's, such as context.Background. A process that has
+// lost the lease should end.
 // context.Background, are not stopped: a process that has lost the lease should end.
 package lease

@@ -16,9 +16,9 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// swallower stands between clients and a server. It can swallow what goes through
-// the connections that there are, which stay open, as a router does that has
-// forgotten them.
+// swallower stands between clients and a server. It can swallow the traffic of all
+// existing connections, which stay open. A router that has forgotten its connections does
+// the same.
 type swallower struct {
 	net.Listener
 	to      string
@@ -26,7 +26,7 @@ type swallower struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
-	lost  *atomic.Bool // of the connections that there are: what they carry is
+	lost  *atomic.Bool // of the existing connections: their traffic is
 }
 
 func startSwallower(t *testing.T, to string) *swallower {
@@ -77,7 +77,7 @@ func pass(from, to net.Conn, lost *atomic.Bool) {
 		case lost.Load() && err == nil:
 			continue
 		case lost.Load():
-			return // nobody is told
+			return // the client is not told
 		case err == nil:
 			_, err = to.Write(buf[:n])
 		}
@@ -89,7 +89,7 @@ func pass(from, to net.Conn, lost *atomic.Bool) {
 	}
 }
 
-// swallow loses what the connections carry that there are. New ones work.
+// swallow loses the traffic of the existing connections. Later connections work.
 func (s *swallower) swallow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *swallower) swallow() {
 	s.lost = new(atomic.Bool)
 }
 
-// A connection that hangs, without anybody being told, does not cost the lease:
-// neither that of the lease nor that of all else.
+// A hanging connection that reports no error does not cost the lease, whether it is the
+// lease's own connection or that of all other requests.
 func TestConnectionHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server")
@@ -117,7 +117,7 @@ func TestConnectionHangs(t *testing.T) {
 	hung := errors.New("hung")
 	l := Lease{Client: client, Namespace: cluster.Namespace(t), Name: "hangs", Margin: time.Second, Logger: testLogger(t, "a")}
 	err = l.Run(t.Context(), func(ctx context.Context) error {
-		// The connection of all else.
+		// The connection of all other requests.
 		if _, err := maps.Get(ctx, "none"); !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -13,14 +13,14 @@ import (
 	"github.com/pintle-go/pintle/internal/gate"
 )
 
-// hold calls f while the lease is renewed, and gives it up. It returns an error that
-// wraps errSteppedDown if that is because another process claims the lease.
+// hold calls f while it renews the lease, and then gives the lease up. Its error wraps
+// errSteppedDown if it gave the lease up because another process claims it.
 func (e *election) hold(ctx context.Context, got *held, f func(context.Context) error) error {
 	until, term := newTerm(ctx, e.now, got.until)
 	e.tell(e.Identity, true)
 
-	// Renewals go on after the end of ctx, and after a claim, for as long as f takes
-	// to stop. No gate is asked about them.
+	// Renewals go on after the end of ctx, and after a claim, for as long as f takes to
+	// stop. They are not subject to a gate.
 	renewals, stop := context.WithCancel(until)
 	unclaimed, stepDown := context.WithCancelCause(ctx)
 	defer stepDown(nil)
@@ -37,7 +37,7 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 		defer stop()
 		acting, cancel := gate.With(context.WithValue(unclaimed, heldKey{}, until), until, term.check)
 		defer cancel()
-		// What f left running must not write while another process does.
+		// Work that f left running must not write while another process does.
 		defer term.lose(errEnded)
 		return f(acting)
 	}()
@@ -45,7 +45,7 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	lost, stopped := context.Cause(until), context.Cause(unclaimed)
 	switch {
 	case errors.Is(err, ErrUnfinished):
-		e.Logger.Warn("the lease is not released, because something still runs; others wait for its expiry",
+		e.Logger.Warn("the lease is not released, because something still runs; other processes wait until it expires",
 			"error", err)
 	case holder(last) == e.Identity:
 		e.release(ctx, last)
@@ -59,20 +59,21 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	case cutOff, errors.Is(err, ErrLost), errors.Is(err, ErrClaimed):
 		return fmt.Errorf("hold lease %s: %w", e.key, lost)
 	}
-	return fmt.Errorf("hold lease %s: %w; what ran: %w", e.key, lost, err)
+	return fmt.Errorf("hold lease %s: %w; the function returned: %w", e.key, lost, err)
 }
 
 var errSteppedDown = errors.New("the lease was released to a process that claims it")
 
-var errEnded = errors.New("what the lease was held for has ended")
+var errEnded = errors.New("the function that held the lease has returned")
 
-// renew renews the lease until ctx ends, with the term at the latest, and returns
-// it as it was last seen, nil if it is known to be gone. It calls stepDown when
-// another process claims the lease.
+// renew renews the lease until ctx ends, or until the term ends if that is earlier. It
+// returns the lease as it was last seen, nil if the lease is known to be gone. It calls
+// stepDown when another process claims the lease.
 func (e *election) renew(
 	ctx context.Context, term *term, lease *coordinationv1.Lease, stepDown context.CancelCauseFunc,
 ) *coordinationv1.Lease {
-	// Counted, as the term is, from the request that has got the lease.
+	// The wait is counted, as the term is, from the start of the request that acquired
+	// the lease.
 	timer := time.NewTimer(term.left() - (e.Duration - e.Margin - e.Renew))
 	defer timer.Stop()
 	failing, claimed := false, false
@@ -85,8 +86,9 @@ func (e *election) renew(
 		if term.check() != nil {
 			return lease
 		}
-		// Not all of what is left: an answer that never comes must leave time for
-		// another try. But never so little that tries follow without end.
+		// A request does not get all of the time left: after an answer that never comes,
+		// there must be time for another try. It never gets so little that tries follow
+		// one another without end.
 		left := term.left()
 		from := time.Now()
 		seen, err := e.renewOnce(ctx, term, lease, max(left*2/3, e.Duration/20))
@@ -99,7 +101,7 @@ func (e *election) renew(
 			return lease
 		case err != nil:
 			if !failing {
-				e.Logger.Warn("cannot renew the lease; trying again", "error", err, "for", term.left().Round(time.Millisecond))
+				e.Logger.Warn("cannot renew the lease; retrying", "error", err, "for", term.left().Round(time.Millisecond))
 			}
 			timer.Reset(max(min(e.Renew, left)/4, e.Duration/100))
 		default:
@@ -109,7 +111,7 @@ func (e *election) renew(
 			timer.Reset(max(time.Until(from.Add(e.Renew)), e.Duration/100))
 		}
 		failing = err != nil
-		// Whoever took the lease has removed older claims: this one was made since.
+		// The process that takes the lease removes older claims, so this claim is later.
 		if by := claimOf(lease).identity; by != "" && by != e.Identity && !e.TakeOver && !claimed {
 			claimed = true
 			e.Logger.Info("another process claims the lease; stepping down", "claimant", by)
@@ -118,19 +120,20 @@ func (e *election) renew(
 	}
 }
 
-// takenBy says what became of a lease that is no longer this process's.
+// takenBy explains why the lease no longer belongs to this process.
 func takenBy(lease *coordinationv1.Lease) string {
 	switch {
 	case lease == nil:
 		return "it was deleted"
 	case holder(lease) == "":
-		return "somebody released it"
+		return "another process released it"
 	}
 	return holder(lease) + " holds it"
 }
 
-// renewOnce renews the lease and extends the term. It returns the lease as it
-// then is, which may be another's, or as it was if that is not known.
+// renewOnce renews the lease and extends the term. It returns the resulting lease, which
+// may belong to another process. It returns the lease unchanged if the result is not
+// known.
 func (e *election) renewOnce(ctx context.Context, term *term, lease *coordinationv1.Lease, within time.Duration) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s", within.Round(time.Millisecond)))
 	defer cancel()
@@ -144,8 +147,8 @@ func (e *election) renewOnce(ctx context.Context, term *term, lease *coordinatio
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return lease, err
 		}
-		// Somebody has changed it: perhaps a renewal of ours, whose answer was
-		// lost, or a label.
+		// The lease has changed. Either our own renewal was executed and its answer was
+		// lost, or something like a label was edited.
 		seen, gerr := e.leases.Get(ctx, e.Name)
 		switch {
 		case apierrors.IsNotFound(gerr):
@@ -159,7 +162,7 @@ func (e *election) renewOnce(ctx context.Context, term *term, lease *coordinatio
 	}
 }
 
-// restore creates the lease again, which was deleted while it was held.
+// restore creates the lease again after it was deleted while this process held it.
 func (e *election) restore(ctx context.Context, term *term, was *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	from := e.now()
 	again := new(coordinationv1.Lease)
@@ -180,19 +183,19 @@ func (e *election) restore(ctx context.Context, term *term, was *coordinationv1.
 	return again, nil
 }
 
-// release gives the lease up, so that others need not wait for its expiry. It
-// goes on after the end of ctx.
+// release gives the lease up, so that other processes need not wait until it expires. It
+// is not cancelled by the end of ctx.
 func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseWithin, fmt.Errorf("no answer within %s", releaseWithin))
 	defer cancel()
 	for holder(lease) == e.Identity {
 		next, err := e.leases.Update(ctx, released(lease, e.wall()))
 		if apierrors.IsConflict(err) {
-			// A renewal that was under way may have been executed.
+			// A renewal in flight may have been executed.
 			next, err = e.leases.Get(ctx, e.Name)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			e.Logger.Warn("cannot release the lease; others wait for its expiry", "error", err)
+			e.Logger.Warn("cannot release the lease; other processes wait until it expires", "error", err)
 			break
 		}
 		lease = next
@@ -200,5 +203,5 @@ func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 	e.tell(holder(lease), false)
 }
 
-// releaseWithin bounds how long a stop waits for a server that does not answer.
+// releaseWithin is the longest time that a stop waits for a server that does not answer.
 const releaseWithin = 5 * time.Second

@@ -17,92 +17,93 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// ErrLost is wrapped by the error of [Lease.Run] when the lease was lost before
-// the function ended, and is the cause of the end of the function's context.
+// ErrLost is wrapped by the error of [Lease.Run] if the lease was lost before the
+// function ended. It is also the cause of the function's context in that case.
 var ErrLost = errors.New("the lease is lost")
 
-// ErrUnfinished keeps [Lease.Run] from releasing the lease if the error of its
-// function wraps it: something that the function started still runs and may act.
-// The lease is not renewed either, so that other processes take it when it expires.
-// The process should end.
+// ErrUnfinished tells [Lease.Run] not to release the lease. A function returns an error
+// that wraps it when something that it started still runs and may act. The lease is not
+// renewed either, so other processes take it when it expires. The process should end.
 var ErrUnfinished = errors.New("something that was started has not ended")
 
-// ErrClaimed is the cause of the end of the function's context when a process with
+// ErrClaimed is the cause of the function's context if it ended because a process with
 // TakeOver asks for the lease.
 var ErrClaimed = errors.New("another process claims the lease")
 
-// Lease is what processes compete for. Client and Name are required; the zero
-// value of the rest has defaults. Those who compete should have the same
-// durations, but need not.
+// Lease describes the lease that processes compete for. Client and Name are required;
+// every other field has a default. The competing processes should use the same durations,
+// but need not. The counterparts are client-go's leaderelection.LeaderElectionConfig and
+// the LeaderElection options of controller-runtime's manager.
 //
-// The program needs the rights to get, list, watch and update the Lease, and to
-// create Leases in its namespace.
+// The program needs the rights to get, list, watch and update the Lease, and to create
+// Leases in its namespace.
 type Lease struct {
 	Client *kube.Client
-	// Namespace of the Lease. Default: the client's, which is the pod's own.
+	// Namespace of the Lease. Default: the client's namespace, which in a pod is the
+	// pod's own.
 	Namespace string
 	// Name of the Lease.
 	Name string
-	// Identity names this process. No other may have it at the same time: one
-	// that finds its own identity in the Lease takes it without waiting.
-	// Default: the host's name and something random.
+	// Identity names this process. No other process may have the same identity at the
+	// same time: a process that finds its own identity in the Lease takes the lease
+	// without waiting. Default: the host's name and a random suffix.
 	Identity string
 
-	// Duration is how long the lease lasts after each renewal: how long the
-	// others wait for a holder that does not answer. At least a second; what is
-	// written into the Lease is rounded up to seconds. Default: [DefaultDuration].
+	// Duration is how long the lease lasts after each renewal, and so how long other
+	// processes wait for a holder that does not answer. It is at least one second. The
+	// Lease object holds it rounded up to seconds. client-go calls it LeaseDuration.
+	// Default: [DefaultDuration].
 	Duration time.Duration
-	// Renew is how often the holder renews it. A renewal that fails is tried
-	// again sooner. Default: a fifth of Duration.
+	// Renew is the interval at which the holder renews the lease. A failed renewal is
+	// retried sooner. client-go calls it RetryPeriod. Default: a fifth of Duration.
 	Renew time.Duration
-	// Margin is how long before its expiry the holder counts a lease that it
-	// could not renew as lost. It covers what a request may take to arrive,
-	// and how much faster the clocks of others may run. Default: a fifth of
-	// Duration.
+	// Margin is how long before the expiry the holder counts a lease as lost that it
+	// could not renew. It covers the time that a request takes to arrive, and the faster
+	// clocks of other processes. Default: a fifth of Duration.
 	Margin time.Duration
 
 	// TakeOver has this process ask the holder to step down, by an annotation of the
 	// Lease, and go on asking until it gets the lease. It is for a program that a
-	// developer runs in place of the deployed one. A holder of this package stops
-	// what it does in order, releases the lease, and takes it again when this process
-	// has released it or has not renewed its claim for Duration. Another holder, such
-	// as client-go's leader election or a process that has TakeOver itself, keeps the
-	// lease.
+	// developer runs in place of the deployed one. A holder that uses this package stops
+	// its work in order and releases the lease. It takes the lease again when this
+	// process has released it or has not renewed its claim for Duration. Other holders
+	// keep the lease: client-go's leader election, and a process that has TakeOver
+	// itself.
 	TakeOver bool
 
-	// Logger gets who holds the lease, and what goes wrong. Default:
-	// slog.Default().
+	// Logger gets the changes of the holder, and failures. Default: slog.Default().
 	Logger *slog.Logger
-	// OnChange, if it is set, is told who holds the lease, when that changes:
-	// the holder's identity, empty if nobody does, and whether it is this
-	// process, which it then still is or no longer. Calls do not overlap, and
-	// Run waits for them.
+	// OnChange, if it is set, is called when the holder changes. Its arguments are the
+	// holder's identity, empty if the lease has no holder, and whether this process holds
+	// the lease. It is also called when this process stops holding the lease. Calls do
+	// not overlap, and Run waits for them. The counterpart is OnNewLeader in client-go's
+	// LeaderCallbacks.
 	OnChange func(holder string, mine bool)
 
-	// wall tells the time of day, in tests. Default: time.Now.
+	// wall returns the time of day. Tests set it. Default: time.Now.
 	wall func() time.Time
 }
 
-// Run waits until this process holds the lease and then calls f, whose context
-// ends when ctx does, when the lease is lost, or when another process claims it. It
-// returns when f has returned: f's error, or one that wraps [ErrLost], with f's if
-// that says more. If ctx ends before the lease is held, f is not called and the error
-// is nil.
+// Run waits until this process holds the lease and then calls f. The context of f ends
+// when ctx ends, when the lease is lost, or when another process claims it. Run returns
+// after f has returned. It returns f's error, or an error that wraps [ErrLost], together
+// with f's if f's says more. If ctx ends before this process holds the lease, f is not
+// called and the error is nil. The counterpart is RunOrDie of client-go's leaderelection.
 //
-// When f returns, also long after the end of ctx, the lease is renewed no more
-// and given up, so that the next process starts within a second. f should have
-// stopped all it started by then; what goes on and writes with f's context
-// fails. A lost lease is not competed for again: the usual thing is to end the
-// process, another is to call Run again.
+// When f returns, even long after the end of ctx, Run stops renewing the lease and gives
+// it up, so that the next process starts within a second. By then f should have stopped
+// everything that it started. Writes that are still made with f's context fail. Run does
+// not compete again for a lost lease: usually the process ends, but it may also call Run
+// again.
 //
-// A claim (see TakeOver) does not end Run: if f returns nil after its context has
-// ended with [ErrClaimed], or the context's error, the lease is released and Run waits
-// for it again, to call f once more.
+// A claim (see TakeOver) does not end Run. If the context of f has ended with
+// [ErrClaimed] and f then returns nil, or the context's error, Run releases the lease,
+// waits for it again and calls f once more.
 //
-// f may write after ctx has ended, with the context that [Held] returns, for as
-// long as the lease is held.
+// After ctx has ended, f may write with the context that [Held] returns, for as long as
+// the lease is held.
 //
-// The lease is not released if f panics, nor if its error wraps [ErrUnfinished].
+// The lease is not released if f panics, or if f's error wraps [ErrUnfinished].
 func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	e, err := l.election()
 	if err != nil {
@@ -130,18 +131,18 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// DefaultDuration is client-go's too.
+// DefaultDuration is also client-go's default.
 const DefaultDuration = 15 * time.Second
 
 // election is one run of a lease, with all defaults filled in.
 type election struct {
 	Lease
 	key kube.Key
-	// apart is for the requests that must be answered in time.
+	// apart sends the requests that must be answered in time.
 	apart  *kube.Client
 	leases kube.Resource[coordinationv1.Lease]
-	// asked: the lease was asked for, and the answer was not seen. claims: there may be
-	// a claim of this process.
+	// asked reports that the lease was requested and the answer was not seen. claims
+	// reports that a claim of this process may exist.
 	asked, claims bool
 
 	told struct {
@@ -168,7 +169,7 @@ func (l *Lease) election() (*election, error) {
 	case e.Duration < time.Second:
 		return nil, fmt.Errorf("duration %s is under a second", e.Duration)
 	case e.Renew < 0 || e.Margin < 0:
-		return nil, errors.New("a duration is negative")
+		return nil, errors.New("Duration, Renew or Margin is negative")
 	case e.Renew+e.Margin >= e.Duration:
 		return nil, fmt.Errorf("a lease of %s, renewed every %s, is lost at once with a margin of %s", e.Duration, e.Renew, e.Margin)
 	}
@@ -195,14 +196,15 @@ func (l *Lease) election() (*election, error) {
 	return e, nil
 }
 
-// heldKey finds, in the context of the function that [Lease.Run] calls, the
-// context that ends with the lease.
+// heldKey is the key of a value in the context of the function that [Lease.Run] calls.
+// The value is the context that ends with the lease.
 type heldKey struct{}
 
-// Held returns a context for work that may go on after the end of ctx, which is the
-// context of the function that [Lease.Run] calls, or is derived from that. It has
-// the values of ctx and ends when the lease is lost, with the cause [ErrLost], and
-// when the function has returned. It never ends if ctx is not of such a function.
+// Held returns a context for work that may go on after the end of ctx. ctx is the context
+// of the function that [Lease.Run] calls, or is derived from it. The returned context has
+// the values of ctx. It ends when the lease is lost, with the cause [ErrLost], and when
+// the function has returned. If ctx does not come from such a function, the returned
+// context never ends.
 func Held(ctx context.Context) context.Context {
 	held, ok := ctx.Value(heldKey{}).(context.Context)
 	ctx = context.WithoutCancel(ctx)
@@ -214,7 +216,7 @@ func Held(ctx context.Context) context.Context {
 	return ctx
 }
 
-// tell reports who holds the lease, if that is news.
+// tell reports the holder of the lease if it has changed.
 func (e *election) tell(holder string, mine bool) {
 	e.told.Lock()
 	defer e.told.Unlock()
@@ -236,12 +238,12 @@ func (e *election) tell(holder string, mine bool) {
 	}
 }
 
-// apart returns a client like c with connections of its own, which speak HTTP/1.1:
-// each carries one request at a time, and is closed when that is given up.
+// apart returns a client like c with connections of its own. These speak HTTP/1.1: each
+// carries one request at a time, and is closed when that request is given up.
 //
-// The requests of c share one HTTP/2 connection. If a router drops its packets, they
-// all hang until pings have stayed unanswered, which takes 45 seconds: the end of a
-// request does not end the connection. A lease would be lost by then.
+// The requests of c share one HTTP/2 connection. If a router drops its packets, all of
+// these requests hang until pings have stayed unanswered, which takes 45 seconds, because
+// the end of a request does not close the connection. By then the lease would be lost.
 func apart(c *kube.Client) (*kube.Client, error) {
 	config := c.Config()
 	config.Rest.NextProtos = []string{"http/1.1"}

@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// process plays a process that competes for the lease and, while it holds it,
+// process plays a process that competes for the lease. While it holds the lease, it
 // writes again and again.
 type process struct {
 	t      testing.TB
@@ -24,20 +24,20 @@ type process struct {
 	client *kube.Client
 	*connection
 	lease Lease
-	every time.Duration // it writes
-	skew  atomic.Int64  // of its time of day
+	every time.Duration // the interval of its writes
+	skew  atomic.Int64  // of its wall clock
 	// linger is how long it goes on writing after it was told to stop.
 	linger atomic.Int64
 
 	stop  context.CancelFunc
 	ended chan struct{}
-	err   error // of Run, once it has ended
+	err   error // returned by Run
 
 	mu      sync.Mutex
-	acting  func() error // of the function's context, while it runs
+	acting  func() error // the error of the function's context, while the function runs
 	began   time.Time
-	quit    time.Time // when it has ended
-	refused error     // of the first write that failed
+	quit    time.Time // when Run returned
+	refused error     // of the first failed write
 }
 
 func (s *server) start(t testing.TB, who string) *process {
@@ -56,7 +56,7 @@ func (s *server) process(t testing.TB, who string) *process {
 			return
 		}
 		p.end()
-		time.Sleep(2 * time.Minute) // what is still on the network arrives
+		time.Sleep(2 * time.Minute) // requests that are still on the network arrive
 	})
 	return p
 }
@@ -120,14 +120,14 @@ func (p *process) write(ctx context.Context, i int) {
 	}
 }
 
-// acts reports whether the process may act, as far as its context says.
+// acts reports whether the process may act, according to its context.
 func (p *process) acts() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.acting != nil && p.acting() == nil
 }
 
-// since returns when the process has begun to act.
+// since returns the time at which the process began to act.
 func (p *process) since() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +224,7 @@ func TestSlowServer(t *testing.T) {
 		if !a.acts() {
 			t.Fatalf("a has lost the lease to answers that take 4 s: %v", a.err)
 		}
-		// Everything arrives, and no answer is in time.
+		// All requests arrive, and no answer comes in time.
 		a.faults.set(func(f *faults) { f.before, f.after = 10*time.Second, 10*time.Second })
 		b := s.start(t, "b")
 		s.watchWrites(func(who string) {
@@ -242,8 +242,8 @@ func TestSlowServer(t *testing.T) {
 	})
 }
 
-// TestTermIsCountedFromTheRequest: others may count from when it was executed,
-// however late its answer is.
+// TestTermIsCountedFromTheRequest: other processes may count from the execution of the
+// request, however late its answer is.
 func TestTermIsCountedFromTheRequest(t *testing.T) {
 	for name, renewals := range map[string]time.Duration{"taken": time.Second, "renewed": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestAnswerOfAcquisitionIsLost(t *testing.T) {
 		}
 		a.end()
 
-		// One that stops meanwhile leaves nothing behind.
+		// A candidate that stops meanwhile leaves nothing behind.
 		a = s.process(t, "c")
 		a.faults.lose = 1
 		a.run()
@@ -373,8 +373,8 @@ func TestOthersMeddle(t *testing.T) {
 	}
 }
 
-// TestDeletedLeaseIsWaitedFor: a candidate that has seen a holder does not take
-// a lease that was deleted under it.
+// TestDeletedLeaseIsWaitedFor: a candidate that has seen a holder does not take a lease
+// that was deleted under that holder.
 func TestDeletedLeaseIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, a *process) {
 		b := s.start(t, "b")

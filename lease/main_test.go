@@ -7,7 +7,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Whatever a test starts has ended when it ends.
+// Everything that a test starts has ended when the test ends.
 func TestMain(m *testing.M) {
 	if os.Getenv(candidateVariable) != "" {
 		os.Exit(runCandidate()) // a process of TestProcesses

@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNeverTwoHolders has processes come, go, fail, be cut off, have their clocks
-// set, and take the lease over, in random order. At no instant may two act, nor may
-// one write while another acts. When all is well again one acts: one that takes over
-// if there is any.
+// TestNeverTwoHolders has processes come, go, fail, be cut off, have their clocks set,
+// and take the lease over, in random order. At no instant may two of them act, nor may
+// one write while another acts. When all faults are gone, one process acts: one with
+// TakeOver if there is any.
 func TestNeverTwoHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbled{t}, func(rt *rapid.T) {
@@ -38,7 +38,7 @@ func TestNeverTwoHolders(t *testing.T) {
 				"again": m.pick(again),
 				"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
 				"claim": m.pick(func(_ *rapid.T, p *process) {
-					if p.lease.TakeOver { // a claim that nobody renews, or withdraws
+					if p.lease.TakeOver { // a claim that nobody renews or withdraws
 						m.claimFor(p.who)
 					}
 				}),
@@ -59,7 +59,7 @@ func TestNeverTwoHolders(t *testing.T) {
 	})
 }
 
-// claimFor writes a claim, as a process that was killed leaves it.
+// claimFor writes a claim and leaves it, as a killed process does.
 func (m *model) claimFor(who string) {
 	m.edit(func(l *coordinationv1.Lease) *coordinationv1.Lease {
 		if l == nil {
@@ -71,7 +71,7 @@ func (m *model) claimFor(who string) {
 
 type bubbled struct{ *testing.T }
 
-// Deadline keeps rapid from asking for what bubbles do not have.
+// Deadline keeps rapid from calling a method that bubbles do not have.
 func (bubbled) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // quiet drops logs.
@@ -79,7 +79,7 @@ type quiet struct{ *testing.T }
 
 func (quiet) Log(...any) {}
 
-// Cleanup leaves it to the model to end processes.
+// Cleanup does nothing, because the model ends the processes.
 func (quiet) Cleanup(func()) {}
 
 type model struct {
@@ -123,7 +123,7 @@ func (m *model) one(rt *rapid.T) *process {
 	return m.processes[rapid.IntRange(0, len(m.processes)-1).Draw(rt, "process")]
 }
 
-// again runs a process that has ended once more, with its own name.
+// again restarts an ended process under its own name.
 func again(_ *rapid.T, p *process) {
 	if !p.runs() {
 		p.run()
@@ -140,7 +140,7 @@ func (m *model) fault(change func(*rapid.T, *faults)) func(*rapid.T) {
 	})
 }
 
-// wait lets time pass and looks in between.
+// wait lets time pass and checks in between.
 func (m *model) wait(rt *rapid.T) {
 	for range rapid.IntRange(1, 30).Draw(rt, "seconds") {
 		time.Sleep(time.Second)
@@ -166,7 +166,7 @@ func (m *model) check(rt *rapid.T) {
 	}
 }
 
-// finish heals everything, sees somebody act, and ends all.
+// finish removes all faults, sees one process act, and ends all processes.
 func (m *model) finish(rt *rapid.T) {
 	for _, p := range m.processes {
 		p.faults.set(func(f *faults) { f.cut, f.lose, f.before, f.after = false, 0, 0, 0 })
@@ -199,12 +199,12 @@ func (m *model) finish(rt *rapid.T) {
 	}
 }
 
-// end ends all processes and lets arrive what is on the network.
+// end ends all processes and lets requests on the network arrive.
 func (m *model) end() {
 	for _, p := range m.processes {
 		p.stop()
 		<-p.ended
-		time.Sleep(time.Second) // who is next takes it, before it is stopped too
+		time.Sleep(time.Second) // the next process takes the lease before it is stopped too
 	}
 	time.Sleep(2 * time.Minute)
 }

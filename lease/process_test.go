@@ -23,15 +23,15 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// candidateVariable tells the test binary to be a candidate: it holds a
-// kubeconfig, a namespace, an identity, a duration and whether it takes over.
+// candidateVariable tells the test binary to be a candidate. It holds a kubeconfig, a
+// namespace, an identity, a duration and whether the candidate takes over.
 const candidateVariable = "PINTLE_TEST_CANDIDATE"
 
-// exitLost is how a candidate ends that has lost the lease.
+// exitLost is the exit status of a candidate that has lost the lease.
 const exitLost = 3
 
-// runCandidate writes, while it holds the lease, every 20 ms a ConfigMap, so that
-// the server's resource versions tell the order of all writes.
+// runCandidate writes a ConfigMap every 20 ms while it holds the lease. The server's
+// resourceVersions then give the order of all writes.
 func runCandidate() int {
 	args := strings.Split(os.Getenv(candidateVariable), "|")
 	namespace, identity := args[1], args[2]
@@ -79,7 +79,7 @@ func runCandidate() int {
 type candidate struct {
 	*exec.Cmd
 	t     *testing.T
-	said  chan string // closed when it has ended
+	said  chan string // closed when the process has ended
 	ended error
 }
 
@@ -107,7 +107,7 @@ func startCandidate(t *testing.T, cluster *kubetest.Cluster, namespace string, l
 		c.signal(syscall.SIGCONT)
 		c.signal(syscall.SIGKILL)
 		for range c.said {
-			continue // until it has ended
+			continue // until the process has ended
 		}
 	})
 	return c
@@ -119,7 +119,7 @@ func (c *candidate) signal(s syscall.Signal) {
 	}
 }
 
-// says waits for a line.
+// says waits for a line of the candidate's output.
 func (c *candidate) says(want string) {
 	c.t.Helper()
 	select {
@@ -148,7 +148,7 @@ func (c *candidate) code() int {
 	}
 }
 
-// writers returns who wrote, in the server's order, with repetitions left out.
+// writers returns the writers in the server's order, without repetitions.
 func writers(t *testing.T, client *kube.Client, namespace string) []string {
 	t.Helper()
 	type written struct {
@@ -244,7 +244,7 @@ func TestProcesses(t *testing.T) {
 			a := startCandidate(t, cluster, namespace, Lease{Identity: "a", Duration: test.duration})
 			a.says("acts")
 			b := startCandidate(t, cluster, namespace, Lease{Identity: "b", Duration: test.duration})
-			time.Sleep(time.Second) // b sees who holds it
+			time.Sleep(time.Second) // b sees the holder
 			wrote(t, client, namespace, "a")
 			test.disturb(t, a, b)
 			wrote(t, client, namespace, "b")
@@ -256,9 +256,9 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesTakeOver has a developer's process take the lease from a deployed one
-// on a real server, and give it back by ending or being killed. The deployed process
-// lives on.
+// TestProcessesTakeOver has a developer's process take the lease from a deployed one on a
+// real server, and give it back by ending or by being killed. The deployed process lives
+// on.
 func TestProcessesTakeOver(t *testing.T) {
 	cluster, client := realServer(t)
 	namespace := cluster.Namespace(t)

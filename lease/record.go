@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What is written into a Lease, as functions from one record to the next. Times
-// in it are for people: nobody compares them with a clock of their own.
+// This file has the contents of a Lease as functions from one record to the next. The
+// times in a record are for people: no process compares them with its own clock.
 
-// claimed returns the lease as its new holder writes it. was is nil if there
-// was none.
+// claimed returns the lease as its next holder writes it. was is nil if the lease does
+// not exist.
 func claimed(was *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	o := new(coordinationv1.Lease)
 	if was != nil {
@@ -29,11 +29,11 @@ func claimed(was *coordinationv1.Lease, identity string, duration time.Duration,
 	o.Spec.LeaseDurationSeconds = seconds(duration)
 	o.Spec.AcquireTime, o.Spec.RenewTime = at, at
 	o.Spec.LeaseTransitions = &transitions
-	return unclaimed(o) // its own claim is met, and another's has expired
+	return unclaimed(o) // its own claim is fulfilled, and another's has expired
 }
 
-// renewed returns the lease as its holder renews it: always another than it was,
-// because the others wait for a change.
+// renewed returns the lease as its holder renews it. The result always differs from was,
+// because other processes wait for a change.
 func renewed(was *coordinationv1.Lease, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	o := was.DeepCopy()
 	o.Spec.LeaseDurationSeconds = seconds(duration)
@@ -46,7 +46,7 @@ func released(was *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	o := was.DeepCopy()
 	nobody := ""
 	o.Spec.HolderIdentity = &nobody
-	// An implementation that does not know of releases waits no longer than it must.
+	// An implementation that does not know of releases then waits no longer than it must.
 	o.Spec.LeaseDurationSeconds = seconds(time.Second)
 	o.Spec.RenewTime = later(o.Spec.RenewTime, now)
 	return o
@@ -55,16 +55,17 @@ func released(was *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 // claimAnnotation holds the claim of a process that asks the holder to step down.
 const claimAnnotation = "lease.pintle.dev/claim"
 
-// claim is what a process with TakeOver writes into a lease that another one holds.
-// It lasts for a time after each renewal, by the clocks of those who see it change.
+// claim is the claim that a process with TakeOver writes into a lease that another
+// process holds. It lasts for a time after each renewal. Each process that sees it change
+// measures that time by its own clock.
 type claim struct {
-	text     string // as in the annotation, which changes with every renewal
+	text     string // as in the annotation; it changes with every renewal
 	identity string
 	lasts    time.Duration
 }
 
-// claimOf returns the claim to a lease: the zero value if there is none, or if
-// nobody can tell what it says.
+// claimOf returns the claim in a lease. It returns the zero value if the lease has no
+// claim, or none that can be parsed.
 func claimOf(o *coordinationv1.Lease) claim {
 	if o == nil {
 		return claim{}
@@ -83,7 +84,7 @@ func claimOf(o *coordinationv1.Lease) claim {
 	return c
 }
 
-// maxClaim bounds how long a claim lasts that nobody renews.
+// maxClaim is the longest time that a claim lasts without a renewal.
 const maxClaim = 5 * time.Minute
 
 // claiming returns the lease with the claim of a process.
@@ -103,7 +104,7 @@ func unclaimed(was *coordinationv1.Lease) *coordinationv1.Lease {
 	return o
 }
 
-// holder returns who holds a lease, empty if nobody does or there is none.
+// holder returns the holder of a lease. It is empty if there is no holder or no lease.
 func holder(o *coordinationv1.Lease) string {
 	if o == nil {
 		return ""
@@ -119,19 +120,20 @@ func lasts(o *coordinationv1.Lease, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// sameRecord reports that the holder has not renewed one since the other.
+// sameRecord reports whether the holder has not renewed the lease between the two
+// records.
 func sameRecord(a, b *coordinationv1.Lease) bool {
 	return a != nil && b != nil && a.UID == b.UID && equality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
-// seconds rounds up: those who wait for the holder wait no shorter than it acts.
+// seconds rounds up, so that other processes wait at least as long as the holder acts.
 func seconds(d time.Duration) *int32 {
 	s := int32((d + time.Second - 1) / time.Second)
 	return &s
 }
 
-// later returns now, as the API has it, or a moment after was if a clock that
-// was set back says it is not later.
+// later returns now in the API's precision, or a moment after was if a clock was set back
+// and now is not later.
 func later(was *metav1.MicroTime, now time.Time) *metav1.MicroTime {
 	at := metav1.NewMicroTime(now.Truncate(time.Microsecond))
 	if was != nil && !at.After(was.Time) {

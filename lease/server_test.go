@@ -26,16 +26,16 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// server plays an API server with one Lease, and a log of the ConfigMaps that
-// are created, in virtual time.
+// server plays an API server with one Lease and a log of the created ConfigMaps, in
+// virtual time.
 type server struct {
 	mu      sync.Mutex
 	rv      int
 	lease   *coordinationv1.Lease
-	changed chan struct{} // closed, and made anew, at every change
-	puts    int           // of the lease, that were executed
+	changed chan struct{} // closed and replaced at every change
+	puts    int           // executed updates of the lease
 	writes  []write
-	// onWrite is called with who writes, when the request leaves the process.
+	// onWrite is called with the writer when a request leaves the process.
 	onWrite func(who string)
 }
 
@@ -53,14 +53,14 @@ type write struct {
 
 func newServer() *server { return &server{rv: 100, changed: make(chan struct{})} }
 
-// faults are what befalls the requests of one process.
+// faults are the faults of one process's requests.
 type faults struct {
 	mu sync.Mutex
-	// before and after are how long a request takes to be executed, and how
-	// long its answer then takes.
+	// before is the time until a request is executed; after is the time that its answer
+	// then takes.
 	before, after time.Duration
-	// cut: nothing arrives. lose is how many answers of requests that were
-	// executed are lost.
+	// cut reports that no request arrives. lose is the number of executed requests whose
+	// answers are lost.
 	cut  bool
 	lose int
 }
@@ -80,7 +80,7 @@ func (f *faults) take(r *http.Request) (before, after time.Duration, cut, lose b
 	return f.before, f.after, f.cut, lose
 }
 
-// connection is the way of one process to the server.
+// connection connects one process with the server.
 type connection struct {
 	*server
 	who    string
@@ -108,8 +108,8 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// RoundTrip sends a request whose execution goes on when nobody waits for its
-// answer any more, as on a real network.
+// RoundTrip sends a request. As on a real network, its execution goes on when its caller
+// has stopped waiting for its answer.
 func (c *connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	var body []byte
@@ -208,21 +208,21 @@ func (s *server) put(o *coordinationv1.Lease) {
 	s.changed = make(chan struct{})
 }
 
-// edit changes the lease as a person would.
+// edit changes the lease as kubectl edit would.
 func (s *server) edit(change func(*coordinationv1.Lease) *coordinationv1.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(change(s.lease.DeepCopy()))
 }
 
-// current returns the lease as it is.
+// current returns the current lease.
 func (s *server) current() *coordinationv1.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease
 }
 
-// watch tells what becomes of the lease, merged, with a bookmark every minute.
+// watch sends the states of the lease, merged, with a bookmark every minute.
 func (s *server) watch(r *http.Request) *http.Response {
 	was, changed := s.lease, s.changed
 	if r.URL.Query().Get("resourceVersion") != strconv.Itoa(s.rv) {
@@ -290,7 +290,7 @@ func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {
 	return respond(r, int(status.Code), &status)
 }
 
-// decode decodes what package kube has encoded.
+// decode decodes an object that package kube has encoded.
 func decode(body []byte, into interface{ Unmarshal([]byte) error }) {
 	raw, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// developer returns a process that takes the lease over.
+// developer returns a process with TakeOver.
 func (s *server) developer(t testing.TB, who string) *process {
 	t.Helper()
 	p := s.process(t, who)
@@ -16,10 +16,10 @@ func (s *server) developer(t testing.TB, who string) *process {
 	return p
 }
 
-// cut has nothing that the process sends arrive.
+// cut drops all requests of the process.
 func (p *process) cut() { p.faults.set(func(f *faults) { f.cut = true }) }
 
-// runs reports that Run has not returned.
+// runs reports whether Run has not returned.
 func (p *process) runs() bool {
 	select {
 	case <-p.ended:
@@ -29,7 +29,7 @@ func (p *process) runs() bool {
 	}
 }
 
-// until waits until a process acts, and returns how long that took.
+// until waits until the process acts, and returns how long that took.
 func (p *process) until() time.Duration {
 	p.t.Helper()
 	since := time.Now()
@@ -42,8 +42,8 @@ func (p *process) until() time.Duration {
 	return time.Since(since)
 }
 
-// A developer's process takes the lease over from the deployed ones, which go on
-// when it has ended. No process of theirs ends.
+// A developer's process takes the lease over from the deployed ones. These go on when it
+// has ended, and none of their processes ends.
 func TestTakeOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, a *process) {
 		standby := s.start(t, "b")
@@ -69,7 +69,7 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// Nobody acts before the holder has stopped, however long that takes.
+// No process acts before the holder has stopped, however long that takes.
 func TestTakeOverWaitsForTheHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, a *process) {
 		a.linger.Store(int64(time.Minute))
@@ -92,7 +92,7 @@ func TestTakeOverWaitsForTheHolder(t *testing.T) {
 	})
 }
 
-// A claimant that ends, or that nothing is heard of, is not waited for.
+// A claimant that has ended, or sends no requests, is not waited for.
 func TestClaimantGoesAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		leave  func(s *server, d *process)
@@ -148,7 +148,7 @@ func garbled(l *coordinationv1.Lease) *coordinationv1.Lease {
 	return l
 }
 
-// Holders that take over do not step down for one another; who asked first is next.
+// Holders with TakeOver do not step down for one another; the first claimant is next.
 func TestTwoTakeOver(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, a *process) {
 		d := s.developer(t, "d").run()
@@ -174,8 +174,8 @@ func TestTwoTakeOver(t *testing.T) {
 	})
 }
 
-// A developer's process competes for a lease as others do if nobody holds it, and a
-// claim left by one that was killed delays the deployed ones once.
+// A developer's process competes like any other for a lease without a holder. The claim
+// of a killed process delays the deployed ones once.
 func TestTakeOverOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// instant is a moment by the two clocks of a process. The monotonic one stops
-// while the machine is suspended; the time of day can be set.
+// instant is a moment by the two clocks of a process. The monotonic clock stops while the
+// machine is suspended; the wall clock can be set.
 type instant struct {
 	mono time.Time
 	wall time.Time // without a monotonic reading
@@ -18,8 +18,8 @@ func (i instant) add(d time.Duration) instant {
 	return instant{i.mono.Add(d), i.wall.Add(d)}
 }
 
-// term is how long a process may act. It ends once and for all when either
-// clock says so, or when the lease is found to be another's.
+// term is the time for which a process may act. It ends for good when either clock passes
+// its end, or when the lease is found to belong to another process.
 type term struct {
 	now   func() instant
 	end   context.CancelCauseFunc
@@ -30,8 +30,8 @@ type term struct {
 	lost  error
 }
 
-// newTerm returns a term and a context that ends with it, not with ctx, of which
-// it has the values. until is its end unless it is extended.
+// newTerm returns a term and a context that ends with the term. The context has the
+// values of ctx but does not end with ctx. The term ends at until unless it is extended.
 func newTerm(ctx context.Context, now func() instant, until instant) (context.Context, *term) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	t := &term{now: now, until: until, end: cancel}
@@ -41,7 +41,7 @@ func newTerm(ctx context.Context, now func() instant, until instant) (context.Co
 	return ctx, t
 }
 
-// check returns why the process must not act, or nil.
+// check returns the reason why the process must not act, or nil.
 func (t *term) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *term) check() error {
 	case !now.mono.Before(t.until.mono):
 		t.close(fmt.Errorf("%w: it was not renewed in time", ErrLost))
 	case !now.wall.Before(t.until.wall):
-		t.close(fmt.Errorf("%w: by the time of day it was not renewed in time, or that clock was set", ErrLost))
+		t.close(fmt.Errorf("%w: by the wall clock it was not renewed in time, or the wall clock was set", ErrLost))
 	}
 	return t.lost
 }
@@ -70,7 +70,7 @@ func (t *term) extend(until instant) {
 	}
 }
 
-// left is how long the term still is, if it is not extended.
+// left returns the time until the term ends if it is not extended.
 func (t *term) left() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

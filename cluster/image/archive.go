@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	_ "crypto/sha256" // go-digest has no algorithm of its own
+	_ "crypto/sha256" // go-digest does not import its algorithms
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,8 +24,8 @@ import (
 
 const (
 	userID = 65532
-	// The layer of the docker manifest names a blob of the OCI layout, so that
-	// the archive holds it once and either kind of reader finds it.
+	// The layer of the docker manifest names a blob of the OCI layout, so that the
+	// archive has the layer once and both kinds of readers find it.
 	blobs = "blobs/sha256/"
 )
 
@@ -76,7 +76,7 @@ func newArchive(name, goarch string, entrypoint []string, files []file) (*archiv
 	}, nil
 }
 
-// withDirs adds the directories that the files are in and sorts: parents first.
+// withDirs adds the parent directories of the files and sorts: parents first.
 func withDirs(files []file) []file {
 	have := map[string]bool{}
 	for _, f := range files {
@@ -125,15 +125,14 @@ func writeEntry(w *tar.Writer, name string, data []byte, mode int64, dir bool) e
 	return err
 }
 
-// dockerManifest is what docker load reads.
+// dockerManifest is the manifest that docker load reads.
 type dockerManifest struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
 }
 
-// write compresses the layer and writes an OCI layout that is a docker archive
-// as well.
+// write compresses the layer and writes an OCI layout that is also a docker archive.
 func (a *archive) write(output string) (Result, error) {
 	compressed, err := compress(a.layer)
 	if err != nil {
@@ -207,7 +206,7 @@ func compress(data []byte) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// writeTar writes the whole archive or nothing.
+// writeTar writes the whole archive, or nothing if it fails.
 func writeTar(output string, files []file) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(output), "."+filepath.Base(output)+".*")
 	if err != nil {
@@ -237,8 +236,8 @@ func writeTar(output string, files []file) (err error) {
 	return os.Rename(temp.Name(), output)
 }
 
-// readResult reports whether output holds the image a under its name already:
-// compressing takes longer than comparing.
+// readResult reports whether output already holds the image a under its name. Compressing
+// takes longer than comparing.
 func readResult(output string, a *archive) (Result, bool) {
 	config, err := json.Marshal(a.config)
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 	"strings"
 )
 
-// compile builds a main package into dir and returns the program's file.
+// compile builds a main package into dir and returns the path of the program.
 func compile(ctx context.Context, o Options, dir string) (string, error) {
-	// The go command knows a directory's packages only when it runs in their
-	// module.
+	// The go command knows a directory's packages only if it runs in their module.
 	pkg, where := o.Package, o.Dir
 	if filepath.IsAbs(pkg) {
 		pkg, where = ".", pkg
@@ -26,19 +25,19 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	env := append(os.Environ(),
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.GOARCH,
-		"GOFLAGS=-trimpath", // the caller's flags are about the caller; empty would mean its defaults
+		"GOFLAGS=-trimpath", // the caller's flags concern the caller only; empty would mean the user's defaults
 	)
 	if strings.Contains(o.Package, "@") {
-		// Only install takes versions, and it refuses to put programs for
-		// other systems anywhere but into GOPATH.
+		// Only go install accepts versions, and it installs programs for other systems
+		// into GOPATH only.
 		if runtime.GOOS != "linux" || o.GOARCH != runtime.GOARCH {
 			return "", fmt.Errorf("%s: a package at a version can only be built on linux/%s", o.Package, o.GOARCH)
 		}
 		args = []string{"install"}
 		env = append(env, "GOBIN="+dir)
 	}
-	// Without a build id and paths of this machine the bytes depend on the
-	// sources and the Go version alone.
+	// Without a build id and local paths the bytes depend on the sources and the Go
+	// version alone.
 	flags := strings.TrimSpace("-s -w -buildid= " + o.LDFlags)
 	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags="+flags, "-tags="+strings.Join(o.Tags, ","), pkg)
 
@@ -55,12 +54,12 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 		return "", err
 	}
 	if len(made) != 1 {
-		return "", fmt.Errorf("%s is not one main package: the go command made %d programs of it", o.Package, len(made))
+		return "", fmt.Errorf("%s is not one main package: the go command built %d programs", o.Package, len(made))
 	}
 	return filepath.Join(dir, made[0].Name()), nil
 }
 
-// checkStatic refuses what cannot run in an image that holds nothing else.
+// checkStatic refuses a program that needs other files to run: the image has none.
 func checkStatic(binary string) error {
 	file, err := os.Open(binary)
 	if err != nil {
@@ -73,7 +72,7 @@ func checkStatic(binary string) error {
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return errors.New("the program is linked dynamically, and there are no libraries in the image")
+			return errors.New("the program is linked dynamically, and the image has no libraries")
 		}
 	}
 	return nil

@@ -1,15 +1,14 @@
 // Package image makes container images out of Go programs, without a container
 // engine, a Dockerfile or a registry.
 //
-// [Build] compiles a main package into a static binary (or takes one that is
-// there already) and writes an archive that containerd, docker and podman can
-// load. An image has one layer: the program as /NAME, a user nonroot (65532)
-// that it runs as, and an empty /tmp. The same sources, Go version and options
-// give the same bytes.
+// [Build] compiles a main package into a static binary (or takes an existing one) and
+// writes an archive that containerd, docker and podman can load. An image has one layer:
+// the program as /NAME, a user nonroot (65532) that runs it, and an empty /tmp. The same
+// sources, Go version and options give the same bytes.
 //
-// There are no CA certificates in it: a program that talks to the API server of
-// its cluster trusts the certificate in its service account's directory. One
-// that calls other servers names a bundle in [Options].Files.
+// The image has no CA certificates: a program that talks to the API server of its cluster
+// trusts the certificate in its service account's directory. A program that calls other
+// servers names a bundle in [Options].Files.
 package image
 
 import (
@@ -25,54 +24,55 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Options say what to build. Package or Binary, Name and Output are required.
+// Options describe the image to build. Package or Binary, Name and Output are required.
 type Options struct {
 	// Package is a main package: a directory (./operators/foo), an import
 	// path, or an import path at a version (example.com/foo@v1.2.3).
 	Package string
-	// Binary is a static Linux program to use as it is, in place of Package.
+	// Binary is a static Linux program to use unchanged, in place of Package.
 	Binary string
 
-	// Name is what pods call the image, such as example.com/foo:v1. As in
-	// docker, foo means docker.io/library/foo:latest.
+	// Name is the image's name in pods, such as example.com/foo:v1. As in docker, foo
+	// means docker.io/library/foo:latest.
 	Name string
 	// Output is the file to write.
 	Output string
 
-	// Dir is where the go command runs, and so which module or workspace
-	// decides about versions: the working directory when empty.
+	// Dir is the directory in which the go command runs. The module or workspace there
+	// decides about versions. Default: the working directory.
 	Dir string
-	// GOARCH is the processor that the image is for: this machine's when empty.
+	// GOARCH is the processor of the image. Default: this machine's.
 	GOARCH string
 	// Env is added to the environment of the go command.
 	Env []string
-	// LDFlags are given to the linker besides -s -w.
+	// LDFlags are passed to the linker in addition to -s -w.
 	LDFlags string
-	// Tags are build tags. With nethttpomithttp2 a program is some 0.2 MB smaller:
-	// its own servers speak HTTP/1.1 only, and clients of Kubernetes speak HTTP/2 as
-	// ever, because client-go brings it.
+	// Tags are build tags. With nethttpomithttp2 a program is some 0.2 MB smaller: its
+	// own servers then speak HTTP/1.1 only. Clients of Kubernetes still speak HTTP/2,
+	// because client-go has its own copy.
 	Tags []string
 
-	// Args are given to the program when a pod gives none.
+	// Args are passed to the program if a pod gives none.
 	Args []string
-	// Files are put into the image: absolute path there, file here.
+	// Files are put into the image. The keys are absolute paths in the image, the values
+	// are local files.
 	Files map[string]string
 
-	// MaxSize is the most bytes that the compressed image may have; 0 is no
+	// MaxSize is the largest allowed number of bytes of the compressed image; 0 means no
 	// limit.
 	MaxSize int64
 }
 
-// A Result says what was built.
+// A Result describes the built image.
 type Result struct {
-	Name   string // in full
+	Name   string // the full name
 	Digest string // of the manifest
 	Size   int64  // compressed, as a registry stores it: layer, config and manifest
 	Binary int64  // bytes of the program itself
 }
 
-// A SizeError says that an image is larger than Options.MaxSize. Its archive is
-// written all the same, so that one can look at it.
+// A SizeError reports that an image is larger than Options.MaxSize. Its archive is
+// written nevertheless, so that it can be examined.
 type SizeError struct {
 	Result Result
 	Max    int64
@@ -82,8 +82,8 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("image %s has %d bytes compressed, %d more than the limit of %d", e.Result.Name, e.Result.Size, e.Result.Size-e.Max, e.Max)
 }
 
-// Build builds an image. An archive in Output that holds the same image already
-// is left alone. What the go command says is part of the error.
+// Build builds an image. If Output already holds an archive with the same image, it is
+// left alone. The error contains the go command's output.
 func Build(ctx context.Context, o Options) (result Result, err error) {
 	if err := o.check(); err != nil {
 		return Result{}, fmt.Errorf("build image: %w", err)
@@ -127,7 +127,7 @@ func (o *Options) check() error {
 		return errors.New("the image needs a name")
 	}
 	if o.Output == "" {
-		return errors.New("no file to write to is named")
+		return errors.New("the image needs an output file")
 	}
 	for name := range o.Files {
 		if !path.IsAbs(name) || path.Clean(name) != name || name == "/" {
@@ -140,7 +140,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// pack writes the archive unless it is there already.
+// pack writes the archive unless it already exists.
 func pack(o Options, name, binary, base string) (Result, error) {
 	info, err := os.Stat(binary)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestBuildFromPackage(t *testing.T) {
 	}
 	members := readTar(t, o.Output)
 
-	// As an OCI layout.
+	// The OCI layout.
 	var index v1.Index
 	decode(t, members["index.json"].data, &index)
 	if len(index.Manifests) != 1 || index.Manifests[0].Digest.String() != got.Digest {
@@ -51,7 +51,7 @@ func TestBuildFromPackage(t *testing.T) {
 		t.Errorf("entrypoint (-want +got):\n%s", diff)
 	}
 
-	// As a docker archive.
+	// The docker archive.
 	var docker []dockerManifest
 	decode(t, members["manifest.json"].data, &docker)
 	want := []dockerManifest{{
@@ -122,7 +122,7 @@ func TestBuildIsReproducible(t *testing.T) {
 		t.Errorf("results differ: %+v, %+v, %+v", one, two, three)
 	}
 
-	// A damaged archive is no reason to leave it.
+	// A damaged archive is replaced.
 	if err := os.WriteFile(filepath.Join(dir, "1.tar"), first[:2000], 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestBuildFromBinary(t *testing.T) {
 	}
 }
 
-// A directory of another module is built as that module says.
+// A directory of another module is built by the rules of that module.
 func TestBuildElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -210,7 +210,7 @@ func TestBuildErrors(t *testing.T) {
 		{"nothing to build", Options{Name: "a", Output: out}, "one of Package and Binary"},
 		{"both", Options{Package: ".", Binary: "x", Name: "a", Output: out}, "one of Package and Binary"},
 		{"no name", Options{Package: ".", Output: out}, "needs a name"},
-		{"no output", Options{Package: ".", Name: "a"}, "no file to write to"},
+		{"no output", Options{Package: ".", Name: "a"}, "the image needs an output file"},
 		{"bad name", Options{Package: ".", Name: "A B", Output: out}, `parse name "A B"`},
 		{"bad file", Options{Package: ".", Name: "a", Output: out, Files: map[string]string{"x/../y": "z"}}, "absolute path"},
 		{"not main", Options{Package: ".", Name: "a", Output: out}, "no main packages to build"},

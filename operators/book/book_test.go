@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, binary.Removed())
 }
 
-// TestEvents sees every kind of event printed, and that the definition that is
-// shipped asks for a title.
+// TestEvents sees every kind of event printed, and checks that the shipped definition
+// requires a title.
 func TestEvents(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
@@ -56,7 +56,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTroubles takes away what book needs and gives it back.
+// TestTroubles takes away the API server and the definition, and gives them back.
 func TestTroubles(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{Private: true, ServerOnly: true})
 	client := optest.Client(t, cluster.Config())
@@ -89,7 +89,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestBadInput shows what book says when it cannot begin or is not let in.
+// TestBadInput checks book's messages when it cannot start or is refused.
 func TestBadInput(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
@@ -128,8 +128,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestProgramIsShort holds the promise that the program is under 30 lines below
-// its imports, its type included.
+// TestProgramIsShort checks the promise that the program has under 30 lines below its
+// imports, its type included.
 func TestProgramIsShort(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command book prints what happens to the Books in the namespace that the
-// kubeconfig's context names.
+// Command book prints the changes of the Books in the namespace that the kubeconfig's
+// context names.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Book is something to read.
+// Book is an example kind with a title and authors.
 type Book struct {
 	kube.Object
 	Spec struct {
@@ -19,7 +19,7 @@ type Book struct {
 	} `json:"spec"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (Book) GVK() kube.GVK {
 	return kube.GVK{Group: "example.technosophos.com", Version: "v1", Kind: "Book"}
 }
@@ -32,7 +32,7 @@ func main() {
 	books := kube.For[Book](client).In(client.Namespace())
 	for ev, err := range books.Watch(context.Background()) {
 		if err != nil {
-			log.Print(err) // the watch goes on by itself
+			log.Print(err) // the watch continues by itself
 		} else if ev.Type != kube.Synced {
 			fmt.Println(ev.Type, ev.Object.Name, ev.Object.Spec.Title)
 		}

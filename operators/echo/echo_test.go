@@ -31,11 +31,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, binary.Removed())
 }
 
-// patience is how long something may take on a busy machine.
+// patience is the longest time that a step may take on a busy machine.
 const patience = 90 * time.Second
 
-// A bench is a namespace of a cluster with nodes, and the operator on it once that
-// was started.
+// A bench is a namespace of a cluster with nodes, and the operator on it after it was
+// started.
 type bench struct {
 	*testing.T
 	client      *kube.Client
@@ -108,13 +108,13 @@ func (b *bench) until(name string, what string, holds func(*Echo) bool) *Echo {
 	return e
 }
 
-// ready is an Echo whose servers all answer, as far as the operator has seen it.
+// ready reports whether all servers of an Echo answer, according to its status.
 func ready(e *Echo) bool {
 	c := meta.FindStatusCondition(e.Status.Conditions, "Ready")
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation && e.Status.ReadyReplicas == e.Spec.Replicas
 }
 
-// writes counts the requests that write, but for those that renew the lease.
+// writes counts the requests that write, except those that renew the lease.
 func (b *bench) writes() int {
 	b.Helper()
 	return optest.Metric(b.T, b.operator, `rest_client_requests_total\{.*method="(?:PATCH|POST|DELETE)"`)
@@ -197,8 +197,8 @@ func TestEcho(t *testing.T) {
 	})
 }
 
-// steady waits until the operator writes nothing any more, and holds it to that
-// for a while.
+// steady waits until the operator writes nothing, and then checks for a while that it
+// writes nothing.
 func (b *bench) steady() {
 	b.Helper()
 	const quiet = 3 * time.Second
@@ -213,7 +213,7 @@ func (b *bench) steady() {
 	}
 }
 
-// none waits until there is nothing left.
+// none waits until left returns 0.
 func (b *bench) none(ctx context.Context, what string, left func() int) {
 	b.Helper()
 	for {
@@ -238,7 +238,7 @@ func count[T any](b *bench, objects kube.Reader[T]) (n int) {
 	return n
 }
 
-// TestBadInput has the server refuse what makes no sense, in words that help.
+// TestBadInput has the server refuse invalid Echoes with helpful messages.
 func TestBadInput(t *testing.T) {
 	b := simulated(t)
 	for name, test := range map[string]struct{ yaml, want string }{
@@ -257,8 +257,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestQuota has the operator say on the Echo what it cannot have, and go on
-// when it can.
+// TestQuota has the operator report on the Echo that a quota stops it, and continue when
+// the quota is gone.
 func TestQuota(t *testing.T) {
 	b := simulated(t)
 	quotas := kube.For[corev1.ResourceQuota](b.client).In(b.namespace)
@@ -284,8 +284,8 @@ func TestQuota(t *testing.T) {
 	b.until("web", "it is ready", ready)
 }
 
-// TestProgramIsShort holds the promise that the whole operator is at most 130
-// lines of code below its imports.
+// TestProgramIsShort checks the promise that the whole operator has at most 130 lines of
+// code below its imports.
 func TestProgramIsShort(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {

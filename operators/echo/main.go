@@ -1,15 +1,15 @@
-// Command echo runs echo servers: for every Echo a Deployment of as many as it
-// asks for, listening on port 8080, and a Service in front of them.
+// Command echo runs echo servers: for every Echo a Deployment with the requested number
+// of replicas, listening on port 8080, and a Service in front of them.
 //
 //	go run ./operators/echo                                    # against the kubeconfig's cluster
 //	go run ./operators/echo manifests | kubectl apply -f -     # in it
 //	go run ./operators/echo manifests -chart DIR               # as a Helm chart
 //
-// A child that is deleted or changed by hand comes back; what others add to it
-// stays. A Deployment or Service of the same name that somebody else has made is
-// left alone, unless it has no owner and the labels of the Echo's own. When an Echo
-// is deleted its Service goes first and then its servers. What cannot be done is
-// said in the condition Ready, in an event and in the log.
+// A child that is deleted or changed by hand is restored; fields that others add to it
+// stay. A Deployment or Service of the same name that belongs to somebody else is left
+// alone, unless it has no owner and the labels of the Echo's own. When an Echo is
+// deleted, its Service is deleted first and then its servers. A failure is reported in
+// the condition Ready, in an event and in the log.
 package main
 
 import (
@@ -37,9 +37,9 @@ import (
 type Echo struct {
 	kube.Object
 	Spec struct {
-		// How many servers there are to be.
+		// Number of servers.
 		Replicas int32 `json:"replicas" crd:"min=0,column"`
-		// What they run. It listens on port 8080.
+		// Image of the servers, which listen on port 8080.
 		Image string `json:"image" crd:"default=inanimate/echo-server,minLength=1"`
 	} `json:"spec"`
 	Status struct {
@@ -51,7 +51,7 @@ type Echo struct {
 	_ struct{} `crd:"rule='self.metadata.name.matches(\"^[a-z][-a-z0-9]{0,62}$\")',message='not a name for a Service'"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (Echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
 
 type operator struct {
@@ -88,7 +88,7 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 	return controller.Done, op.report(ctx, e, ready, "Servers", message)
 }
 
-// report writes the status, unless it is written already.
+// report writes the status if it has changed.
 func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
 	condition := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message}
 	controller.SetCondition(e, &e.Status.Conditions, condition)
@@ -99,8 +99,8 @@ func (op operator) failed(ctx context.Context, e *Echo, err error) error {
 	return op.report(ctx, e, metav1.ConditionFalse, "Failed", err.Error())
 }
 
-// cleanup takes the Service away, so that nobody asks any more; the garbage
-// collector ends the servers then.
+// cleanup deletes the Service, so that no more requests arrive; then the garbage
+// collector deletes the servers.
 func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, error) {
 	services := op.services.In(e.Namespace)
 	s, err := services.Get(ctx, e.Name)
@@ -114,7 +114,7 @@ func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, err
 	return controller.Await, err
 }
 
-// children returns the objects that an Echo has.
+// children returns the child objects of an Echo.
 func children(e *Echo) (*corev1.Service, *appsv1.Deployment) {
 	const port = 8080
 	labels := map[string]string{"app.kubernetes.io/name": "echo", "app.kubernetes.io/instance": e.Name}
@@ -141,7 +141,7 @@ var source embed.FS
 
 func main() { program.Main(describe) }
 
-// describe returns the operator: what it runs, and what rights that takes.
+// describe returns the operator: its controllers, and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
 	definition, err := crd.Of[Echo](crd.Options{
 		Source:     source,

@@ -25,9 +25,9 @@ const (
 	operatorImage = "ghcr.io/pintle-go/echo:v0.1.0"
 )
 
-// TestRealNode runs the operator as it is shipped, its image in a pod by the
-// manifests that it prints, and has pods of the server that is shipped answer HTTP
-// through the Service, from the first to the last.
+// TestRealNode runs the operator as it is shipped: its image in a pod, from the manifests
+// that it prints. Pods of the shipped server answer HTTP through the Service, for the
+// whole life of the Echo.
 func TestRealNode(t *testing.T) {
 	node := optest.StartRealNode(t)
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestRealNode(t *testing.T) {
 	}
 }
 
-// answering asks until so many pods, and those that are there, have answered.
+// answering sends requests until n pods, and all existing pods, have answered.
 func (b *bench) answering(url string, n int) {
 	b.Helper()
 	var last error
@@ -121,8 +121,7 @@ func same(there, seen map[string]bool, n int) error {
 }
 
 func ask(url string) (string, error) {
-	// Each request is a connection of its own: those are what a Service shares
-	// out.
+	// Each request needs a connection of its own, because a Service balances connections.
 	client := &http.Client{
 		Timeout:   3 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: time.Second}).DialContext},

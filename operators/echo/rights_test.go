@@ -25,8 +25,8 @@ import (
 
 const account = "echo-operator"
 
-// TestRights runs the program with a token of its service account, under exactly
-// the roles that it prints, and under those less one verb at a time.
+// TestRights runs the program with a token of its service account, under exactly the
+// roles that it prints, and under those roles without one verb at a time.
 func TestRights(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	client := optest.Client(t, cluster.Config())
@@ -67,12 +67,12 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// concerns reports whether what was refused is what a right allows: what a request
-// asks for may need another right besides.
+// concerns reports whether the refused request needs the right r. A request may need
+// another right besides.
 func concerns(refused string, r optest.Right) bool {
 	resource := r.Resource
 	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
-		return true // an apply that creates, an owner that waits
+		return true // an apply that creates, an owner with blockOwnerDeletion
 	}
 	if r.Group != "" {
 		resource += "." + r.Group
@@ -122,7 +122,7 @@ func (s *scene) ok(err error) {
 	}
 }
 
-// play has the program do all that it can, until something is refused.
+// play has the program do everything that it can, until a request is refused.
 func (s *scene) play() {
 	s.Helper()
 	for _, step := range []func(){s.acquire, s.create, s.renew, s.lose, s.fail, s.vanish, s.delete} {
@@ -130,7 +130,7 @@ func (s *scene) play() {
 			return
 		}
 	}
-	// The last repetitions of events are written at the end.
+	// The recorder writes the last repetitions of events at the end.
 	s.ok(s.operator.Signal(syscall.SIGTERM))
 	if code := optest.ExpectEnd(s, s.operator); code != 0 {
 		s.Errorf("status %d", code)
@@ -143,7 +143,7 @@ func (s *scene) create() {
 	s.until("the Echo has all", func() bool { return s.says("one", "Servers", "0 of 1 servers answer") })
 }
 
-// renew has the lease be deleted, which is made again then.
+// renew deletes the lease, which the program then creates again.
 func (s *scene) renew() {
 	s.Helper()
 	s.ok(s.leases.Delete(s.Context(), "echo-operator"))
@@ -153,7 +153,7 @@ func (s *scene) renew() {
 	})
 }
 
-// lose has answers to writes be lost: what became of them must be asked for.
+// lose drops answers to writes, so that the program must ask for the results.
 func (s *scene) lose() {
 	s.Helper()
 	for _, path := range []string{"/services/one", "/deployments/one", "/echoes/one/status"} {
@@ -165,8 +165,8 @@ func (s *scene) lose() {
 	s.until("the Echo has two", func() bool { return s.says("one", "Servers", "0 of 2 servers answer") })
 }
 
-// fail has there be a Deployment that is somebody else's, which is left alone, and
-// said again and again.
+// fail creates a Deployment that belongs to somebody else. The operator leaves it alone,
+// and reports that again and again.
 func (s *scene) fail() {
 	s.Helper()
 	labels := map[string]string{"app": "other"}
@@ -229,7 +229,7 @@ func (s *scene) delete() {
 	}
 }
 
-// acquire lets the program have the lease, while it watches it.
+// acquire gives the lease to the program while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
 	s.until("the program waits for the lease", func() bool {
@@ -248,14 +248,14 @@ func (s *scene) apply(name string, replicas int32) {
 	s.ok(err)
 }
 
-// says reports whether the condition Ready of an Echo says something.
+// says reports whether the condition Ready of an Echo has a reason and a message.
 func (s *scene) says(name, reason, message string) bool {
 	e, err := s.echoes.Get(s.Context(), name)
 	s.ok(err)
 	return len(e.Status.Conditions) == 1 && e.Status.Conditions[0].Reason == reason && strings.Contains(e.Status.Conditions[0].Message, message)
 }
 
-// until waits for something, or for a refusal.
+// until waits for a condition, or for a refused request.
 func (s *scene) until(what string, holds func() bool) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); len(s.proxy.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
@@ -268,7 +268,7 @@ func (s *scene) until(what string, holds func() bool) {
 	}
 }
 
-// testRevoked takes rights away from the program that runs, and gives them back.
+// testRevoked takes rights away from the running program, and gives them back.
 func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	s.acquire()
 	s.apply("before", 1)
@@ -299,8 +299,8 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	s.account.Grant(all)
 	s.wait("after", "Servers", "0 of 1")
 
-	// Without the right to see Services it goes on with what it has seen, and says
-	// so; afterwards it sees what has happened meanwhile.
+	// Without the right to list and watch Services the operator continues with its cache,
+	// and logs the trouble; afterwards it sees the changes made meanwhile.
 	blind := []optest.Right{{Role: "ClusterRole", Resource: "services", Verb: "list"}, {Role: "ClusterRole", Resource: "services", Verb: "watch"}}
 	s.account.Grant(all, blind...)
 	for _, r := range blind {
@@ -322,7 +322,7 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	}
 }
 
-// wait waits until the condition Ready of an Echo says something.
+// wait waits until the condition Ready of an Echo has a reason and a message.
 func (s *scene) wait(name, reason, message string) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); !s.says(name, reason, message); time.Sleep(50 * time.Millisecond) {

@@ -86,7 +86,7 @@ func TestSize(t *testing.T) {
 	begun = time.Now()
 	for err := b.echoes.DeleteAll(ctx); err != nil; err = b.echoes.DeleteAll(ctx) {
 		b.ok(ctx.Err())
-		t.Log(err) // of many thousand the server does not get through in the minute that it gives a request
+		t.Log(err) // a server with many thousands of Echoes does not finish within the minute that it gives a request
 	}
 	b.none(ctx, "Echoes", func() int { return count(b, b.echoes.Reader) })
 	b.none(ctx, "Services", func() int { return count(b, b.services.Reader) })
@@ -115,7 +115,7 @@ func (b *bench) each(n int, f func(int) error) {
 	b.ok(errors.Join(failed...))
 }
 
-// kill ends the operator as a machine that fails does, and starts it again.
+// kill ends the operator as a failing machine does, and starts it again.
 func (b *bench) kill() {
 	b.Helper()
 	b.ok(b.operator.Signal(os.Kill))
@@ -134,7 +134,7 @@ func countIf[T any](b *bench, objects kube.Reader[T], holds func(*T) bool) (n in
 	return n
 }
 
-// complete holds the children to one of each kind for each Echo.
+// complete checks that each Echo has exactly one child of each kind.
 func (b *bench) complete(n int) {
 	b.Helper()
 	owners := map[types.UID]string{}

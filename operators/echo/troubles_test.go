@@ -17,8 +17,8 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-// TestDefinitionDeleted has the definition go, with all Echoes, while the operator
-// runs, and come back.
+// TestDefinitionDeleted deletes the definition, with all Echoes, while the operator runs,
+// and installs it again.
 func TestDefinitionDeleted(t *testing.T) {
 	b := simulated(t)
 	b.apply("web", 1)
@@ -39,7 +39,7 @@ func TestDefinitionDeleted(t *testing.T) {
 	t.Cleanup(func() { _ = release(context.Background()) }) // the cluster is shared
 	b.ok(definitions.Delete(t.Context(), name))
 
-	// Whoever comes now waits, and may be told not to.
+	// An operator that starts at this point waits, and can be stopped while it waits.
 	late := binary.Run(t, b.kubeconfig, "-addr=127.0.0.1:0")
 	optest.Expect(t, late, "the definition is being deleted", name)
 	b.ok(late.Signal(syscall.SIGTERM))
@@ -63,8 +63,9 @@ func TestDefinitionDeleted(t *testing.T) {
 	}
 }
 
-// TestTaken has objects be there that an Echo would make: those of others are left
-// alone, until they go; what an Echo left behind is taken over.
+// TestTaken creates objects with the names that an Echo needs. Objects that belong to
+// others are left alone until they are deleted; an object that an Echo left behind is
+// adopted.
 func TestTaken(t *testing.T) {
 	b := simulated(t)
 	owner := new(corev1.ConfigMap)
@@ -113,7 +114,8 @@ func TestTaken(t *testing.T) {
 	b.until("owned", "it is ready", ready)
 	b.until("alone", "it is ready", ready)
 
-	// As kubectl delete --cascade=orphan leaves it, for the next of that name.
+	// kubectl delete --cascade=orphan leaves it like this, for the next Echo of that
+	// name.
 	gone := new(Echo)
 	gone.Name, gone.Spec.Replicas, gone.Spec.Image = "left", 3, "other"
 	_, left := children(gone)
@@ -122,6 +124,6 @@ func TestTaken(t *testing.T) {
 	b.apply("left", 1)
 	e := b.until("left", "it is ready", ready)
 	if is, err := b.deployments.Get(t.Context(), "left"); err != nil || is.UID != left.UID || !metav1.IsControlledBy(is, e) {
-		t.Errorf("what was left behind was not taken over: %+v, %v", is, err)
+		t.Errorf("the object left behind was not adopted: %+v, %v", is, err)
 	}
 }

@@ -8,14 +8,14 @@ type Foo struct {
 	Spec FooSpec `json:"spec"`
 }
 
-// FooSpec is what a Foo says.
+// FooSpec is the content of a Foo.
 type FooSpec struct {
 	Name string `json:"name"`
 	Info string `json:"info"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (Foo) GVK() kube.GVK { return kube.GVK{Group: "clux.dev", Version: "v1", Kind: "Foo"} }
 
-// fooKind spares the request that asks the server for plural and scope.
+// fooKind avoids the request that asks the server for plural and scope.
 var fooKind = kube.Kind{Plural: "foos", Scope: kube.Namespaced}

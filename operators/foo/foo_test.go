@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, binary.Removed())
 }
 
-// TestServing has foo follow what happens to the Foos of its namespace.
+// TestServing changes the Foos of foo's namespace and sees foo serve the changes.
 func TestServing(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace, other := cluster.Namespace(t), cluster.Namespace(t)
@@ -93,7 +93,7 @@ func TestServing(t *testing.T) {
 	expectBody(t, url+"/foos/bad", 404, `{"error":"Foos of all namespaces are served: ask for /foos/{namespace}/bad"}`)
 }
 
-// TestTroubles takes away what foo needs and gives it back.
+// TestTroubles takes away the API server and the definition, and gives them back.
 func TestTroubles(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{Private: true, ServerOnly: true})
 	client := optest.Client(t, cluster.Config())
@@ -113,7 +113,7 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	optest.Expect(t, p, "store has trouble", "EOF")
-	expectBody(t, url+"/foos", 200, "[]") // what it has, it serves
+	expectBody(t, url+"/foos", 200, "[]") // it serves the Foos that it has
 	late := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
 	optest.Expect(t, late, "store has trouble", "cannot reach the API server at 127.0.0.1:", "is it running?")
 	expectBody(t, address(t, late)+"/readyz", 503, "the store has not been filled yet")
@@ -126,14 +126,14 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestStopping ends foo while somebody reads a large answer slowly, and while
-// somebody does not read it at all.
+// TestStopping ends foo while one client reads a large answer slowly, and while another
+// client does not read at all.
 func TestStopping(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
 	optest.Apply(t, client, "", optest.Read(t, definition)...)
-	// More than the buffers between a server and a client hold.
+	// The size exceeds the buffers between a server and a client.
 	const size, n = 1 << 20, 12
 	for i := range n {
 		large := &Foo{Spec: FooSpec{Name: "large", Info: strings.Repeat("x", size)}}
@@ -181,7 +181,7 @@ func TestStopping(t *testing.T) {
 			}
 		})
 	}
-	// One who does not read at all is waited for, but not for ever.
+	// foo waits for a client that does not read, but not for ever.
 	optest.Expect(t, hanging, "foo ends", "requests were cut off that took longer than "+drainTime.String())
 	if waited := time.Since(hung); waited < drainTime {
 		t.Errorf("a request that was under way was cut off after %s", waited)
@@ -194,7 +194,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-// reading asks for all Foos and reads no more than how the answer begins.
+// reading requests all Foos and reads only the beginning of the answer.
 func reading(t *testing.T, url string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -211,7 +211,7 @@ func reading(t *testing.T, url string) *http.Response {
 	return resp
 }
 
-// TestBadInput shows what foo says when it cannot begin or is not let in.
+// TestBadInput checks foo's messages when it cannot start or is refused.
 func TestBadInput(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
@@ -230,7 +230,7 @@ func TestBadInput(t *testing.T) {
 	for name, test := range map[string]struct {
 		kubeconfig string
 		args       []string
-		code       int // -1: it goes on
+		code       int // -1: it keeps running
 		want       []string
 	}{
 		"no kubeconfig":   {broken + "-not", nil, 1, []string{"foo ends", "load kubeconfig: ", "does not exist", "set KUBECONFIG or start a cluster"}},
@@ -265,7 +265,7 @@ func address(t *testing.T, p *program.Program) string {
 
 func in(namespace, answer string) string { return strings.ReplaceAll(answer, "NS", namespace) }
 
-// expectBody asks until the answer is right.
+// expectBody repeats a request until the answer is as expected.
 func expectBody(t *testing.T, url string, code int, body string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -280,7 +280,7 @@ func expectBody(t *testing.T, url string, code int, body string) {
 	}
 }
 
-// withToken is how somebody connects who has no more than a token.
+// withToken returns a configuration whose only credential is a token.
 func withToken(c *rest.Config, token string) *rest.Config {
 	anonymous := rest.AnonymousClientConfig(c)
 	anonymous.BearerToken = token

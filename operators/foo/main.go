@@ -8,15 +8,13 @@
 //	GET /readyz                    ok once the store has been filled
 //	GET /metrics                   for Prometheus
 //
-// It goes on serving what it has while the API server cannot be reached; the
-// metric pintle_store_last_event_age_seconds tells how old that is.
+// It continues to serve its last state while the API server cannot be reached; the metric
+// pintle_store_last_event_age_seconds tells the age of that state.
 //
-// On SIGINT or SIGTERM it takes no further connections, answers the requests
-// that it has, stops the store and ends with status 0. A second signal ends it
-// at once.
+// On SIGINT or SIGTERM it accepts no further connections, answers the requests in flight,
+// stops the store and ends with status 0. A second signal ends it at once.
 //
-// See server.go for the answers and deploy/ for what it takes to run in a
-// cluster.
+// See server.go for the answers and deploy/ for the manifests to run it in a cluster.
 package main
 
 import (
@@ -42,17 +40,17 @@ import (
 )
 
 const (
-	// allNamespaces is what cannot be the name of one.
+	// allNamespaces stands for all namespaces. No namespace can have this name.
 	allNamespaces = "*"
-	// drainTime is how long requests may take to end at the end. It is less
-	// than the 30 s that a pod is given.
+	// drainTime is the longest time that requests in flight may take when foo stops. It
+	// is less than a pod's 30 s.
 	drainTime = 20 * time.Second
 )
 
-// started is as early as the program's own code can tell the time.
+// started is the earliest time that the program's own code can read.
 var started = time.Now()
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	addr      string
 	namespace string
@@ -62,11 +60,11 @@ func main() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		os.Exit(2) // package flag has said why
+		os.Exit(2) // package flag has printed the reason
 	}
 	if os.Getenv("GOGC") == "" {
-		// A small program whose garbage, of scrapes above all, would otherwise be
-		// a third of what it takes.
+		// The program is small, and its garbage, mostly from scrapes, would otherwise be
+		// a third of its memory.
 		debug.SetGCPercent(50)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -114,7 +112,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 	if err != nil {
 		return fmt.Errorf("open %s for HTTP: %w", o.addr, err)
 	}
-	// The store outlives ctx: requests that are under way then still read it.
+	// The store outlives ctx, because requests in flight then still read it.
 	storing, stopStore := context.WithCancel(context.WithoutCancel(ctx))
 	store := foos.Store(storing)
 	var filling sync.WaitGroup
@@ -135,8 +133,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 	return serve(ctx, log, listener, newServer(store, namespace, m.Handler()))
 }
 
-// serve serves until ctx ends, and then until the requests under way have been
-// answered.
+// serve serves until ctx ends, and then until the requests in flight have been answered.
 func serve(ctx context.Context, log *slog.Logger, listener net.Listener, h http.Handler) error {
 	srv := &http.Server{
 		Handler:           h,

@@ -17,9 +17,9 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-// TestRights runs foo with a token of the service account that is shipped, and
-// nothing else, under the role that is shipped, and under that role without one
-// of its verbs at a time.
+// TestRights runs foo with a token of its shipped service account and no other
+// credential, under the shipped role, and under that role without one of its verbs at a
+// time.
 func TestRights(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
@@ -29,7 +29,7 @@ func TestRights(t *testing.T) {
 		without string
 		says    []string // in the log
 		filled  bool     // the store is filled at first
-		follows bool     // and sees what changes after that
+		follows bool     // and sees later changes
 	}{
 		"all":           {"", nil, true, true},
 		"without list":  {"list", nil, true, true}, // a streaming list takes its place
@@ -59,7 +59,7 @@ func TestRights(t *testing.T) {
 				t.Log(optest.Expect(t, p, test.says...))
 			}
 			optest.Apply(t, client, namespace, samples[1])
-			// The verb is missed as soon as it is needed.
+			// A missing verb is noticed as soon as it is needed.
 			_, _, metrics := ask(t, "GET", url+"/metrics", nil)
 			if refused := strings.Contains(metrics, `rest_client_requests_total{code="403"`); refused != (test.without != "") {
 				t.Errorf("without the right to %q: something was refused: %v", test.without, refused)
@@ -77,7 +77,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestRightsAreNoMore asks the server what else the role would allow.
+// TestRightsAreNoMore asks the server whether the role allows anything else.
 func TestRightsAreNoMore(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
@@ -105,8 +105,8 @@ func TestRightsAreNoMore(t *testing.T) {
 	}
 }
 
-// TestDeployment has the server admit the pod that is shipped where nothing but
-// restricted pods may run.
+// TestDeployment has the server admit the shipped pod in a namespace that allows only
+// restricted pods.
 func TestDeployment(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
@@ -143,8 +143,8 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// without returns manifests with a verb taken out of the role: taken out later,
-// the server might go by the old role for a moment.
+// without returns manifests whose role lacks a verb. If the verb were removed later, the
+// server might use the old role for a moment.
 func without(t *testing.T, list []install.Manifest, verb string) []install.Manifest {
 	t.Helper()
 	if verb == "" {
@@ -164,7 +164,7 @@ func without(t *testing.T, list []install.Manifest, verb string) []install.Manif
 	return list
 }
 
-// nobody makes a service account that has no rights, and returns its token.
+// nobody creates a service account without rights, and returns its token.
 func nobody(t *testing.T, client *kube.Client, namespace string) string {
 	t.Helper()
 	accounts := kube.For[corev1.ServiceAccount](client).In(namespace)

@@ -13,8 +13,7 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-// TestRealNode runs what is shipped as it is shipped: the image, in a pod, by
-// the manifests.
+// TestRealNode runs foo as it is shipped: its image, in a pod, from its manifests.
 func TestRealNode(t *testing.T) {
 	node := optest.StartRealNode(t)
 	client := node.Client

@@ -17,30 +17,30 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// source is what of a store is served.
+// source is the part of a store that the server reads.
 type source interface {
 	Synced() bool
 	Get(context.Context, kube.Key) (*Foo, error)
 	All(context.Context) iter.Seq2[*Foo, error]
 }
 
-// server answers from a store. It never waits for it: before the first sync
-// there is no answer but 503.
+// server answers from a store. It never waits for the store: before the first sync every
+// answer is 503.
 type server struct {
 	foos      source
-	namespace string // allNamespaces, or the one that is served
+	namespace string // allNamespaces, or the served namespace
 }
 
-// answer is a Foo as it is served.
+// answer is a Foo in an answer.
 type answer struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Spec      *FooSpec `json:"spec,omitempty"`
-	// Error is there instead of a spec that could not be read.
+	// Error replaces a spec that could not be read.
 	Error string `json:"error,omitempty"`
 }
 
-// failure is the body of an answer that is not what was asked for.
+// failure is the body of an answer that reports an error.
 type failure struct {
 	Error string `json:"error"`
 }
@@ -65,7 +65,7 @@ func newServer(foos source, namespace string, metrics http.Handler) http.Handler
 	return mux
 }
 
-// asGet is r with the method GET.
+// asGet returns r with the method GET.
 func asGet(r *http.Request) *http.Request {
 	get := r.Clone(r.Context())
 	get.Method = http.MethodGet
@@ -116,8 +116,8 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answerFor is the answer for a Foo of which, if there is an error, only the
-// metadata could be read.
+// answerFor returns the answer for a Foo. If err is set, only the metadata of the Foo
+// could be read.
 func answerFor(foo *Foo, err error) answer {
 	if err != nil {
 		return answer{Namespace: foo.Namespace, Name: foo.Name, Error: err.Error()}
@@ -142,8 +142,8 @@ func (s *server) synced(w http.ResponseWriter) bool {
 	return false
 }
 
-// send answers with v. The answer names its content, so that who asks again
-// need not be sent the same.
+// send answers with v. The answer has an ETag, so that a client that asks again need not
+// get the same body again.
 func send(w http.ResponseWriter, r *http.Request, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -152,7 +152,7 @@ func send(w http.ResponseWriter, r *http.Request, v any) {
 	}
 	sum := sha256.Sum256(body)
 	header(w, "application/json")
-	w.Header().Set("Cache-Control", "no-cache") // keep it, but ask whether it is still right
+	w.Header().Set("Cache-Control", "no-cache") // clients may store it, but must ask whether it is still valid
 	w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sum[:8]))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(append(body, '\n')))
 }
@@ -160,12 +160,12 @@ func send(w http.ResponseWriter, r *http.Request, v any) {
 func fail(w http.ResponseWriter, code int, format string, args ...any) {
 	body, err := json.Marshal(failure{fmt.Sprintf(format, args...)})
 	if err != nil {
-		body = nil // a string does encode
+		body = nil // cannot happen: a string can be encoded
 	}
 	header(w, "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // whoever asked may have gone
+	_, _ = w.Write(append(body, '\n')) // the client may have disconnected
 }
 
 // say answers a probe.
@@ -173,7 +173,7 @@ func say(w http.ResponseWriter, code int, text string) {
 	header(w, "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text + "\n")) // whoever asked may have gone
+	_, _ = w.Write([]byte(text + "\n")) // the client may have disconnected
 }
 
 func header(w http.ResponseWriter, contentType string) {

@@ -17,11 +17,11 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// content is a source for what a real store cannot be brought to at will; what
-// it can is in foo_test.go.
+// content is a source with the states that a real store cannot be brought into at will.
+// foo_test.go has the other states.
 type content struct {
 	foos   []*Foo
-	broken string // the name of one that does not decode
+	broken string // the name of a Foo that cannot be decoded
 	err    error
 	empty  bool // not yet synced
 }
@@ -127,7 +127,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestNotModified asks again for what has not changed.
+// TestNotModified repeats a request whose answer has not changed.
 func TestNotModified(t *testing.T) {
 	srv := httptest.NewServer(newServer(content{foos: []*Foo{foo("a", "x")}}, "a", http.NotFoundHandler()))
 	defer srv.Close()

@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// runEtcd runs a cluster of one etcd member that speaks TLS only and only to
-// clients with a certificate.
+// runEtcd runs a cluster of one etcd member. It speaks TLS only, and only to clients with
+// a certificate.
 func runEtcd() int {
 	var dir, listen, metrics string
 	var tls transport.TLSInfo
@@ -43,8 +43,8 @@ func serveEtcd(ctx context.Context, dir, listen, metrics string, tls transport.T
 	if err != nil {
 		return fmt.Errorf("parse listen-client-url: %w", err)
 	}
-	// etcd insists on listening for peers. There are none: a socket in its
-	// own directory keeps them out, and needs no port.
+	// etcd requires a listener for peers, and there are none: a socket in its own
+	// directory keeps them out, and needs no port.
 	if err := os.Chdir(dir); err != nil {
 		return fmt.Errorf("enter data directory: %w", err)
 	}
@@ -68,11 +68,11 @@ func serveEtcd(ctx context.Context, dir, listen, metrics string, tls transport.T
 		config.ListenMetricsUrls = []url.URL{*u}
 	}
 
-	// What is written reaches the kernel, so it survives the end of etcd,
-	// also a sudden one; a power failure it may not survive. Syncing every
-	// write would make a laptop's cluster several times slower.
+	// Every write reaches the kernel, so it survives the end of etcd, even a sudden one,
+	// but perhaps not a power failure. Syncing every write would make a laptop's cluster
+	// several times slower.
 	config.UnsafeNoFsync = true
-	// A lone member elects itself: it need not wait long for others.
+	// A lone member elects itself, so it need not wait long for others.
 	config.TickMs, config.ElectionMs = 10, 100
 	config.QuotaBackendBytes = 8 << 30
 

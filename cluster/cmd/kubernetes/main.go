@@ -1,12 +1,12 @@
-// Command kubernetes is every program of a cluster in one binary:
+// Command kubernetes contains every program of a cluster in one binary:
 //
 //	kubernetes kube-apiserver --flag …
 //	kubernetes kubectl get pods
 //
-// It also answers to a component's name when it is called by it (a link named
-// kubectl, say). The flags are the components' own, save etcd's (etcd.go).
-// The cluster command builds it and starts it; nothing but the components
-// themselves belongs here, for linking it takes half a minute.
+// It also acts as a component if it is started under the component's name (for example
+// through a link named kubectl). The flags are the components' own, except etcd's
+// (etcd.go). The cluster command builds it and starts it. Only the components themselves
+// belong here, because linking it takes half a minute.
 package main
 
 import (
@@ -35,8 +35,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/lifeline"
 )
 
-// components maps each name to what runs it: its arguments are os.Args[1:], and
-// it returns the exit status.
+// components maps each name to the function that runs it. The function's arguments are
+// os.Args[1:], and it returns the exit status.
 func components() map[string]func() int {
 	return map[string]func() int{
 		"etcd":                    runEtcd,
@@ -54,7 +54,7 @@ func main() {
 	all := components()
 	run, ok := all[filepath.Base(os.Args[0])]
 	if !ok && len(os.Args) > 1 {
-		// A component reads its arguments where it does in a binary of its own.
+		// A component then finds its arguments as in a binary of its own.
 		os.Args = os.Args[1:]
 		run, ok = all[os.Args[0]]
 	}
@@ -72,7 +72,7 @@ func command(build func() *cobra.Command) func() int {
 
 func runKubectl() int {
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
-		util.CheckErr(err) // prints it as kubectl does, and exits
+		util.CheckErr(err) // prints the error as kubectl does, and exits
 	}
 	return 0
 }

@@ -1,11 +1,10 @@
 // Package build makes the kubernetes binary (cmd/kubernetes) that the launcher
 // runs, from Go modules, and keeps it in the user's cache directory.
 //
-// From a checkout it builds the checkout's sources; in a launcher that was
-// installed or run as module@version it builds that same version. Either way
-// nothing but the Go command and its module proxy is needed. A binary is kept
-// under a key of what it was made from, so that a change makes a new one and
-// running clusters keep theirs.
+// From a checkout it builds the checkout's sources. A launcher that was installed or run
+// as module@version builds that same version. In both cases only the Go command and its
+// module proxy are needed. A binary is kept under a key of its sources, so that a change
+// makes another binary and running clusters keep theirs.
 package build
 
 import (
@@ -29,9 +28,9 @@ const (
 
 // A Builder makes the kubernetes binary.
 type Builder struct {
-	// GoMod is the cluster module's go.mod: it says which Kubernetes it is.
+	// GoMod is the cluster module's go.mod. It determines the version of Kubernetes.
 	GoMod []byte
-	// Output is told what happens when there is something to build.
+	// Output gets messages when something must be built.
 	Output io.Writer
 }
 
@@ -39,13 +38,13 @@ type Builder struct {
 func (b Builder) Version() (string, error) {
 	found := regexp.MustCompile(`(?m)^\s*(?:require\s+)?k8s\.io/kubernetes (v\S+)`).FindSubmatch(b.GoMod)
 	if found == nil {
-		return "", errors.New("go.mod names no version of k8s.io/kubernetes")
+		return "", errors.New("go.mod does not require k8s.io/kubernetes")
 	}
 	return string(found[1]), nil
 }
 
-// Kubernetes returns the path of the binary; it builds it first unless that was
-// done before. Two who ask at once build it once.
+// Kubernetes returns the path of the binary. It builds the binary first unless it is in
+// the cache. Two concurrent calls build it once.
 func (b Builder) Kubernetes(ctx context.Context) (string, error) {
 	path, err := b.kubernetes(ctx)
 	if err != nil {
@@ -82,7 +81,7 @@ func (b Builder) build(ctx context.Context, p place) error {
 	if err != nil {
 		return fmt.Errorf("make build directory: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // a later build's removeUnused finds what stays
+	defer func() { _ = os.RemoveAll(temp) }() // if it stays, a later build's removeUnused removes it
 
 	cmd := p.source.build(ctx, temp, "-s -w "+stamp(version))
 	show := newProgress(b.Output, "building Kubernetes "+version)
@@ -107,8 +106,8 @@ func (b Builder) build(ctx context.Context, p place) error {
 	return nil
 }
 
-// stamp sets what a release of Kubernetes has set in it: the API server's
-// version would otherwise be one that kubectl refuses to parse.
+// stamp returns the linker flags that releases of Kubernetes set. Without them kubectl
+// refuses to parse the API server's version.
 func stamp(version string) string {
 	major, minor := "", ""
 	if parts := strings.Split(strings.TrimPrefix(version, "v"), "."); len(parts) > 1 {

@@ -98,7 +98,7 @@ func TestCheckoutOfTrimmedBinary(t *testing.T) {
 func TestProgress(t *testing.T) {
 	p := &progress{title: "building"}
 	for _, step := range []struct{ output, want string }{
-		{"", "building: looking what there is to do, 1s"},
+		{"", "building: looking for packages to build, 1s"},
 		{"go: downloading k8s.io/api v0.36.3\ngo: downloading k8s.io/kubern", "building: 1 modules downloaded, 1s"},
 		{"etes v1.36.3\ngithub.com/pintle-go/pintle/a\ninternal/abi\n", "building: 2 packages compiled (2000 when nothing was compiled before), 1s"},
 		{"# k8s.io/api/core/v1\n../types.go:12:3: undefined: x\n", "building: 2 packages compiled (2000 when nothing was compiled before), 1s"},
@@ -116,7 +116,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// A build that fails says why, and leaves nothing.
+// A failed build returns the compiler's errors, and leaves no files.
 func TestBuildFails(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{

@@ -11,17 +11,17 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
-// What was not used for this long is removed.
+// keepUnused is the time without use after which a cached file is removed.
 const keepUnused = 30 * 24 * time.Hour
 
-// A place is where something is kept that is made of this module's sources.
+// A place is the place of a file that is built from this module's sources.
 type place struct {
 	source source
 	cache  string // the cache directory
 	path   string // the file in it
 }
 
-// find returns the place of what is made of the sources in these directories.
+// find returns the place of a file that is built from the sources in these directories.
 // In its name, relative to the cache directory, a * stands for the sources' key.
 func find(ctx context.Context, name string, dirs ...string) (place, error) {
 	src, err := findSource(ctx)
@@ -57,17 +57,17 @@ func cacheDir() (string, error) {
 		}
 		dir = filepath.Join(home, "bin")
 	}
-	// Whoever could write to it would have this user run their program.
+	// A user who can write to the directory could have this user run any program.
 	return dir, private.Dir(dir)
 }
 
-// used reports whether the file is there, and marks it as used.
+// used reports whether the file exists, and marks it as used.
 func (p place) used() bool {
 	now := time.Now()
 	return os.Chtimes(p.path, now, now) == nil
 }
 
-// removeUnused removes what nobody has used for long.
+// removeUnused removes files that were not used for a long time.
 func removeUnused(cache string) {
 	for _, pattern := range []string{"*/kubernetes", "image-*", "building-*"} {
 		files, err := filepath.Glob(filepath.Join(cache, pattern))
@@ -77,7 +77,7 @@ func removeUnused(cache string) {
 		for _, file := range files {
 			info, err := os.Stat(file)
 			if err == nil && time.Since(info.ModTime()) > keepUnused {
-				_ = os.RemoveAll(file) // it only takes room
+				_ = os.RemoveAll(file) // if it stays, it only takes room
 			}
 		}
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/pintle-go/pintle/cluster/image"
 )
 
-// ImageName is what pods call the image that [Builder.Image] makes of a package.
+// ImageName returns the name, in pods, of the image that [Builder.Image] builds of a
+// package.
 func ImageName(pkg string) string { return "pintle.local/" + path.Base(pkg) + ":latest" }
 
 // Image returns an archive with an image of one of this module's main packages
-// (internal/realnode/pause, say); like the binary it is built unless that was
-// done before.
+// (internal/realnode/pause, for example). It builds the image first unless it is in the
+// cache, like the binary.
 func (b Builder) Image(ctx context.Context, pkg string) (archive string, err error) {
 	archive, err = b.image(ctx, pkg)
 	if err != nil {
@@ -29,7 +30,7 @@ func (b Builder) image(ctx context.Context, pkg string) (string, error) {
 	}
 	removeUnused(p.cache)
 	fmt.Fprintf(b.Output, "building the image of %s: the first build can take a minute, later ones seconds\n", path.Base(pkg))
-	// A workspace of the caller's need not have our module.
+	// A workspace of the caller may lack our module.
 	o := image.Options{Package: module + "/" + pkg, Name: ImageName(pkg), Output: p.path, Dir: p.source.dir, Env: []string{"GOWORK="}}
 	if p.source.dir == "" {
 		o.Package += "@" + p.source.version

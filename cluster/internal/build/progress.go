@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// What a build of everything compiles, the standard library included. It is
-// shown, nothing depends on it.
+// packagesInAll is the number of packages that a full build compiles, including the
+// standard library. It is only shown.
 const packagesInAll = 2000
 
-// What go build -v prints when it turns to a package.
+// packageLine is a line of go build -v when it starts a package.
 var packageLine = regexp.MustCompile(`^[\w.~/-]+$`)
 
-// A progress reads what go build -v prints and shows how far it is: in a
-// terminal on one line that changes, elsewhere as a line now and then.
+// A progress reads the output of go build -v and shows the progress: in a terminal on one
+// changing line, elsewhere as a line from time to time.
 type progress struct {
 	out      io.Writer
 	title    string
@@ -112,20 +112,20 @@ func (p *progress) text(since time.Duration) string {
 	case p.packages == 0 && p.downloads > 0:
 		state = fmt.Sprintf("%d modules downloaded", p.downloads)
 	case p.packages == 0:
-		state = "looking what there is to do"
+		state = "looking for packages to build"
 	default:
 		state = fmt.Sprintf("%d packages compiled (%d when nothing was compiled before)", p.packages, packagesInAll)
 	}
 	return fmt.Sprintf("%s: %s, %s", p.title, state, since.Round(time.Second))
 }
 
-// close ends the showing; it returns when nothing more will be written.
+// close ends the display. After it returns, nothing more is written.
 func (p *progress) close() {
 	close(p.stop)
 	<-p.done
 }
 
-// errors returns what the Go command complained about.
+// errors returns the error messages of the Go command.
 func (p *progress) errors() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

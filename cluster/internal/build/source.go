@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// A source is where this module's packages come from: a checkout or a version.
+// A source is the origin of this module's packages: a checkout or a version.
 type source struct {
 	dir     string // the module's directory in a checkout
-	version string // else the module's version
+	version string // otherwise the module's version
 }
 
 func (s source) String() string {
@@ -31,8 +31,8 @@ func findSource(ctx context.Context) (source, error) {
 	if !ok {
 		return source{}, errors.New("this program was built without module information")
 	}
-	// Only what came through the module proxy has a checksum; a version is
-	// stamped on builds of a checkout too.
+	// Only a build through the module proxy has a checksum; builds of a checkout are
+	// stamped with a version too.
 	if info.Main.Path == module && info.Main.Sum != "" {
 		return source{version: info.Main.Version}, nil
 	}
@@ -62,8 +62,8 @@ func findCheckout(ctx context.Context, file string) (string, error) {
 	return dir, nil
 }
 
-// goVersion asks the Go command that will build which version it is: in a
-// module that wants a newer one it is the newer one.
+// goVersion returns the version of the Go command that builds. In a module that requires
+// a newer version, it is the newer one.
 func (s source) goVersion(ctx context.Context) (string, error) {
 	out, err := s.command(ctx, "env", "GOVERSION").Output()
 	if err != nil {
@@ -72,7 +72,7 @@ func (s source) goVersion(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// key names what would be made from the sources in these directories.
+// key identifies the result of a build of the sources in these directories.
 func (s source) key(goVersion string, dirs ...string) (string, error) {
 	if s.version != "" {
 		return s.version + "-" + goVersion, nil
@@ -99,7 +99,7 @@ func (s source) key(goVersion string, dirs ...string) (string, error) {
 	return fmt.Sprintf("devel-%x-%s", hash.Sum(nil)[:8], goVersion), nil
 }
 
-// build returns the command that puts the binary, named kubernetes, into out.
+// build returns the command that builds the binary, named kubernetes, into out.
 func (s source) build(ctx context.Context, out, ldflags string) *exec.Cmd {
 	if s.dir != "" {
 		return s.command(ctx, "build", "-v", "-ldflags", ldflags, "-o", filepath.Join(out, "kubernetes"), "./"+target)
@@ -109,9 +109,9 @@ func (s source) build(ctx context.Context, out, ldflags string) *exec.Cmd {
 	return cmd
 }
 
-// command returns a run of the Go command that the caller's surroundings do not
-// disturb: go test sets flags for its children, a user's workspace need not
-// have our module.
+// command returns a run of the Go command that is independent of the caller's
+// environment: go test sets flags for its children, and a user's workspace may lack our
+// module.
 func (s source) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = s.dir
@@ -126,8 +126,8 @@ func (s source) command(ctx context.Context, args ...string) *exec.Cmd {
 	if s.dir == "" {
 		cmd.Env = append(cmd.Env, "GOWORK=off")
 	}
-	// An empty GOFLAGS would let the user's default through. Without cgo the
-	// binary is smaller by a quarter and needs no C compiler.
+	// An empty GOFLAGS would let the user's default take effect. Without cgo the binary
+	// is smaller by a quarter and needs no C compiler.
 	cmd.Env = append(cmd.Env, "GOFLAGS=-trimpath", "CGO_ENABLED=0")
 	return cmd
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
 
-// Names of the components, which are also names of programs, logs and flags'
-// values.
+// Names of the components, which are also names of programs and logs, and values of
+// flags.
 const (
 	etcd              = "etcd"
 	apiServer         = "kube-apiserver"
@@ -18,11 +18,11 @@ const (
 // A Component is one program of the control plane.
 type Component struct {
 	Spec process.Spec
-	// Ready is the URL that answers 200 when the component is ready.
+	// Ready is a URL that answers 200 when the component is ready.
 	Ready string
 }
 
-// Components returns the programs in the order in which they are started.
+// Components returns the programs in their starting order.
 func (p *Plane) Components() []Component {
 	all := []Component{
 		p.component(etcd, p.etcdArgs(), p.Ports.Etcd, "/health"),
@@ -87,8 +87,8 @@ func (p *Plane) apiServerArgs() []string {
 		"--kubelet-client-key=" + p.files.apiServerKubelet.KeyFile,
 		"--kubelet-preferred-address-types=InternalIP,Hostname",
 
-		// Aggregated API servers: how they know that a request comes from
-		// here, and that their addresses are found without kube-proxy.
+		// For aggregated API servers: these flags let them recognize requests from this
+		// API server, and let it find their addresses without kube-proxy.
 		"--requestheader-client-ca-file=" + p.FrontProxy.CertFile,
 		"--requestheader-allowed-names=" + frontProxyClient,
 		"--requestheader-username-headers=X-Remote-User",
@@ -98,8 +98,8 @@ func (p *Plane) apiServerArgs() []string {
 		"--proxy-client-key-file=" + p.files.apiServerProxy.KeyFile,
 		"--enable-aggregator-routing",
 
-		// A cluster of 10,000 pods runs on this machine beside everything
-		// that writes to it.
+		// A cluster of 10,000 pods runs on this machine, together with all of its
+		// clients.
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1000",
 		"--delete-collection-workers=8",
@@ -107,13 +107,14 @@ func (p *Plane) apiServerArgs() []string {
 	if p.Advertise.IsValid() {
 		args = append(args, "--advertise-address="+p.Advertise.String())
 	} else {
-		// There is nobody to announce it to, and no address that pods could
-		// use. The API server would look for one and refuse to start on a
-		// machine without a network.
+		// No client needs the announcement, and there is no address that pods could use.
+		// Without these flags the API server would look for an address, and refuse to
+		// start on a machine without a network.
 		args = append(args, "--advertise-address="+p.APIServerService().String(), "--endpoint-reconciler-type=none")
 	}
 	if !p.Settings.Controllers {
-		// Nobody makes the service accounts without which pods are refused.
+		// Without a controller-manager there are no service accounts, and this plugin
+		// would refuse pods.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	return append(args, p.Settings.APIServerArgs...)
@@ -139,15 +140,16 @@ func (p *Plane) controllerManagerArgs() []string {
 		"--cluster-signing-cert-file=" + p.CA.CertFile,
 		"--cluster-signing-key-file=" + p.CA.KeyFile,
 
-		// Its default, which it makes when root runs it, is in /usr.
+		// The default directory, which the program creates if it runs as root, is in
+		// /usr.
 		"--flex-volume-plugin-dir=" + p.Dir.Path("volume-plugins"),
 
 		"--allocate-node-cidrs",
 		"--cluster-cidr=" + p.Pods.String(),
 		"--service-cluster-ip-range=" + p.Services.String(),
 
-		// The defaults are made for clusters that have others to care for:
-		// with them 300 Deployments take over a minute.
+		// The defaults suit clusters with many other clients: with them 300 Deployments
+		// take over a minute.
 		"--kube-api-qps=2000",
 		"--kube-api-burst=4000",
 	}

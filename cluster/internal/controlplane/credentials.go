@@ -63,11 +63,11 @@ func issueCertificates(p *Plane) error {
 	return nil
 }
 
-// KubeletClient is the user name of the API server at kubelets.
+// KubeletClient is the user name of the API server when it calls kubelets.
 const (
 	KubeletClient = "kube-apiserver-kubelet-client"
 
-	// At aggregated servers it has another.
+	// The API server has another user name when it calls aggregated servers.
 	frontProxyClient = "front-proxy-client"
 )
 
@@ -84,7 +84,8 @@ func writeKubeconfigs(p *Plane) error {
 	return nil
 }
 
-// The paths that load balancers and people probe are open, nothing else is.
+// Only the health paths, which load balancers and people probe, are open to anonymous
+// clients.
 const authentication = `apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
 anonymous:

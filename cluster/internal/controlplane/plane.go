@@ -1,7 +1,7 @@
-// Package controlplane says what the programs of a control plane are started
-// with: their certificates, kubeconfigs, ports and flags.
+// Package controlplane has the certificates, kubeconfigs, ports and flags that the
+// programs of a control plane are started with.
 //
-// It starts nothing itself: package supervisor does.
+// It starts no program: package supervisor does.
 package controlplane
 
 import (
@@ -14,9 +14,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
-// Address ranges within a cluster, unless the plane says otherwise. A range of
-// services smaller than this is used up by 5,000 of them; each node gets a /24
-// for its pods.
+// Default address ranges within a cluster. 5,000 Services would use up a smaller range of
+// services; each node gets a /24 for its pods.
 var (
 	ServiceCIDR = netip.MustParsePrefix("10.96.0.0/16")
 	PodCIDR     = netip.MustParsePrefix("10.244.0.0/14")
@@ -25,37 +24,37 @@ var (
 // Domain is the cluster's DNS domain.
 const Domain = "cluster.local"
 
-// A Plane is one control plane: where its files are, who its authorities are
-// and which ports it has. It is made by [Prepare] and does not change.
+// A Plane describes one control plane: the places of its files, its authorities and its
+// ports. [Prepare] makes it, and it does not change.
 type Plane struct {
 	Dir      state.Dir
 	Binary   string // the kubernetes binary
 	Settings state.Settings
 
-	// CA signs what the API server, its clients and kubelets have; Etcd and
-	// FrontProxy sign for etcd and its client, and for the API server as a
-	// client of aggregated servers. They are separate, as in a real cluster:
-	// a client of one is nobody to the others.
+	// CA signs the certificates of the API server, its clients and kubelets. Etcd signs
+	// for etcd and its client. FrontProxy signs for the API server as a client of
+	// aggregated servers. They are separate, as in a real cluster: a certificate of one
+	// authority is worth nothing to servers of another.
 	CA         *pki.Authority
 	Etcd       *pki.Authority
 	FrontProxy *pki.Authority
 
 	Ports Ports
 
-	// Advertise is the address under which the API server announces itself
-	// to pods (the endpoint of the Service kubernetes). It cannot be a
-	// loopback address. When it is not set nothing is announced.
+	// Advertise is the address that the API server announces to pods (the endpoint of the
+	// Service kubernetes). It cannot be a loopback address. If it is not set, no address
+	// is announced.
 	Advertise netip.Addr
 
-	// Services and Pods are the address ranges, ServiceCIDR and PodCIDR when
-	// not set. Where they are real, clusters must not share them.
+	// Services and Pods are the address ranges. Default: ServiceCIDR and PodCIDR. If the
+	// addresses are real, clusters must not share them.
 	Services, Pods netip.Prefix
 
 	serviceAccount pki.KeyPair
 	files          files
 }
 
-// Ports are those on 127.0.0.1.
+// Ports are the ports on 127.0.0.1.
 type Ports struct {
 	APIServer         int
 	Etcd              int
@@ -63,15 +62,15 @@ type Ports struct {
 	Scheduler         int
 }
 
-// files are the credentials that components are told of by flags.
+// files are the paths of credentials that components get by flags.
 type files struct {
 	apiServer, apiServerEtcd, apiServerKubelet, apiServerProxy pki.Pair
 	etcd, controllerManager, scheduler                         pki.Pair
 	authentication                                             string
 }
 
-// Prepare opens or makes the authorities in the state directory, issues all
-// certificates and writes all kubeconfigs and configuration files.
+// Prepare opens or makes the authorities in the state directory, issues all certificates
+// and writes all kubeconfigs and configuration files.
 func Prepare(p Plane) (*Plane, error) {
 	if !p.Services.IsValid() {
 		p.Services = ServiceCIDR
@@ -91,11 +90,11 @@ func Prepare(p Plane) (*Plane, error) {
 // Server is the API server's URL for clients on this machine.
 func (p *Plane) Server() string { return loopbackURL(p.Ports.APIServer) }
 
-// APIServerService is the address of the API server to pods: the first of the
+// APIServerService is the address of the API server for pods: the first address of the
 // services' range, as in every cluster.
 func (p *Plane) APIServerService() netip.Addr { return p.service(1) }
 
-// DNSService is the address of DNS to pods: the tenth, as in most clusters.
+// DNSService is the address of DNS for pods: the tenth, as in most clusters.
 func (p *Plane) DNSService() netip.Addr { return p.service(10) }
 
 func (p *Plane) service(n byte) netip.Addr {
@@ -104,16 +103,16 @@ func (p *Plane) service(n byte) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// EtcdURL is etcd's.
+// EtcdURL is the URL of etcd.
 func (p *Plane) EtcdURL() string { return loopbackURL(p.Ports.Etcd) }
 
-// EtcdClient is the certificate with which the API server goes to etcd.
+// EtcdClient is the API server's client certificate for etcd.
 func (p *Plane) EtcdClient() pki.Pair { return p.files.apiServerEtcd }
 
-// IssueKubeconfig writes a kubeconfig for a client of the API server to
-// kubeconfigs/NAME in the state directory, and returns its path. The identity's
-// common name is the user, its organizations are the groups: a kubelet's are
-// system:node:NAME and system:nodes.
+// IssueKubeconfig writes a kubeconfig for a client of the API server to kubeconfigs/NAME
+// in the state directory, and returns its path. The identity's common name is the user,
+// and its organizations are the groups: a kubelet's are system:node:NAME and
+// system:nodes.
 func (p *Plane) IssueKubeconfig(name string, id pki.Identity) (string, error) {
 	file := p.Dir.Path("kubeconfigs", name)
 	return file, p.writeKubeconfig(file, name, id)

@@ -1,8 +1,10 @@
-// Package lifeline ends a process when the one that started it is gone.
+// Package lifeline ends a process when the process that started it is gone.
 //
-// The starter keeps the write end of a pipe and hands the read end to its
-// children; when it ends, however it ends, the kernel closes the pipe and every
-// child reads the end of file. It needs no signal, no polling and no process
+// The starter keeps the write end of a pipe and passes the read end to its children. When
+// the starter ends, for any reason, the kernel closes the pipe and every child reads the
+// end of file. This needs no signal, no polling and no process id, and works on every
+// Unix.
+// Unix.
 // id, and works on every Unix.
 package lifeline
 
@@ -17,12 +19,12 @@ import (
 // file descriptor.
 const Variable = "PINTLE_LIFELINE"
 
-// Grace is how long a process has to end by itself after its lifeline is cut.
+// Grace is the time that a process has to end by itself after its lifeline is cut.
 const Grace = 5 * time.Second
 
-// Watch starts to watch the lifeline that was handed to this process, if there
-// is one. When it is cut, the process gets SIGTERM, and is ended after [Grace].
-// The process's own children do not inherit the lifeline.
+// Watch starts to watch the lifeline that was passed to this process, if there is one.
+// When the lifeline is cut, the process gets SIGTERM, and is killed after [Grace]. The
+// process's own children do not inherit the lifeline.
 func Watch() {
 	fd, err := strconv.Atoi(os.Getenv(Variable))
 	if err != nil {
@@ -34,7 +36,7 @@ func Watch() {
 	syscall.CloseOnExec(fd)
 	pipe := os.NewFile(uintptr(fd), "lifeline")
 	go func() {
-		_, _ = pipe.Read(make([]byte, 1)) // nothing is ever written: it returns when the pipe is closed
+		_, _ = pipe.Read(make([]byte, 1)) // no data is ever written: Read returns when the pipe is closed
 		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		time.Sleep(Grace)
 		os.Exit(1)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary plays the process at the end of the lifeline, too.
+// The test binary also acts as the process at the end of the lifeline.
 const roleVariable = "LIFELINE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -64,7 +64,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A process that was started without a lifeline goes on.
+// A process that was started without a lifeline keeps running.
 func TestNone(t *testing.T) {
 	for _, value := range []string{"", "x"} {
 		t.Setenv(Variable, value)

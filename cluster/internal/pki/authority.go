@@ -1,10 +1,9 @@
 // Package pki issues the certificates of a local cluster.
 //
-// An [Authority] is one certificate authority, kept in two files. A cluster has
-// three, as a real one does: one for the API server and its clients, one for
-// etcd and its clients, one for the front proxy. Authorities and the service
-// account key outlive a cluster's processes; what they issue is issued anew at
-// each start.
+// An [Authority] is one certificate authority, kept in two files. A cluster has three, as
+// a real one does: one for the API server and its clients, one for etcd and its clients,
+// one for the front proxy. Authorities and the service account key outlive a cluster's
+// processes; their certificates are issued again at each start.
 //
 // Private keys are written with mode 0600, into directories with mode 0700.
 package pki
@@ -31,7 +30,7 @@ const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
 
-	// Clocks of containers and virtual machines lag a little.
+	// Clocks of containers and virtual machines may lag a little.
 	backdate = time.Hour
 )
 
@@ -43,7 +42,7 @@ type Pair struct {
 
 // An Authority is a certificate authority. It is safe for concurrent use.
 type Authority struct {
-	// Pair is where the authority's own certificate and key are.
+	// Pair has the authority's own certificate and key.
 	Pair
 
 	cert *x509.Certificate
@@ -51,8 +50,8 @@ type Authority struct {
 	pem  []byte
 }
 
-// OpenAuthority reads the authority in dir/name.crt and dir/name.key, or makes
-// it when neither file is there.
+// OpenAuthority reads the authority in dir/name.crt and dir/name.key, or makes it if
+// neither file exists.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	files := Pair{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
 	a, err := readAuthority(files)
@@ -68,19 +67,19 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 // PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte { return a.pem }
 
-// An Identity is what a certificate says of its holder.
+// An Identity describes the holder of a certificate.
 type Identity struct {
 	CommonName    string   // the user name, for a client
 	Organizations []string // the groups, for a client
 
-	// Names and addresses a server is reached by. A certificate with any
-	// of them can serve; every certificate can be a client's.
+	// Names and addresses at which a server is reached. A certificate with any of them
+	// can be a server's; every certificate can be a client's.
 	DNSNames []string
 	IPs      []net.IP
 }
 
-// Issue makes a key and a certificate for it and writes both to base.crt and
-// base.key, over what was there.
+// Issue makes a key and a certificate for it and writes both to base.crt and base.key,
+// replacing existing files.
 func (a *Authority) Issue(base string, id Identity) (Pair, error) {
 	files := Pair{CertFile: base + ".crt", KeyFile: base + ".key"}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -175,7 +174,7 @@ func newAuthority(files Pair, name string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate: %w", err)
 	}
-	// The certificate is written last: an authority without one is made again.
+	// The certificate is written last: an authority without a certificate is made again.
 	if err := writeKey(files.KeyFile, key); err != nil {
 		return nil, err
 	}

@@ -20,9 +20,9 @@ type KeyPair struct {
 	PublicFile  string
 }
 
-// OpenKeyPair reads the key in dir/name.key, or makes it, and writes its public
-// half to dir/name.pub. Service account tokens are signed with such a pair:
-// tokens given out before stay good for as long as it is kept.
+// OpenKeyPair reads the key in dir/name.key, or makes it, and writes its public half to
+// dir/name.pub. Service account tokens are signed with such a pair: earlier tokens stay
+// valid for as long as it is kept.
 func OpenKeyPair(dir, name string) (KeyPair, error) {
 	files := KeyPair{PrivateFile: filepath.Join(dir, name+".key"), PublicFile: filepath.Join(dir, name+".pub")}
 	key, err := readKey(files.PrivateFile)
@@ -43,8 +43,8 @@ func OpenKeyPair(dir, name string) (KeyPair, error) {
 	return files, nil
 }
 
-// WriteFile writes data to a file so that readers see the old content or the
-// new, never a part. Missing directories are made with mode 0700.
+// WriteFile writes data to a file so that readers see either the old or the new content,
+// never a part. Missing directories are made with mode 0700.
 func WriteFile(file string, data []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A Kubeconfig says how one client reaches the API server.
+// A Kubeconfig describes the way of one client to the API server.
 type Kubeconfig struct {
 	Name      string // of the cluster and the context
 	User      string // of the user entry
@@ -17,8 +17,8 @@ type Kubeconfig struct {
 	Client    Pair
 }
 
-// Write writes a kubeconfig that holds all it needs: certificates and key are
-// inside, so the file may be copied anywhere. Its mode is 0600.
+// Write writes a self-contained kubeconfig: certificates and key are inside, so the file
+// may be copied anywhere. Its mode is 0600.
 func (k Kubeconfig) Write(file string) error {
 	cert, err := os.ReadFile(k.Client.CertFile)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve serves on a loopback port with a certificate of authority a, asks for
-// clients of authority a, and answers with the client's name and groups.
+// serve serves on a loopback port with a certificate of authority a, requires clients of
+// authority a, and answers with the client's name and groups.
 func serve(t *testing.T, a *Authority) string {
 	t.Helper()
 	pair, err := a.Issue(filepath.Join(t.TempDir(), "server"), Identity{

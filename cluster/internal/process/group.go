@@ -1,16 +1,17 @@
-// Package process starts the programs of a local cluster and ends them, also
-// when the cluster's supervisor has crashed.
+// Package process starts the programs of a local cluster and ends them, even if the
+// cluster's supervisor has crashed.
 //
-// A [Group] belongs to one supervisor and one state directory. What it starts
+// A [Group] belongs to one supervisor and one state directory. A process of the group
+//
 //   - writes its output to a log file of its own (logs/NAME.log),
-//   - is recorded with its identity (processes/NAME.json), so that [Sweep] can
-//     end it after a crash: by id and start time, never by id or name alone,
-//   - ends when the supervisor ends, however that happens: programs of ours
-//     watch an inherited pipe (package lifeline), foreign ones are killed by
-//     the kernel (Linux only),
-//   - is in a process group of its own, so that Ctrl-C in a terminal reaches
-//     the supervisor alone, which then ends things in order. A stopped one is
-//     woken and hung up by the kernel when the supervisor is gone.
+//   - is recorded with its identity (processes/NAME.json), so that [Sweep] can end it
+//     after a crash: by id and start time, never by id or name alone,
+//   - ends when the supervisor ends, however that happens: our programs watch an
+//     inherited pipe (package lifeline), and the kernel kills foreign programs (Linux
+//     only),
+//   - is in a process group of its own, so that Ctrl-C in a terminal reaches only the
+//     supervisor, which then ends the processes in order. If a process is stopped
+//     (SIGSTOP) when the supervisor ends, the kernel continues it and sends it SIGHUP.
 package process
 
 import (
@@ -28,11 +29,11 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 )
 
-// A log that has grown past this is set aside when its process is started
-// again: one earlier log is kept.
+// logLimit is the size above which a log is set aside when its process is restarted. One
+// earlier log is kept.
 const logLimit = 64 << 20
 
-// A Spec says what to start.
+// A Spec describes the process to start.
 type Spec struct {
 	Name string // unique in the group; names the log and the record
 	Path string
@@ -40,8 +41,8 @@ type Spec struct {
 	Env  []string // added to the supervisor's own
 	Dir  string   // working directory; the supervisor's when empty
 
-	// Foreign programs do not watch a lifeline. On Linux the kernel kills
-	// them (SIGKILL) when the supervisor ends; elsewhere only Sweep does.
+	// Foreign marks a program that does not watch a lifeline. On Linux the kernel kills
+	// it (SIGKILL) when the supervisor ends; elsewhere only Sweep ends it.
 	Foreign bool
 }
 
@@ -57,8 +58,7 @@ type Group struct {
 	once   sync.Once
 }
 
-// NewGroup returns a group that keeps logs and records in dir. It must be
-// closed.
+// NewGroup returns a group that keeps logs and records in dir. The caller must close it.
 func NewGroup(dir string) (*Group, error) {
 	for _, sub := range []string{logDir(dir), recordDir(dir)} {
 		if err := os.MkdirAll(sub, 0o700); err != nil {
@@ -74,9 +74,9 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// run starts all processes from one thread that lives as long as the group: to
-// the kernel, a child's parent is the thread that started it, and one that ends
-// early would take the foreign children along.
+// run starts all processes from one thread that lives as long as the group. For the
+// kernel, a child's parent is the thread that started it; if that thread ended early, the
+// kernel would kill the foreign children.
 func (g *Group) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	for {
@@ -89,7 +89,8 @@ func (g *Group) run() {
 	}
 }
 
-// Close ends what the group started and is still running, as a crash would. Stop processes first.
+// Close ends the group's remaining processes in the same way as a crash. Stop processes
+// first.
 func (g *Group) Close() {
 	g.once.Do(func() {
 		close(g.closed)
@@ -126,7 +127,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	if err == nil {
 		err = writeRecord(g.dir, spec.Name, p.id)
 	} else if errors.Is(err, ErrGone) {
-		err = nil // it has ended already: wait says how
+		err = nil // it has already ended: wait reports how
 	}
 	go p.wait(cmd, recordFile(g.dir, spec.Name))
 	if err != nil {
@@ -137,8 +138,8 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Do runs f on the thread that starts the group's processes: they inherit what
-// f changes of it, such as its namespaces. Nothing starts while f runs.
+// Do runs f on the thread that starts the group's processes. They inherit the changes
+// that f makes to the thread, such as its namespaces. No process starts while f runs.
 func (g *Group) Do(f func() error) error {
 	result := make(chan error, 1)
 	select {
@@ -149,7 +150,8 @@ func (g *Group) Do(f func() error) error {
 	}
 }
 
-// LogFile returns where a process of that name, in that state directory, logs.
+// LogFile returns the path of the log of a process, by the state directory and the name
+// of the process.
 func LogFile(dir, name string) string { return filepath.Join(logDir(dir), name+".log") }
 
 func logDir(dir string) string           { return filepath.Join(dir, "logs") }

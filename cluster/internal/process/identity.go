@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ErrGone says that a process has ended (and its id may be another's by now).
+// ErrGone reports that a process has ended. Another process may have its id by now.
 var ErrGone = errors.New("process has ended")
 
-// An Identity names one process for ever: ids are used again, an id together
-// with the time its process began is not.
+// An Identity identifies one process for ever. Process ids are reused, but an id together
+// with the start time of its process is not.
 type Identity struct {
 	PID     int    `json:"pid"`
 	Started string `json:"started"` // opaque; equal for the same process only
@@ -28,8 +28,8 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Started: started}, nil
 }
 
-// Alive reports whether the process still runs. One that has ended but was not
-// yet waited for does not.
+// Alive reports whether the process still runs. A process that has ended but was not yet
+// waited for does not run.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -38,8 +38,8 @@ func (id Identity) Alive() bool {
 	return err == nil && started == id.Started
 }
 
-// Await returns when ctx ends, or calls ended and returns when the process has
-// ended, half a second later at most.
+// Await returns when ctx ends. If the process ends first, Await calls ended and returns,
+// at most half a second later.
 func (id Identity) Await(ctx context.Context, ended func()) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -58,13 +58,13 @@ func (id Identity) Await(ctx context.Context, ended func()) {
 
 // Signal sends a signal to this very process, or returns [ErrGone].
 func (id Identity) Signal(sig syscall.Signal) error {
-	// The handle is taken before the check: where the system has process
-	// handles it cannot come to mean another process in between.
+	// The handle is taken before the check. On a system with process handles, it cannot
+	// refer to another process in between.
 	p, err := os.FindProcess(id.PID)
 	if err != nil {
 		return fmt.Errorf("signal process %d: %w", id.PID, err)
 	}
-	defer func() { _ = p.Release() }() // of a handle that nobody waits on
+	defer func() { _ = p.Release() }() // a handle needs no Wait
 	if !id.Alive() {
 		return ErrGone
 	}

@@ -34,15 +34,15 @@ func startTime(pid int) (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + string(fields[19]), nil
 }
 
-// statFields returns the fields of a stat file from the state on, which is field
-// 0 then, and the start time field 19: the one before it is a name in parentheses,
-// which may hold anything.
+// statFields returns the fields of a stat file from the state on. The state is field 0 of
+// the result, and the start time is field 19. The field before the state is a name in
+// parentheses, which may contain any character.
 func statFields(stat []byte) [][]byte {
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
 
-// stopped reports that no thread of a process runs, because it was stopped or is
-// gone.
+// stopped reports whether no thread of a process runs, because it was stopped or has
+// ended.
 func stopped(pid int) bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

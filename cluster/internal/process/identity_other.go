@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// startTime asks ps, which every Unix has: the exit status is 1 when there is
-// no such process.
+// startTime asks ps, which every Unix has. Its exit status is 1 if there is no such
+// process.
 func startTime(pid int) (string, error) {
 	cmd := exec.Command("ps", "-o", "state=,lstart=", "-p", strconv.Itoa(pid))
 	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=/bin:/usr/bin"}
@@ -30,4 +30,4 @@ func startTime(pid int) (string, error) {
 	return strings.TrimSpace(started), nil
 }
 
-func stopped(int) bool { return true } // it is not told
+func stopped(int) bool { return true } // this system does not report it

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Process is one that a [Group] started. It is safe for concurrent use.
+// A Process is a process that a [Group] started. It is safe for concurrent use.
 type Process struct {
 	Name string
 
@@ -20,14 +20,15 @@ type Process struct {
 	err  error // how it ended; set before done is closed
 }
 
-// PID returns the process's id, for people to read. To act on it use methods.
+// PID returns the process's id, for people to read. To act on the process, use the
+// methods.
 func (p *Process) PID() int { return p.id.PID }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the process ended, with the last lines of its log. It is nil
-// until Done is closed.
+// Err returns an error that describes how the process ended, with the last lines of its
+// log. It is nil until Done is closed.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -37,7 +38,7 @@ func (p *Process) Err() error {
 	}
 }
 
-// Signal sends a signal. A process that has ended is not an error.
+// Signal sends a signal. It is no error if the process has ended.
 func (p *Process) Signal(sig syscall.Signal) error {
 	if err := p.id.Signal(sig); err != nil && !errors.Is(err, ErrGone) {
 		return fmt.Errorf("send %v to %s: %w", sig, p.Name, err)
@@ -45,10 +46,10 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Pause stops the process where it is; its connections stay open and silent. On
-// Linux all its threads have stopped when Pause returns, unless that takes five
-// seconds: the kernel wakes the stopped children of a supervisor that ends, so
-// that they end too, but not those that are about to stop.
+// Pause stops the process (SIGSTOP); its connections stay open and silent. On Linux all
+// of its threads have stopped when Pause returns, unless that takes five seconds. This
+// matters if the supervisor ends: the kernel then continues its stopped children, so that
+// they end too, but not a child that is just about to stop.
 func (p *Process) Pause() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -59,19 +60,19 @@ func (p *Process) Pause() error {
 	return nil
 }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
-// Kill ends the process at once; it does not wait for Done.
+// Kill ends the process at once. It does not wait for Done.
 func (p *Process) Kill() error { return p.Signal(syscall.SIGKILL) }
 
-// Stop asks the process to end (SIGTERM), kills it when it has not within
-// grace or when ctx ends, and returns once it has ended.
+// Stop asks the process to end (SIGTERM), kills it if it has not ended within grace or
+// when ctx ends, and returns once it has ended.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := p.Resume(); err != nil { // a paused one cannot see SIGTERM
+	if err := p.Resume(); err != nil { // a paused process does not act on SIGTERM
 		return err
 	}
 	timer := time.NewTimer(grace)
@@ -91,11 +92,11 @@ func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 
 func (p *Process) wait(cmd *exec.Cmd, record string) {
 	p.err = cmd.Wait()
-	_ = os.Remove(record) // when it cannot be removed, Sweep will find nobody under it
+	_ = os.Remove(record) // if the record stays, Sweep finds no process for it
 	close(p.done)
 }
 
-// An ExitError says that a process has ended.
+// An ExitError reports that a process has ended.
 type ExitError struct {
 	Name      string
 	Status    error // nil for status 0

@@ -20,7 +20,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/lifeline"
 )
 
-// The test binary plays the programs that are started, too.
+// The test binary also acts as the programs that are started.
 const roleVariable = "PROCESS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playChild runs until it is ended. A stubborn one ignores SIGTERM.
+// playChild runs until it is ended. A stubborn child ignores SIGTERM.
 func playChild(role string) {
 	if role == "stubborn" {
 		signal.Ignore(syscall.SIGTERM)
@@ -197,8 +197,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// What a supervisor started is gone soon after it was killed, whatever it did
-// at the time.
+// The children of a supervisor are gone soon after it was killed, in whatever state it
+// was.
 func TestChildrenEndWithTheSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	supervisor, ids := startSupervisor(t, dir)
@@ -208,7 +208,7 @@ func TestChildrenEndWithTheSupervisor(t *testing.T) {
 	_ = supervisor.Wait() // it was killed
 	for i, id := range ids {
 		if i == 2 && runtime.GOOS != "linux" {
-			continue // nothing ends foreign programs there but Sweep
+			continue // only Sweep ends foreign programs on this system
 		}
 		eventually(t, "a child ends after its supervisor was killed", func() bool { return !id.Alive() })
 	}
@@ -216,8 +216,8 @@ func TestChildrenEndWithTheSupervisor(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	// A supervisor that is stopped cannot be one that has crashed, but its
-	// children do not know the difference, and live.
+	// A stopped supervisor has not crashed. Its children cannot tell the difference, and
+	// live.
 	supervisor, ids := startSupervisor(t, dir)
 	defer func() { _, _ = supervisor.Process.Kill(), supervisor.Wait() }() // the test is over
 	if err := supervisor.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -240,7 +240,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// The id of a recorded process may be another's by now.
+// Another process may have the id of a recorded process by now.
 func TestSweepSparesOthers(t *testing.T) {
 	dir := t.TempDir()
 	group := newGroup(t, t.TempDir())

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Sweep ends the processes that an earlier group in dir left running, and
-// returns their names. It must not be called while that group's supervisor
-// lives. Processes get a second to end by themselves before they are killed.
+// Sweep ends the processes that an earlier group in dir left running, and returns their
+// names. It must not be called while that group's supervisor runs. Processes get a second
+// to end by themselves before they are killed.
 func Sweep(dir string) ([]string, error) {
 	files, err := os.ReadDir(recordDir(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func Sweep(dir string) ([]string, error) {
 		record := filepath.Join(recordDir(dir), file.Name())
 		left, err := sweepOne(record)
 		if err != nil {
-			return swept, fmt.Errorf("end %s, which an earlier run left: %w", name, err)
+			return swept, fmt.Errorf("end %s, left by an earlier run: %w", name, err)
 		}
 		if left {
 			swept = append(swept, name)
@@ -56,9 +56,8 @@ func sweepOne(record string) (left bool, err error) {
 	return End(id, time.Second)
 }
 
-// End ends a process that is not a child of this one: SIGTERM, and SIGKILL
-// after grace. It reports whether there was anything to end, and returns once
-// the process is gone.
+// End ends a process that is not a child of this one: SIGTERM, and SIGKILL after grace.
+// It reports whether the process still existed, and returns once the process is gone.
 func End(id Identity, grace time.Duration) (bool, error) {
 	if !id.Alive() {
 		return false, nil

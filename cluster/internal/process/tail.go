@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tail returns the last lines of a file, at most n of them and at most 16 KiB;
-// none when the file cannot be read.
+// Tail returns the last lines of a file, at most n lines and at most 16 KiB. It returns
+// none if the file cannot be read.
 func Tail(file string, n int) []string {
 	f, err := os.Open(file)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/pki"
 )
 
-// nodeObject is what we look at of a Node.
+// nodeObject has the fields of a Node that we read.
 type nodeObject struct {
 	Spec struct {
 		PodCIDR string `json:"podCIDR"`
@@ -33,9 +33,9 @@ func (r *run) node(ctx context.Context) (nodeObject, error) {
 	return n, err
 }
 
-// usePodRange waits until the node has registered and been given its part of the
-// pods' range (the first part, where there is no controller to give it), and
-// then gives it to the pods.
+// usePodRange waits until the node has registered and has its part of the pods' range,
+// and then gives that part to the pods. Without a controller that assigns it, the node
+// gets the first part.
 func (r *run) usePodRange(ctx context.Context) error {
 	first := netip.PrefixFrom(r.network.Pods.Addr(), 24)
 	pods := first
@@ -84,7 +84,7 @@ func (r *run) awaitReady(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		message := "it has not said anything"
+		message := "it has not reported a condition"
 		for _, c := range n.Status.Conditions {
 			if c.Type == "Ready" {
 				if c.Status == "True" {
@@ -97,11 +97,11 @@ func (r *run) awaitReady(ctx context.Context) error {
 	})
 }
 
-// awaitDNS asks, as pods do, until DNS answers. A node of an earlier run can still
-// pass for Ready; an answer comes from a pod that runs now.
+// awaitDNS sends queries, as pods do, until DNS answers. A Node object of an earlier run
+// can still be Ready, but an answer comes from a pod that runs now.
 func (r *run) awaitDNS(ctx context.Context) error {
 	if !r.env.Plane.Settings.Controllers {
-		return nil // there is nobody to make the pod
+		return nil // no controller creates the pod
 	}
 	server := netip.AddrPortFrom(r.env.Plane.DNSService(), 53).String()
 	resolver := net.Resolver{
@@ -118,7 +118,7 @@ func (r *run) awaitDNS(ctx context.Context) error {
 	})
 }
 
-// send sends a request as the administrator: a body is an apply patch.
+// send sends a request as the administrator. A body is an apply patch.
 func (r *run) send(ctx context.Context, method, path, body string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, r.env.Plane.Server()+path, bytes.NewReader([]byte(body)))
 	if err != nil {

@@ -21,12 +21,12 @@ const (
 	cgroupPrefix = "pintle-"
 )
 
-// Kubernetes needs these; cgroup v2 has no controller for the second.
+// Kubernetes needs these controllers. cgroup v2 has no counterpart of cpuacct.
 var controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
 
-// A cgroup is the control group that all of the node's processes are in: those
-// of the node itself in system, pods below kubepods. In version 1 it is one
-// directory in each hierarchy, in version 2 a single one.
+// A cgroup is the control group of all the node's processes. The node's own processes are
+// in system, pods are below kubepods. In version 1 it is one directory in each hierarchy,
+// in version 2 a single directory.
 type cgroup struct{ name string }
 
 func nodeCgroup(id string) cgroup { return cgroup{name: cgroupPrefix + id} }
@@ -36,7 +36,7 @@ func unified() bool {
 	return unix.Statfs(cgroupRoot, &s) == nil && s.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// hierarchies returns the roots of those that are mounted.
+// hierarchies returns the roots of the mounted hierarchies.
 func hierarchies() ([]string, error) {
 	if unified() {
 		return []string{cgroupRoot}, nil
@@ -56,7 +56,7 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// tracker is the hierarchy by which processes are found.
+// tracker returns the hierarchy that is used to find processes.
 func tracker() string {
 	if unified() {
 		return cgroupRoot
@@ -95,7 +95,7 @@ func mkdirIfMissing(dir string) error {
 	return nil
 }
 
-// delegate lets the groups in dir use all controllers that dir has.
+// delegate lets the groups in dir use all controllers of dir.
 func delegate(dir string) error {
 	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -110,7 +110,7 @@ func delegate(dir string) error {
 	return nil
 }
 
-// join puts a process of the node itself into the group.
+// join moves a process of the node itself into the group.
 func (c cgroup) join(pid int) error {
 	err := os.WriteFile(filepath.Join(tracker(), c.name, "system", "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
@@ -119,7 +119,7 @@ func (c cgroup) join(pid int) error {
 	return nil
 }
 
-// pids returns the processes of the group and of those in it.
+// pids returns the processes of the group and of the groups in it.
 func (c cgroup) pids() ([]int, error) {
 	var pids []int
 	err := filepath.WalkDir(filepath.Join(tracker(), c.name), func(path string, d fs.DirEntry, err error) error {
@@ -149,7 +149,7 @@ func (c cgroup) pids() ([]int, error) {
 	return pids, nil
 }
 
-// terminate asks the containers to end and waits until they have, or ctx ends.
+// terminate asks the containers to end and waits until they have ended, or ctx ends.
 func (c cgroup) terminate(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -182,8 +182,7 @@ func (c cgroup) terminate(ctx context.Context) error {
 	}
 }
 
-// firstOfContainer reports whether a process is number 1 in a process namespace
-// of its own.
+// firstOfContainer reports whether a process is process 1 of its own process namespace.
 func firstOfContainer(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -224,7 +223,7 @@ func (c cgroup) remove() error {
 		return err
 	}
 	for _, root := range roots {
-		// The kernel takes a moment after the last process.
+		// The kernel needs a moment after the last process has ended.
 		for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 			err = removeTree(filepath.Join(root, c.name))
 			if err == nil {
@@ -238,8 +237,8 @@ func (c cgroup) remove() error {
 	return nil
 }
 
-// removeTree removes groups from the innermost outward: os.RemoveAll would try
-// the files first, which cannot be removed.
+// removeTree removes groups from the innermost outward. os.RemoveAll would first try to
+// remove the files, which is impossible.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

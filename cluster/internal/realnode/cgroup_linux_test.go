@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a machine with version 1 the tests of real nodes use that. What of version
-// 2 there is beside it serves to follow processes, and lacks the controllers.
+// On a machine with version 1 the tests of real nodes use version 1. The hierarchy of
+// version 2 beside it can follow processes, but lacks the controllers.
 func TestUnifiedControlGroups(t *testing.T) {
 	if unified() {
 		t.Skip("this machine has version 2: the tests of real nodes use it")
@@ -59,7 +59,7 @@ func TestUnifiedControlGroups(t *testing.T) {
 
 const subtreeControl = cgroupRoot + "/cgroup.subtree_control"
 
-// handedOn returns the controllers that groups may use.
+// handedOn returns the controllers that are delegated to groups.
 func handedOn(t *testing.T) []string {
 	data, err := os.ReadFile(subtreeControl)
 	if err != nil {
@@ -68,7 +68,7 @@ func handedOn(t *testing.T) []string {
 	return strings.Fields(string(data))
 }
 
-// followProcess has a control group hold a process to its end.
+// followProcess checks that a control group holds a process until it ends.
 func followProcess(t *testing.T, c cgroup) {
 	if err := c.make(); err != nil {
 		t.Error(err)

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are what a node runs beside our own, and the Debian package of each.
+// programs are the foreign programs that a node needs, with the Debian package of each.
 var programs = []struct{ name, from string }{
 	{"containerd", "containerd"},
 	{"containerd-shim-runc-v2", "containerd"},
 	{"ctr", "containerd"},
 	{"nft", "nftables"},
-	{"iptables", "iptables"}, // of the CNI plugin portmap
+	{"iptables", "iptables"}, // used by the CNI plugin portmap
 }
 
 var cniPlugins = []string{"ptp", "host-local", "portmap", "loopback"}
 
-// Check reports, in one line, all that this machine lacks for a real node.
+// Check reports, in one line, everything that this machine lacks for a real node.
 func Check() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a real node cannot run here: it needs root")
@@ -69,7 +69,8 @@ func Check() error {
 	return fmt.Errorf("a real node cannot run here: %s%s", strings.Join(missing, "; "), install)
 }
 
-// lookPath finds a program in PATH, or where a user's PATH does not lead.
+// lookPath finds a program in PATH, or in a directory for root that a user's PATH may
+// lack.
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -91,7 +92,7 @@ func findRuntime() (string, error) {
 	return path, err
 }
 
-// cniDir returns the directory that has the plugins we use.
+// cniDir returns the directory of the CNI plugins that the node uses.
 func cniDir() (string, error) {
 	for _, dir := range append(filepath.SplitList(os.Getenv("CNI_PATH")), "/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni") {
 		all := true
@@ -126,9 +127,9 @@ func checkCgroups() error {
 	return os.Remove(trial)
 }
 
-// checkUnified sees whether groups of ours would have the controllers. In a
-// container that was not made for it they would not: the outermost group that
-// it sees has processes, and one with processes hands no controllers on.
+// checkUnified checks that our control groups would have the controllers. In a container
+// that was not made for it they would not: the outermost group that the container sees
+// has processes, and a group with processes does not delegate controllers.
 func checkUnified() error {
 	read := func(name string) ([]string, error) {
 		data, err := os.ReadFile(filepath.Join(cgroupRoot, name))
@@ -146,7 +147,7 @@ func checkUnified() error {
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(cgroupRoot, "cgroup.type")) // the machine's own root has none
+	_, err = os.Stat(filepath.Join(cgroupRoot, "cgroup.type")) // the machine's own root has no such file
 	stuck := err == nil && len(processes) > 0
 	for _, c := range controllers {
 		switch {
@@ -160,16 +161,16 @@ func checkUnified() error {
 	return nil
 }
 
-// checkKernel tries, on a thread that ends with it, what a node asks of the
-// kernel: namespaces, links between them, nftables.
+// checkKernel tries what a node needs from the kernel: namespaces, links between them,
+// nftables. It runs on a thread that ends with it.
 func checkKernel() error {
 	nft, _ := lookPath("nft")
 	if nft == "" {
-		return nil // it has been said
+		return nil // this was already reported
 	}
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // not unlocked: the thread is of no use to others
+		runtime.LockOSThread() // not unlocked: no other goroutine can use the thread
 		result <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
 				return fmt.Errorf("namespaces cannot be made here (%w)", err)

@@ -18,8 +18,8 @@ const (
 	dirVariable    = "PINTLE_TEST_DIR"
 )
 
-// TestCheckHelper prints what Check says, in the surroundings that the tests
-// below give it.
+// TestCheckHelper prints the result of Check, in the environment that the tests below set
+// up.
 func TestCheckHelper(*testing.T) {
 	if os.Getenv(helperVariable) == "check" {
 		fmt.Printf("said: %v\n", Check())
@@ -50,7 +50,7 @@ func requireRoot(t *testing.T) {
 
 func TestCheckWithoutRoot(t *testing.T) {
 	requireRoot(t)
-	// The test's own program is where only its user can read it.
+	// Only its user can read the test binary where it is.
 	data, err := os.ReadFile(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestReserve(t *testing.T) {
 	}
 	// Services keep their addresses, or the cluster does not start.
 	_, err = Reserve("/three", two.Services)
-	want := fmt.Sprintf("take the network with the cluster's Services (%v): another cluster uses %[1]v: end that one first", two.Services)
+	want := fmt.Sprintf("take the network with the cluster's Services (%v): another cluster uses %[1]v: end that cluster first", two.Services)
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -122,7 +122,7 @@ func TestReserve(t *testing.T) {
 	three.Release()
 	one.Release()
 
-	if err := one.claim([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil || !strings.Contains(err.Error(), "which this machine has a route to") {
+	if err := one.claim([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil || !strings.Contains(err.Error(), "to which this machine has a route") {
 		t.Errorf("a network under a route was taken: %v", err)
 	}
 }

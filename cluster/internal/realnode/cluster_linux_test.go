@@ -16,8 +16,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
-// requireVariable, set to 1, says that this machine must be able to run a real
-// node: a test that cannot fails.
+// requireVariable, set to 1, requires that this machine can run a real node: a test fails
+// in place of being skipped.
 const requireVariable = "PINTLE_REQUIRE_REAL_NODE"
 
 func requireRealNode(t *testing.T) {
@@ -96,7 +96,7 @@ func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 	return c
 }
 
-// end stops the cluster; more than once is fine.
+// end stops the cluster. It may be called more than once.
 func (c *testCluster) end() {
 	c.stop()
 	err := <-c.ended
@@ -106,7 +106,7 @@ func (c *testCluster) end() {
 	c.ended <- nil
 }
 
-// kubectl runs it and returns what it printed.
+// kubectl runs kubectl and returns its output.
 func (c *testCluster) kubectl(args ...string) string {
 	c.t.Helper()
 	out, err := c.try(args...)
@@ -135,7 +135,7 @@ func (c *testCluster) apply(manifest string) {
 	}
 }
 
-// explain shows what a failed test's cluster has to say.
+// explain prints the state and logs of a failed test's cluster.
 func (c *testCluster) explain() {
 	if !c.t.Failed() {
 		return

@@ -17,8 +17,8 @@ import (
 
 const containerdSocket = "/run/containerd/containerd.sock" // as the node sees it
 
-// containerdConfig is in the format of containerd 1.5 to 1.7, which 2.x reads
-// as well.
+// containerdConfig is in the format of containerd 1.5 to 1.7. containerd 2.x also reads
+// it.
 func containerdConfig(runtime, cni, pause, snapshotter string) string {
 	return fmt.Sprintf(`version = 2
 disabled_plugins = [
@@ -51,9 +51,9 @@ disabled_plugins = [
 `, pause, snapshotter, runtime, cni)
 }
 
-// cniConfig gives each pod a link of its own to the node, without a bridge
-// between them: so every packet passes the node's rules, also one from a pod to
-// a Service whose pod is its neighbour.
+// cniConfig gives each pod a link of its own to the node, without a bridge between pods.
+// So every packet passes the node's rules, even one from a pod to a Service whose pod is
+// on the same node.
 func cniConfig(pods netip.Prefix) ([]byte, error) {
 	return json.MarshalIndent(map[string]any{
 		"cniVersion": "0.4.0",
@@ -104,11 +104,11 @@ func (r *run) kubeletConfig(serving pki.Pair) map[string]any {
 		"makeIPTablesUtilChains": false,
 		"oomScoreAdj":            0,
 
-		// The disk is the user's: how full it is is not ours to act on.
+		// The disk belongs to the user, so the node does not act on its fill level.
 		"evictionHard":                map[string]string{"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"},
 		"imageGCHighThresholdPercent": 100,
 
-		// Clusters are small and their users wait for them.
+		// Clusters are small, and their users wait for them.
 		"kubeAPIQPS":                100,
 		"kubeAPIBurst":              200,
 		"registryPullQPS":           0,
@@ -131,7 +131,7 @@ func (r *run) proxyConfig(kubeconfig string) map[string]any {
 		"healthzBindAddress": "127.0.0.1:10256",
 		"metricsBindAddress": "127.0.0.1:10249",
 		"oomScoreAdj":        0,
-		// The size of the connection table is the machine's affair.
+		// The size of the connection table is left to the machine's administrator.
 		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	}
 }
@@ -144,8 +144,8 @@ func writeJSON(file string, v any) error {
 	return pki.WriteFile(file, data, 0o600)
 }
 
-// nameservers returns the host's that pods can reach: systemd's resolver, for
-// one, listens on loopback and keeps the real ones in a file of its own.
+// nameservers returns the host's nameservers that pods can reach. systemd's resolver, for
+// example, listens on loopback and keeps the real nameservers in a file of its own.
 func nameservers() []netip.Addr {
 	for _, file := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
 		data, err := os.ReadFile(file)
@@ -170,9 +170,9 @@ func nameservers() []netip.Addr {
 	return nil
 }
 
-// snapshotterFor returns overlayfs unless dir is on a file system that cannot
-// be a layer of it (another overlay). It runs on the node's thread: what it
-// mounts is nobody else's to see.
+// snapshotterFor returns overlayfs unless dir is on a file system that cannot be a layer
+// of it (another overlay). It runs on the node's thread, so that no other process sees
+// its mounts.
 func snapshotterFor(dir string) (string, error) {
 	trial := filepath.Join(dir, "overlay-trial")
 	at := func(name string) string { return filepath.Join(trial, name) }

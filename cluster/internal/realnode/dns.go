@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
 
-// A manifest is an object and where the API server has it.
+// A manifest is an object and its path on the API server.
 type manifest struct {
 	path string
 	yaml string
@@ -122,8 +122,9 @@ spec:
         configMap: {name: coredns}
 `))
 
-// dnsManifests are those of cluster DNS: CoreDNS in a pod of the node, and the
-// Service that pods ask. Names of other domains go to the upstream servers.
+// dnsManifests returns the manifests of cluster DNS: CoreDNS in a pod of the node, and
+// the Service for the pods' queries. Queries for other domains go to the upstream
+// servers.
 func dnsManifests(image string, address netip.Addr, upstream []netip.Addr) ([]manifest, error) {
 	servers := make([]string, len(upstream))
 	for i, u := range upstream {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// A forwarder passes connections to one address on to another.
+// A forwarder forwards connections from one address to another.
 type forwarder struct {
 	listener net.Listener
 	to       string
@@ -31,7 +31,7 @@ func forward(from, to netip.AddrPort, log *slog.Logger) (*forwarder, error) {
 	return f, nil
 }
 
-// close cuts all connections and returns when no goroutine is left.
+// close closes all connections and returns when no goroutine is left.
 func (f *forwarder) close() {
 	f.listener.Close()
 	f.mu.Lock()
@@ -60,7 +60,7 @@ func (f *forwarder) pass(in net.Conn) {
 	}
 	out, err := net.Dial("tcp", f.to)
 	if err != nil {
-		// A restart of the API server: clients try again by themselves.
+		// The API server may be restarting: clients retry by themselves.
 		f.log.Debug("forward to the API server", "error", err)
 		return
 	}
@@ -73,7 +73,7 @@ func (f *forwarder) pass(in net.Conn) {
 		wg.Go(func() {
 			_, err := io.Copy(way[0], way[1])
 			if to, ok := way[0].(*net.TCPConn); ok && err == nil {
-				err = to.CloseWrite() // the other way goes on
+				err = to.CloseWrite() // the other direction stays open
 			}
 			if err != nil {
 				way[0].Close()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// echo answers each line, and says bye when the client has no more.
+// echo answers each line, and says bye at the end of the client's input.
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func TestForward(t *testing.T) {
 	}
 	c.Close()
 
-	// Closing cuts a connection that is in use, and waits.
+	// Closing the forwarder closes a connection in use, and waits.
 	c = dial()
 	defer c.Close()
 	fmt.Fprintln(c, "hello")

@@ -17,21 +17,20 @@ import (
 const (
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
 
-	// hostMark records what the nodes of this machine have changed for all of
-	// them together. The last node to end undoes it: directories that another
-	// has mounts on must stay, for removing one would unmount it there.
+	// hostMark records the changes that the nodes of this machine have made in common.
+	// The last node to end undoes them. A directory on which another node has mounts must
+	// stay, because removing it would unmount them there.
 	hostMark = "/run/pintle-host.json"
 )
 
-// A hostState is what nodes have changed of the host.
+// A hostState records the nodes' changes of the host.
 type hostState struct {
 	Forwarding bool     `json:"forwarding"`     // IPv4 forwarding was off
 	Made       []string `json:"made,omitempty"` // directories, the outermost first
 }
 
-// changeHost makes the directories that nodes mount something on, and lets the
-// host forward. The node's control group must be there: it tells others that
-// this node lives.
+// changeHost makes the directories that nodes mount file systems on, and lets the host
+// forward. The node's control group must exist: it shows other nodes that this one lives.
 func changeHost() error {
 	return withHost(func(s *hostState) error {
 		for path := range shadows {
@@ -64,7 +63,7 @@ func restoreHost() error {
 			s.Forwarding = false
 		}
 		for _, path := range slices.Backward(s.Made) {
-			// Somebody else may use it by now.
+			// Another program may use it by now.
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
 				return err
 			}
@@ -74,8 +73,8 @@ func restoreHost() error {
 	})
 }
 
-// withHost calls f with the recorded state and records what f made of it, also
-// when f fails. Only one process at a time does so.
+// withHost calls f with the recorded state and records the state that f leaves, even if f
+// fails. Only one process at a time does so.
 func withHost(f func(*hostState) error) error {
 	var release func()
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -110,7 +109,7 @@ func withHost(f func(*hostState) error) error {
 	return err
 }
 
-// mkdirAll is os.MkdirAll that says what it made.
+// mkdirAll is os.MkdirAll that returns the directories it made.
 func mkdirAll(path string) (made []string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, nil

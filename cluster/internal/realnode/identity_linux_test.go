@@ -12,9 +12,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// nodeIsHeldBack does with the kubelet's own certificate what a kubelet that was
-// taken over would try. The scheduler binds nothing to the other node, because
-// it is not Ready.
+// nodeIsHeldBack tries, with the kubelet's own certificate, the attacks of a compromised
+// kubelet. The scheduler binds no pod to the other node, because that node is not Ready.
 func nodeIsHeldBack(t *testing.T, c *testCluster) {
 	connect := func(file string) *kube.Client {
 		t.Helper()
@@ -57,7 +56,7 @@ func nodeIsHeldBack(t *testing.T, c *testCluster) {
 	}
 	for what, test := range map[string]struct {
 		do      func() error
-		refused string // how; empty: it is not
+		refused string // the expected error; empty: not refused
 	}{
 		"label itself":                  {patch(Name, label("example.com/label")), ""},
 		"label itself as only an admin": {patch(Name, label("node-restriction.kubernetes.io/label")), "is not allowed to modify labels: node-restriction.kubernetes.io/label"},

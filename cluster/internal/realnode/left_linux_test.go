@@ -12,14 +12,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// A scene is what of this machine a node may not change for good.
+// A scene is the state of this machine that a node must not change for good.
 type scene struct {
 	Links      []string
 	Routes     []string
 	Mounts     []string
 	Rules      string
 	Forwarding string
-	Dirs       []string // those of the node's paths that exist
+	Dirs       []string // the node's paths that exist
 }
 
 func lookAround(t *testing.T) scene {
@@ -68,10 +68,10 @@ func lookAround(t *testing.T) scene {
 	return s
 }
 
-// nothingLeft checks that the node of the cluster in dir is gone.
+// nothingLeft checks that nothing of the node of the cluster in dir is left.
 func nothingLeft(t *testing.T, dir string, before scene) {
 	t.Helper()
-	// Another cluster of the test may still be there.
+	// Another cluster of the test may still run.
 	after := lookAround(t)
 	id := clusterID(dir)
 	for _, s := range []string{fmt.Sprint(after.Links), after.Rules} {
@@ -116,8 +116,8 @@ func othersLive(t *testing.T) bool {
 	return len(groups) > 0
 }
 
-// processesWith lists the processes that are in a control group of the node, or
-// have its directory in their arguments.
+// processesWith lists the processes that are in a control group of the node, or have its
+// directory in their arguments.
 func processesWith(t *testing.T, id, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -128,12 +128,12 @@ func processesWith(t *testing.T, id, dir string) []string {
 	for _, e := range entries {
 		groups, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cgroup"))
 		if err != nil {
-			continue // no process, or gone
+			continue // not a process, or it is gone
 		}
 		args, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		line := strings.ReplaceAll(string(args), "\x00", " ")
 		if line == "" {
-			continue // it has ended, and its parent has not asked how
+			continue // it has ended, and its parent has not waited for it
 		}
 		if strings.Contains(string(groups), "pintle-"+id) || strings.Contains(line, dir) {
 			found = append(found, e.Name()+" ("+line+")")

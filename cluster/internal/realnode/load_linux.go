@@ -14,9 +14,9 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
-// Load puts the images of an archive (OCI layout or docker archive) into the
-// node of the cluster in dir, where pods find them without a registry. Such pods
-// need an imagePullPolicy of Never or IfNotPresent.
+// Load loads the images of an archive (OCI layout or docker archive) into the node of the
+// cluster in dir, where pods find them without a registry. Such pods need an
+// imagePullPolicy of Never or IfNotPresent.
 func Load(ctx context.Context, dir, archive string) error {
 	if err := load(ctx, dir, archive); err != nil {
 		return fmt.Errorf("load images of %s: %w", archive, err)
@@ -48,9 +48,9 @@ func load(ctx context.Context, dir, archive string) error {
 	return nil
 }
 
-// containerdSocketOf returns the path by which the host reaches the containerd
-// of the cluster in dir. A socket's path may have about a hundred bytes only:
-// that of a long directory leads through a link in [state.Short].
+// containerdSocketOf returns the path by which the host reaches the containerd of the
+// cluster in dir. The path of a socket is limited to about a hundred bytes, so for a long
+// directory the path goes through a link in [state.Short].
 func containerdSocketOf(dir string) (string, error) {
 	path := filepath.Join(nodeDir(dir), "run", "containerd.sock")
 	if len(path) < 100 {
@@ -70,7 +70,7 @@ func containerdSocketOf(dir string) (string, error) {
 	return filepath.Join(link, filepath.Base(path)), err
 }
 
-// shortLink returns the path of a link that leads to a node's sockets.
+// shortLink returns the path of a link to a node's sockets.
 func shortLink(dir string) (string, error) {
 	short, err := state.Short()
 	return filepath.Join(short, clusterID(dir)), err

@@ -19,8 +19,8 @@ const linkPrefix = "pn-"
 // linkName is the host's end of the link to the node.
 func linkName(id string) string { return linkPrefix + id }
 
-// networksInUse lists the networks that this machine has routes to, save
-// through the cluster's own link.
+// networksInUse lists the networks that this machine has routes to, except routes through
+// the cluster's own link.
 func networksInUse(dir string) ([]netip.Prefix, error) {
 	own := -1
 	if link, err := netlink.LinkByName(linkName(clusterID(dir))); err == nil {
@@ -37,16 +37,16 @@ func networksInUse(dir string) ([]netip.Prefix, error) {
 		}
 		addr, ok := netip.AddrFromSlice(r.Dst.IP.To4())
 		bits, _ := r.Dst.Mask.Size()
-		if ok && bits > 0 { // the default route is everybody's
+		if ok && bits > 0 { // the default route reserves no network
 			used = append(used, netip.PrefixFrom(addr, bits))
 		}
 	}
 	return used, nil
 }
 
-// claimName takes a name that no other process of this machine (or of this
-// network namespace, whose routes these are) has, until release is called or
-// the process ends.
+// claimName claims a name that no other process of this machine (or of this network
+// namespace, whose routes these are) may have, until release is called or the process
+// ends.
 func claimName(name string) (release func(), err error) {
 	l, err := net.Listen("unix", "@"+name)
 	if err != nil {
@@ -55,8 +55,8 @@ func claimName(name string) (release func(), err error) {
 	return func() { l.Close() }, nil
 }
 
-// connect makes the link between host and node, whose network namespace is that
-// of thread tid, and the host's routes into it.
+// connect makes the link between the host and the node, and the host's routes into it.
+// The node's network namespace is that of thread tid.
 func connect(id string, n *Network, tid int) error {
 	namespace, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", tid))
 	if err != nil {
@@ -78,7 +78,7 @@ func connect(id string, n *Network, tid int) error {
 	return addRoute(id, n, n.Services)
 }
 
-// addRoute leads the host's packets for dst to the node.
+// addRoute routes the host's packets for dst to the node.
 func addRoute(id string, n *Network, dst netip.Prefix) error {
 	link, err := netlink.LinkByName(linkName(id))
 	if err != nil {
@@ -124,7 +124,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// disconnect removes what connect made. There may be nothing.
+// disconnect removes everything that connect made. It is no error if nothing exists.
 func disconnect(id string) error {
 	link, err := netlink.LinkByName(linkName(id))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -133,14 +133,15 @@ func disconnect(id string) error {
 	if err == nil {
 		err = netlink.LinkDel(link)
 	}
-	// The link goes by itself when the node's namespace does.
+	// The link disappears together with the node's namespace.
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove link %s: %w", linkName(id), err)
 	}
 	return nil
 }
 
-// openWorld lets pods reach what the host reaches, under the host's address.
+// openWorld lets pods reach every network that the host reaches, under the host's
+// address.
 func openWorld(id string, n *Network) error {
 	rules := fmt.Sprintf(`table ip pintle-%s {
 	chain postrouting {
@@ -152,8 +153,8 @@ func openWorld(id string, n *Network) error {
 	return nft(rules)
 }
 
-// closeWorld undoes openWorld. Adding a table that is there changes nothing: the
-// deletion always finds one.
+// closeWorld undoes openWorld. Adding an existing table changes nothing, so the deletion
+// always finds a table.
 func closeWorld(id string) error {
 	return nft(fmt.Sprintf("add table ip pintle-%s\ndelete table ip pintle-%[1]s\n", id))
 }

@@ -28,7 +28,7 @@ const (
 	kubelet    = "kubelet"
 	kubeProxy  = "kube-proxy"
 
-	// containerGrace is what containers get to end by themselves.
+	// containerGrace is the time that containers have to end by themselves.
 	containerGrace = 5 * time.Second
 )
 
@@ -51,10 +51,9 @@ type run struct {
 	failed    chan error // a process that ended by itself
 }
 
-// Run runs the node until ctx ends, and calls ready when it is Ready and cluster
-// DNS answers. Stopping takes a few seconds: containers get SIGTERM and some time, then
-// everything is killed; it returns when no process, mount, interface or rule is
-// left.
+// Run runs the node until ctx ends. It calls ready when the node is Ready and cluster DNS
+// answers. Stopping takes a few seconds: containers get SIGTERM and some time, then
+// everything is killed. Run returns when no process, mount, interface or rule is left.
 func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()) (err error) {
 	defer n.network.Release()
 	r := &run{
@@ -203,7 +202,7 @@ func (r *run) startContainerd(ctx context.Context) error {
 	if err := pki.WriteFile(config, []byte(containerdConfig(r.runtime, plugins, build.ImageName(pause), snapshotter)), 0o600); err != nil {
 		return err
 	}
-	// containerd is not ours: it knows no lifeline.
+	// containerd is a foreign program, which does not watch a lifeline.
 	if err := r.launch(process.Spec{Name: containerd, Path: path, Args: []string{"--config", config}, Env: systemPath(), Foreign: true}); err != nil {
 		return err
 	}
@@ -275,7 +274,7 @@ func (r *run) startProxy(context.Context) error {
 	return r.launch(process.Spec{Name: kubeProxy, Path: r.env.Plane.Binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config}})
 }
 
-// kubeconfig writes one for a program of the node, which reaches the API server
+// kubeconfig writes a kubeconfig for a program of the node, which reaches the API server
 // at the host's address.
 func (r *run) kubeconfig(name string, id pki.Identity) (string, error) {
 	pair, err := r.env.Plane.CA.Issue(filepath.Join(r.dir, name+"-client"), id)
@@ -290,8 +289,8 @@ func (r *run) kubeconfig(name string, id pki.Identity) (string, error) {
 	}.Write(file)
 }
 
-// launch starts a process in the node's namespaces and its control group. If it
-// ends by itself, so does the node.
+// launch starts a process in the node's namespaces and its control group. If the process
+// ends by itself, the node ends too.
 func (r *run) launch(spec process.Spec) error {
 	spec.Dir = r.dir
 	p, err := r.group.Start(spec)
@@ -330,10 +329,11 @@ func (r *run) await(ctx context.Context, what string, try func() error) error {
 	}
 }
 
-// systemPath makes sure that programs find those that only root uses.
+// systemPath returns the environment with a PATH that has the directories of root's
+// programs.
 func systemPath() []string {
 	return []string{"PATH=" + os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"}
 }
 
-// errNotYet is what await retries on.
+// errNotYet makes await retry.
 var errNotYet = errors.New("not yet")

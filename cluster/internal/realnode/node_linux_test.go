@@ -68,7 +68,7 @@ func TestRealNode(t *testing.T) {
 	if err := os.Mkdir(farewell, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(farewell, 0o777); err != nil { // whatever the umask is
+	if err := os.Chmod(farewell, 0o777); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 	before := lookAround(t)
@@ -173,7 +173,7 @@ func TestRealNode(t *testing.T) {
 		c.awaitAvailable("web")
 	})
 
-	// Those that are being deleted already may never have begun.
+	// Pods that are already being deleted may never have started.
 	last := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}"))
 	start := time.Now()
 	c.end()
@@ -210,8 +210,8 @@ func TestRealNode(t *testing.T) {
 	nothingLeft(t, dir, before)
 }
 
-// Two clusters share nothing: each has its own names, addresses and rules, and
-// they may have the same objects. The second runs its containers by crun.
+// Two clusters share nothing: each has its own names, addresses and rules, and they may
+// have the same objects. The second one runs its containers with crun.
 func TestTwoRealNodes(t *testing.T) {
 	requireRealNode(t)
 	before := lookAround(t)
@@ -222,7 +222,7 @@ func TestTwoRealNodes(t *testing.T) {
 		if err != nil && os.Getenv(requireVariable) == "1" {
 			t.Fatal(err)
 		}
-		runtimes[name] = path // whichever there is, if this one is missing
+		runtimes[name] = path // any existing runtime, if this one is missing
 	}
 	clusters := map[string]*testCluster{}
 	for name, path := range runtimes {
@@ -256,7 +256,7 @@ func TestTwoRealNodes(t *testing.T) {
 	nothingLeft(t, other.dir, before)
 }
 
-// The supervisor of a cluster is killed, and what it leaves is cleaned up.
+// The supervisor of a cluster is killed, and its remains are cleaned up.
 func TestClean(t *testing.T) {
 	requireRealNode(t)
 	before := lookAround(t)
@@ -285,8 +285,8 @@ func TestClean(t *testing.T) {
 	if len(pids) == 0 {
 		t.Error("nothing is left of a killed cluster: what is there to test?")
 	}
-	for range 2 { // the second finds nothing to do
-		if _, err := process.Sweep(dir); err != nil { // the control plane
+	for range 2 { // the second call finds nothing to do
+		if _, err := process.Sweep(dir); err != nil { // of the control plane
 			t.Fatal(err)
 		}
 		if err := Clean(dir); err != nil {
@@ -353,8 +353,8 @@ func (c *testCluster) awaitReady(pod string) {
 	})
 }
 
-// reached asks until each pod has answered. The first requests may fail:
-// kube-proxy is up to a second behind what is available.
+// reached sends requests until each pod has answered. The first requests may fail,
+// because kube-proxy applies changes up to a second late.
 func reached(t *testing.T, pods []string, how string, ask func() (string, error)) {
 	t.Helper()
 	missing := map[string]bool{}
@@ -419,8 +419,8 @@ func try(url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Each request is a connection of its own: it is those that a Service
-	// shares out. A transport goes on dialing when nobody waits any more.
+	// Each request needs a connection of its own, because a Service balances connections.
+	// A transport continues to dial after its caller has given up.
 	dialer := net.Dialer{Timeout: time.Second}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}}
 	response, err := client.Do(request)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside makes a network beyond the host, in a namespace that ends with the
-// test, and in it a server that tells each client's address.
+// outside makes a network beyond the host, in a namespace that ends with the test, and in
+// it a server that answers with each client's address.
 func outside(t *testing.T) (url string, host netip.Addr) {
 	t.Helper()
 	host = netip.MustParseAddr("198.18.77.1")

@@ -25,7 +25,7 @@ import (
 
 const toolImage = "pintle.test/tool:v1"
 
-// TestPods does by package kube/pod what only a kubelet can answer.
+// TestPods tests package kube/pod where only a kubelet can answer.
 func TestPods(t *testing.T) {
 	requireRealNode(t)
 	c := startCluster(t, t.TempDir(), &Node{})
@@ -149,11 +149,11 @@ func TestPods(t *testing.T) {
 	})
 	c.end()
 	client.Close()
-	// client-go's pings of a connection that was cut end with the next one.
+	// client-go's pings of a closed connection end with the next ping.
 	eventually(t, 10*time.Second, "no goroutine is left", func() error { return goleak.Find() })
 }
 
-// noWebSockets fails as websockets do through a proxy that cannot pass them.
+// noWebSockets makes websockets fail, as a proxy does that does not support them.
 type noWebSockets struct{ next http.RoundTripper }
 
 func (n noWebSockets) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -172,14 +172,14 @@ func toolPod() *corev1.Pod {
 	}
 }
 
-// neverEnding is a stdin that says nothing until the test is over.
+// neverEnding is a stdin without data until the test ends.
 func neverEnding(t *testing.T) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })
 	return r
 }
 
-// until calls seen once a text has been written to it.
+// until calls seen when a text has been written to it.
 type until struct {
 	bytes.Buffer
 	text string
@@ -213,7 +213,7 @@ func execTool(t *testing.T, ctx context.Context, pods kube.Resource[corev1.Pod])
 		t.Errorf("a program that is not there: %v", err)
 	}
 
-	hanging, stop := context.WithTimeout(ctx, 10*time.Second) // long enough for it to begin
+	hanging, stop := context.WithTimeout(ctx, 10*time.Second) // long enough for the request to begin
 	defer stop()
 	out.Reset()
 	begun := time.Now()

@@ -1,31 +1,31 @@
-// Package realnode makes this machine a node of a local cluster: containerd, a
-// kubelet, kube-proxy and cluster DNS, so that pods are real containers. It
-// needs Linux and root; [Check] says what is missing.
+// Package realnode makes this machine a node of a local cluster: containerd, a kubelet,
+// kube-proxy and cluster DNS, so that pods are real containers. It needs Linux and root;
+// [Check] reports missing parts.
 //
-// The node lives in network and mount namespaces of its own. To it the usual
-// paths (/var/lib/kubelet, /run/containerd, …) are directories of the cluster's
-// state directory, and its interfaces, routes and nftables rules are nobody
-// else's: it does not collide with a container engine, another cluster or a
-// kubelet of this machine, and what it mounted and configured is gone as soon as
-// its last process is. All its processes, those of the pods included, are in one
-// control group, pintle-ID, by which they are found and ended.
+// The node has network and mount namespaces of its own. The usual paths
+// (/var/lib/kubelet, /run/containerd, …) are, for the node, directories in the cluster's
+// state directory. No other program shares its interfaces, routes and nftables rules. So
+// it does not collide with a container engine, another cluster or a kubelet of this
+// machine, and its mounts and settings disappear with its last process. All of its
+// processes, also those of the pods, are in one control group, pintle-ID, by which they
+// are found and ended.
 //
-// To the host it shows one interface, pn-ID, and routes to pods and Services
-// through it: both answer from the host. An nftables table pintle-ID lets pods
-// reach other networks; it needs IPv4 forwarding, which is switched on if it was
-// off and back off at the end. The API server, which listens on loopback, is
-// forwarded to the host's address on that interface, and nowhere else.
+// On the host the node has one interface, pn-ID, and routes to pods and Services through
+// it: both answer from the host. An nftables table pintle-ID lets pods reach other
+// networks. This needs IPv4 forwarding, which the node switches on if it was off, and off
+// again at the end. The API server listens on loopback; the node forwards connections to
+// it from the host's address on that interface, and from no other address.
 //
-// Where to read what:
+// Where to read on:
 //
 //	node_linux.go       the life of a node, in order
-//	check_linux.go      what a machine needs
-//	network.go          which addresses a cluster has
+//	check_linux.go      the requirements for a machine
+//	network.go          the addresses of a cluster
 //	network_linux.go    the link between host and node
-//	namespace_linux.go  what the node sees of the file system
-//	host_linux.go       what it changes of the host, and undoes
+//	namespace_linux.go  the node's view of the file system
+//	host_linux.go       changes of the host, and undoing them
 //	cgroup_linux.go     finding and ending its processes
-//	config_linux.go     what containerd, kubelet and kube-proxy are told
+//	config_linux.go     the configuration of containerd, kubelet and kube-proxy
 //	dns.go, coredns/    cluster DNS
 //	load_linux.go       images
 package realnode
@@ -43,24 +43,23 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
 
-// Name is what the node is called.
+// Name is the name of the node.
 const Name = "real"
 
-// A Node is this machine as a node of one cluster; a supervisor prepares and
-// runs it.
+// A Node is this machine as a node of one cluster. A supervisor prepares and runs it.
 type Node struct {
-	// Builder makes the images that all pods need.
+	// Builder builds the images that all pods need.
 	Builder build.Builder
 
-	// Runtime is the program that runs containers: runc or crun, whichever
-	// there is, when empty.
+	// Runtime is the program that runs containers: runc or crun. If it is empty, the
+	// first one found is used.
 	Runtime string
 
 	network *Network
 }
 
-// Prepare sees whether this machine can be a node, cleans up after an earlier
-// one of the same cluster, and gives the plane addresses that pods can use.
+// Prepare checks whether this machine can be a node, cleans up after an earlier node of
+// the same cluster, and gives the plane addresses that pods can use.
 func (n *Node) Prepare(_ context.Context, plane *controlplane.Plane) error {
 	if err := Check(); err != nil {
 		return err
@@ -81,14 +80,13 @@ func (n *Node) Prepare(_ context.Context, plane *controlplane.Plane) error {
 	return nil
 }
 
-// The packages of which the node's own images are made: every pod's first
-// process, and DNS.
+// The packages of the node's own images: the first process of every pod, and DNS.
 const (
 	pause   = "internal/realnode/pause"
 	coredns = "internal/realnode/coredns"
 )
 
-// BuildImages makes the node's own images now, so that a start need not.
+// BuildImages builds the node's own images, so that a later start need not build them.
 func BuildImages(ctx context.Context, b build.Builder) error {
 	for _, pkg := range []string{pause, coredns} {
 		if _, err := b.Image(ctx, pkg); err != nil {
@@ -98,8 +96,8 @@ func BuildImages(ctx context.Context, b build.Builder) error {
 	return nil
 }
 
-// LoadMain builds an image (of a main package, say) and loads it into the node
-// of the cluster in dir. Without an Output its archive is kept nowhere.
+// LoadMain builds an image (of a main package, for example) and loads it into the node of
+// the cluster in dir. Without an Output its archive is not kept.
 func LoadMain(ctx context.Context, dir string, o image.Options) (result image.Result, err error) {
 	if o.Output == "" {
 		var temp string
@@ -121,7 +119,7 @@ var errNoNode = errors.New("this cluster has no real node, or it is not running"
 // nodeDir is the part of a state directory that belongs to the node.
 func nodeDir(dir string) string { return filepath.Join(dir, "node") }
 
-// clusterID names what a cluster has outside its state directory.
+// clusterID names the cluster's resources outside its state directory.
 func clusterID(dir string) string {
 	hash := sha256.Sum256([]byte(dir))
 	return fmt.Sprintf("%x", hash[:5])

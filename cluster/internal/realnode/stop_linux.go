@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// stop ends the node, however far it got.
+// stop ends the node, even one that has only partly started.
 func (r *run) stop(ctx context.Context) error {
-	// The kubelet first: it would start again what the rest ends.
+	// The kubelet ends first, because it would restart the other processes.
 	if p := r.processes[kubelet]; p != nil {
 		if err := p.Stop(ctx, 5*time.Second); err != nil {
 			return err
@@ -34,18 +34,18 @@ func (r *run) stop(ctx context.Context) error {
 		r.forwarder.close()
 	}
 	if r.group != nil {
-		r.group.Close() // its thread was the last in the namespaces
+		r.group.Close() // its thread was the last one in the namespaces
 	}
 	return Clean(r.state)
 }
 
-// markFile is there from before a node changes anything until all is undone.
+// markFile exists from before a node changes anything until everything is undone.
 func markFile(dir string) string { return filepath.Join(nodeDir(dir), "started") }
 
-// Clean ends and removes whatever a node of the cluster in dir left, after a
-// crash too: processes, control groups, interface, rules and files that the next
-// one must not see. Nothing being left is fine. A node that runs must not be
-// cleaned away under its supervisor.
+// Clean ends and removes everything that a node of the cluster in dir left, even after a
+// crash: processes, control groups, interface, rules and files that the next node must
+// not see. It is no error if nothing is left. Clean must not be called while the node's
+// supervisor runs.
 func Clean(dir string) error {
 	_, err := os.Stat(markFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nodeIP is every simulated node's address.
+// nodeIP is the address of every simulated node.
 const nodeIP = "127.0.0.1"
 
-// podRange is where pods' addresses are from: nothing is behind them.
+// podRange is the range of the pods' addresses. No network is behind them.
 var podRange = netip.MustParsePrefix("10.244.0.0/16")
 
-// addresses gives every pod an address that no other has.
+// addresses gives every pod a unique address.
 type addresses struct {
 	mu    sync.Mutex
 	taken map[netip.Addr]types.UID
 	last  netip.Addr
 }
 
-// take marks an address as a pod's.
+// take marks an address as used by a pod.
 func (a *addresses) take(ip string, pod types.UID) {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil || !podRange.Contains(addr) {
@@ -35,7 +35,7 @@ func (a *addresses) take(ip string, pod types.UID) {
 	a.taken[addr] = pod
 }
 
-// free gives an address back, if it is the pod's.
+// free releases an address if it belongs to the pod.
 func (a *addresses) free(ip string, pod types.UID) {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -48,8 +48,8 @@ func (a *addresses) free(ip string, pod types.UID) {
 	}
 }
 
-// give returns a free address. Addresses come around late, so that one that was
-// freed is not soon another's.
+// give returns a free address. A released address is reused late, so that it does not
+// soon belong to another pod.
 func (a *addresses) give(pod types.UID) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

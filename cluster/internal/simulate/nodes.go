@@ -20,7 +20,7 @@ const (
 	nodePrefix = "simulated-"
 	// Label marks simulated nodes, for node selectors and affinities.
 	Label = "simulate.pintle.dev/node"
-	// roomForPods is for how many pods all nodes together have room.
+	// roomForPods is the number of pods that all nodes together have room for.
 	roomForPods    = 12_000
 	minPodsPerNode = 250
 	leaseDuration  = 40 * time.Second
@@ -43,7 +43,7 @@ func newNodes(client *kube.Client, o Options) *nodes {
 	}
 }
 
-// isOurs reports that a pod's node is one of those played.
+// isOurs reports whether a pod's node is simulated here.
 func (n *nodes) isOurs(name string) bool {
 	i, err := strconv.Atoi(strings.TrimPrefix(name, nodePrefix))
 	return err == nil && strings.HasPrefix(name, nodePrefix) && i >= 0 && i < n.count
@@ -51,7 +51,7 @@ func (n *nodes) isOurs(name string) bool {
 
 func nodeName(i int) string { return nodePrefix + strconv.Itoa(i) }
 
-// create makes the nodes be there and Ready, and no more than asked for.
+// create creates the nodes, makes them Ready, and deletes surplus ones.
 func (n *nodes) create(ctx context.Context) error {
 	for old, err := range n.nodes.Labeled(Label).List(ctx) {
 		if err != nil {
@@ -107,7 +107,7 @@ func (n *nodes) node(i int) *corev1.Node {
 				{Type: corev1.NodeInternalIP, Address: nodeIP},
 				{Type: corev1.NodeHostName, Address: name},
 			},
-			// A port that nothing listens on: logs and exec fail at once.
+			// No process listens on this port: logs and exec fail at once.
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 1}},
 			NodeInfo: corev1.NodeSystemInfo{
 				KubeletVersion: "v1.36.3-simulated", OperatingSystem: "linux", Architecture: "amd64", ContainerRuntimeVersion: "simulated://1",
@@ -135,8 +135,8 @@ func (n *nodes) lease(ctx context.Context, node string) error {
 	return err
 }
 
-// renew keeps the nodes' leases until ctx ends. The node lifecycle controller
-// takes a node for dead whose lease has expired.
+// renew renews the nodes' leases until ctx ends. For the node lifecycle controller, a
+// node whose lease has expired is dead.
 func (n *nodes) renew(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pod is what a node looks at.
+// pod has the fields of a pod that a node reads.
 type pod struct {
 	kube.Object
 	Spec struct {
@@ -52,7 +52,7 @@ func newPods(ctx context.Context, client *kube.Client, n *nodes, logger *slog.Lo
 	return &pods{view: view, store: view.Store(ctx), nodes: n, seed: maphash.MakeSeed(), logger: logger}
 }
 
-// takeAddresses marks the addresses of an earlier run as taken.
+// takeAddresses marks the addresses of an earlier run as used.
 func (p *pods) takeAddresses(ctx context.Context) error {
 	for o, err := range p.store.All(ctx) {
 		if err != nil {
@@ -67,7 +67,7 @@ func (p *pods) shard(key kube.Key) int {
 	return int(maphash.Comparable(p.seed, key) % workers)
 }
 
-// work works on every pod of shard i whenever it changes.
+// work handles every pod of shard i whenever it changes.
 func (p *pods) work(ctx context.Context, i int) {
 	for ev, err := range p.store.Watch(ctx) {
 		if ev.Type == kube.Synced || p.shard(kube.KeyOf(ev.Object)) != i {
@@ -85,7 +85,7 @@ func (p *pods) work(ctx context.Context, i int) {
 	}
 }
 
-// handle does what is due for a pod, and comes back when more is.
+// handle performs the steps that are due for a pod, and sets a timer for the next one.
 func (p *pods) handle(ctx context.Context, o *pod) {
 	if !p.nodes.isOurs(o.Spec.NodeName) {
 		return
@@ -97,7 +97,7 @@ func (p *pods) handle(ctx context.Context, o *pod) {
 	again, err := p.step(ctx, o)
 	switch {
 	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err), ctx.Err() != nil:
-		// It is gone or was made anew, which its next change tells.
+		// The pod is gone or was recreated. Its next event tells which.
 	default:
 		p.logger.Warn("simulate pod", "pod", key, "error", err)
 		again = time.Second
@@ -111,7 +111,7 @@ func (p *pods) handle(ctx context.Context, o *pod) {
 	}
 }
 
-// step brings a pod's status up to date and returns when to look again.
+// step brings a pod's status up to date and returns the time until the next step.
 func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error) {
 	pods := p.view.In(o.Namespace)
 	if o.DeletionTimestamp != nil {
@@ -138,9 +138,8 @@ func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error
 		}
 		status.PodIPs = []corev1.PodIP{{IP: status.PodIP}}
 	}
-	// A strategic merge leaves the conditions of others, such as PodScheduled
-	// and those of readiness gates, alone. The uid makes it a conflict if the
-	// pod was made anew.
+	// A strategic merge keeps the conditions of others, such as PodScheduled and those of
+	// readiness gates. The uid causes a conflict if the pod was recreated.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": status})
 	if err != nil {
 		return 0, fmt.Errorf("encode status: %w", err)
@@ -152,7 +151,7 @@ func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error
 	return again, err
 }
 
-// timers call back for pods.
+// timers call functions for pods at later times.
 type timers struct {
 	mu      sync.Mutex
 	byPod   map[types.UID]*time.Timer
@@ -160,7 +159,7 @@ type timers struct {
 	running sync.WaitGroup
 }
 
-// set calls f after d, unless the pod's timer is set anew or cleared before.
+// set calls f after d, unless the pod's timer is set again or cleared before.
 func (t *timers) set(pod types.UID, d time.Duration, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,7 +197,7 @@ func (t *timers) clear(pod types.UID) {
 	}
 }
 
-// stop ends all timers and waits for those that are calling back.
+// stop ends all timers and waits for calls in progress.
 func (t *timers) stop() {
 	t.mu.Lock()
 	t.stopped = true

@@ -1,22 +1,22 @@
-// Package simulate plays nodes: Node objects with leases whose pods start,
-// become ready, complete and end without any container being run. The control
-// plane around them is real, so Deployments, StatefulSets, Jobs, Services and
-// everything else that looks at pods' status behaves as on a real cluster.
+// Package simulate simulates nodes: Node objects with leases, whose pods start, become
+// ready, complete and end while no container runs. The control plane around them is real,
+// so Deployments, StatefulSets, Jobs, Services and every other object that depends on the
+// status of pods behave as on a real cluster.
 //
-// What a pod does can be asked for by annotations, all optional:
+// Annotations choose the behaviour of a pod. All are optional:
 //
-//   - simulate.pintle.dev/start-delay: how long its containers take to start, as
+//   - simulate.pintle.dev/start-delay: how long its containers take to start, such as
 //     "5s". Default: none.
-//   - simulate.pintle.dev/run-for: how long they run before they end. Default: for
-//     ever, or, with a restartPolicy other than Always, not at all.
-//   - simulate.pintle.dev/exit-code: what they end with, default 0. With a
-//     run-for or without: "1" alone makes a pod fail as soon as it starts.
+//   - simulate.pintle.dev/run-for: how long they run before they end. Default: for ever,
+//     or, with a restartPolicy other than Always, not at all.
+//   - simulate.pintle.dev/exit-code: their exit code, default 0. It works with and
+//     without run-for: "1" alone makes a pod fail as soon as it starts.
 //
-// Containers that end are started again as restartPolicy says, after a
-// back-off of 10 s that doubles up to 5 minutes, as the kubelet does.
+// Ended containers are restarted as restartPolicy says, after a back-off of 10 s that
+// doubles up to 5 minutes, as the kubelet does.
 //
-// Caveats: there is no network behind a pod's IP; logs, exec and port-forward
-// have nothing to connect to; probes are taken to succeed; volumes are ignored.
+// Caveats: a pod's IP leads to no network; logs, exec and port-forward have nothing to
+// connect to; probes always succeed; volumes are ignored.
 package simulate
 
 import (
@@ -29,24 +29,24 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Options say what to play.
+// Options describe the nodes to simulate.
 type Options struct {
-	// Nodes is how many there are. Nodes of an earlier run beyond that number
-	// are deleted.
+	// Nodes is the number of nodes. Nodes of an earlier run beyond that number are
+	// deleted.
 	Nodes int
-	// Ready, if it is set, is called once the nodes are Ready and pods on them
-	// are seen.
+	// Ready, if it is set, is called once the nodes are Ready and the cache has their
+	// pods.
 	Ready func()
-	// Logger gets what goes wrong. Default: slog.Default().
+	// Logger gets failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// workers is how many pods are worked on at a time.
+// workers is the number of pods that are handled at a time.
 const workers = 16
 
-// Run plays nodes until ctx ends, and returns when everything it started has
-// stopped. The nodes stay, and become NotReady after their leases expire (40 s);
-// a later Run goes on with them.
+// Run simulates nodes until ctx ends, and returns when everything that it started has
+// stopped. The nodes stay, and become NotReady after their leases expire (40 s); a later
+// Run continues with them.
 func Run(ctx context.Context, client *kube.Client, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()

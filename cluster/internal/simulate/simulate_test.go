@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// connect returns a client whose idle connections close with the test.
+// connect returns a client whose idle connections close when the test ends.
 func connect(t *testing.T, c *kubetest.Cluster) *kube.Client {
 	client, err := kube.Config{Rest: c.Config()}.Connect()
 	if err != nil {
@@ -112,9 +112,9 @@ func TestWorkloads(t *testing.T) {
 	must(deployments.UntilGone(ctx, "web"))
 }
 
-// TestRoom fills a cluster with as many pods and Services as it is to have room
-// for. SIMULATE_PODS makes it larger or smaller: 10,000 pods and 5,000 Services
-// take minutes on two cores.
+// TestRoom fills a cluster with the number of pods and Services that it must have room
+// for. SIMULATE_PODS changes the number: 10,000 pods and 5,000 Services take minutes on
+// two cores.
 func TestRoom(t *testing.T) {
 	count := 500
 	if s := os.Getenv("SIMULATE_PODS"); s != "" {

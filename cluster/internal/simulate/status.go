@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The annotations that say what a pod does.
+// The annotations that determine the behaviour of a pod.
 const (
 	StartDelay = "simulate.pintle.dev/start-delay"
 	RunFor     = "simulate.pintle.dev/run-for"
 	ExitCode   = "simulate.pintle.dev/exit-code"
 )
 
-// plan is what a pod is to do.
+// plan is the behaviour of a pod.
 type plan struct {
 	pod        *pod
 	startDelay time.Duration
@@ -61,8 +61,9 @@ func duration(o *pod, annotation string) (time.Duration, error) {
 	return d, nil
 }
 
-// status returns the status that the pod is to have now, or nil if it has it,
-// and when to look again, zero for not before something changes.
+// status returns the status that the pod must have now, or nil if it already has that
+// status. It also returns the time until the next look, zero if nothing happens before
+// the pod changes.
 func (p plan) status(now time.Time) (status *corev1.PodStatus, again time.Duration) {
 	have := p.pod.Status
 	if have.Phase == corev1.PodSucceeded || have.Phase == corev1.PodFailed {
@@ -101,7 +102,7 @@ func (p plan) status(now time.Time) (status *corev1.PodStatus, again time.Durati
 	return p.started(0, now)
 }
 
-// backOff is how long the kubelet waits before a restart.
+// backOff returns the time that the kubelet waits before a restart.
 func backOff(restarts int32) time.Duration {
 	return min(5*time.Minute, 10*time.Second<<min(restarts, 5))
 }
@@ -111,7 +112,7 @@ func (p plan) pending(now time.Time) *corev1.PodStatus {
 	return p.build(corev1.PodPending, corev1.ContainerStatus{State: waiting}, false, now)
 }
 
-// started is the status of containers that start now.
+// started returns the status of containers that start now.
 func (p plan) started(restarts int32, now time.Time) (*corev1.PodStatus, time.Duration) {
 	if p.ends && p.runFor == 0 {
 		return p.ended(now, restarts, now)
@@ -126,8 +127,8 @@ func (p plan) started(restarts int32, now time.Time) (*corev1.PodStatus, time.Du
 	return p.build(corev1.PodRunning, running, true, now), 0
 }
 
-// ended is the status of containers that end now: for good, or until they are
-// started again.
+// ended returns the status of containers that end now, for good or until they are
+// restarted.
 func (p plan) ended(started time.Time, restarts int32, now time.Time) (*corev1.PodStatus, time.Duration) {
 	end := &corev1.ContainerStateTerminated{
 		ExitCode: p.exitCode, Reason: "Completed", StartedAt: metav1.NewTime(started), FinishedAt: metav1.NewTime(now),
@@ -148,7 +149,8 @@ func (p plan) ended(started time.Time, restarts int32, now time.Time) (*corev1.P
 	}, false, now), backOff(restarts)
 }
 
-// readiness is the status of containers that run on, if a readiness gate has
+// readiness returns the status of containers that continue to run, if a readiness gate
+// has changed whether the pod is ready.
 // changed whether the pod is ready.
 func (p plan) readiness(first corev1.ContainerStatus, now time.Time) *corev1.PodStatus {
 	if p.condition(corev1.PodReady) == conditionStatus(p.gatesOpen()) {
@@ -182,7 +184,7 @@ func conditionStatus(ok bool) corev1.ConditionStatus {
 	return corev1.ConditionFalse
 }
 
-// build returns a whole status: every container is as the one given.
+// build returns a whole status, in which every container is like the given one.
 func (p plan) build(phase corev1.PodPhase, like corev1.ContainerStatus, running bool, now time.Time) *corev1.PodStatus {
 	o := p.pod
 	started := like.State.Waiting == nil || like.LastTerminationState.Terminated != nil

@@ -20,8 +20,8 @@ func newPod(policy corev1.RestartPolicy, annotations map[string]string) *pod {
 	return o
 }
 
-// live has a pod's status follow the plan from one time to the next that the
-// plan asks for, and returns the phases and reasons on the way.
+// live applies the plan to a pod step by step, at the times that the plan asks for, and
+// returns the phases and reasons on the way.
 func live(t *testing.T, o *pod, steps int) (states []string) {
 	t.Helper()
 	now := noon

@@ -18,16 +18,15 @@ const (
 // A Lock is held until it is released or the process ends.
 type Lock struct{ file *os.File }
 
-// Release gives the lock up; the second time it does nothing.
+// Release gives the lock up. A second call does nothing.
 func (l *Lock) Release() {
 	if l != nil {
 		l.file.Close()
 	}
 }
 
-// Work claims the directory and takes the lock of those who change a cluster:
-// up and down. While
-// somebody else has it, Work calls waiting (once) and waits.
+// Work claims the directory and takes the lock that up and down hold while they change a
+// cluster. While another process holds it, Work calls waiting (once) and waits.
 func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 	for {
 		if err := d.Claim(); err != nil {
@@ -37,24 +36,24 @@ func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return lock, err
 		}
-		// It was removed just now.
+		// Another process has just removed it.
 	}
 }
 
-// Supervise takes the supervisor's lock, which says that there is one; it does
-// not wait, and returns nil when there is one already.
+// Supervise takes the supervisor's lock, which shows that a supervisor runs. It does not
+// wait, and returns nil if another process holds the lock.
 func (d Dir) Supervise() (*Lock, error) {
 	return try(d.Path(supervisorLock))
 }
 
-// Supervised reports whether a supervisor lives.
+// Supervised reports whether a supervisor runs.
 func (d Dir) Supervised() (bool, error) {
 	if !d.Exists() {
 		return false, nil
 	}
 	lock, err := d.Supervise()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // it was removed just now
+		return false, nil // another process has just removed it
 	}
 	if err != nil {
 		return false, err
@@ -66,8 +65,8 @@ func (d Dir) Supervised() (bool, error) {
 	return false, nil
 }
 
-// Take takes the lock of a file, which it makes when it is not there. While
-// another process has it, Take calls waiting (once) and waits.
+// Take takes the lock of a file, which it creates if necessary. While another process
+// holds it, Take calls waiting (once) and waits.
 func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
 	for told := false; ; {
 		lock, err := try(file)
@@ -100,8 +99,8 @@ func try(file string) (*Lock, error) {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
-	// The file may have been removed and made anew since it was opened: then
-	// this lock keeps nobody out.
+	// The file may have been removed and created again since it was opened. Then this
+	// lock excludes no process.
 	opened, err := f.Stat()
 	if err != nil {
 		f.Close()

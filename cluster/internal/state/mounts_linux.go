@@ -17,8 +17,8 @@ func mountsUnder(dir string) ([]string, error) {
 		if len(fields) < 5 {
 			continue
 		}
-		// Blanks are written as octal escapes; no directory of ours has any
-		// below the one that was chosen.
+		// Blanks are written as octal escapes. Our own directories below the chosen one
+		// contain none.
 		point := strings.ReplaceAll(fields[4], `\040`, " ")
 		if strings.HasPrefix(point, dir+"/") {
 			under = append(under, point)

@@ -2,5 +2,5 @@
 
 package state
 
-// Only the real node mounts anything, and it is for Linux.
+// Only the real node makes mounts, and it needs Linux.
 func mountsUnder(string) ([]string, error) { return nil, nil }

@@ -1,15 +1,15 @@
-// Package state knows where a cluster keeps what: the layout of its state
-// directory, the locks in it, and the record of the cluster it belongs to.
+// Package state has the layout of a cluster's state directory, the locks in it, and the
+// record of its cluster.
 //
 //	pintle.lock      held while up or down works on the directory
 //	supervisor.lock  held by the supervisor for as long as it lives
-//	cluster.json     the record: settings, ports, where the control socket is
-//	kubeconfig       the administrator's
+//	cluster.json     the record: settings, ports, the path of the control socket
+//	kubeconfig       the administrator's kubeconfig
 //	pki/ etcd/       survive a restart
-//	logs/ processes/ of the components (package process)
+//	logs/ processes/ logs and records of the components (package process)
 //
-// Locks are the kernel's (flock): they end with the process that holds them,
-// so there are no stale ones.
+// Locks are the kernel's (flock): they end with the process that holds them, so no lock
+// is ever stale.
 package state
 
 import (
@@ -28,14 +28,14 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
-// HomeVariable is the environment variable that says where clusters and built
-// binaries are kept, instead of the user's home directory.
+// HomeVariable is the environment variable for the directory of clusters and built
+// binaries, in place of the user's home directory.
 const HomeVariable = "PINTLE_HOME"
 
 // A Dir is the state directory of one cluster.
 type Dir string
 
-// Named returns the state directory of the cluster of that name.
+// Named returns the state directory of a named cluster.
 func Named(name string) (Dir, error) {
 	if !regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`).MatchString(name) {
 		return "", fmt.Errorf("cluster name %q: use lower-case letters, digits and '-'", name)
@@ -47,7 +47,7 @@ func Named(name string) (Dir, error) {
 	return Dir(filepath.Join(home, "clusters", name)), nil
 }
 
-// At returns the state directory at a path of the user's choice.
+// At returns the state directory at a path that the user chose.
 func At(path string) (Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -68,16 +68,16 @@ func Home() (string, error) {
 	return filepath.Join(home, ".pintle"), nil
 }
 
-// Path returns the path of something in the directory.
+// Path returns the path of a file in the directory.
 func (d Dir) Path(elements ...string) string {
 	return filepath.Join(append([]string{string(d)}, elements...)...)
 }
 
-// Kubeconfig is the administrator's.
+// Kubeconfig is the path of the administrator's kubeconfig.
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
-// Socket is where the supervisor is spoken to. A socket's path may have about a
-// hundred bytes only: that of a long directory is in [Short].
+// Socket is the path of the supervisor's control socket. The path of a socket is limited
+// to about a hundred bytes, so the socket of a long directory is in [Short].
 func (d Dir) Socket() (string, error) {
 	if path := d.Path("control.sock"); len(path) < 100 {
 		return path, nil
@@ -87,13 +87,13 @@ func (d Dir) Socket() (string, error) {
 	return filepath.Join(short, fmt.Sprintf("%x.sock", hash[:8])), err
 }
 
-// longTemp is the length of a temporary directory below which there is no room
-// for the path of a socket.
+// longTemp is the length of a temporary directory's path above which the path of a socket
+// in it would be too long.
 const longTemp = 60
 
-// Short returns a directory with a short path, below the temporary one, which it
-// makes. Everybody can guess its name: an error says so if another user could
-// change what is in it.
+// Short returns a directory with a short path, below the temporary one. It creates the
+// directory. Every user can guess its name: Short returns an error if another user could
+// change its content.
 func Short() (string, error) {
 	temp := os.TempDir()
 	if len(temp) > longTemp {
@@ -106,27 +106,27 @@ func Short() (string, error) {
 	return dir, nil
 }
 
-// Claim makes the directory, or checks that what is there is a cluster's: it is
-// going to be written to, and perhaps removed.
+// Claim makes the directory, or checks that an existing one belongs to a cluster, because
+// it will be written to, and perhaps removed.
 func (d Dir) Claim() error {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read state directory: %w", err)
 	}
 	if len(entries) > 0 && !d.Exists() {
-		return fmt.Errorf("%s is not empty and not a cluster's: choose another --dir", d)
+		return fmt.Errorf("%s is not empty and belongs to no cluster: choose another --dir", d)
 	}
-	// The administrator's key is going to be in it.
+	// The administrator's key will be in it.
 	return private.Dir(string(d))
 }
 
-// Exists reports whether the directory is a cluster's.
+// Exists reports whether the directory belongs to a cluster.
 func (d Dir) Exists() bool {
 	_, err := os.Lstat(d.Path(workLock))
 	return err == nil
 }
 
-// Remove removes the directory and all in it. Nothing may be mounted there.
+// Remove removes the directory and its content. Nothing may be mounted there.
 func (d Dir) Remove() error {
 	mounts, err := mountsUnder(string(d))
 	if err != nil {
@@ -142,8 +142,8 @@ func (d Dir) Remove() error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove control socket: %w", err)
 	}
-	// It goes under another name first: whoever looks meanwhile sees all of it
-	// or nothing, and makes no new file in what is being removed.
+	// The directory is first renamed: other processes see all of it or nothing, and
+	// create no file in a directory that is being removed.
 	doomed, err := os.MkdirTemp(filepath.Dir(string(d)), ".removed-*")
 	if err != nil {
 		return fmt.Errorf("remove state directory: %w", err)
@@ -157,43 +157,42 @@ func (d Dir) Remove() error {
 	return nil
 }
 
-// A Record is what is known of a cluster beside its data.
+// A Record has the properties of a cluster that its data does not contain.
 type Record struct {
 	Settings Settings `json:"settings"`
 	Socket   string   `json:"socket"`
 	Binary   string   `json:"binary"` // of Kubernetes
 
-	// Supervisor is the process that runs the cluster, or did.
+	// Supervisor is the process that runs the cluster, or that ran it last.
 	Supervisor process.Identity `json:"supervisor,omitzero"`
 
 	// Owner is the process that the cluster belongs to, if any.
 	Owner process.Identity `json:"owner,omitzero"`
 
-	// The port is tried again at the next start, so that copies of the
-	// kubeconfig stay right.
+	// The port is tried again at the next start, so that copies of the kubeconfig stay
+	// valid.
 	APIServerPort int `json:"apiServerPort,omitempty"`
 
-	// The address ranges cannot be changed under objects that have addresses
-	// of them.
+	// The address ranges cannot change while objects have addresses of them.
 	Services netip.Prefix `json:"services,omitzero"`
 	Pods     netip.Prefix `json:"pods,omitzero"`
 }
 
-// Settings are what the user asked for.
+// Settings are the settings that the user chose.
 type Settings struct {
 	Name        string `json:"name"`
-	Nodes       int    `json:"nodes,omitempty"`       // simulated ones
-	RealNode    bool   `json:"realNode,omitempty"`    // a kubelet of this machine
+	Nodes       int    `json:"nodes,omitempty"`       // simulated nodes
+	RealNode    bool   `json:"realNode,omitempty"`    // a kubelet on this machine
 	Controllers bool   `json:"controllers,omitempty"` // controller-manager and scheduler
 	Ephemeral   bool   `json:"ephemeral,omitempty"`   // remove the directory at the end
 
-	// Flags for the components, after (and so over) our own.
+	// Flags for the components, after our own flags, which they override.
 	APIServerArgs         []string `json:"apiServerArgs,omitempty"`
 	ControllerManagerArgs []string `json:"controllerManagerArgs,omitempty"`
 	SchedulerArgs         []string `json:"schedulerArgs,omitempty"`
 }
 
-// Record reads the record; fs.ErrNotExist when there is none.
+// Record reads the record. It returns fs.ErrNotExist if there is none.
 func (d Dir) Record() (Record, error) {
 	data, err := os.ReadFile(d.Path("cluster.json"))
 	if err != nil {

@@ -97,8 +97,7 @@ func TestSocketPathIsShort(t *testing.T) {
 	}
 }
 
-// A socket is not opened, and keys are not written, where another user has made
-// the directory.
+// No socket is opened and no key is written in a directory that another user has made.
 func TestStrangersDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make directories of other users")

@@ -19,8 +19,8 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
 
-// A prober speaks to the components: to all of them as somebody who only checks
-// their health, to the API server as the administrator, to etcd as its client.
+// A prober sends requests to the components: health checks to all of them, requests of the
+// administrator to the API server, and requests of a client to etcd.
 type prober struct {
 	plane  *controlplane.Plane
 	health *http.Client
@@ -41,7 +41,7 @@ func newProber(plane *controlplane.Plane) (*prober, error) {
 		return nil, err
 	}
 	config.Timeout = 10 * time.Second
-	// Of HTTP/2, close would leave a connection whose request was just given up.
+	// With HTTP/2, close would leave the connection of a request that was just given up.
 	config.NextProtos = []string{"http/1.1"}
 	admin, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -52,8 +52,9 @@ func newProber(plane *controlplane.Plane) (*prober, error) {
 		admin: admin,
 		health: &http.Client{
 			Timeout: 5 * time.Second,
-			// Only etcd asks for a certificate of its authority: others
-			// see none, for they name authorities this one is not of.
+			// Only etcd asks for a certificate of its authority. Other components do not
+			// get this certificate, because they ask for certificates of other
+			// authorities.
 			Transport: &http.Transport{
 				TLSClientConfig:   &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{etcdClient}},
 				DisableKeepAlives: true,
@@ -62,17 +63,17 @@ func newProber(plane *controlplane.Plane) (*prober, error) {
 	}, nil
 }
 
-// close ends the connections that are kept.
+// close closes the idle connections.
 func (p *prober) close() { utilnet.CloseIdleConnectionsFor(p.admin.Transport) }
 
-// check returns nil when the URL answers 200.
+// check returns nil if the URL answers 200.
 func (p *prober) check(ctx context.Context, url string) error {
 	_, err := p.send(ctx, p.health, http.MethodGet, url, nil)
 	return err
 }
 
-// bootstrap makes what kubeadm would make, and waits for what everybody expects
-// to be there.
+// bootstrap creates the objects that kubeadm would create, and waits for the objects that
+// every client expects.
 func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 	const path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 	binding := map[string]any{
@@ -88,7 +89,8 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 	if !controllers {
 		return nil
 	}
-	// Without it the first pods of a user in a hurry are refused.
+	// Without it the API server would refuse the first pods if a user creates them at
+	// once.
 	account := p.plane.Server() + "/api/v1/namespaces/default/serviceaccounts/default"
 	for {
 		_, err := p.send(ctx, p.admin, http.MethodGet, account, nil)
@@ -103,8 +105,8 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 	}
 }
 
-// create makes an object that may be there already. It goes on while the server
-// does not answer, or not well, as one that has just started may.
+// create creates an object, which may already exist. It retries while the server does not
+// answer, or answers with errors, as a server that has just started may.
 func (p *prober) create(ctx context.Context, url string, object any) error {
 	for {
 		_, err := p.send(ctx, p.admin, http.MethodPost, url, object)
@@ -124,7 +126,7 @@ func (p *prober) create(ctx context.Context, url string, object any) error {
 	}
 }
 
-// compact removes all revisions of etcd but the newest.
+// compact removes all revisions of etcd except the newest.
 func (p *prober) compact(ctx context.Context) error {
 	var status struct {
 		Header struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
-// A Client asks the supervisor of a cluster.
+// A Client sends requests to the supervisor of a cluster.
 type Client struct{ http *http.Client }
 
 // NewClient returns a client of the cluster in dir.
@@ -31,7 +31,7 @@ func NewClient(dir state.Dir) *Client {
 	}}}
 }
 
-// A supervisor that does not answer for so long is stuck.
+// answerLimit is the time after which a supervisor that does not answer counts as stuck.
 const answerLimit = 10 * time.Second
 
 // Status returns the cluster's status.
@@ -49,8 +49,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// Stop tells the cluster to stop. It does not wait: the supervisor's lock is
-// free when it has.
+// Stop tells the cluster to stop. It does not wait: the supervisor's lock is free when
+// the cluster has stopped.
 func (c *Client) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -60,7 +60,7 @@ func (c *Client) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Act does one of [Actions] to a component, and returns when it is done.
+// Act performs one of [Actions] on a component, and returns when it is complete.
 func (c *Client) Act(ctx context.Context, component, action string) error {
 	if _, err := c.send(ctx, http.MethodPost, "/components/"+component+"/"+action); err != nil {
 		return fmt.Errorf("%s %s: %w", action, component, err)

@@ -14,12 +14,12 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
 
-// What can be done to a component.
+// The actions on a component.
 const (
-	start   = "start"   // nothing if it runs
+	start   = "start"   // does nothing if it runs
 	stop    = "stop"    // in order; it stays down
 	kill    = "kill"    // at once; it stays down
-	restart = "restart" // stop and start
+	restart = "restart" // stop and then start
 	pause   = "pause"   // it keeps its connections and answers nothing
 	resume  = "resume"
 )
@@ -27,11 +27,11 @@ const (
 const (
 	firstPause = 200 * time.Millisecond
 	longPause  = 10 * time.Second
-	goodRun    = time.Minute // after which the pause is short again
+	goodRun    = time.Minute // a run of this length makes the pause short again
 )
 
-// A component is one program of the cluster. Its goroutine (run) alone starts
-// and ends the process; others ask it to.
+// A component is one program of the cluster. Only its goroutine (run) starts and ends the
+// process; other goroutines send it requests.
 type component struct {
 	controlplane.Component
 	group    *process.Group
@@ -44,7 +44,7 @@ type component struct {
 	state      string
 	restarts   int
 	lastEnd    string
-	supervised bool // started again when it ends by itself
+	supervised bool // restarted when it ends by itself
 }
 
 // The states of a component.
@@ -68,8 +68,8 @@ func newComponent(c controlplane.Component, group *process.Group, probe *prober,
 	}
 }
 
-// run owns the process until the component is shut down: it does not end with
-// ctx, for components are ended in order.
+// run owns the process until the component is shut down. It does not end with ctx,
+// because components are ended in order.
 func (c *component) run(context.Context) {
 	pauseFor := firstPause
 	var begun time.Time
@@ -80,14 +80,14 @@ func (c *component) run(context.Context) {
 			ended = c.process.Done()
 		}
 		select {
-		// It ended by itself.
+		// The process ended by itself.
 		case <-ended:
 			err := c.process.Err()
 			if time.Since(begun) > goodRun {
 				pauseFor = firstPause
 			}
 			if c.note(err) {
-				c.log.Error("a component has ended: it will be started again", "in", pauseFor, "error", err)
+				c.log.Error("a component has ended: it will be restarted", "in", pauseFor, "error", err)
 				again = time.After(pauseFor)
 				pauseFor = min(2*pauseFor, longPause)
 			}
@@ -100,7 +100,7 @@ func (c *component) run(context.Context) {
 				again = time.After(pauseFor)
 			}
 
-		// Somebody wants something.
+		// Another goroutine has sent a request.
 		case r := <-c.requests:
 			again = nil
 			if r.action == start || r.action == restart {
@@ -114,7 +114,7 @@ func (c *component) run(context.Context) {
 	}
 }
 
-// shutdown is a stop for good.
+// shutdown is a stop without a later start.
 const shutdown = "shutdown"
 
 func (c *component) act(r request) error {
@@ -182,8 +182,8 @@ func (c *component) freeze(on bool) error {
 	return c.process.Resume()
 }
 
-// note remembers that the process ended by itself, and reports whether it is to
-// be started again.
+// note records that the process ended by itself, and reports whether it must be
+// restarted.
 func (c *component) note(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,15 +194,15 @@ func (c *component) note(err error) bool {
 	return c.supervised
 }
 
-// supervise says that from now on the component is started again when it ends.
+// supervise switches on the restarts of a component that ends by itself.
 func (c *component) supervise() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.supervised = true
 }
 
-// do asks for an action and waits until it is done; a start is done when the
-// process runs, which is before it is ready.
+// do requests an action and waits until it is complete. A start is complete when the
+// process runs, which is before the component is ready.
 func (c *component) do(ctx context.Context, action string) error {
 	return c.ask(ctx, request{action: action, grace: 10 * time.Second})
 }
@@ -224,8 +224,8 @@ func (c *component) ask(ctx context.Context, r request) error {
 	}
 }
 
-// awaitReady waits until the component says that it is ready. With first, the
-// end of its process is an error; else it is waited for the next.
+// awaitReady waits until the component reports that it is ready. If first is set, the end
+// of its process is an error; otherwise awaitReady waits for the next process.
 func (c *component) awaitReady(ctx context.Context, first bool) error {
 	var last error
 	for {
@@ -263,7 +263,7 @@ func (c *component) setState(state string) {
 	c.state = state
 }
 
-// startError says how the first start went wrong.
+// startError describes the failure of the first start.
 func (c *component) startError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +274,7 @@ func (c *component) startError() error {
 	return err
 }
 
-// errPortTaken says that a component could not listen on its port.
+// errPortTaken reports that a component could not listen on its port.
 var errPortTaken = errors.New("a port is in use")
 
 func (c *component) status() ComponentStatus {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A Status is what a running cluster says of itself.
+// A Status is the status that a running cluster reports.
 type Status struct {
 	Name       string            `json:"name"`
 	Phase      string            `json:"phase"`
-	PID        int               `json:"pid"` // the supervisor's
+	PID        int               `json:"pid"` // the supervisor's process id
 	Dir        string            `json:"dir"`
 	Kubeconfig string            `json:"kubeconfig"`
 	Server     string            `json:"server"`
@@ -25,12 +25,12 @@ type Status struct {
 	Components []ComponentStatus `json:"components"`
 }
 
-// A ComponentStatus is that of one program.
+// A ComponentStatus is the status of one program.
 type ComponentStatus struct {
 	Name     string `json:"name"`
 	State    string `json:"state"` // running, paused, down or failed
 	PID      int    `json:"pid,omitempty"`
-	Restarts int    `json:"restarts"` // after it ended by itself
+	Restarts int    `json:"restarts"` // restarts after it ended by itself
 	LastEnd  string `json:"lastEnd,omitempty"`
 }
 
@@ -55,14 +55,14 @@ type serving struct {
 	done   chan struct{}
 }
 
-// listen serves the control socket, which only this user can open: the directory
-// that it is in is closed to others.
+// listen serves the control socket. Only this user can open it, because its directory is
+// closed to others.
 func (s *supervisor) listen() (*serving, error) {
 	socket, err := s.Dir.Socket()
 	if err != nil {
 		return nil, err
 	}
-	// Whoever left it there is gone: the supervisor's lock is ours.
+	// The process that left it is gone: this process holds the supervisor's lock.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old control socket: %w", err)
 	}
@@ -76,7 +76,7 @@ func (s *supervisor) listen() (*serving, error) {
 	v := &serving{server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}, done: make(chan struct{})}
 	go func() {
 		defer close(v.done)
-		_ = v.server.Serve(listener) // it ends when it is closed
+		_ = v.server.Serve(listener) // it returns when the listener is closed
 	}()
 	return v, nil
 }
@@ -85,7 +85,7 @@ func (v *serving) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if v.server.Shutdown(ctx) != nil {
-		_ = v.server.Close() // of connections that do not end by themselves
+		_ = v.server.Close() // closes connections that do not end by themselves
 	}
 	<-v.done
 }
@@ -94,7 +94,7 @@ func (s *supervisor) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.status()) // who asked may be gone
+		_ = json.NewEncoder(w).Encode(s.status()) // the client may have disconnected
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		s.Log.Info("told to stop")
@@ -115,7 +115,7 @@ func answer(w http.ResponseWriter, err error) {
 	}
 }
 
-// act does something to a component. A start is done when it is ready.
+// act performs an action on a component. A start is complete when the component is ready.
 func (s *supervisor) act(ctx context.Context, name, action string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.Spec.Name == name })
 	if i < 0 {
@@ -135,5 +135,5 @@ func (s *supervisor) act(ctx context.Context, name, action string) error {
 	return nil
 }
 
-// Actions are what can be asked of [Act].
+// Actions are the actions that [Client.Act] accepts.
 var Actions = []string{start, stop, kill, restart, pause, resume}

@@ -9,15 +9,15 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
 )
 
-// Ports are chosen below those that systems give to outgoing connections and
-// to NodePort Services: nobody gets one between our look and its use but by a
-// listener of the same number.
+// The ports are below those that systems use for outgoing connections and for NodePort
+// Services. So between our check of a port and its use, only a listener that chooses the
+// same number can take it.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 )
 
-// choosePorts finds free ports; the API server's is the one it had, if it can.
+// choosePorts finds free ports. The API server gets its earlier port if possible.
 func choosePorts(apiServer int) (controlplane.Ports, error) {
 	var ports controlplane.Ports
 	taken := map[int]bool{}

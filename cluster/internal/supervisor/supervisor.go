@@ -1,16 +1,15 @@
-// Package supervisor runs one cluster: it starts the components, sees that they
-// stay up, answers on the control socket and ends everything.
+// Package supervisor runs one cluster: it starts the components, restarts them when they
+// fail, answers on the control socket and ends the cluster.
 //
 //	supervisor.go  the whole life of a cluster, in order
 //	component.go   the life of one component
-//	control.go     what can be asked of a running cluster
-//	client.go      how to ask it
-//	api.go         requests to the API server and etcd that the above need
+//	control.go     the requests that a running cluster accepts
+//	client.go      the client for these requests
+//	api.go         the requests to the API server and etcd that these files need
 //
-// A component that ends before the cluster is ready ends the cluster, with its
-// last log lines as the reason. One that ends later is started again, after a
-// pause that grows from 0.2 to 10 seconds; that it happened is logged and can
-// be seen in the status.
+// A component that ends before the cluster is ready ends the cluster, with its last log
+// lines as the reason. A component that ends later is restarted, after a pause that grows
+// from 0.2 to 10 seconds. The restart is logged and shown in the status.
 package supervisor
 
 import (
@@ -30,21 +29,21 @@ import (
 	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
-// Config is what a cluster is run with.
+// Config is the configuration of a cluster.
 type Config struct {
 	Dir      state.Dir
 	Settings state.Settings
 	Binary   string // of Kubernetes (package build)
 
-	// Owner, if set, is the process this cluster belongs to: the cluster
-	// ends when that does.
+	// Owner, if set, is the process that this cluster belongs to: the cluster ends when
+	// the owner ends.
 	Owner process.Identity
 
-	// Nodes are run when the control plane is ready.
+	// Nodes run once the control plane is ready.
 	Nodes []Node
 
-	// Progress, if set, is told what was achieved and what is waited for on
-	// the way to Ready, which is called once when the cluster is ready.
+	// Progress, if set, gets each step that was completed or is waited for until the
+	// cluster is ready. Ready is called once when the cluster is ready.
 	Progress func(string)
 	Ready    func(Status)
 	Log      *slog.Logger
@@ -52,31 +51,31 @@ type Config struct {
 
 // A Node is, or simulates, the machines that pods run on.
 type Node interface {
-	// Prepare is called before anything is started. It may change the plane
-	// (its Advertise address) and returns an error that says in one line what
-	// this machine lacks.
+	// Prepare is called before any component is started. It may change the plane (its
+	// Advertise address). If this machine cannot run the node, it returns an error that
+	// lists in one line the missing parts.
 	Prepare(ctx context.Context, plane *controlplane.Plane) error
 
-	// Run runs the nodes until ctx ends, and returns when nothing it started
-	// is left. It calls ready once the nodes are.
+	// Run runs the nodes until ctx ends, and returns when everything that it started has
+	// ended. It calls ready once the nodes are ready.
 	Run(ctx context.Context, env Environment, ready func()) error
 }
 
-// An Environment is what a node may use.
+// An Environment has the resources that a node may use.
 type Environment struct {
 	Plane     *controlplane.Plane // directories, authorities, kubeconfigs, the binary
-	Processes *process.Group      // starts what must not outlive the supervisor
+	Processes *process.Group      // starts processes that must not outlive the supervisor
 	Admin     *rest.Config        // the administrator's, without a client-side rate limit
 	Log       *slog.Logger
 }
 
-// ErrRunning says that the cluster has a supervisor already.
+// ErrRunning reports that the cluster already has a supervisor.
 var ErrRunning = errors.New("the cluster is running already")
 
-// Run runs the cluster until ctx ends or it is told to stop. It returns when
-// all components have ended and, for an ephemeral cluster, the state directory
-// is gone. The error says why the cluster could not be started or could not go
-// on; it is nil after an orderly end.
+// Run runs the cluster until ctx ends or it is told to stop. It returns when all
+// components have ended and, for an ephemeral cluster, the state directory is removed.
+// The error tells why the cluster could not start or could not continue; it is nil after
+// an orderly end.
 func Run(ctx context.Context, config Config) (err error) {
 	lock, err := config.Dir.Supervise()
 	if err != nil {
@@ -89,13 +88,13 @@ func Run(ctx context.Context, config Config) (err error) {
 	if config.Settings.Ephemeral {
 		defer func() { err = errors.Join(err, config.Dir.Remove()) }()
 	}
-	// Ports are free when they are chosen; somebody may be quicker to use them.
+	// Ports are free when they are chosen, but another program may use them first.
 	for tries := 3; ; tries-- {
 		err := attempt(ctx, config)
 		if !errors.Is(err, errPortTaken) || tries == 1 {
 			return err
 		}
-		config.Log.Info("a port was taken by another program: starting again with others", "error", err)
+		config.Log.Info("a port was taken by another program: starting again with other ports", "error", err)
 	}
 }
 
@@ -133,10 +132,11 @@ const (
 	Stopping = "stopping"
 )
 
-// A control plane has this long to become ready. It needs a few seconds.
+// startLimit is the longest time until the control plane is ready. It needs a few
+// seconds.
 const startLimit = 5 * time.Minute
 
-var errSlow = fmt.Errorf("it is not ready after %s", startLimit)
+var errSlow = fmt.Errorf("the cluster is not ready after %s", startLimit)
 
 func (s *supervisor) progress(format string, args ...any) {
 	if s.Progress != nil {
@@ -154,7 +154,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, name := range swept {
-		s.Log.Info("ended a process that an earlier run left", "component", name)
+		s.Log.Info("ended a process left by an earlier run", "component", name)
 	}
 	record, err := s.Dir.Record()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -174,7 +174,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 		}
 	}
 	if record.Services.IsValid() && plane.Services != record.Services {
-		return fmt.Errorf("the cluster's Services have addresses in %v, with these nodes they would be in %v: "+
+		return fmt.Errorf("the cluster's Services have addresses in %v, but with these nodes they would be in %v: "+
 			"use a new cluster (--name), or remove the objects of this one (down --delete)", record.Services, plane.Services)
 	}
 	if s.plane, err = controlplane.Prepare(plane); err != nil {
@@ -252,8 +252,8 @@ func (s *supervisor) run(ctx context.Context) error {
 	return err
 }
 
-// startAll starts the components in order, each when the one before is ready,
-// but for the last two, which need not wait for each other.
+// startAll starts the components in order, each when the one before is ready. Only the
+// last two start together.
 func (s *supervisor) startAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
@@ -288,8 +288,8 @@ func (s *supervisor) startAll(ctx context.Context) error {
 	return nil
 }
 
-// stopAll ends the components, those that write before those that are written
-// to. A cluster that is about to be removed has nothing to put in order.
+// stopAll ends the components: first the writers, then the servers that they write to. A
+// cluster that will be removed does not need an orderly stop.
 func (s *supervisor) stopAll() {
 	grace := 10 * time.Second
 	if s.Settings.Ephemeral {
@@ -316,7 +316,7 @@ func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGr
 		done.Go(func() {
 			err := node.Run(lifetime, env, sync.OnceFunc(func() { close(ready) }))
 			if err == nil && lifetime.Err() == nil {
-				err = errors.New("it ended by itself")
+				err = errors.New("the nodes ended by themselves")
 			}
 			if err != nil && lifetime.Err() == nil {
 				err = fmt.Errorf("run nodes: %w", err)
@@ -335,8 +335,8 @@ func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGr
 	return nil
 }
 
-// AdminConfig reads the administrator's kubeconfig. The server shares its time
-// out by itself: the client does not limit its rate.
+// AdminConfig reads the administrator's kubeconfig. The server shares its capacity
+// fairly, so the client does not limit its rate.
 func AdminConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -43,7 +43,7 @@ func testConfig(t *testing.T) Config {
 	}
 }
 
-// run runs the cluster, and what calls with its client once it is ready.
+// run runs the cluster. It calls ready with a client once the cluster is ready.
 func run(t *testing.T, config Config, ready func(context.Context, *Client)) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -111,7 +111,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// failingNode cannot be run.
+// failingNode is a node that always fails.
 type failingNode struct{ late bool }
 
 var errNode = errors.New("the node is broken")
@@ -160,7 +160,7 @@ func TestPortTaken(t *testing.T) {
 		t.Errorf("ports %+v, %v: %d is in use", ports, err, number)
 	}
 
-	// Somebody is quicker to take the port that was chosen.
+	// Another program takes the chosen port first.
 	config.Settings.APIServerArgs = []string{"--secure-port=" + port}
 	err = Run(t.Context(), config)
 	if !errors.Is(err, errPortTaken) || !strings.Contains(err.Error(), port) {

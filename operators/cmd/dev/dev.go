@@ -11,16 +11,16 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/local"
 )
 
-// dev is the loop.
+// dev is the state of the loop.
 type dev struct {
 	out       *local.Output
-	dir       string   // for what is built
+	dir       string   // for the built programs
 	env       []string // for the operators
 	operators []*operator
 }
 
-// loop builds and runs the operators, and does so again as their sources change,
-// until ctx ends.
+// loop builds and runs the operators, and rebuilds and restarts them when their sources
+// change, until ctx ends.
 func (d *dev) loop(ctx context.Context) error {
 	for _, o := range d.operators {
 		if err := d.update(ctx, o); err != nil {
@@ -28,7 +28,7 @@ func (d *dev) loop(ctx context.Context) error {
 		}
 	}
 	watching := func() {
-		d.out.Say("watching %d directories; save a file, and look; Ctrl-C ends it", len(d.sources()))
+		d.out.Say("watching %d directories; save a file to see it restart; Ctrl-C ends dev", len(d.sources()))
 	}
 	return watch(ctx, d.sources, watching, func(saved map[string]bool) {
 		for _, o := range d.operators {
@@ -51,8 +51,8 @@ func (d *dev) sources() map[string]bool {
 	return all
 }
 
-// update builds an operator and restarts it if it is another than before. That
-// it does not compile is said, and is no error.
+// update builds an operator and restarts it if the program differs from the one before. A
+// source that does not compile is reported, and is no error.
 func (d *dev) update(ctx context.Context, o *operator) error {
 	begun := time.Now()
 	d.out.Say("building %s", o.name())
@@ -81,7 +81,7 @@ func (d *dev) update(ctx context.Context, o *operator) error {
 	return d.restart(ctx, o)
 }
 
-// ended reports that an operator has run and ended by itself.
+// ended reports whether an operator has run and ended by itself.
 func (o *operator) ended() bool {
 	if o.running == nil {
 		return false

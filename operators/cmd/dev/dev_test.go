@@ -40,7 +40,7 @@ func main() {
 }
 `
 
-// TestLoop edits the sources of a program as somebody at work does.
+// TestLoop edits the sources of a program as a developer does.
 func TestLoop(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestLoop(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// As editors do it: a new file in the place of the old one.
+		// Editors save like this: another file replaces the old one.
 		if err := os.WriteFile(file+"~", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestLoop(t *testing.T) {
 	word(`nonsense`)
 	optest.Expect(t, p, "undefined: nonsense")
 	optest.Expect(t, p, "does not compile: it goes on as it was")
-	save("main_test.go", "package main") // is no part of it
+	save("main_test.go", "package main") // the program does not contain it
 	word(`"good " + "morning"`)
 	optest.Expect(t, p, "is the same as before")
 	word(`"good night"`)

@@ -1,19 +1,19 @@
-// Command dev is the inner loop: it runs the operators on a cluster, watches
-// their sources, and rebuilds and restarts an operator when a file is saved that
-// it is made of. What does not compile is shown, and the operator goes on as it
-// was. Run it in a checkout, or in any module:
+// Command dev runs the operators on a cluster and watches their sources. When a source
+// file of an operator is saved, dev rebuilds and restarts that operator. If the source
+// does not compile, dev shows the errors and the running operator stays as it is. Run it
+// in a checkout, or in any module:
 //
 //	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
 //
-// Without a package it runs Book, Foo, Echo and Letter and gives them samples; with one,
-// that main package with these flags.
+// Without a package it runs Book, Foo, Echo and Letter and gives them samples. With a
+// package, it runs that main package with these flags.
 //
-// It starts a Kubernetes with two simulated nodes, or with CLUSTER=current uses
-// the one that KUBECONFIG names. Ctrl-C ends all that it started; in a current
+// It starts a Kubernetes with two simulated nodes. With CLUSTER=current it uses the
+// cluster that KUBECONFIG names. Ctrl-C ends everything that it started; in a current
 // cluster the samples and the definitions stay.
 //
-// Where to read on: dev.go has the loop, sources.go says which files an operator
-// is made of and when they change, operator.go how it is rebuilt and restarted.
+// Where to read on: dev.go has the loop, sources.go finds the source files of an operator
+// and watches them, operator.go rebuilds and restarts the operator.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run does all of it until ctx ends, and undoes what is to be undone.
+// run runs the whole command until ctx ends, and then undoes its steps.
 func run(ctx context.Context, out *local.Output, current bool, args []string) (err error) {
 	s := local.Session{Out: out, FieldManager: "pintle-dev", Undo: new(local.Undo)}
 	defer func() {

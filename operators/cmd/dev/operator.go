@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
-// stopLimit is how long an operator may take to end.
+// stopLimit is the longest time that an operator may take to end.
 const stopLimit = 25 * time.Second
 
 // operator is a program that is rebuilt and restarted.
@@ -25,10 +25,10 @@ type operator struct {
 	sources map[string]bool // directories
 	running *program.Program
 	built   string            // the program's file
-	sum     [sha256.Size]byte // of it
+	sum     [sha256.Size]byte // of the program's file
 }
 
-// name is the program's, once it has been built.
+// name returns the name of the program, once it has been built.
 func (o *operator) name() string {
 	if o.built == "" {
 		return path.Base(o.pkg)
@@ -36,7 +36,7 @@ func (o *operator) name() string {
 	return filepath.Base(o.built)
 }
 
-// madeOf reports that an operator is made of what was saved.
+// madeOf reports whether a saved file is a source of the operator.
 func (o *operator) madeOf(saved map[string]bool) bool {
 	for dir := range saved {
 		if o.sources[dir] {
@@ -46,10 +46,10 @@ func (o *operator) madeOf(saved map[string]bool) bool {
 	return false
 }
 
-// build builds the operator into a directory of this build's own. It reports
-// whether the program is another than the one before.
+// build builds the operator into a directory for this build. It reports whether the
+// program differs from the one before.
 func (o *operator) build(ctx context.Context, dir string) (another bool, err error) {
-	// First, so that a source that does not compile is watched too.
+	// This comes first, so that a source that does not compile is watched too.
 	dirs, err := sources(ctx, o.pkg)
 	if err != nil {
 		return false, err
@@ -61,7 +61,7 @@ func (o *operator) build(ctx context.Context, dir string) (another bool, err err
 	if _, err := program.Build(ctx, dir, false, o.pkg); err != nil {
 		return false, err
 	}
-	// Only the go command knows what the program of package . is called.
+	// Only the go command knows the name of the program for package ".".
 	made, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(made) != 1 {
 		return false, fmt.Errorf("%s is not one main package", o.pkg)
@@ -76,13 +76,13 @@ func (o *operator) build(ctx context.Context, dir string) (another bool, err err
 	}
 	o.sum = sum
 	if o.built != "" {
-		_ = os.RemoveAll(filepath.Dir(o.built)) // it only takes room, until the end
+		_ = os.RemoveAll(filepath.Dir(o.built)) // it is not needed, and takes room until the end
 	}
 	o.built = made[0]
 	return true, nil
 }
 
-// restart ends the operator, if it runs, and starts what was built.
+// restart ends the operator, if it runs, and starts the built program.
 func (d *dev) restart(ctx context.Context, o *operator) error {
 	if err := o.stop(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (d *dev) restart(ctx context.Context, o *operator) error {
 	return nil
 }
 
-// tellEnd says that an operator has ended by itself.
+// tellEnd reports that an operator has ended by itself.
 func (d *dev) tellEnd(name string, p *program.Program) {
 	<-p.Done()
 	if code, err := p.Wait(context.Background()); err == nil && code > 0 {

@@ -11,12 +11,12 @@ import (
 
 const module = "github.com/pintle-go/pintle/operators"
 
-// samples gives Book and Foo their definitions and something to do.
+// samples installs the definitions of Book and Foo and applies samples.
 func samples(ctx context.Context, c *local.Cluster) error {
 	return apply(ctx, c, "book/crd.yaml", "foo/deploy/crd.yaml", "book/sample.yaml", "foo/sample.yaml")
 }
 
-// sampled applies a sample once an operator runs that installs the definition itself.
+// sampled applies a sample after the operator that installs the definition has started.
 func sampled(c *local.Cluster, file string) func(context.Context, *operator) error {
 	return func(ctx context.Context, o *operator) error {
 		if _, err := o.running.Await(ctx, "controller runs"); err != nil {

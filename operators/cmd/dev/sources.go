@@ -15,20 +15,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long after a change no other may come until it is acted on:
-// editors write a file in several steps, and git many files.
+// settle is the time without further changes after which a change is acted on: editors
+// write a file in several steps, and git writes many files.
 const settle = 150 * time.Millisecond
 
-// sources returns the directories with the files that a main package is made of,
-// as far as they are in the main modules: what comes from the module cache does
-// not change.
+// sources returns the directories with the source files of a main package that are in the
+// main modules. Sources in the module cache do not change.
 func sources(ctx context.Context, pkg string) (map[string]bool, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-e", "-deps", "-json=Dir,Standard,Module,EmbedFiles", pkg)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list what %s is made of: %w\n%s", pkg, err, said.String())
+		return nil, fmt.Errorf("list the sources of %s: %w\n%s", pkg, err, said.String())
 	}
 	dirs := map[string]bool{}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
@@ -41,7 +40,7 @@ func sources(ctx context.Context, pkg string) (map[string]bool, error) {
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return dirs, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("list what %s is made of: %w", pkg, err)
+			return nil, fmt.Errorf("list the sources of %s: %w", pkg, err)
 		}
 		if p.Standard || p.Module != nil && !p.Module.Main || p.Dir == "" {
 			continue
@@ -53,16 +52,15 @@ func sources(ctx context.Context, pkg string) (map[string]bool, error) {
 	}
 }
 
-// watch calls changed with the directories in which something was saved, until
-// ctx ends. Nothing is missed that is saved once it has called ready. Which
-// directories are watched changed may have changed: dirs tells them anew after
-// each call.
+// watch calls changed with the directories of saved files, until ctx ends. It misses no
+// file that is saved after it has called ready. The watched directories may change with
+// each call of changed: dirs returns them again after it.
 func watch(ctx context.Context, dirs func() map[string]bool, ready func(), changed func(map[string]bool)) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch sources: %w", err)
 	}
-	defer func() { _ = watcher.Close() }() // there is nothing left to do about it
+	defer func() { _ = watcher.Close() }() // an error would change nothing at this point
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	defer quiet.Stop()
@@ -85,7 +83,7 @@ func watch(ctx context.Context, dirs func() map[string]bool, ready func(), chang
 		case err := <-watcher.Errors:
 			return fmt.Errorf("watch sources: %w", err)
 		case e := <-watcher.Events:
-			// Tests and what editors write beside a file are no sources.
+			// Tests and the temporary files of editors are not sources.
 			name := filepath.Base(e.Name)
 			if e.Op == fsnotify.Chmod || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
 				continue

@@ -1,7 +1,7 @@
-// Command run shows the operators at work: it starts a Kubernetes with two
-// simulated nodes, installs the definitions of Book and Foo, runs Book, Foo, Echo
-// and Letter as processes, gives them samples, shows what they say and how to talk to them,
-// and stays until Ctrl-C, which ends all that it started. Run it in a checkout.
+// Command run shows the operators at work. It starts a Kubernetes with two simulated
+// nodes, installs the definitions of Book and Foo, and runs Book, Foo, Echo and Letter as
+// processes. It gives them samples, shows their output and prints commands to try. It
+// stays until Ctrl-C, which ends everything that it started. Run it in a checkout.
 //
 // Environment:
 //
@@ -9,19 +9,18 @@
 //	                  with status 1 if it has not after two minutes
 //	CLUSTER=current   use the cluster that KUBECONFIG names, and start none
 //
-// In a current cluster it works in the namespace of the kubeconfig's context. At
-// the end the samples are deleted and the definitions stay, because deleting
-// a definition deletes all objects of its kind, whosever they are. Samples that
-// are there already and are not this command's are left alone: it ends, and says
-// so.
+// In a current cluster it works in the namespace of the kubeconfig's context. At the end
+// the samples are deleted and the definitions stay, because deleting a definition deletes
+// all objects of its kind, whoever owns them. If samples exist that this command did not
+// create, it leaves them alone, prints an error and ends.
 //
-// It ends in order on SIGINT, SIGTERM and SIGHUP, and when the process that
-// started it has gone; the second signal ends it at once. Nothing outlives it,
-// however it ends: the operators die with it (see package program), and the
-// cluster ends by itself when its owner is gone.
+// It ends in order on SIGINT, SIGTERM and SIGHUP, and when the process that started it
+// has ended; the second signal ends it at once. Nothing outlives it, however it ends: the
+// operators die with it (see package program), and the cluster ends by itself when its
+// owner is gone.
 //
-// Where to read on: run.go says what happens in which order, show.go what is seen
-// of the operators, and package local where the cluster comes from.
+// Where to read on: run.go has the steps in order, show.go has the demonstrations, and
+// package local starts the cluster.
 package main
 
 import (

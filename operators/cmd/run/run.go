@@ -17,11 +17,11 @@ import (
 
 const (
 	module = "github.com/pintle-go/pintle/operators"
-	// showLimit is how long all may take that is shown of the operators.
+	// showLimit is the longest time until all of the operators' work has been seen.
 	showLimit = 2 * time.Minute
-	// stopLimit is how long an operator may take to end.
+	// stopLimit is the longest time that an operator may take to end.
 	stopLimit = 25 * time.Second
-	// fieldManager owns the samples and the definitions.
+	// fieldManager is the field manager of the samples and the definitions.
 	fieldManager = "pintle-run"
 	// dirPrefix is followed by the process id.
 	dirPrefix = "pintle-run-"
@@ -33,7 +33,7 @@ type settings struct {
 	current bool
 }
 
-// run does all of it, and undoes it before it returns.
+// run runs the whole command, and undoes its steps before it returns.
 func run(ctx context.Context, s settings) (err error) {
 	s.Undo = new(local.Undo)
 	defer func() {
@@ -63,14 +63,15 @@ func run(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	showing, cancel := context.WithTimeoutCause(ctx, showLimit, fmt.Errorf("not seen working after %s", showLimit))
+	showing, cancel := context.WithTimeoutCause(ctx, showLimit,
+		fmt.Errorf("the operators were not seen working after %s", showLimit))
 	defer cancel()
 	if err := s.show(showing, c, ops); err != nil {
 		return err
 	}
 	s.howTo(c, ops)
 	if s.once {
-		s.Out.Say("all of it has been seen working")
+		s.Out.Say("all operators have been seen working")
 		return nil
 	}
 	s.Out.Say("Ctrl-C ends it")
@@ -88,8 +89,8 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 }
 
-// asked turns the error of having been asked to end into success, unless there
-// was something to be seen first.
+// asked turns the error of a requested end into success, unless the operators should have
+// been seen working first.
 func asked(err error, once bool) error {
 	if errors.Is(err, local.ErrAsked) && !once {
 		return nil
@@ -97,8 +98,8 @@ func asked(err error, once bool) error {
 	return err
 }
 
-// definitions installs the kinds, but for Echo and Letter, whose operators do that
-// themselves.
+// definitions installs the definitions of Book and Foo. The operators of Echo and Letter
+// install theirs themselves.
 func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
 	if err != nil {
@@ -111,7 +112,7 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	return nil
 }
 
-// running are the operators.
+// running has the running operators.
 type running struct {
 	book, foo, echo, letter *program.Program
 }
@@ -143,7 +144,7 @@ func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 	return running{book, foo, echo, letter}, err
 }
 
-// howTo says what people can do now.
+// howTo prints commands for people to try.
 func (s settings) howTo(c *local.Cluster, ops running) {
 	s.Out.Say("try:")
 	if c.Kubeconfig != "" {
@@ -159,7 +160,7 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 	}
 }
 
-// fooAddress is where foo says that it listens.
+// fooAddress returns the address that foo logs that it listens on.
 func fooAddress(foo *program.Program) string {
 	lines, _ := foo.Lines()
 	for _, line := range lines {

@@ -45,7 +45,7 @@ func start(t *testing.T, cluster *kubetest.Cluster, namespace string, env ...str
 	return p
 }
 
-// TestOnce has the command end by itself and leave no sample behind.
+// TestOnce: the command ends by itself and leaves no sample behind.
 func TestOnce(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
@@ -74,7 +74,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestSignals ends the command while it stays, in order and at once.
+// TestSignals ends the running command, in order and at once.
 func TestSignals(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
@@ -103,7 +103,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestOthersSamples has something in the place of a sample.
+// TestOthersSamples creates an object with the name of a sample.
 func TestOthersSamples(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
@@ -111,7 +111,7 @@ func TestOthersSamples(t *testing.T) {
 	samples := optest.Read(t, "foo/sample.yaml")
 	optest.Apply(t, client, namespace, append(optest.Read(t, "foo/deploy/crd.yaml"), samples[0])...)
 	p := start(t, cluster, namespace, "ONCE=1")
-	optest.Expect(t, p, "there is a Foo good in namespace "+namespace+" that this command has not made")
+	optest.Expect(t, p, "there is a Foo good in namespace "+namespace+" that this command did not create")
 	if code := optest.ExpectEnd(t, p); code != 1 {
 		t.Errorf("status %d", code)
 	}
@@ -140,7 +140,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// childOf returns the process that the command says an operator is.
+// childOf returns the operator's process, as the command's output names it.
 func childOf(t *testing.T, p *program.Program, name string) int {
 	t.Helper()
 	line := optest.Expect(t, p, "run ", fmt.Sprintf("%s runs, process ", name))
@@ -151,8 +151,8 @@ func childOf(t *testing.T, p *program.Program, name string) int {
 	return pid
 }
 
-// alive reports whether a process runs; one that has ended and waits for its
-// parent to take note does not.
+// alive reports whether a process runs. A process that has ended and that its parent has
+// not yet waited for does not run.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
-// show gives the operators something to do and waits until they have done it.
+// show applies the samples and waits until the operators have acted on them.
 func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error {
 	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
 		return err
 	}
 	for _, op := range []*program.Program{ops.echo, ops.letter} {
 		if _, err := op.Await(ctx, "controller runs"); err != nil {
-			return err // its definition is there by now
+			return err // its definition is installed by now
 		}
 	}
 	if err := s.samples(ctx, c); err != nil {
@@ -51,14 +51,14 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
 			continue
 		} else if err != nil {
-			return fmt.Errorf("see that %s: %w", step.what, err)
+			return fmt.Errorf("demonstrate that %s: %w", step.what, err)
 		}
 		s.Out.Say("seen: %s", step.what)
 	}
 	return nil
 }
 
-// samples applies the samples, unless others are in their place.
+// samples applies the samples, unless objects that are not ours have their names.
 func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml")
 	if err != nil {
@@ -67,18 +67,18 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 	for _, m := range list {
 		o, err := install.Get(ctx, c.Client, c.Namespace, m)
 		switch {
-		case errors.Is(err, kube.ErrNotServed): // not quite yet
+		case errors.Is(err, kube.ErrNotServed): // its kind is not served yet
 		case err != nil:
 			return err
 		case o != nil && !ours(o):
-			return fmt.Errorf("there is a %s in namespace %s that this command has not made: delete it, or name another namespace in the kubeconfig's context", m, c.Namespace)
+			return fmt.Errorf("there is a %s in namespace %s that this command did not create: delete it, or set another namespace in the kubeconfig's context", m, c.Namespace)
 		}
 	}
 	if !c.Local {
 		s.Undo.Add("delete samples", func(ctx context.Context) error {
 			err := install.Delete(ctx, c.Client, c.Namespace, list...)
 			if err == nil {
-				s.Out.Say("deleted the samples; the definitions are left: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com")
+				s.Out.Say("deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com")
 			}
 			return err
 		})
@@ -90,8 +90,8 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 	return nil
 }
 
-// ours says that an object is left from an earlier run of this command, which
-// was killed.
+// ours reports whether an object was left by an earlier run of this command, which was
+// killed.
 func ours(o *kube.Object) bool {
 	for _, f := range o.ManagedFields {
 		if f.Manager == fieldManager {
@@ -101,7 +101,7 @@ func ours(o *kube.Object) bool {
 	return false
 }
 
-// errNotHere is a step that this cluster has nothing for.
+// errNotHere is the error of a step that is impossible on this cluster.
 var errNotHere = errors.New("not on this cluster")
 
 func showAdded(ctx context.Context, _ *local.Cluster, ops running) error {
@@ -153,7 +153,7 @@ func showMetrics(ctx context.Context, _ *local.Cluster, ops running) error {
 	})
 }
 
-// fetched waits until a URL is answered with success and a right body.
+// fetched waits until a URL answers with success and a correct body.
 func fetched(ctx context.Context, url string, right func([]byte) bool) error {
 	for {
 		code, body, err := fetch(ctx, url)
@@ -203,7 +203,7 @@ func showPod(ctx context.Context, c *local.Cluster, _ running) error {
 	return err
 }
 
-// echo is what is looked at of an Echo.
+// echo has the fields of an Echo that the demonstration reads.
 type echo struct {
 	kube.Object
 	Spec struct {
@@ -214,7 +214,7 @@ type echo struct {
 	} `json:"status"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
 
 func showEcho(ctx context.Context, c *local.Cluster, _ running) error {
@@ -242,7 +242,7 @@ func showBack(ctx context.Context, c *local.Cluster, _ running) error {
 	return err
 }
 
-// letter is what is looked at of a Letter.
+// letter has the fields of a Letter that the demonstration reads.
 type letter struct {
 	kube.Object
 	Status struct {
@@ -250,7 +250,7 @@ type letter struct {
 	} `json:"status"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (letter) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"} }
 
 func showLetters(ctx context.Context, c *local.Cluster, _ running) error {

@@ -1,11 +1,10 @@
-// Command image builds the container images of the Echo operator and of the echo
-// server that ships beside it, without a container engine, and prints their
-// sizes.
+// Command image builds the container images of the Echo operator and of the echo server
+// that is shipped with it, without a container engine, and prints their sizes.
 //
 //	go run ./operators/echo/image [-dir bin]
 //
-// Run it in a checkout. ctr, docker and podman load the archives echo.tar and
-// echo-server.tar that it writes.
+// Run it in a checkout. It writes the archives echo.tar and echo-server.tar. ctr, docker
+// and podman load them.
 package main
 
 import (

@@ -2,8 +2,7 @@ package main
 
 import "testing"
 
-// TestSize builds the images as they are shipped; run refuses one that is too
-// large.
+// TestSize builds the images as they are shipped; run refuses an image that is too large.
 func TestSize(t *testing.T) {
 	if err := run(t.Context(), t.TempDir(), t.Output()); err != nil {
 		t.Fatal(err)

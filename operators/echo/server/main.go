@@ -1,8 +1,8 @@
-// Command server answers every HTTP request with the request itself, and with
-// the name of the pod that answers. It listens on port 8080, or on that of the
-// environment variable PORT.
+// Command server answers every HTTP request with the request itself, and with the name of
+// the pod that answers. It listens on port 8080, or on the port in the environment
+// variable PORT.
 //
-// On SIGTERM it answers what it has been asked and ends.
+// On SIGTERM it answers the requests in flight and ends.
 package main
 
 import (
@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// longest is how much of a body is sent back.
+	// longest is the number of bytes of a body that are sent back.
 	longest = 1 << 20
-	// drainTime is how long requests may take to end at the end: less than the
-	// 30 s that a pod is given.
+	// drainTime is the longest time that requests in flight may take when the server
+	// stops. It is less than a pod's 30 s.
 	drainTime = 20 * time.Second
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the next signal ends it at once
+	context.AfterFunc(ctx, stop) // the next signal ends the program at once
 	name, err := os.Hostname()
 	if err == nil {
 		err = listen(ctx, ":"+cmp.Or(os.Getenv("PORT"), "8080"), echo(name))
@@ -96,6 +96,6 @@ func echo(name string) http.Handler {
 		fmt.Fprintf(&b, "\n%s", body)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write(b.Bytes()) // whoever asked may have gone
+		_, _ = w.Write(b.Bytes()) // the client may have disconnected
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestEcho asks the server as it runs, and ends it during a request.
+// TestEcho sends requests to the running server, and ends it during a request.
 func TestEcho(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command image builds foo's container image without a container engine and
-// prints its size, which may not reach 7 MB compressed.
+// Command image builds foo's container image without a container engine and prints its
+// size, which must stay under 7 MB compressed.
 //
 //	go run ./operators/foo/image [-o bin/foo.tar] [-name NAME]
 //
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	output := flag.String("o", filepath.Join("bin", "foo.tar"), "archive to write")
-	name := flag.String("name", "", "what pods call the image (default: as in foo/deploy/deployment.yaml)")
+	name := flag.String("name", "", "the image's name in pods (default: as in foo/deploy/deployment.yaml)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -43,7 +43,7 @@ func run(ctx context.Context, output, name string) error {
 	return ship.Image{Package: "github.com/pintle-go/pintle/operators/foo", Name: name, Output: output}.Build(ctx, os.Stdout)
 }
 
-// deployed returns the name that the Deployment gives the image.
+// deployed returns the name of the image in the Deployment.
 func deployed() (string, error) {
 	yaml, err := operators.Files.ReadFile("foo/deploy/deployment.yaml")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSize builds the image as it is shipped; run refuses one that is too large.
+// TestSize builds the image as it is shipped; run refuses an image that is too large.
 func TestSize(t *testing.T) {
 	if err := run(t.Context(), filepath.Join(t.TempDir(), "foo.tar"), ""); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package install puts the objects of YAML files into a cluster, as kubectl
-// apply --server-side does.
+// Package install applies the objects of YAML files to a cluster, as kubectl apply
+// --server-side does.
 package install
 
 import (
@@ -22,7 +22,7 @@ import (
 // Manifest is an object in YAML.
 type Manifest struct {
 	GVK       kube.GVK
-	Namespace string // empty: the kind has none, or it is left to who applies it
+	Namespace string // empty: the kind is cluster-scoped, or the caller of Apply chooses
 	Name      string
 	YAML      []byte
 }
@@ -72,8 +72,8 @@ func Parse(data []byte) ([]Manifest, error) {
 	return list, nil
 }
 
-// InNamespace returns the manifests with one namespace in the place of another,
-// wherever it is named.
+// InNamespace returns the manifests with one namespace replaced by another, wherever it
+// occurs.
 func InNamespace(list []Manifest, from, to string) ([]Manifest, error) {
 	list = slices.Clone(list)
 	for i, m := range list {
@@ -87,8 +87,8 @@ func InNamespace(list []Manifest, from, to string) ([]Manifest, error) {
 	return list, nil
 }
 
-// handle returns a handle for an object of a manifest. Namespaced kinds without
-// a namespace are in the default one.
+// handle returns a handle for an object of a manifest. Objects of namespaced kinds
+// without a namespace are in the given one.
 func handle(ctx context.Context, client *kube.Client, m Manifest, namespace string) (kube.View[kube.Object], *kube.Object, error) {
 	kind := kube.Kind{GVK: m.GVK}
 	objects := kube.ViewOfKind[kube.Object](client, kind)
@@ -106,15 +106,14 @@ func handle(ctx context.Context, client *kube.Client, m Manifest, namespace stri
 	return objects, o, err
 }
 
-// Get returns the metadata of an object, or nil if there is none.
+// Get returns the metadata of an object, or nil if it does not exist.
 func Get(ctx context.Context, client *kube.Client, namespace string, m Manifest) (*kube.Object, error) {
 	_, o, err := handle(ctx, client, m, namespace)
 	return o, err
 }
 
-// Apply makes objects be as manifests say. Those of namespaced kinds that name
-// no namespace come into the one given. With a definition it waits until its
-// kind is served.
+// Apply applies the manifests. Objects of namespaced kinds without a namespace get the
+// given one. After a CustomResourceDefinition, Apply waits until its kind is served.
 func Apply(ctx context.Context, client *kube.Client, namespace string, list ...Manifest) error {
 	for _, m := range list {
 		if err := apply(ctx, client, namespace, m); err != nil {
@@ -141,8 +140,8 @@ func patch(ctx context.Context, client *kube.Client, namespace string, m Manifes
 	return err
 }
 
-// Delete deletes objects and returns when they are gone. That one does not exist
-// is no error.
+// Delete deletes objects and returns when they are gone. An object that does not exist is
+// no error.
 func Delete(ctx context.Context, client *kube.Client, namespace string, list ...Manifest) error {
 	for _, m := range list {
 		objects, o, err := handle(ctx, client, m, namespace)
@@ -162,7 +161,8 @@ func Delete(ctx context.Context, client *kube.Client, namespace string, list ...
 	return nil
 }
 
-// definition is what of a CustomResourceDefinition says whether it is served.
+// definition has the fields of a CustomResourceDefinition that tell whether its kind is
+// served.
 type definition struct {
 	kube.Object
 	Spec struct {
@@ -183,7 +183,7 @@ type definition struct {
 	} `json:"status"`
 }
 
-// established waits until objects of a new kind can be listed.
+// established waits until objects of an installed kind can be listed.
 func established(ctx context.Context, client *kube.Client, m Manifest) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -210,8 +210,8 @@ func established(ctx context.Context, client *kube.Client, m Manifest) error {
 	return nil
 }
 
-// listable waits out the moment in which a kind is said to be served and is not
-// yet: its path is not found, or its storage is initializing.
+// listable waits until the server can list a kind that it already announces. For a moment
+// its path is not found, or its storage is initializing.
 func listable(ctx context.Context, client *kube.Client, gvk kube.GVK) error {
 	for {
 		var err error

@@ -6,7 +6,7 @@ import (
 	"github.com/pintle-go/pintle/operators"
 )
 
-// TestShipped reads everything that is shipped, and moves it.
+// TestShipped reads all shipped manifests, and moves them to another namespace.
 func TestShipped(t *testing.T) {
 	list, err := Read(operators.Files, "book/crd.yaml", "book/sample.yaml", "foo/sample.yaml",
 		"foo/deploy/crd.yaml", "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml")

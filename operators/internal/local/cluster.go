@@ -18,13 +18,13 @@ const (
 	simulatedNodes = 2
 )
 
-// Cluster is the one that the operators run on.
+// Cluster is the cluster that the operators run on.
 type Cluster struct {
 	Client     *kube.Client
 	Namespace  string
 	Env        []string // for the operators
-	Kubeconfig string   // to be named to people; empty if they have named it
-	Kubectl    string   // how people call it
+	Kubeconfig string   // to be shown to the user; empty if the user has set it
+	Kubectl    string   // the command for the user to run
 	Local      bool
 }
 
@@ -41,19 +41,19 @@ func AskedForCurrent() (bool, error) {
 	}
 }
 
-// Session is what a command that runs operators has begun.
+// Session is one run of a command that runs operators.
 type Session struct {
 	Out *Output
-	// FieldManager owns what the command itself writes.
+	// FieldManager is the field manager of the objects that the command itself writes.
 	FieldManager string
 	// Dir is the command's own directory.
 	Dir string
-	// Undo has what is to be undone in the end.
+	// Undo holds the steps that are undone in the end.
 	Undo *Undo
 }
 
-// Cluster returns the cluster to use: the one that KUBECONFIG names or, if that is
-// not asked for, a local one that it starts.
+// Cluster returns the cluster to use. If current is set, it is the one that KUBECONFIG
+// names, otherwise a local one that Cluster starts.
 func (s Session) Cluster(ctx context.Context, current bool) (*Cluster, error) {
 	if !current {
 		return s.start(ctx)
@@ -76,7 +76,7 @@ func (s Session) start(ctx context.Context) (*Cluster, error) {
 	s.Undo.Add("end the cluster", func(ctx context.Context) error {
 		return s.await(ctx, command, "--dir="+home, "down", "--delete", "--quiet")
 	})
-	// If all else fails, the cluster ends because its owner has.
+	// The cluster also ends by itself when its owner, this process, has ended.
 	err := s.await(ctx, command, "--dir="+home, "up", "--ephemeral",
 		"--owner="+strconv.Itoa(os.Getpid()), "--nodes="+strconv.Itoa(simulatedNodes))
 	if err != nil {
@@ -97,7 +97,7 @@ func (s Session) start(ctx context.Context) (*Cluster, error) {
 	}, nil
 }
 
-// await runs a command of the cluster's to its end.
+// await runs the cluster command to its end.
 func (s Session) await(ctx context.Context, path string, args ...string) error {
 	p, err := program.Start(program.Spec{Path: path, Args: args, Line: s.Out.Lines("cluster")})
 	if err != nil {
@@ -105,7 +105,7 @@ func (s Session) await(ctx context.Context, path string, args ...string) error {
 	}
 	code, err := p.Wait(ctx)
 	if err != nil {
-		// It undoes what it has begun.
+		// The command undoes its own work.
 		_ = p.Signal(syscall.SIGTERM)
 		<-p.Done()
 		return err
@@ -116,7 +116,7 @@ func (s Session) await(ctx context.Context, path string, args ...string) error {
 	return nil
 }
 
-// client returns a client for a kubeconfig, or for KUBECONFIG's.
+// client returns a client for the given kubeconfig, or for the one that KUBECONFIG names.
 func (s Session) client(kubeconfig string) (*kube.Client, error) {
 	return kube.Config{Kubeconfig: kubeconfig, FieldManager: s.FieldManager}.Connect()
 }

@@ -1,6 +1,6 @@
-// Package local is what commands have in common that run the operators on a
-// cluster of their own: the cluster, their output, their directory, and how they
-// end and undo what they have begun.
+// Package local has the common parts of the commands that run the operators on a local
+// cluster: the cluster, the output, the directory, and an orderly end that undoes their
+// steps.
 package local
 
 import (
@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// MakeDir makes a directory of the process's own, whose name begins with a prefix
-// and the process id, and removes those of processes that were killed.
+// MakeDir makes a directory for this process, whose name begins with a prefix and the
+// process id. It removes the directories of killed processes.
 func MakeDir(prefix string) (string, error) {
 	removeLeft(prefix)
 	dir, err := os.MkdirTemp("", prefix+strconv.Itoa(os.Getpid())+"-")
@@ -24,17 +24,17 @@ func MakeDir(prefix string) (string, error) {
 	return dir, nil
 }
 
-// removeLeft removes the directories of earlier runs that were killed.
+// removeLeft removes the directories that killed runs have left.
 func removeLeft(dirPrefix string) {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	if err != nil {
-		return // the pattern is bad, if TMPDIR is strange enough
+		return // the pattern is bad, if TMPDIR contains unusual characters
 	}
 	for _, dir := range left {
 		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
 		pid, err := strconv.Atoi(name)
 		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			_ = os.RemoveAll(dir) // what is not ours to remove stays
+			_ = os.RemoveAll(dir) // a directory that we may not remove stays
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Steps are undone last first, all of them, whatever fails.
+// All steps are undone in reverse order, even if some fail.
 func TestUndo(t *testing.T) {
 	var u Undo
 	var done []string
@@ -40,7 +40,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// What a process left that was killed goes; what belongs to one that runs stays.
+// The directory of a killed process is removed; the directory of a running one stays.
 func TestMakeDir(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -8,19 +8,19 @@ import (
 
 // Output keeps the lines of several programs apart.
 type Output struct {
-	// Name is the command's own.
+	// Name is the name of the command itself.
 	Name string
 	To   io.Writer
 
 	mu sync.Mutex
 }
 
-// Say says something in the name of the command.
+// Say prints a message in the name of the command.
 func (o *Output) Say(format string, args ...any) {
 	o.line(o.Name, fmt.Sprintf(format, args...))
 }
 
-// Lines returns a function that shows lines of a program.
+// Lines returns a function that prints lines of a program.
 func (o *Output) Lines(name string) func(string) {
 	return func(text string) { o.line(name, text) }
 }

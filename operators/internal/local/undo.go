@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Undo remembers what has to be undone, last first.
+// Undo holds steps that are undone in reverse order.
 type Undo struct{ steps []undoStep }
 
 type undoStep struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/install"
 )
 
-// Manifests runs the program for its manifests, where it can find no cluster.
+// Manifests runs the program to print its manifests, in an environment without a cluster.
 func (b *Binary) Manifests(t testing.TB, args ...string) []install.Manifest {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), b.Path(t), append([]string{"manifests"}, args...)...)
@@ -31,7 +31,7 @@ func (b *Binary) Manifests(t testing.TB, args ...string) []install.Manifest {
 	return list
 }
 
-// Rights returns the rights in the manifests that the program prints, one by one.
+// Rights returns the rights in the program's manifests, one by one.
 func (b *Binary) Rights(t testing.TB) (all []Right) {
 	t.Helper()
 	for _, m := range b.Manifests(t) {
@@ -47,15 +47,15 @@ func (b *Binary) Rights(t testing.TB) (all []Right) {
 	return all
 }
 
-// Account is a service account that a program runs as, with roles of its own.
+// Account is a service account for a program, with roles of its own.
 type Account struct {
 	t               testing.TB
 	client          *kube.Client
 	namespace, name string
 }
 
-// NewAccount makes a service account that has all rights but for those that are left
-// out. It returns when the server knows of that.
+// NewAccount makes a service account that has all rights except those in without. It
+// returns when the server applies them.
 func NewAccount(t testing.TB, client *kube.Client, namespace, name string, all []Right, without ...Right) Account {
 	t.Helper()
 	a := Account{t, client, namespace, name}
@@ -71,7 +71,7 @@ func NewAccount(t testing.TB, client *kube.Client, namespace, name string, all [
 	return a
 }
 
-// Grant makes the account's roles grant all rights but for those that are left out.
+// Grant sets the account's roles to all rights except those in without.
 func (a Account) Grant(all []Right, without ...Right) {
 	a.t.Helper()
 	of := metav1.ObjectMeta{Name: a.namespace}
@@ -83,7 +83,7 @@ func (a Account) Grant(all []Right, without ...Right) {
 	a.ok(err)
 }
 
-// bind gives the roles to the account until the test ends.
+// bind binds the roles to the account until the test ends.
 func (a Account) bind() {
 	a.t.Helper()
 	of := metav1.ObjectMeta{Name: a.namespace}
@@ -97,13 +97,13 @@ func (a Account) bind() {
 		&rbacv1.RoleBinding{ObjectMeta: of, Subjects: subjects, RoleRef: ref})
 	a.ok(err)
 	a.t.Cleanup(func() {
-		// What has no namespace does not go with it.
+		// A cluster-scoped object is not deleted with the namespace.
 		_ = kube.For[rbacv1.ClusterRoleBinding](a.client).Delete(context.Background(), a.namespace)
 		_ = kube.For[rbacv1.ClusterRole](a.client).Delete(context.Background(), a.namespace)
 	})
 }
 
-// Kubeconfig writes a kubeconfig for the account, which reaches the server by a proxy.
+// Kubeconfig writes a kubeconfig for the account that reaches the server through a proxy.
 func (a Account) Kubeconfig(p *Proxy) string {
 	a.t.Helper()
 	return Kubeconfig(a.t, p.Config, a.namespace, Token(a.t, a.client, a.namespace, a.name))

@@ -12,7 +12,8 @@ import (
 
 var serving = regexp.MustCompile(`serving address=(\S+)`)
 
-// Metric sums a program's metrics whose lines begin as a pattern says.
+// Metric returns the sum of the program's metrics whose lines match a pattern at their
+// start.
 func Metric(t testing.TB, p *program.Program, pattern string) (sum int) {
 	t.Helper()
 	found := serving.FindStringSubmatch(Expect(t, p, "serving address="))

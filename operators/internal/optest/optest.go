@@ -1,5 +1,4 @@
-// Package optest runs the operators in tests, as the processes that they are in
-// a cluster.
+// Package optest runs the operators in tests, as processes, as in a cluster.
 package optest
 
 import (
@@ -23,10 +22,10 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
-// expectTime is how long something may take on a busy machine.
+// expectTime is the longest time that a step may take on a busy machine.
 const expectTime = time.Minute
 
-// Binary is an operator's program, built when it is first needed.
+// Binary is an operator's program. It is built at its first use.
 type Binary struct {
 	// Package is the import path of the main package.
 	Package string
@@ -37,11 +36,12 @@ type Binary struct {
 	err  error
 }
 
-// Path returns the program's file, built with the race detector if the test is.
+// Path returns the path of the program. It is built with the race detector if the test
+// is.
 func (b *Binary) Path(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
-		//nolint:usetesting // it outlives the test that needs it first
+		//nolint:usetesting // the program outlives the first test that needs it
 		if b.dir, b.err = os.MkdirTemp("", "pintle-operator-"); b.err != nil {
 			return
 		}
@@ -56,7 +56,7 @@ func (b *Binary) Path(t testing.TB) string {
 	return b.path
 }
 
-// Removed removes, at the end of TestMain, what was built.
+// Removed removes the built program at the end of TestMain.
 func (b *Binary) Removed() goleak.Option {
 	return goleak.Cleanup(func(code int) {
 		if b.dir != "" {
@@ -66,7 +66,7 @@ func (b *Binary) Removed() goleak.Option {
 	})
 }
 
-// Run starts the program with a kubeconfig, and ends it with the test.
+// Run starts the program with a kubeconfig, and ends it when the test ends.
 func (b *Binary) Run(t testing.TB, kubeconfig string, args ...string) *program.Program {
 	t.Helper()
 	p, err := program.Start(program.Spec{
@@ -106,14 +106,14 @@ func Expect(t testing.TB, p *program.Program, texts ...string) string {
 	return line
 }
 
-// NotServedYet is what a request for a kind can fail with last before its new
+// NotServedYet matches the errors that a request for a kind can get just before its
 // definition is served.
 var NotServedYet = regexp.MustCompile(
 	`the server has no \w+ in|storage is \(re\)initializing|before all known HTTP paths have been installed`)
 
-// ExpectRecovery waits until a program has logged that a store has recovered, in a
-// line that contains all texts, and holds it to a last cause. Which of them it is, is
-// chance.
+// ExpectRecovery waits until a program has logged that a store has recovered, in a line
+// that contains all texts. The last cause in that line must match a pattern; several
+// causes are possible, by chance.
 func ExpectRecovery(t testing.TB, p *program.Program, cause *regexp.Regexp, texts ...string) {
 	t.Helper()
 	_, last, found := strings.Cut(Expect(t, p, append(texts, "store recovered")...), " from=")
@@ -134,8 +134,8 @@ func ExpectEnd(t testing.TB, p *program.Program) int {
 	return code
 }
 
-// Kubeconfig writes a kubeconfig for a cluster with a namespace as the context's
-// and, if there is a token, with that instead of the configuration's credentials.
+// Kubeconfig writes a kubeconfig for a cluster, with a namespace in its context. If token
+// is set, it replaces the credentials of the configuration.
 func Kubeconfig(t testing.TB, c *rest.Config, namespace, token string) string {
 	t.Helper()
 	user := &api.AuthInfo{
@@ -177,7 +177,7 @@ func Client(t testing.TB, c *rest.Config) *kube.Client {
 	return client
 }
 
-// Read reads manifests that are shipped.
+// Read reads shipped manifests.
 func Read(t testing.TB, names ...string) []install.Manifest {
 	t.Helper()
 	list, err := install.Read(operators.Files, names...)
@@ -187,7 +187,7 @@ func Read(t testing.TB, names ...string) []install.Manifest {
 	return list
 }
 
-// Apply makes objects be as manifests say.
+// Apply applies manifests.
 func Apply(t testing.TB, client *kube.Client, namespace string, list ...install.Manifest) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), expectTime)

@@ -20,10 +20,10 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// Proxy passes on what a program asks an API server, with the program's own
-// credentials, and notes it.
+// Proxy forwards a program's requests to an API server with the program's own
+// credentials, and records them.
 type Proxy struct {
-	// Config is for the program. It has no credentials.
+	// Config is the configuration for the program. It has no credentials.
 	Config *rest.Config
 	// Used has the rights that the requests needed.
 	Used manifest.Audit
@@ -35,9 +35,9 @@ type Proxy struct {
 	before map[*regexp.Regexp]func()
 }
 
-// StartProxy starts a proxy for a cluster. Of lists and watches of all namespaces
-// it has the server answer with what is in one, so that several programs that act
-// everywhere can be tested at the same time.
+// StartProxy starts a proxy for a cluster. Lists and watches of all namespaces return
+// only the objects of one namespace, so that several tests can run programs for all
+// namespaces at the same time.
 func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 	t.Helper()
 	target, err := url.Parse(c.Host)
@@ -45,8 +45,8 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 		t.Fatal(err)
 	}
 	config := rest.AnonymousClientConfig(c)
-	// Of HTTP/2, a connection stays open whose request was given up just before it
-	// is to be closed.
+	// With HTTP/2, a connection stays open if its request was given up just before the
+	// connection is closed.
 	config.NextProtos = []string{"http/1.1"}
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -75,10 +75,10 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 	p.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the program has gone
+			return // the program has closed the connection
 		}
 		p.arrives(r)
-		// What is noted depends on what a request says.
+		// The recorded rights depend on the content of a request.
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		r.Body, _ = r.GetBody()
 		forward.ServeHTTP(w, r)
@@ -99,19 +99,19 @@ var (
 	errLost    = errors.New("the answer is lost")
 )
 
-// Cut breaks all connections.
+// Cut closes all connections.
 func (p *Proxy) Cut() { p.server.CloseClientConnections() }
 
-// Lose has the answer to the next request be lost whose method and path, as in
-// "PATCH /api/v1/…", match a pattern.
+// Lose drops the answer to the next request whose method and path, as in "PATCH
+// /api/v1/…", match a pattern.
 func (p *Proxy) Lose(pattern string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lose = append(p.lose, regexp.MustCompile(pattern))
 }
 
-// Before has f be called before the next request is passed on whose method and path
-// match a pattern.
+// Before calls f before the next request is forwarded whose method and path match a
+// pattern.
 func (p *Proxy) Before(pattern string, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

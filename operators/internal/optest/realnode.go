@@ -13,11 +13,11 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
-// requireVariable, set to 1, says that this machine must be able to run a real
-// node: the test fails where it would be skipped.
+// requireVariable, set to 1, requires that this machine can run a real node: a test fails
+// in place of being skipped.
 const requireVariable = "PINTLE_REQUIRE_REAL_NODE"
 
-// RealNode is a cluster of the test's own with a real node: containers run.
+// RealNode is a private cluster with a real node, which runs containers.
 type RealNode struct {
 	Client     *kube.Client
 	Kubeconfig string
@@ -25,7 +25,8 @@ type RealNode struct {
 	dir        string
 }
 
-// StartRealNode starts one, or skips the test on a machine that cannot.
+// StartRealNode starts such a cluster, or skips the test on a machine that cannot run
+// one.
 func StartRealNode(t testing.TB) *RealNode {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +53,7 @@ func StartRealNode(t testing.TB) *RealNode {
 	return c
 }
 
-// Load puts the image in an archive onto the node.
+// Load loads the image in an archive into the node.
 func (c *RealNode) Load(t testing.TB, archive string) {
 	t.Helper()
 	if said, code := c.run(t, "load", archive); code != 0 {
@@ -67,7 +68,7 @@ func (c *RealNode) run(t testing.TB, args ...string) (said string, code int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// t.Context() has ended when the cluster does.
+	// t.Context() has ended when the cluster ends.
 	if code, err = p.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}

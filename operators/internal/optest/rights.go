@@ -14,13 +14,13 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Right is one verb on one resource, of a role.
+// Right is one verb on one resource, in a role.
 type Right struct {
-	Role     string // its kind: Role or ClusterRole
+	Role     string // the kind of the role: Role or ClusterRole
 	Group    string
 	Resource string // with its subresource
 	Verb     string
-	Name     string // of the object; empty: all
+	Name     string // of the object; empty: all objects
 }
 
 func (r Right) String() string {
@@ -45,8 +45,8 @@ func Rights(role string, rules []rbacv1.PolicyRule) (all []Right) {
 	return all
 }
 
-// Rules returns rules that grant rights of a kind of role, but for those that are
-// left out.
+// Rules returns the rules that grant the rights of one kind of role, except those in
+// without.
 func Rules(role string, all []Right, without ...Right) (rules []rbacv1.PolicyRule) {
 	for _, r := range all {
 		if r.Role != role || slices.Contains(without, r) {
@@ -61,8 +61,7 @@ func Rules(role string, all []Right, without ...Right) (rules []rbacv1.PolicyRul
 	return rules
 }
 
-// AwaitRight waits until the server lets a service account do something, or does
-// not.
+// AwaitRight waits until the server allows or denies a right to a service account.
 func AwaitRight(t testing.TB, client *kube.Client, namespace, account string, r Right, allowed bool) {
 	t.Helper()
 	resource, sub, _ := strings.Cut(r.Resource, "/")

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// Build builds main packages of this module into a directory, as they are
-// shipped or, with race, with the race detector. It returns the programs' paths.
+// Build builds main packages of this module into a directory, with the race detector if
+// race is set, otherwise as they are shipped. It returns the paths of the programs.
 func Build(ctx context.Context, dir string, race bool, packages ...string) ([]string, error) {
 	args := []string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}
-	env := append(os.Environ(), "GOFLAGS=") // the caller's flags are about the caller
+	env := append(os.Environ(), "GOFLAGS=") // the caller's flags concern the caller only
 	if race {
 		args = append(args, "-race")
 	} else {

@@ -1,10 +1,10 @@
-// Package program builds and runs the operators as processes of their own, for
-// tests and for make run, and ends them.
+// Package program builds the operators and runs and ends them as processes, for tests and
+// for make run.
 //
-// A program does not outlive the one that started it, however that ends: on
-// Linux the kernel kills it, elsewhere it dies of the first line that nobody
-// reads. It is in a process group of its own, so that Ctrl-C in a terminal
-// reaches only the one that started it, which ends it in order.
+// A program does not outlive the process that started it, even if that is killed. On
+// Linux the kernel kills the program; elsewhere it dies when it writes a line to the
+// closed pipe. It is in a process group of its own, so that Ctrl-C in a terminal reaches
+// only the process that started it, which then ends the program in order.
 package program
 
 import (
@@ -23,16 +23,16 @@ import (
 	"time"
 )
 
-// Spec says what to run.
+// Spec describes the program to run.
 type Spec struct {
 	Path string
 	Args []string
-	// Dir is where it runs. Default: where this process does.
+	// Dir is the working directory. Default: this process's working directory.
 	Dir string
 	// Env is added to this process's environment.
 	Env []string
-	// Line, if it is set, is called with every line that the program writes,
-	// to standard output or standard error, one at a time.
+	// Line, if it is set, is called with each line that the program writes to standard
+	// output or standard error, one at a time.
 	Line func(string)
 }
 
@@ -44,10 +44,10 @@ type Program struct {
 
 	mu    sync.Mutex
 	lines []string
-	more  chan struct{} // closed, and made anew, at every line
+	more  chan struct{} // closed and replaced at every line
 }
 
-// linesKept is how many lines a program's output is remembered for.
+// linesKept is the number of remembered lines of a program's output.
 const linesKept = 1000
 
 // Start starts a program.
@@ -64,7 +64,7 @@ func Start(spec Spec) (*Program, error) {
 	p := &Program{done: make(chan struct{}), more: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel takes the thread that started it for the parent.
+		// The kernel takes the thread that started the program for its parent.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -81,9 +81,8 @@ func Start(spec Spec) (*Program, error) {
 			defer close(said)
 			p.read(read, spec.Line)
 		}()
-		_ = cmd.Wait() // state says how it ended
-		// What it has said is read to the end, unless a child of its own has
-		// kept its output open.
+		_ = cmd.Wait() // state tells how it ended
+		// The output is read to its end, unless a child of the program has kept it open.
 		select {
 		case <-said:
 		case <-time.After(time.Second):
@@ -127,16 +126,16 @@ func (p *Program) said(line string) {
 	p.more = make(chan struct{})
 }
 
-// Lines returns what the program has written lately, and a channel that is
-// closed when there is more.
+// Lines returns the latest lines of the program's output, and a channel that is closed
+// when there are more.
 func (p *Program) Lines() ([]string, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.lines), p.more
 }
 
-// Await waits until the program has written a line that contains all of some
-// texts, and returns the first such line.
+// Await waits until the program has written a line that contains all texts, and returns
+// the first such line.
 func (p *Program) Await(ctx context.Context, texts ...string) (string, error) {
 	for {
 		lines, more := p.Lines()
@@ -153,21 +152,21 @@ func (p *Program) Await(ctx context.Context, texts ...string) (string, error) {
 			if now, _ := p.Lines(); len(now) > len(lines) {
 				continue // the last lines
 			}
-			why = fmt.Errorf("it has ended: %s", p.state)
+			why = fmt.Errorf("the program has ended: %s", p.state)
 		case <-ctx.Done():
 			why = context.Cause(ctx)
 		}
-		return "", fmt.Errorf("wait for a line with %q: %w; it said:\n%s", texts, why, strings.Join(lines, "\n"))
+		return "", fmt.Errorf("wait for a line with %q: %w; its output:\n%s", texts, why, strings.Join(lines, "\n"))
 	}
 }
 
-// Done is closed when the program has ended and all it wrote has been read.
+// Done is closed when the program has ended and all of its output has been read.
 func (p *Program) Done() <-chan struct{} { return p.done }
 
 // PID is the id of the process.
 func (p *Program) PID() int { return p.process.Pid }
 
-// Signal sends a signal. That the program has ended already is no error.
+// Signal sends a signal. It is no error if the program has already ended.
 func (p *Program) Signal(sig os.Signal) error {
 	if err := p.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("send %v to process %d: %w", sig, p.PID(), err)
@@ -175,8 +174,8 @@ func (p *Program) Signal(sig os.Signal) error {
 	return nil
 }
 
-// Wait waits until the program has ended and returns its status, -1 for a
-// signal's.
+// Wait waits until the program has ended and returns its status. The status is -1 if a
+// signal ended the program.
 func (p *Program) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.done:
@@ -186,8 +185,8 @@ func (p *Program) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Stop asks the program to end, kills it if it has not within grace or when
-// ctx ends, and returns when it has ended.
+// Stop asks the program to end. It kills the program if it has not ended within grace or
+// when ctx ends. It returns when the program has ended.
 func (p *Program) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestLines(t *testing.T) {
 	if lines, _ := p.Lines(); strings.Join(lines, "|") != "hello you|to stderr|unfinished" || strings.Join(seen, "|") != strings.Join(lines, "|") {
 		t.Errorf("lines %q, seen %q", lines, seen)
 	}
-	if _, err := p.Await(t.Context(), "never"); err == nil || !strings.Contains(err.Error(), "it has ended: exit status 3") {
+	if _, err := p.Await(t.Context(), "never"); err == nil || !strings.Contains(err.Error(), "the program has ended: exit status 3") {
 		t.Errorf("wait for a line that does not come: %v", err)
 	}
 	if err := p.Signal(syscall.SIGTERM); err != nil {

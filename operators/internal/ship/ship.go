@@ -1,5 +1,5 @@
-// Package ship builds the container images of the operators, without a container
-// engine, and holds them to their sizes.
+// Package ship builds the container images of the operators, without a container engine,
+// and checks their sizes.
 package ship
 
 import (
@@ -14,20 +14,19 @@ import (
 
 const (
 	mega = 1_000_000
-	// No image and no program is larger than this.
+	// No image and no program may be larger than this.
 	maxImage  = 7*mega - 1
 	maxBinary = 20*mega - 1
 )
 
-// Image is what to build.
+// Image describes the image to build.
 type Image struct {
 	Package string // the import path of the main package
-	Name    string // what pods call it
+	Name    string // the image's name in pods
 	Output  string // the archive to write
 }
 
-// Build builds an image and says how large it is. One that is too large is an
-// error.
+// Build builds an image and prints its size. An image that is too large is an error.
 func (i Image) Build(ctx context.Context, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(i.Output), 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)

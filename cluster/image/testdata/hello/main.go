@@ -1,4 +1,4 @@
-// Command hello says so.
+// Command hello prints hello.
 package main
 
 import "fmt"

@@ -1,5 +1,5 @@
-// Command coredns is the cluster's DNS server: CoreDNS with the plugins that
-// the real node's Corefile names and no others.
+// Command coredns is the cluster's DNS server: CoreDNS with only the plugins that the
+// real node's Corefile names.
 package main
 
 import (

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Command pause is the first process of every pod: it holds the pod's
-// namespaces, and reaps processes that lost their parents where the pod's
-// containers share one process namespace.
+// Command pause is the first process of every pod. It holds the pod's namespaces. If the
+// pod's containers share one process namespace, it also reaps orphaned processes.
 package main
 
 import (
@@ -22,7 +21,7 @@ func main() {
 	}
 }
 
-// reap waits for all that have ended: one signal can stand for several.
+// reap waits for all ended children, because one signal can stand for several.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

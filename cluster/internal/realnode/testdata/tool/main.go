@@ -1,7 +1,7 @@
-// Command tool is what a test executes in a pod:
+// Command tool is executed by a test in a pod:
 //
 //	tool           serve on :8080 until it is asked to end, and log lines
-//	tool cat       copy stdin to stdout, and say how much it was on stderr
+//	tool cat       copy stdin to stdout, and print the number of bytes on stderr
 //	tool exit N    exit with status N
 //	tool size      print the terminal's size when it changes
 //	tool hang      print a line and do nothing
@@ -43,7 +43,7 @@ func serve() {
 	go http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "asked for ", r.URL.Path)
 	}))
-	go func() { // what is attached is heard
+	go func() { // text from attached clients is read
 		for {
 			var word string
 			if _, err := fmt.Scan(&word); err != nil {

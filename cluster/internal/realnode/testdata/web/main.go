@@ -1,5 +1,5 @@
-// Command web is what the test's pods run. It serves HTTP, and its other uses
-// look at the network from inside of a pod:
+// Command web runs in the test's pods. It serves HTTP, and its other commands inspect the
+// network from inside a pod:
 //
 //	web             serve on :8080: / is the pod's name, /ready is ready after a second
 //	web get URL     print the body
@@ -68,7 +68,7 @@ func serve() error {
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	// A volume shows the host that the program was asked to end.
+	// A file in a volume shows the host that the program was asked to end.
 	if dir := os.Getenv("FAREWELL"); dir != "" {
 		return os.WriteFile(dir+"/"+name, []byte("bye"), 0o644)
 	}
