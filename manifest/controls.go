@@ -5,10 +5,11 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Controls is what a controller does by itself: it keeps stores of the kinds that
-// it is for, owns and watches, sets its finalizer if it cleans up, removes former
-// ones, and lets its objects own others. What its functions do must be added, [Gets] of a kind that
-// it owns, watches or reads too, if they read that from a store.
+// Controls returns the rights that a controller needs by itself. A controller keeps
+// stores of the kinds that it is for, owns and watches. It sets its finalizer if it has a
+// cleanup, removes former finalizers, and makes its objects the owners of others. Add the
+// rights that the controller's functions need. If they read a kind that the controller
+// owns, watches or reads from a store, add [Gets] of that kind too.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
@@ -30,5 +31,5 @@ func Controls[T any](c controller.Controller[T]) Rules {
 	return rules
 }
 
-// A controller's handle can be asked like any other.
+// AnyHandle's methods can be called on a controller's handle.
 var _ kube.AnyHandle = kube.Handle[struct{}](nil)
