@@ -85,7 +85,7 @@ func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Confi
 	if b.echoes, err = openEchoes(ctx, out, cfg); err != nil {
 		return nil, err
 	}
-	defer func() { _ = b.echoes.close(context.WithoutCancel(ctx)) }() // the cluster is thrown away, or still has its namespace
+	defer func() { _ = b.echoes.close(context.WithoutCancel(ctx)) }() // on an error the namespace stays
 	if err := b.install(ctx); err != nil {
 		return nil, fmt.Errorf("install the kind Echo: %w", err)
 	}

@@ -47,8 +47,8 @@ type Operator struct {
 	// Needs are the operator's rights besides those that follow from Options.
 	Needs []Rules
 
-	// Options are the options with which the operator's controllers run. They decide what
-	// is rendered:
+	// Options are the options with which the operator's controllers run. The
+	// rendered objects follow from them:
 	//
 	//   - Lease: the rights for the Lease of that name, in the operator's namespace
 	//     unless Options names another;

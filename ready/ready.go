@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Phase is the sort of a [State].
+// Phase is the phase of a [State]: Ready, Waiting or Failed.
 type Phase string
 
 const (

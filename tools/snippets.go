@@ -12,7 +12,7 @@ import (
 )
 
 // checkSnippets checks the code blocks of the Markdown files. A comment on the line
-// before a block gives the sort of the block:
+// before a block says how the block is checked:
 //
 //	<!-- snippet: operators/book/main.go -->  these lines stand in that file
 //	<!-- snippet: run -->                     run it; it has to end with status 0
