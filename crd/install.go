@@ -24,8 +24,8 @@ type Installer struct {
 	Logger *slog.Logger
 }
 
-// Install applies definitions and returns when the API server serves their kinds. It
-// waits until ctx ends. Its counterpart in controller-runtime is envtest.InstallCRDs.
+// Install applies definitions and returns when the API server serves their kinds, or with
+// an error when ctx ends. Its counterpart in controller-runtime is envtest.InstallCRDs.
 //
 // Install does not apply a definition that stored objects may not fit. The error wraps an
 // [IncompatibleError] that names each reason. If another definition already has one of
