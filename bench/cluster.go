@@ -11,15 +11,15 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// serverOnly is what stores are measured on: no controller takes processor time
-// or changes what was loaded.
+// serverOnly is the cluster for measuring stores: no controller takes processor time or
+// changes the loaded objects.
 var serverOnly = kubetest.Options{Private: true, ServerOnly: true}
 
-// wholeCluster is what operators are measured on: all controllers, and nodes on
-// which pods become ready.
+// wholeCluster is the cluster for measuring operators: it has all controllers, and nodes
+// on which pods become ready.
 var wholeCluster = kubetest.Options{Private: true, Nodes: 5}
 
-// startCluster gives the cluster to measure on and what ends it.
+// startCluster returns the cluster to measure on and a function that ends it.
 func startCluster(ctx context.Context, out io.Writer, o options, own kubetest.Options) (*rest.Config, func() error, error) {
 	if o.kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)

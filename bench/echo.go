@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// echoIdle is how long an operator is left alone before it is weighed.
+	// echoIdle is the time for which an operator is idle before its memory is measured.
 	echoIdle = 10 * time.Second
-	// echoCalm is how long an operator has sent nothing when it has finished.
+	// echoCalm is the time without requests after which an operator has finished.
 	echoCalm = 5 * time.Second
-	// echoChanges is how many Echoes are changed, one after another, and
-	// echoPause is what the control plane has to deal with each.
+	// echoChanges is the number of Echoes that are changed, one after another. echoPause
+	// is the time that the control plane has for each of them.
 	echoChanges = 200
 	echoPause   = 250 * time.Millisecond
-	// echoLimit is how long one run may take.
+	// echoLimit is the longest time of one run.
 	echoLimit = 30 * time.Minute
 )
 
@@ -31,17 +31,17 @@ const (
 	oursEcho = "echo"
 )
 
-// echoResult is what one run of an operator showed. Durations are in
-// nanoseconds, sizes in bytes. What follows Ready is of a run at size alone.
+// echoResult is the result of one run of an operator. Durations are in nanoseconds, sizes
+// in bytes. The fields after ready are set only by a run at size.
 type echoResult struct {
-	start float64 // from the process's start to its first request that writes about an Echo
+	start float64 // from the process's start to its first write request about an Echo
 	idle  float64 // resident memory with one Echo
 
-	ready    float64   // from the first of the Echoes to the last one ready
+	ready    float64   // from the first Echo until the last one is ready
 	cpu      float64   // user and system time of the operator until it was done with them
 	peak     float64   // its high-water mark of resident memory up to then
-	requests float64   // that it sent, watches aside
-	leases   float64   // those of them that were for its lease
+	requests float64   // requests that it sent, except watches
+	leases   float64   // the requests among them that were for its lease
 	answers  []float64 // from the confirmation of each change to its answer
 	fromSent []float64 // from the sending of each change to its answer
 }
@@ -49,7 +49,7 @@ type echoResult struct {
 // echoResults are the runs of one side.
 type echoResults []echoResult
 
-// values are those of one figure; runs that did not measure it have none.
+// values returns the values of one figure. Runs that did not measure it have none.
 func (r echoResults) values(of func(echoResult) float64) []float64 {
 	var values []float64
 	for _, one := range r {
@@ -68,9 +68,9 @@ type echoBench struct {
 	echoes echoes
 }
 
-// measureEcho runs both operators in turn on a cluster with controllers and
-// simulated nodes: o.runs times with a single Echo, then o.echoRuns times with
-// o.echoes. The programs are in dir.
+// measureEcho runs both operators in turn on a cluster with controllers and simulated
+// nodes: o.runs times with a single Echo, then o.echoRuns times with o.echoes. The
+// programs are in dir.
 func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options) (map[string]echoResults, error) {
 	results := map[string]echoResults{}
 	p, err := startProxy(cfg)
@@ -85,7 +85,7 @@ func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Confi
 	if b.echoes, err = openEchoes(ctx, out, cfg); err != nil {
 		return nil, err
 	}
-	defer func() { _ = b.echoes.close(context.WithoutCancel(ctx)) }() // the cluster is thrown away, or has its namespace still
+	defer func() { _ = b.echoes.close(context.WithoutCancel(ctx)) }() // on an error the namespace stays
 	if err := b.install(ctx); err != nil {
 		return nil, fmt.Errorf("install the kind Echo: %w", err)
 	}
@@ -105,8 +105,8 @@ func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Confi
 	return results, nil
 }
 
-// install lets our operator put its kind on the server, so that both have the
-// same, and has it run one Echo, which is also what warms the server up.
+// install makes our operator install its kind, so that both sides have the same kind. Our
+// operator then runs one Echo, which also warms the server up.
 func (b echoBench) install(ctx context.Context) (err error) {
 	op, err := startOperator(ctx, filepath.Join(b.dir, oursEcho), filepath.Join(b.dir, "kubeconfig-proxy"))
 	if err != nil {
@@ -127,7 +127,7 @@ func (b echoBench) install(ctx context.Context) (err error) {
 	return b.echoes.deleteAll(ctx)
 }
 
-// run is one run of an operator, which starts and ends with no Echo there.
+// run is one run of an operator. It starts and ends without Echoes.
 func (b echoBench) run(ctx context.Context, name string, n int) (r echoResult, err error) {
 	ctx, cancel := context.WithTimeout(ctx, echoLimit)
 	defer cancel()
@@ -138,7 +138,7 @@ func (b echoBench) run(ctx context.Context, name string, n int) (r echoResult, e
 	mark := b.proxy.mark()
 	var flags []string
 	if name == oursEcho {
-		flags = []string{"-lease"} // the peer takes one too
+		flags = []string{"-lease"} // the peer takes a lease too
 	}
 	op, err := startOperator(ctx, filepath.Join(b.dir, name), filepath.Join(b.dir, "kubeconfig-proxy"), flags...)
 	if err != nil {
@@ -219,12 +219,12 @@ func (b echoBench) calm(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			return nil //nolint:nilerr // nothing came, as hoped
+			return nil //nolint:nilerr // nothing came, as expected
 		}
 	}
 }
 
-// change scales some of n Echoes, one at a time, and times the answers.
+// change scales some of n Echoes, one at a time, and measures the time to the answers.
 func (b echoBench) change(ctx context.Context, n int, r *echoResult) error {
 	start := b.proxy.mark()
 	for _, i := range spread(echoChanges, n) {
@@ -255,7 +255,7 @@ func (b echoBench) change(ctx context.Context, n int, r *echoResult) error {
 	return nil
 }
 
-// spread gives up to k different numbers below n, evenly spread.
+// spread returns up to k different numbers below n, evenly spread.
 func spread(k, n int) []int {
 	k = min(k, n)
 	numbers := make([]int, k)
@@ -265,7 +265,8 @@ func spread(k, n int) []int {
 	return numbers
 }
 
-// quantile is the value that a share of all is not above; 0 of none.
+// quantile returns the least value that a share of all values does not exceed, or 0 if
+// there are no values.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0

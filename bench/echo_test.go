@@ -15,7 +15,7 @@ import (
 func TestQuantile(t *testing.T) {
 	hundred := make([]float64, 100)
 	for i := range hundred {
-		hundred[i] = float64(100 - i) // not sorted
+		hundred[i] = float64(100 - i) // unsorted
 	}
 	for share, want := range map[float64]float64{0: 1, 0.5: 51, 0.99: 100, 1: 100} {
 		if got := quantile(hundred, share); got != want {
@@ -68,8 +68,8 @@ func TestIsReadyEcho(t *testing.T) {
 	}
 }
 
-// The table holds our operator to the peer's figures and to fixed ones, and says
-// what was not measured.
+// The table compares our operator with the peer's figures and with fixed ones. It names
+// the figures that were not measured.
 func TestEchoRows(t *testing.T) {
 	sizes := map[string]built{peerEcho: {binary: 33 * megabyte, image: 11 * megabyte}, oursEcho: {binary: 20 * megabyte, image: 6 * megabyte}}
 	milliseconds := func(values ...float64) []float64 {

@@ -13,13 +13,13 @@ const (
 	peerEchoPackage = "./peerecho"
 )
 
-// built is what an operator weighs as it is shipped, in bytes.
+// built is the size of an operator as it is shipped, in bytes.
 type built struct {
 	binary, image float64
 }
 
-// buildEcho builds both operators into dir, stripped, and their images, which
-// the same command makes for both: one layer with the program in it.
+// buildEcho builds both operators into dir, stripped, and their images. The same command
+// makes both images: one layer with the program in it.
 func buildEcho(ctx context.Context, dir string) (map[string]built, error) {
 	imager := filepath.Join(dir, "cluster")
 	if err := goInRepository(ctx, "build", "-trimpath", "-o", imager, clusterPackage); err != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/pintle-go/pintle/bench/peerecho/api"
 )
 
-// echoes are the Echoes of the bench, in a namespace of their own, as their
-// users and the bench see them: past the proxy, straight on the server.
+// echoes are the Echoes of the bench, in a namespace of their own. The bench uses them as
+// their users do: directly on the server, without the proxy.
 type echoes struct {
 	client    client.Client
 	namespace string
 	out       io.Writer
 }
 
-// openEchoes makes the namespace.
+// openEchoes creates the namespace.
 func openEchoes(ctx context.Context, out io.Writer, cfg *rest.Config) (echoes, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
@@ -57,7 +57,7 @@ func (e echoes) close(ctx context.Context) error {
 
 func echoName(i int) string { return fmt.Sprintf("echo-%05d", i) }
 
-// create creates the Echoes from the one number up to the other.
+// create creates the Echoes with the numbers in a range.
 func (e echoes) create(ctx context.Context, from, to int) error {
 	return inParallel(ctx, e.out, "Echoes", to-from, func(i int) error {
 		return e.client.Create(ctx, &api.Echo{
@@ -67,8 +67,8 @@ func (e echoes) create(ctx context.Context, from, to int) error {
 	})
 }
 
-// scale changes how many servers an Echo asks for, and says when the change was
-// sent and when the server had confirmed it.
+// scale changes the number of servers that an Echo asks for. It returns the time when the
+// change was sent and the time when the server had confirmed it.
 func (e echoes) scale(ctx context.Context, name string, replicas int) (sent, confirmed time.Time, err error) {
 	echo := &api.Echo{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: name}}
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
@@ -77,7 +77,7 @@ func (e echoes) scale(ctx context.Context, name string, replicas int) (sent, con
 	return sent, time.Now(), err
 }
 
-// awaitReady waits until there are n Echoes and all say that they are ready.
+// awaitReady waits until there are n Echoes and all report that they are ready.
 func (e echoes) awaitReady(ctx context.Context, n int) error {
 	return e.poll(ctx, fmt.Sprintf("of %d Echoes are ready", n), func() (int, bool, error) {
 		var l api.EchoList
@@ -94,14 +94,14 @@ func (e echoes) awaitReady(ctx context.Context, n int) error {
 	})
 }
 
-// isReadyEcho says whether all servers that the Echo asks for now answer.
+// isReadyEcho reports whether all servers that the Echo asks for answer.
 func isReadyEcho(e *api.Echo) bool {
 	c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionReady)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation && e.Status.ReadyReplicas == e.Spec.Replicas
 }
 
-// deleteAll deletes all Echoes and waits until nothing is left of them; their
-// operator must run.
+// deleteAll deletes all Echoes and waits until nothing is left of them. Their operator
+// must run.
 func (e echoes) deleteAll(ctx context.Context) error {
 	var l api.EchoList
 	if err := e.client.List(ctx, &l, client.InNamespace(e.namespace)); err != nil {
@@ -128,12 +128,12 @@ func (e echoes) deleteAll(ctx context.Context) error {
 	})
 }
 
-// pollEvery is seldom, since what is asked for takes the server's time.
+// pollEvery is long, because each poll takes the server's time.
 const pollEvery = 2 * time.Second
 
-// poll asks until done, saying now and then how far it is.
+// poll calls ask until it is done, and prints the progress from time to time.
 func (e echoes) poll(ctx context.Context, what string, ask func() (n int, done bool, err error)) error {
-	every := 50 * time.Millisecond // what is quick is not waited for long
+	every := 50 * time.Millisecond // short at first, so that a quick change is seen soon
 	for said := time.Now(); ; every = min(2*every, pollEvery) {
 		n, done, err := ask()
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// echoRows are the promises about the Echo operator.
+// echoRows returns the promises about the Echo operator.
 func echoRows(o options, sizes map[string]built, results map[string]echoResults) []row {
 	only := func(v float64) []float64 {
 		if v == 0 {
@@ -44,7 +44,7 @@ func echoRows(o options, sizes map[string]built, results map[string]echoResults)
 	}
 }
 
-// summary says what kinds of requests there were, most frequent first.
+// summary lists the kinds of requests, most frequent first.
 func summary(requests []request) string {
 	counts := map[string]int{}
 	for _, q := range requests {
@@ -68,7 +68,7 @@ func summary(requests []request) string {
 	return fmt.Sprintf("%d requests (%s)", counted(requests), strings.Join(kinds, ", "))
 }
 
-// echoSetup says what was measured, and how.
+// echoSetup describes the measurement and its setup.
 func echoSetup(o options) string {
 	return fmt.Sprintf(`Echo: a whole control plane with simulated nodes on this machine; peer: the same operator on controller-runtime %s (bench/peerecho): a manager with its defaults, that is metrics on,
 protobuf for built-in kinds, no client-side rate limit; controllerutil.CreateOrUpdate, which reads from the cache and sends nothing when nothing changes; status by patch; a finalizer;

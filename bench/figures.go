@@ -17,7 +17,7 @@ type figure struct {
 	target target
 }
 
-// row fills in what the runs of the subjects gave.
+// row fills in the results of the subjects' runs.
 func (f figure) row(results map[string][]measure.Result) row {
 	values := func(subject string) (all []float64) {
 		for _, r := range results[subject] {
@@ -28,7 +28,7 @@ func (f figure) row(results map[string][]measure.Result) row {
 	return row{name: f.name, peer: values(f.peer), ours: values(f.ours), show: f.show, target: f.target}
 }
 
-// storeRows are all figures about stores.
+// storeRows returns all figures about stores.
 func storeRows(results map[string][]measure.Result) []row {
 	var rows []row
 	for _, f := range figures() {
@@ -37,10 +37,11 @@ func storeRows(results map[string][]measure.Result) []row {
 	return rows
 }
 
-// megabyte is the smaller one, of a million bytes, which makes the targets a little harder.
+// megabyte is a million bytes. The smaller of the two units makes the targets a little
+// harder.
 const megabyte = 1e6
 
-// figures are the promises, in order; an empty name ends a group.
+// figures returns the promises, in order. An empty name ends a group.
 func figures() []figure {
 	heap := func(r measure.Result) float64 { return float64(r.Heap) }
 	peak := func(r measure.Result) float64 { return float64(r.PeakRSS) }
@@ -105,10 +106,10 @@ func figures() []figure {
 }
 
 const (
-	// scanFree is how many times longer a look-up may take in a store of ten
-	// times the size: a scan takes ten times as long; what is left for an index
-	// is that a larger store fits less well into the processor's caches.
+	// scanFree is the largest ratio of the time of a look-up to that in a store of a
+	// tenth of the size. A scan takes ten times as long. An index may take longer because
+	// a larger store fits less well into the processor's caches.
 	scanFree = 2
-	// scanTime is less than it takes to look at 20,000 objects.
+	// scanTime is less than the time of looking at 20,000 objects.
 	scanTime = float64(10 * time.Microsecond)
 )

@@ -28,12 +28,12 @@ const (
 	fooImage   = "./operators/foo/image"
 	fooCRD     = "operators/foo/deploy/crd.yaml"
 
-	// fooIdle is how long foo is left alone before it is weighed.
+	// fooIdle is the time for which foo is idle before its memory is measured.
 	fooIdle = 10 * time.Second
 )
 
-// measureFoo builds the foo operator and its image as its own build does, and
-// runs it on an API server that has its kind but no objects. It has no peer.
+// measureFoo builds the foo operator and its image as its own build does. It runs foo on
+// an API server that has its kind but no objects. It has no peer.
 func measureFoo(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, runs int) ([]row, error) {
 	fmt.Fprintln(out, "Building and running the foo operator")
 	image := row{name: "foo: image, compressed", target: under(7 * megabyte), show: asSize}
@@ -67,7 +67,7 @@ func measureFoo(ctx context.Context, out io.Writer, dir string, cfg *rest.Config
 	return rows, ctx.Err()
 }
 
-// one is the only value of a figure that every run would give alike.
+// one returns the only value of a figure that is the same in every run.
 func one(value float64, err error) ([]float64, error) { return []float64{value}, err }
 
 func weighFooImage(ctx context.Context, tar string) (float64, error) {
@@ -76,7 +76,7 @@ func weighFooImage(ctx context.Context, tar string) (float64, error) {
 	if err != nil {
 		return 0, errors.Join(built, err)
 	}
-	return float64(n), nil // also of one that its own build found too large
+	return float64(n), nil // return the size also if foo's own build found it too large
 }
 
 func buildFoo(ctx context.Context, program string) (float64, error) {
@@ -115,7 +115,7 @@ func installFoo(ctx context.Context, cfg *rest.Config) error {
 	return waitServed(ctx, c, "clux.dev", "v1", "FooList")
 }
 
-// runFoo starts foo and gives the time until it says that it is ready, in
+// runFoo starts foo. It returns the time until foo reports that it is ready, in
 // nanoseconds, and its resident memory when it has been idle, in bytes.
 func runFoo(ctx context.Context, program, kubeconfig string) (ready, rss float64, err error) {
 	addr, err := freeAddress(ctx)

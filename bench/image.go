@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// descriptor is the part of an OCI descriptor that says what a blob weighs.
+// descriptor is the part of an OCI descriptor that has the size of a blob.
 type descriptor struct {
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
 }
 
-// imageSize is what a registry would store of the image in an OCI archive:
+// imageSize returns the size that a registry would store of the image in an OCI archive:
 // manifest, configuration and compressed layers.
 func imageSize(path string) (int64, error) {
 	f, err := os.Open(path)
@@ -24,7 +24,7 @@ func imageSize(path string) (int64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	const small = 1 << 20 // index and manifests are; layers are not read
+	const small = 1 << 20 // index and manifests are small; layers are not read
 	files := map[string][]byte{}
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()

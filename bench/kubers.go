@@ -22,7 +22,7 @@ const (
 // kubersProgram is the name of the program and of its directory.
 const kubersProgram = "kubers"
 
-// errNoCargo says why kube-rs is not measured.
+// errNoCargo is the reason why kube-rs is not measured.
 var errNoCargo = errors.New("cargo is not installed")
 
 // buildKubers builds the program into dir, in release mode with link-time optimization.
@@ -49,8 +49,8 @@ func buildKubers(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, kubersProgram), binary, 0o755) //nolint:gosec // a program is executable
 }
 
-// kubersBuilt builds the program if it is to be measured. Without cargo it is left out,
-// and out says so.
+// kubersBuilt builds the program if it is to be measured. Without cargo it leaves the
+// program out and writes that to out.
 func kubersBuilt(ctx context.Context, out io.Writer, dir string, o options) (bool, error) {
 	wanted := slices.ContainsFunc(subjects, func(s subject) bool {
 		return s.program == kubersProgram && o.only.MatchString(s.name)

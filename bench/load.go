@@ -23,11 +23,11 @@ import (
 	"github.com/pintle-go/pintle/bench/fixture"
 )
 
-// writers is how many objects are written at a time.
+// writers is the number of objects that are written at a time.
 const writers = 16
 
-// load fills the cluster with n Pods and n Widgets. What is there already, from
-// an earlier run on a cluster that was kept, is left as it is.
+// load fills the cluster with n Pods and n Widgets. Objects from an earlier run on a kept
+// cluster stay unchanged.
 func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1
@@ -42,7 +42,7 @@ func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
 	if err := prepare(ctx, c); err != nil {
 		return err
 	}
-	c, err = client.New(cfg, client.Options{Scheme: scheme}) // one that knows the new kind
+	c, err = client.New(cfg, client.Options{Scheme: scheme}) // a client that knows the new kind
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -68,7 +68,7 @@ func load(ctx context.Context, out io.Writer, cfg *rest.Config, n int) error {
 	return nil
 }
 
-// count asks the server how many objects of a kind there are.
+// count asks the server for the number of objects of a kind.
 func count(ctx context.Context, c client.Client, l client.ObjectList, options ...client.ListOption) (int, error) {
 	if err := c.List(ctx, l, append(options, client.Limit(1))...); err != nil {
 		return 0, fmt.Errorf("count objects: %w", err)
@@ -107,7 +107,7 @@ func loadWidget(ctx context.Context, c client.Client, i int) error {
 	return c.Status().Update(ctx, w, client.FieldOwner("widget-controller"))
 }
 
-// prepare makes the namespaces, their service accounts and the custom kind.
+// prepare creates the namespaces, their service accounts and the custom kind.
 func prepare(ctx context.Context, c client.Client) error {
 	crd, err := fixture.WidgetCRD()
 	if err != nil {
@@ -118,7 +118,7 @@ func prepare(ctx context.Context, c client.Client) error {
 		ns := fixture.Namespace(i)
 		objects = append(objects,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
-			// Where no controller makes it, Pods could not be created without it.
+			// Without a controller nothing else creates the account, and Pods need it.
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns}})
 	}
 	for _, o := range objects {
@@ -144,7 +144,7 @@ func waitServed(ctx context.Context, c client.Client, group, version, listKind s
 	}
 }
 
-// inParallel calls create for 0 to n-1, saying every few seconds how far it is.
+// inParallel calls create for 0 to n-1, and prints the progress every few seconds.
 func inParallel(ctx context.Context, out io.Writer, what string, n int, create func(i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

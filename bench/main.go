@@ -1,8 +1,8 @@
-// Command bench measures pintle's stores beside controller-runtime's cache, and
-// the Echo operator beside the same one on controller-runtime, each pair on one
-// API server and in one session, and prints a table of the figures that this
-// project promises: the peer's, ours, their ratio, the target, and whether it is
-// met. Run it by make bench, or here by GOWORK=off go run .
+// Command bench measures pintle's stores beside controller-runtime's cache, and the Echo
+// operator beside the same operator on controller-runtime. Each pair runs on one API
+// server and in one session. The command prints a table of the figures that this project
+// promises: the peer's, ours, their ratio, the target, and whether it is met. Run it by
+// make bench, or here by GOWORK=off go run .
 package main
 
 import (
@@ -102,7 +102,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	log.SetLogger(logr.Discard()) // that of controller-runtime's client
+	log.SetLogger(logr.Discard()) // controller-runtime's client logs to it
 	dir, err := os.MkdirTemp("", "pintle-bench-")
 	if err != nil {
 		return err
@@ -131,8 +131,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return table(out, rows)
 }
 
-// runStores measures stores, and foo. It returns the rows of the table, and what
-// was measured and how.
+// runStores measures stores, and foo. It returns the rows of the table and a description
+// of the measurement.
 func runStores(ctx context.Context, out io.Writer, dir string, o options) (rows []row, measured string, err error) {
 	fmt.Fprintln(out, "Building the programs to measure")
 	if err := build(ctx, dir); err != nil {
@@ -184,8 +184,8 @@ func runEcho(ctx context.Context, out io.Writer, dir string, o options) (rows []
 	return echoRows(o, sizes, results), echoSetup(o), nil
 }
 
-// measureAll runs every subject once per round: peers and ours in turn, so that
-// whatever else changes on the machine meanwhile falls on both.
+// measureAll runs every subject once per round. Peers and ours take turns, so that other
+// changes on the machine affect both.
 func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options) (map[string][]measure.Result, error) {
 	results := map[string][]measure.Result{}
 	server, err := newServerTime(cfg)

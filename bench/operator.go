@@ -13,18 +13,18 @@ import (
 	"github.com/pintle-go/pintle/bench/measure"
 )
 
-// operator is a running one, seen from outside.
+// operator is a running operator, seen from outside.
 type operator struct {
 	started time.Time
 	cmd     *exec.Cmd
 	log     *os.File
 	ended   chan struct{} // closed when the process has ended
-	err     error         // of its end
+	err     error         // the error with which the process ended
 }
 
-// startOperator starts a program with the environment of all, against the
-// server of a kubeconfig. Both sides' programs have the flag -addr, the address
-// of their metrics. What it logs goes to a file.
+// startOperator starts a program with the current environment, against the server of a
+// kubeconfig. The programs of both sides have the flag -addr, the address of their
+// metrics. The log goes to a file.
 func startOperator(ctx context.Context, program, kubeconfig string, flags ...string) (*operator, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func startOperator(ctx context.Context, program, kubeconfig string, flags ...str
 	return o, nil
 }
 
-// stop tells it to end and waits until it has.
+// stop tells the operator to end and waits until it has ended.
 func (o *operator) stop() error {
 	defer o.log.Close()
 	select {
@@ -75,7 +75,7 @@ func (o *operator) stop() error {
 	}
 }
 
-// failure adds what the operator logged last.
+// failure adds the end of the operator's log.
 func (o *operator) failure(err error) error {
 	logged, readErr := os.ReadFile(o.log.Name())
 	if readErr != nil {
@@ -84,11 +84,11 @@ func (o *operator) failure(err error) error {
 	return fmt.Errorf("run %s: %w\n%s", o.cmd.Path, err, tail(string(logged), 10))
 }
 
-// rss and peakRSS are its resident memory now and at most, in bytes.
+// rss and peakRSS return the operator's resident memory: now, and at its highest.
 func (o *operator) rss() (uint64, error)     { return measure.StatusField(o.cmd.Process.Pid, "VmRSS") }
 func (o *operator) peakRSS() (uint64, error) { return measure.StatusField(o.cmd.Process.Pid, "VmHWM") }
 
-// cpu is the processor time that it has used.
+// cpu returns the processor time that the operator has used.
 func (o *operator) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(o.cmd.Process.Pid) + "/stat")
 	if err != nil {
@@ -97,9 +97,9 @@ func (o *operator) cpu() (time.Duration, error) {
 	return processorTime(string(stat))
 }
 
-// processorTime reads user and system time from a process's stat: the 14th and
-// 15th field, in hundredths of a second on every Linux that Go runs on. The
-// second one, in parentheses, may hold anything.
+// processorTime reads user and system time from a process's stat. They are the 14th and
+// 15th field, in hundredths of a second on every Linux that Go runs on. The second field,
+// in parentheses, may contain any text.
 func processorTime(stat string) (time.Duration, error) {
 	const tick = 10 * time.Millisecond
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

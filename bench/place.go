@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// place is where commands run that build programs.
+// place is the directory and environment for commands that build programs.
 type place struct {
 	dir    string
 	goWork string // GOWORK: "off", or the workspace that the directory is in if empty
 }
 
-// command runs one there, for programs without cgo.
+// command runs a command in the place, for programs without cgo.
 func (p place) command(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = p.dir

@@ -15,29 +15,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// request is one that a measured operator sent.
+// request is a request that a measured operator sent.
 type request struct {
 	at           time.Time // when its head had arrived
 	method, path string
 	watch        bool
 }
 
-// writes says whether the request may change something.
+// writes reports whether the request may change an object.
 func (q request) writes() bool {
 	return q.method != http.MethodGet && q.method != http.MethodHead && q.method != http.MethodOptions
 }
 
-// within says whether it is about something in this namespace.
+// within reports whether the request is about an object in this namespace.
 func (q request) within(namespace string) bool {
 	return strings.Contains(q.path, "/namespaces/"+namespace+"/")
 }
 
-// names says whether it is about this object itself, and not one of its subresources.
+// names reports whether the request is about this object itself, and not about one of its
+// subresources.
 func (q request) names(namespace, resource, name string) bool {
 	return strings.HasSuffix(q.path, "/namespaces/"+namespace+"/"+resource+"/"+name)
 }
 
-// resource is what kind of thing it is about: deployments, echoes/status.
+// resource returns the resource of the request: deployments, echoes/status.
 func (q request) resource() string {
 	parts := strings.Split(strings.Trim(q.path, "/"), "/")
 	switch {
@@ -57,12 +58,12 @@ func (q request) resource() string {
 	return parts[0]
 }
 
-// proxy stands between a measured operator and the API server and writes down
-// what passes. Both sides' operators go through it, by TLS and HTTP/2 on either
-// hand as without it, so that their requests are seen from outside in one way,
-// whatever their own metrics say. Bodies pass as they are.
+// proxy stands between a measured operator and the API server and records the requests.
+// The operators of both sides use it, by TLS and HTTP/2 on both connections as without
+// it. So their requests are seen from outside in one way, independent of their own
+// metrics. The proxy does not change bodies.
 type proxy struct {
-	config *rest.Config // how to reach it
+	config *rest.Config // configuration for connecting to the proxy
 	server *httptest.Server
 
 	mu       sync.Mutex
@@ -70,7 +71,8 @@ type proxy struct {
 	more     chan struct{} // closed and replaced when there is another request
 }
 
-// startProxy starts one that speaks to the server as cfg says, credentials included.
+// startProxy starts a proxy that connects to the server with cfg, including its
+// credentials.
 func startProxy(cfg *rest.Config) (*proxy, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.DisableCompression = true // the transport adds nothing: clients ask for it by themselves
@@ -102,7 +104,7 @@ func startProxy(cfg *rest.Config) (*proxy, error) {
 }
 
 func (p *proxy) close() {
-	p.server.CloseClientConnections() // watches that are open would be waited for
+	p.server.CloseClientConnections() // Close would wait for open watches
 	p.server.Close()
 }
 
@@ -114,21 +116,22 @@ func (p *proxy) record(q request) {
 	p.more = make(chan struct{})
 }
 
-// mark is how many requests there were up to now; since tells of later ones.
+// mark returns the number of requests so far. since returns the later ones.
 func (p *proxy) mark() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.requests)
 }
 
-// since returns the requests after a mark, and what is closed when there are more.
+// since returns the requests after a mark, and a channel that is closed when there are
+// more.
 func (p *proxy) since(mark int) ([]request, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests[mark:len(p.requests):len(p.requests)], p.more
 }
 
-// await waits for the first request after a mark that is as asked.
+// await waits for the first request after a mark for which wanted returns true.
 func (p *proxy) await(ctx context.Context, mark int, wanted func(request) bool) (request, error) {
 	for {
 		requests, more := p.since(mark)
@@ -146,7 +149,7 @@ func (p *proxy) await(ctx context.Context, mark int, wanted func(request) bool) 
 	}
 }
 
-// counted is how many requests there are, watches aside.
+// counted returns the number of requests, without watches.
 func counted(requests []request) int {
 	n := 0
 	for _, q := range requests {
@@ -157,7 +160,7 @@ func counted(requests []request) int {
 	return n
 }
 
-// leases is how many of them are about leases.
+// leases returns the number of requests that are about leases.
 func leases(requests []request) int {
 	n := 0
 	for _, q := range requests {

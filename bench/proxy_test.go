@@ -55,8 +55,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// What passes is written down with its credentials changed, a stream's parts
-// arrive when they are sent, and both hands speak HTTP/2.
+// The proxy records requests and replaces their credentials. The parts of a stream arrive
+// when they are sent, and both connections use HTTP/2.
 func TestProxy(t *testing.T) {
 	more := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

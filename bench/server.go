@@ -39,7 +39,7 @@ func writeKubeconfig(cfg *rest.Config, path string) error {
 	return nil
 }
 
-// served is what the server sends, measured without any of the two sides.
+// served holds the measurements of the server alone, without either of the two sides.
 type served struct {
 	version        string
 	pod, widget    int           // mean size as JSON, in bytes
@@ -49,7 +49,7 @@ type served struct {
 	widgetListSize int
 }
 
-// weigh looks at the loaded objects; it is also what warms the server up.
+// weigh measures the loaded objects. It also warms the server up.
 func weigh(ctx context.Context, cfg *rest.Config) (served, error) {
 	var s served
 	client, err := rest.HTTPClientFor(cfg)
@@ -124,7 +124,7 @@ func weigh(ctx context.Context, cfg *rest.Config) (served, error) {
 
 func last(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// limited keeps the first bytes of what is written to it.
+// limited keeps the first bytes that are written to it.
 type limited struct {
 	b    *strings.Builder
 	left int
@@ -137,7 +137,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// setup says what was measured against what, and how.
+// setup describes the measured subjects and their setup.
 func setup(o options, s served) string {
 	procs := os.Getenv("GOMAXPROCS")
 	if procs == "" {

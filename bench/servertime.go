@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// serverTime reads the processor time that the API server has used. It holds what the
-// server's garbage collector costs, which falls on whoever is served at that moment:
-// look at means of many runs, not at one.
+// serverTime reads the processor time that the API server has used. The time includes the
+// server's garbage collector, whose cost falls on the subject that is served at that
+// moment. So look at means of many runs, not at one run.
 type serverTime struct {
 	client *http.Client
 	url    string
@@ -28,7 +28,7 @@ func newServerTime(cfg *rest.Config) (serverTime, error) {
 	return serverTime{client, cfg.Host + "/metrics"}, nil
 }
 
-// used returns the time that the server has used since it started.
+// used returns the processor time that the server has used since it started.
 func (s serverTime) used(ctx context.Context) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

@@ -50,7 +50,7 @@ var subjects = []subject{
 	{name: kubersWidgets, program: kubersProgram, store: "widgets"},
 }
 
-// limit is how long one subject may take.
+// limit is the longest time of one subject.
 const limit = 5 * time.Minute
 
 // run starts the subject's program and waits for its result.
@@ -92,7 +92,7 @@ func planFor(objects int) measure.Plan {
 	}
 }
 
-// build builds the measured programs into dir, as their users would: two
+// build builds the measured programs into dir, as their users would. There are two
 // programs, so that neither side carries the other's code and data.
 func build(ctx context.Context, dir string) error {
 	if _, err := os.Stat("peer"); err != nil {

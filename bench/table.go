@@ -11,15 +11,15 @@ import (
 
 // row is a line of the table: one figure of both sides.
 type row struct {
-	name       string    // none: the end of a group
-	peer, ours []float64 // what each run gave; none if it was not measured
+	name       string    // none at the end of a group
+	peer, ours []float64 // the value of each run; none if it was not measured
 	show       func(float64) string
 	target     target
-	err        error // why there is nothing
+	err        error // the reason why there is no value
 }
 
-// target is what ours may be at most: a share of the peer's, or an amount, or
-// neither, for a line that only informs.
+// target is the limit for ours: a share of the peer's value, or an amount. A line without
+// a limit only informs.
 type target struct {
 	share     float64
 	shareText string
@@ -31,7 +31,7 @@ func shareOf(text string, share float64) target { return target{share: share, sh
 func atMost(limit float64) target               { return target{limit: limit} }
 func under(limit float64) target                { return target{limit: limit, below: true} }
 
-// table prints all rows and how many of the targets are met.
+// table prints all rows and the number of targets that are met.
 func table(out io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FIGURE\tPEER\tOURS\tRATIO\tTARGET\tMET")
@@ -55,7 +55,8 @@ func table(out io.Writer, rows []row) error {
 	return err
 }
 
-// cells are the medians of the peer and of ours, their ratio, the target and the verdict.
+// cells returns the medians of the peer and of ours, their ratio, the target and the
+// verdict.
 func (r row) cells() []string {
 	cells := []string{"", "", "", "", ""}
 	peer, havePeer := median(r.peer)
@@ -104,7 +105,7 @@ func median(values []float64) (float64, bool) {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2, true
 }
 
-// asSize, asTime and asCount show values.
+// asSize, asTime and asCount format values.
 func asSize(v float64) string  { return size(uint64(v)) }
 func asTime(v float64) string  { return duration(time.Duration(v)) }
 func asCount(v float64) string { return fmt.Sprintf("%.0f", v) }

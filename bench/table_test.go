@@ -56,7 +56,7 @@ func squeeze(table string) string {
 	return b.String()
 }
 
-// Every figure is of subjects that are run, and every subject is in a figure.
+// Every figure is about subjects that are run, and every subject is in a figure.
 func TestFiguresNameSubjects(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range figures() {
@@ -74,7 +74,7 @@ func TestFiguresNameSubjects(t *testing.T) {
 	}
 }
 
-// The groups that are looked up are whole and where they are said to be.
+// The groups that are looked up are complete and in the expected namespace.
 func TestApps(t *testing.T) {
 	const n = 4321
 	size, namespace := map[string]int{}, map[string]string{}
@@ -100,7 +100,7 @@ func TestApps(t *testing.T) {
 	}
 }
 
-// An image weighs what its manifest, its configuration and its layers do.
+// The size of an image is that of its manifest, its configuration and its layers.
 func TestImageSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "image.tar")
 	f, err := os.Create(path)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// application puts what the tag of a field says into the field's schema.
+// application applies the tag of a field to the field's schema.
 type application struct {
 	b        *builder
 	at       place
@@ -21,13 +21,13 @@ type application struct {
 	optional bool
 
 	column    *Column
-	rules     map[*Schema]int // the rules that the tag has made
+	rules     map[*Schema]int // the rules that the tag has added
 	immutable []*Schema
 }
 
 func (a *application) fail(err error) { a.b.errs = append(a.b.errs, a.error(err)) }
 
-// failed adds what is wrong with a directive: of a marker it names the line.
+// failed adds the error of a directive. The error of a marker names the marker's line.
 func (a *application) failed(d directive, err error) {
 	err = fmt.Errorf("%s: %w", d, err)
 	if d.mark != nil {
@@ -37,7 +37,7 @@ func (a *application) failed(d directive, err error) {
 	a.fail(err)
 }
 
-// error is an error at the field, with its tag if it has one.
+// error returns an error at the field, with its tag if it has one.
 func (a *application) error(err error) *FieldError {
 	if a.tag == "" {
 		return a.at.error("", "", err)
@@ -52,7 +52,7 @@ func (a *application) apply(directives []directive) {
 	a.rules = map[*Schema]int{}
 	before := len(a.b.errs)
 	touched := []*Schema{a.schema}
-	// Defaults and enums are values: what they must satisfy comes first.
+	// Defaults and enums are values, so the constraints on values come first.
 	for _, values := range []bool{false, true} {
 		for _, d := range directives {
 			if (d.key == "default" || d.key == "enum") != values {
@@ -82,7 +82,7 @@ func (a *application) apply(directives []directive) {
 	a.finish()
 }
 
-// follow returns what in a field's schema a directive is about.
+// follow returns the part of a field's schema that a directive is about.
 func (d directive) follow(s *Schema) (*Schema, error) {
 	for _, step := range d.path {
 		next := s.Items
@@ -97,7 +97,7 @@ func (d directive) follow(s *Schema) (*Schema, error) {
 	return s, nil
 }
 
-// typeText names the type of what a schema describes.
+// typeText names the type of the values that a schema describes.
 func (s *Schema) typeText() string {
 	switch {
 	case s.IntOrString:
@@ -110,7 +110,7 @@ func (s *Schema) typeText() string {
 	return s.Type
 }
 
-// onlyFor returns an error if a schema is of none of the types.
+// onlyFor returns an error if a schema has none of the types.
 func (s *Schema) onlyFor(types ...string) error {
 	if slices.Contains(types, s.typeText()) || s.typeText() == "map" && slices.Contains(types, "object") {
 		return nil
@@ -118,7 +118,7 @@ func (s *Schema) onlyFor(types ...string) error {
 	return fmt.Errorf("it is for %s, this is %s", strings.Join(types, ", "), s.typeText())
 }
 
-// one puts one directive into the schema that it is about.
+// one applies one directive to the schema that it is about.
 func (a *application) one(d directive, s *Schema) error {
 	nested := len(d.path) > 0
 	switch d.key {
@@ -182,7 +182,7 @@ func (a *application) one(d directive, s *Schema) error {
 		return a.setColumn(d)
 	case "selectable":
 		if nested || a.at.repeated {
-			return errors.New("what is in a list or map cannot be selected")
+			return errors.New("a field in a list or map cannot be selected")
 		}
 		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
 		return s.onlyFor("string", "integer", "boolean")
@@ -190,7 +190,7 @@ func (a *application) one(d directive, s *Schema) error {
 		if d.mark != nil {
 			return s.marked(d)
 		}
-		// The type in a tag was seen to when the schema was made.
+		// A type in a tag was handled when the schema was made.
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (s *Schema) setCount(d directive) error {
 	return s.onlyFor("object")
 }
 
-// formats are those that servers check. Others they ignore.
+// formats are the formats that API servers check. Servers ignore all other formats.
 var formats = map[string][]string{
 	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
 		"isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration", "date-time",
@@ -286,7 +286,7 @@ func (s *Schema) setListOrMap(d directive) error {
 	case "listMapKey":
 		if keys := strings.Split(d.value, "|"); d.mark == nil {
 			s.ListMapKeys = keys
-		} else if !slices.Contains(s.ListMapKeys, d.value) { // markers say one key each
+		} else if !slices.Contains(s.ListMapKeys, d.value) { // each marker names one key
 			s.ListMapKeys = append(s.ListMapKeys, keys...)
 		}
 		if s.ListType == "" {
@@ -316,10 +316,10 @@ func (a *application) rule(s *Schema, r Rule) error {
 	return nil
 }
 
-// ruleDetail adds what belongs to the last rule of a tag.
+// ruleDetail adds a detail to the last rule of a tag.
 func (a *application) ruleDetail(d directive, s *Schema) error {
 	if a.rules[s] == 0 {
-		return errors.New("it belongs behind a rule")
+		return errors.New("it must follow a rule")
 	}
 	r := &s.Rules[len(s.Rules)-1]
 	switch d.key {
@@ -345,7 +345,7 @@ func (a *application) ruleDetail(d directive, s *Schema) error {
 	return nil
 }
 
-// finish does what needs the whole tag.
+// finish applies the parts that need the whole tag.
 func (a *application) finish() {
 	if a.column != nil {
 		if err := a.finishColumn(); err != nil {
@@ -353,7 +353,7 @@ func (a *application) finish() {
 		}
 	}
 	for _, s := range a.immutable {
-		// A field that is not there has no rule to check.
+		// An absent field has no value that a rule could check.
 		if s == a.schema && a.optional && s.Default == nil {
 			name := celName(a.member.name)
 			r := Rule{

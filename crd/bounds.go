@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// limit is an end of the range of numbers that a schema allows.
+// limit is one end of the range of numbers that a schema allows.
 type limit struct {
 	at float64
-	// open: the limit itself is not allowed.
+	// open means that the limit itself is not allowed.
 	open bool
-	// format: the format sets the limit, not minimum or maximum.
+	// format means that the format sets the limit, not minimum or maximum.
 	format bool
 }
 
-// formatRanges are the ranges that servers check for a type and format.
+// formatRanges are the ranges that API servers check for a type and format.
 var formatRanges = map[[2]string]float64{
 	{"integer", "int32"}: math.MaxInt32,
 	{"number", "float"}:  math.MaxFloat32,
 }
 
-// isWhole reports that all numbers that a schema allows are integers.
+// isWhole reports whether a schema allows integers only.
 func (s *Schema) isWhole() bool { return s.Type == "integer" || s.IntOrString }
 
-// lowest is the lower limit: for integers the lowest that there is.
+// lowest returns the lower limit. For integers it is the lowest allowed integer.
 func (s *Schema) lowest() limit {
 	low := limit{at: math.Inf(-1)}
 	if s.Minimum != nil {
@@ -47,7 +47,7 @@ func (s *Schema) lowest() limit {
 	return low
 }
 
-// highest is the upper limit: for integers the highest that there is.
+// highest returns the upper limit. For integers it is the highest allowed integer.
 func (s *Schema) highest() limit {
 	high := limit{at: math.Inf(1)}
 	if s.Maximum != nil {
@@ -65,8 +65,8 @@ func (s *Schema) highest() limit {
 	return high
 }
 
-// numbers compares the ranges of numbers, whichever words say them: a format
-// beside a minimum and a maximum changes nothing where these are narrower.
+// numbers compares the ranges of numbers, not the keywords that set them. A format beside
+// a narrower minimum and maximum makes no difference.
 func (c *comparer) numbers(was, is *Schema, path string) {
 	narrower := false
 	low, old := is.lowest(), was.lowest()
@@ -95,7 +95,7 @@ func (c *comparer) numbers(was, is *Schema, path string) {
 	}
 }
 
-// areMultiples reports that all numbers that a schema allows are multiples of n.
+// areMultiples reports whether a schema allows only multiples of n.
 func (s *Schema) areMultiples(n float64) bool {
 	return s.MultipleOf != nil && math.Mod(*s.MultipleOf, n) == 0 || s.isWhole() && math.Mod(1, n) == 0
 }

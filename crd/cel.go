@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// reserved words of CEL must be escaped where they name fields. See the
+// reserved are the words of CEL that must be escaped as names of fields. See the
 // documentation of x-kubernetes-validations.
 var reserved = []string{"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
 	"if", "import", "let", "loop", "package", "namespace", "return"}
 
 var escapes = strings.NewReplacer("__", "__underscores__", ".", "__dot__", "-", "__dash__", "/", "__slash__")
 
-// celName returns how a rule in CEL names a field.
+// celName returns the name of a field in a CEL rule.
 func celName(name string) string {
 	if slices.Contains(reserved, name) {
 		return "__" + name + "__"
@@ -27,19 +27,19 @@ var (
 	oldSelf    = regexp.MustCompile(`\boldSelf\b`)
 )
 
-// usesOldSelf reports whether a rule compares with the object before.
+// usesOldSelf reports whether a rule uses the old object.
 func usesOldSelf(rule string) bool {
 	return oldSelf.MatchString(celStrings.ReplaceAllString(rule, `""`))
 }
 
-// checkTransitions finds rules that compare with the object before where the
-// server cannot tell which element was which.
+// checkTransitions finds rules that use the old object in places where the API server
+// cannot match old and new elements.
 func (b *builder) checkTransitions(s *Schema, lost bool) {
 	if s == nil {
 		return
 	}
 	if e := b.transitions[s]; e != nil && lost {
-		e.Err = errors.New("oldSelf is not known in a list (unless its listType is map) or in an atomic map, so that nothing there is immutable by itself: say it of the list")
+		e.Err = errors.New("oldSelf is not defined in a list (unless its listType is map) or in an atomic map, so a part of it cannot be immutable by itself: put the rule on the whole list or map")
 		b.errs = append(b.errs, e)
 		delete(b.transitions, s)
 	}

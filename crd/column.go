@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// setColumn puts one directive into the column of a field.
+// setColumn applies one directive to the column of a field.
 func (a *application) setColumn(d directive) error {
 	if a.at.repeated {
-		return errors.New("a field in a list or map has no column: which of them?")
+		return errors.New("a field in a list or map cannot have a column, because it can have many values")
 	}
 	if a.column == nil {
 		a.column = &Column{JSONPath: a.at.path}
@@ -23,7 +23,7 @@ func (a *application) setColumn(d directive) error {
 		}
 	case "columnPath":
 		if !strings.HasPrefix(d.value, ".") && !strings.HasPrefix(d.value, "[") {
-			return errors.New("want what follows the field's own path, as in .name or [0]")
+			return errors.New("want a path below the field, as in .name or [0]")
 		}
 		a.column.JSONPath += d.value
 	case "columnType":
@@ -43,7 +43,7 @@ func (a *application) setColumn(d directive) error {
 	return nil
 }
 
-// finishColumn adds the column of a field to those of the version.
+// finishColumn adds the column of a field to the columns of the version.
 func (a *application) finishColumn() error {
 	c := a.column
 	if c.Name == "" {
@@ -66,7 +66,7 @@ func (a *application) finishColumn() error {
 	return nil
 }
 
-// columnType returns the type of the column that shows a value.
+// columnType returns the type of a column that shows a value of the schema.
 func (s *Schema) columnType() (string, error) {
 	switch {
 	case s.IntOrString:
@@ -81,7 +81,7 @@ func (s *Schema) columnType() (string, error) {
 
 var columnTypes = []string{"integer", "number", "string", "boolean", "date"}
 
-// checkColumns looks at the columns of tags and options, and adds Age.
+// checkColumns checks the columns from tags and options, and adds the column Age.
 func checkColumns(v *Version) error {
 	var errs []error
 	names := map[string]bool{}

@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// comments are the doc comments of types and fields, read from Go source. Keys
-// are package.Type and package.Type.Field; the fields of a struct without a
-// name go on behind the field that has it. A comment at the end of a field's
-// line counts if there is none above.
+// comments are the doc comments of types and fields, read from Go source. A key is
+// package.Type or package.Type.Field. Fields of an unnamed struct have the key of the
+// field around them, a dot and their own name. A comment at the end of a field's line
+// counts if no comment stands above the field.
 //
-// It is read with go/scanner, which adds 50 KB to a program; go/parser would
-// add 380 KB.
+// The package reads source with go/scanner, which adds 50 KB to a program. go/parser
+// would add 380 KB.
 type comments map[string]string
 
-// sources are what Go source says of types and fields besides their tags: doc
-// comments and markers, under the same keys. The markers of a package stand
-// under its name.
+// sources holds the doc comments and markers of types and fields in Go source. Both use
+// the same keys. The markers of a package stand under its name.
 type sources struct {
 	docs  comments
 	marks map[string][]mark
@@ -31,7 +30,7 @@ func readSources(source fs.FS) (sources, error) {
 	if source == nil {
 		return found, nil
 	}
-	// Packages may be embedded whole, in folders.
+	// Packages may be embedded as whole directories.
 	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
@@ -48,19 +47,19 @@ func readSources(source fs.FS) (sources, error) {
 	return found, nil
 }
 
-// lexeme is a token with the comments that belong to it.
+// lexeme is a token with its comments.
 type lexeme struct {
 	token.Token
 	text     string
 	line     int
 	doc      string // the comment that ends on the line above
-	trailing string // the comment behind it on its line
-	marks    []mark // the markers between the token before and this one
-	behind   []mark // the markers behind it on its line
+	trailing string // the comment after it on its line
+	marks    []mark // the markers between the previous token and this one
+	behind   []mark // the markers after it on its line
 }
 
-// commentReader walks over the tokens of a file. Of the grammar it knows what
-// it takes to find types and their fields.
+// commentReader reads the tokens of a file. It knows as much of the grammar as it needs
+// to find types and their fields.
 type commentReader struct {
 	into sources
 	list []lexeme
@@ -92,7 +91,7 @@ func (c sources) read(name string, source []byte) error {
 	return nil
 }
 
-// lex splits source into tokens and gives each its comments.
+// lex splits source into tokens and attaches the comments to them.
 func lex(name string, source []byte) ([]lexeme, error) {
 	var (
 		s         scanner.Scanner
@@ -102,8 +101,8 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		groupEnd  int
 		lastLine  int
 		trailings []string
-		marks     []mark // since the last token
-		behind    []mark // behind the last token, on its line
+		marks     []mark // since the previous token
+		behind    []mark // after the previous token, on its line
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
@@ -141,8 +140,7 @@ func lex(name string, source []byte) ([]lexeme, error) {
 	}
 }
 
-// closeTrailing gives the last token, not counting the end of its line, the
-// comments that stand behind it.
+// closeTrailing attaches comments to the last token before the end of the line.
 func closeTrailing(list []lexeme, texts []string, behind []mark) {
 	for i := len(list) - 1; i >= 0 && len(texts) > 0; i-- {
 		if list[i].Token != token.SEMICOLON || list[i].text != "" {
@@ -161,10 +159,10 @@ func (r *commentReader) next() lexeme {
 	return l
 }
 
-// last returns the token before.
+// last returns the previous token.
 func (r *commentReader) last() lexeme { return r.list[min(max(r.pos-1, 0), len(r.list)-1)] }
 
-// skip goes behind the bracket that closes the one that was just read.
+// skip moves past the bracket that closes the one just read.
 func (r *commentReader) skip() {
 	for depth := 1; depth > 0 && !r.at(token.EOF); {
 		switch r.next().Token {
@@ -176,7 +174,7 @@ func (r *commentReader) skip() {
 	}
 }
 
-// declaration reads what follows the word type.
+// declaration reads the tokens after the word type.
 func (r *commentReader) declaration(pkg string, word lexeme) {
 	if !r.at(token.LPAREN) {
 		r.typeSpec(pkg, word)
@@ -192,7 +190,7 @@ func (r *commentReader) declaration(pkg string, word lexeme) {
 	}
 }
 
-// typeSpec reads a type whose comments are those of the lexeme first.
+// typeSpec reads a type. The lexeme first has the comments of the type.
 func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	name := r.next()
 	if name.Token != token.IDENT {
@@ -204,7 +202,7 @@ func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	r.typeExpr(key)
 }
 
-// typeExpr reads to the end of a type, and the fields of the structs in it.
+// typeExpr reads a type to its end, with the fields of the structs in it.
 func (r *commentReader) typeExpr(key string) {
 	for {
 		switch r.peek().Token {
@@ -225,7 +223,7 @@ func (r *commentReader) typeExpr(key string) {
 	}
 }
 
-// fields reads the fields of a struct, up to and with its closing brace.
+// fields reads the fields of a struct and its closing brace.
 func (r *commentReader) fields(key string) {
 	for !r.at(token.EOF) {
 		switch r.peek().Token {
@@ -255,8 +253,7 @@ func (r *commentReader) fields(key string) {
 	}
 }
 
-// fieldNames reads the names of a field, or the name that it has from the type
-// that it embeds.
+// fieldNames reads the names of a field. An embedded field has the name of its type.
 func (r *commentReader) fieldNames() []string {
 	var names []string
 	for {
@@ -294,10 +291,10 @@ func (r *commentReader) mark(key string, marks []mark) {
 	}
 }
 
-// commentText returns what comments say: without their marks, without lines for
-// tools (//nolint, +kubebuilder), and nothing behind a line of three dashes.
-// The lines of a paragraph are joined, those that are indented or begin with a
-// dash or a star stay by themselves.
+// commentText returns the text of comments. It leaves out comment marks, lines for tools
+// (//nolint, +kubebuilder), and everything after a line of three dashes. It joins the
+// lines of a paragraph. A line that is indented, or that begins with a dash or a star,
+// stays a line of its own.
 func commentText(group []string) string {
 	var lines []string
 	for _, c := range group {
@@ -340,7 +337,8 @@ func commentText(group []string) string {
 	return b.String()
 }
 
-// isDirective reports a comment for tools, such as //go:embed, as go/ast does.
+// isDirective reports whether a comment is for tools, such as //go:embed. It follows
+// go/ast.
 func isDirective(body string) bool {
 	colon := strings.Index(body, ":")
 	if colon <= 0 || colon+1 >= len(body) || body[colon+1] == ' ' {

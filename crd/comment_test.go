@@ -130,7 +130,7 @@ type Long int
 	}
 }
 
-// go/parser finds the same comments in the sources of k8s.io/api.
+// commentReader finds the same comments as go/parser in the sources of k8s.io/api.
 func TestCommentsAsGoParser(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestCommentsAsGoParser(t *testing.T) {
 	t.Logf("%d comments compared", compared)
 }
 
-// parsed does with go/ast what commentReader does.
+// parsed reads the comments of a type with go/ast. commentReader must find the same.
 func (c comments) parsed(key string, doc, behind *ast.CommentGroup, typ ast.Expr) {
 	text := func(g *ast.CommentGroup) string {
 		var list []string

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// comparer compares the schema that objects are stored under with another.
+// comparer compares the schema of stored objects with another schema.
 type comparer struct {
 	stored, as string
 	breaks     []Break
@@ -19,9 +19,9 @@ func (c *comparer) add(path, format string, args ...any) {
 	c.breaks = append(c.breaks, Break{Version: c.stored, As: c.as, Path: path, Why: fmt.Sprintf(format, args...)})
 }
 
-// compare adds the reasons why a value that fits was may not fit is. It is sure
-// where it finds none. ruled says that rules in CEL look at the value from
-// around.
+// compare adds the reasons why a value that fits was may not fit is. If it finds no
+// reason, each such value fits. ruled means that CEL rules of outer schemas check the
+// value too.
 func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 	was, is = was.folded(), is.folded()
 	if is.unrestricted() {
@@ -63,22 +63,22 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 	c.junctors(was, is, path)
 }
 
-// typed reports that not any value is allowed.
+// typed reports whether a schema restricts the type.
 func (s *Schema) typed() bool { return s.Type != "" || s.IntOrString }
 
-// unrestricted reports that any value fits, and is kept whole.
+// unrestricted reports whether a schema allows any value and keeps the whole value.
 func (s *Schema) unrestricted() bool {
 	bare := *s
 	bare.Title, bare.Description, bare.Default, bare.Nullable = "", "", nil, false
 	return bare.same(anyValue())
 }
 
-// composite reports that there may be something in a value.
+// composite reports whether a value may contain other values.
 func (s *Schema) composite() bool {
 	return slices.Contains(s.types(), "array") || slices.Contains(s.types(), "object")
 }
 
-// types are the types of JSON that a schema allows.
+// types returns the JSON types that a schema allows.
 func (s *Schema) types() []string {
 	switch {
 	case s.IntOrString:
@@ -91,12 +91,12 @@ func (s *Schema) types() []string {
 	return []string{s.Type}
 }
 
-// missing returns what of a list is not in another.
+// missing returns the elements of list that are not in from.
 func missing(list, from []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(from, s) })
 }
 
-// enumerated compares where the values are known one by one.
+// enumerated compares two schemas for each value of an enum.
 func (c *comparer) enumerated(was, is *Schema, path string) {
 	var lost []string
 	for _, raw := range was.Enum {
@@ -117,7 +117,7 @@ func countText(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
-// counts compares the bounds of a length or a number of entries.
+// counts compares the bounds of a length or of a number of entries.
 func (c *comparer) counts(path, what string, wasMin, isMin, wasMax, isMax *int64) {
 	if isMin != nil && *isMin > 0 && (wasMin == nil || *wasMin < *isMin) {
 		c.add(path, "min%s rises from %s to %d", what, countText(wasMin), *isMin)
@@ -175,9 +175,9 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 	for _, name := range is.Required {
 		c.required(was, is, path, name)
 	}
-	// What was let in under names without a schema of their own; nil: nothing.
+	// The schemas of fields without a schema of their own; nil: such fields are dropped.
 	wasOther, isOther := was.others(), is.others()
-	// Of a resource the server knows some fields without being told.
+	// The API server knows some fields of each resource.
 	resource := path == "" || was.EmbeddedResource && is.EmbeddedResource
 	wasFields, isFields := was.fields(resource), is.fields(resource)
 	for _, name := range slices.Sorted(maps.Keys(wasFields)) {
@@ -186,7 +186,7 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 			target = isOther
 		}
 		if target == nil {
-			c.add(path+jsonPathStep(name), "the field is removed, and what is stored in it would be dropped")
+			c.add(path+jsonPathStep(name), "the field is removed, and its stored values would be dropped")
 			continue
 		}
 		c.compare(wasFields[name], target, path+jsonPathStep(name), ruled)
@@ -209,8 +209,8 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 	c.defaults(was, is, path, ruled)
 }
 
-// fewest is how many fields a value has at least that was let in under s, once the
-// defaults of is are filled in. Those of s need not be stored.
+// fewest returns the least number of fields of a value that s allows, once the defaults
+// of is are filled in. Defaults of s may be missing in storage.
 func (s *Schema) fewest(is *Schema) int64 {
 	lost := func(name string) bool {
 		was, now := s.Properties[name], is.Properties[name]
@@ -233,9 +233,9 @@ func (s *Schema) fewest(is *Schema) int64 {
 	return max(required, *s.MinProperties-defaults)
 }
 
-// fields returns the schemas of the fields that are known by name. Every resource
-// has apiVersion, kind and metadata, whether its schema says so or not; of the
-// metadata a schema can say something of name and generateName alone.
+// fields returns the schemas of the fields that are known by name. Every resource has
+// apiVersion, kind and metadata, whether its schema names them or not. A schema can
+// restrict only name and generateName of the metadata.
 func (s *Schema) fields(resource bool) map[string]*Schema {
 	if !resource {
 		return s.Properties
@@ -252,8 +252,8 @@ func (s *Schema) fields(resource bool) map[string]*Schema {
 	return all
 }
 
-// others is the schema of what has no schema by its name, or nil if such is
-// dropped.
+// others returns the schema of the fields that have no schema by name. It returns nil if
+// such fields are dropped.
 func (s *Schema) others() *Schema {
 	switch {
 	case s.values() != nil:
@@ -264,10 +264,10 @@ func (s *Schema) others() *Schema {
 	return nil
 }
 
-// required compares a field that must be there.
+// required compares the schemas of a required field.
 func (c *comparer) required(was, is *Schema, path, name string) {
 	if (path == "" || is.EmbeddedResource) && (name == "metadata" || name == "kind" || name == "apiVersion") {
-		return // said, if it is new, by that it must be a resource
+		return // embeddedResource covers a new requirement
 	}
 	if p := is.Properties[name]; p != nil && p.Default != nil {
 		return
@@ -280,7 +280,7 @@ func (c *comparer) required(was, is *Schema, path, name string) {
 	}
 }
 
-// defaults compares what is filled in for fields that are missing.
+// defaults compares the default values of missing fields.
 func (c *comparer) defaults(was, is *Schema, path string, ruled bool) {
 	for _, name := range slices.Sorted(maps.Keys(is.Properties)) {
 		p, old := is.Properties[name], was.Properties[name]
@@ -296,7 +296,7 @@ func (c *comparer) defaults(was, is *Schema, path string, ruled bool) {
 	}
 }
 
-// stands reports whether a rule says something of an object by itself.
+// stands reports whether a rule can reject an object without its old version.
 func (r Rule) stands() bool {
 	return !usesOldSelf(r.Rule) || r.OptionalOldSelf != nil && *r.OptionalOldSelf
 }
@@ -312,7 +312,7 @@ func (c *comparer) rules(was, is *Schema, path string) {
 	}
 }
 
-// junctors compares conditions that are made of others.
+// junctors compares conditions that combine other conditions.
 func (c *comparer) junctors(was, is *Schema, path string) {
 	for _, part := range is.AllOf {
 		if !slices.ContainsFunc(was.AllOf, part.same) {
@@ -322,7 +322,7 @@ func (c *comparer) junctors(was, is *Schema, path string) {
 	changed := func(was, is []*Schema) bool {
 		return len(is) > 0 && !slices.EqualFunc(was, is, (*Schema).same)
 	}
-	// That an int-or-string is one or the other says nothing new of it.
+	// anyOf of an int-or-string repeats its type.
 	said := is.IntOrString && isIntOrString(is.AnyOf)
 	if changed(was.AnyOf, is.AnyOf) && !said {
 		c.add(path, "anyOf changes")
@@ -335,7 +335,7 @@ func (c *comparer) junctors(was, is *Schema, path string) {
 	}
 }
 
-// same reports whether two schemas say the same in the same words.
+// same reports whether two schemas are equal word by word.
 func (s *Schema) same(o *Schema) bool {
 	a, erra := json.Marshal(s)
 	b, errb := json.Marshal(o)

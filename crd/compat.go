@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Break is a reason why objects that are stored in a cluster may not fit a
-// definition: why they may be refused, or lose something.
+// Break is a reason why stored objects may not fit a definition: the API server may
+// refuse them, or drop a part of them.
 type Break struct {
-	// Version is the one the objects are stored in. It is empty for what
-	// concerns them all.
+	// Version is the version in which the objects are stored. It is empty if the reason
+	// is about the objects of all versions.
 	Version string
-	// As is the version that they are read and written as.
+	// As is the version as which the objects are read and written.
 	As string
-	// Path leads to the field, as in .spec.ports[].name.
+	// Path is the path of the field, as in .spec.ports[].name.
 	Path string
 	Why  string
 }
@@ -33,14 +33,14 @@ func (b Break) String() string {
 	return b.Version + " as " + b.As + ": " + s
 }
 
-// IncompatibleError says that objects in the cluster may not fit a definition.
+// IncompatibleError is the error for a definition that stored objects may not fit.
 type IncompatibleError struct {
-	// Name is the definition's.
+	// Name is the name of the definition.
 	Name   string
 	Breaks []Break
-	// Served is true if what is installed takes in and keeps whatever the
-	// definition does: a program that was made for the definition can run with what
-	// is there.
+	// Served is true if the installed definition accepts and keeps every value that this
+	// definition accepts and keeps. A program that was made for this definition can then
+	// run with the installed one.
 	Served bool
 }
 
@@ -51,27 +51,28 @@ func (e *IncompatibleError) Error() string {
 	}
 	remedy := "convert them, add a version, or force it"
 	if e.Served {
-		remedy += "; or, if what is installed is newer and to stay, run without installing: it serves this program too"
+		remedy += "; or, if the installed definition is newer and must stay, run without installing: the installed definition serves this program too"
 	}
 	return fmt.Sprintf("the definition does not fit the objects that may be stored (%s): %s", remedy, strings.Join(reasons, "; "))
 }
 
-// Compare returns the reasons why objects stored under a live definition may
-// not fit the next one. None means: whatever the live definition lets in, the
-// next lets in as well, and keeps whole.
+// Compare returns the reasons why objects stored under a live definition may not fit the
+// next one. No reason means: the next definition accepts every value that the live
+// definition accepts, and keeps the whole value.
 //
-// Compared are the values that are let in, not the words of the schemas: a format
-// beside a narrower minimum and maximum, a description, or apiVersion, kind and
-// metadata, which every server knows, make no difference.
+// Compare compares the accepted values, not the words of the schemas. These make no
+// difference: a format beside a narrower minimum and maximum, a description, and
+// apiVersion, kind and metadata, which every server knows.
 //
-// Where it cannot be known, as for patterns and for rules in CEL, a change
-// counts as a reason. Rules that compare with the object before (oldSelf) say
-// nothing about objects that are stored, and do not count.
+// Compare cannot compare patterns and CEL rules, so each change of one counts as a
+// reason. Rules that use the old object (oldSelf) do not restrict stored objects and do
+// not count.
 //
-// Compared are the versions of status.storedVersions, each with the same version
-// of the next definition and, unless a webhook converts them, with the other
-// versions as which they can be read. What was wrong between two versions before
-// is not held against the next definition.
+// Compare takes each version in status.storedVersions. It compares the version with the
+// same version of the next definition. Unless a webhook converts objects, it also
+// compares the version with the other versions as which the objects can be read. A
+// mismatch that two live versions already have is not counted against the next
+// definition.
 func Compare(live, next *Definition) []Break {
 	var breaks []Break
 	if live.Spec.Scope != next.Spec.Scope {
@@ -83,7 +84,7 @@ func Compare(live, next *Definition) []Break {
 		}
 		stored := live.Version(name)
 		if stored == nil {
-			continue // its schema is not known any more
+			continue // the schema of this version is unknown
 		}
 		for _, v := range next.Spec.Versions {
 			if name != v.Name && (next.converts() || !v.Served && !v.Storage) {
@@ -100,7 +101,7 @@ func Compare(live, next *Definition) []Break {
 	return breaks
 }
 
-// storedVersions are the versions that objects may be stored in.
+// storedVersions returns the versions in which objects may be stored.
 func (d *Definition) storedVersions() []string {
 	if len(d.Status.StoredVersions) > 0 {
 		return d.Status.StoredVersions
@@ -114,12 +115,12 @@ func (d *Definition) storedVersions() []string {
 	return names
 }
 
-// converts reports whether a webhook converts between versions.
+// converts reports whether a webhook converts objects between versions.
 func (d *Definition) converts() bool {
 	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == "Webhook"
 }
 
-// already returns what was wrong between two live versions, if there are two.
+// already returns the reasons that two live versions already have, if there are two.
 func already(stored, as *Version) []Break {
 	if as == nil {
 		return nil
@@ -127,7 +128,7 @@ func already(stored, as *Version) []Break {
 	return compareVersions(stored, as)
 }
 
-// compareVersions returns why objects of one version may not fit another.
+// compareVersions returns the reasons why objects of one version may not fit another.
 func compareVersions(stored, as *Version) []Break {
 	c := comparer{stored: stored.Name, as: as.Name}
 	was, is := stored.Schema.OpenAPIV3Schema, as.Schema.OpenAPIV3Schema

@@ -17,12 +17,12 @@ func parseSchema(t *testing.T, text string) *Schema {
 	return s
 }
 
-// field is a schema of an object with one field.
+// oneField returns the schema of an object with one field.
 func oneField(t *testing.T, text string) *Schema {
 	return &Schema{Type: "object", Properties: map[string]*Schema{"f": parseSchema(t, text)}}
 }
 
-// Every kind of change, with the reason, or none if it is harmless.
+// Each kind of change has its reason, or none if it is harmless.
 func TestCompareField(t *testing.T) {
 	const str, integer, anything = `{"type":"string"}`, `{"type":"integer"}`, `{"x-kubernetes-preserve-unknown-fields":true}`
 	object := func(inside string) string { return `{"type":"object","properties":{` + inside + `}}` }
@@ -101,7 +101,7 @@ func TestCompareField(t *testing.T) {
 		{`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a","b"],"items":{"type":"object"}}`,
 			`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["a"],"items":{"type":"object"}}`, `the items must be unique by a now`},
 
-		{object(`"a":{"type":"string"}`), object(``), `.f.a: the field is removed, and what is stored in it would be dropped`},
+		{object(`"a":{"type":"string"}`), object(``), `.f.a: the field is removed, and its stored values would be dropped`},
 		{object(``), object(`"a":{"type":"string"}`), ``},
 		{object(`"a":{"type":"string"}`), `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``},
 		{object(`"a":{"type":"string"}`), `{"type":"object","additionalProperties":{"type":"string"}}`, ``},
@@ -161,8 +161,8 @@ func TestCompareField(t *testing.T) {
 	}
 }
 
-// Of an object every server knows apiVersion, kind and metadata, whatever the
-// schema says.
+// Every server knows apiVersion, kind and metadata of an object, whether its schema names
+// them or not.
 func TestCompareObject(t *testing.T) {
 	const typed = `"apiVersion":{"type":"string","description":"x"},"kind":{"type":"string"},"metadata":{"type":"object"},"spec":{"type":"object"}`
 	object := func(inside, more string) string { return `{"type":"object","properties":{` + inside + `}` + more + `}` }
@@ -184,7 +184,8 @@ func TestCompareObject(t *testing.T) {
 	}
 }
 
-// versioned is a definition with a string field of a length in each version.
+// versioned returns a definition. The text of a version is its name and the names of its
+// string fields.
 func versioned(stored []string, versions ...string) *Definition {
 	d := &Definition{Spec: Spec{Scope: "Namespaced"}, Status: Status{StoredVersions: stored}}
 	for i, v := range versions {
@@ -198,7 +199,7 @@ func versioned(stored []string, versions ...string) *Definition {
 	return d
 }
 
-// Which versions are compared with which.
+// Compare compares the right pairs of versions.
 func TestCompareVersions(t *testing.T) {
 	hidden := func(d *Definition, name string) *Definition { d.Version(name).Served = false; return d }
 	webhook := func(d *Definition) *Definition {

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Schemas are drawn from few values, so that two of them often have to do with
-// each other.
+// Schemas are drawn from few values, so that two of them often share some.
 var (
 	drawName    = rapid.SampledFrom([]string{"a", "b", "c"})
 	drawText    = rapid.SampledFrom([]string{"", "a", "b", "ab", "abc", "äb", "7"})
@@ -54,7 +53,7 @@ func drawSchema(t *rapid.T, depth int) *Schema {
 	return s
 }
 
-// constrain changes something in a schema that is not its type.
+// constrain changes a constraint of a schema, but not its type.
 func constrain(t *rapid.T, s *Schema) {
 	n := func(label string) *int64 { return pointer(rapid.Int64Range(0, 3).Draw(t, label)) }
 	f := func(label string) *float64 { return pointer(float64(rapid.IntRange(-4, 6).Draw(t, label)) / 2) }
@@ -155,7 +154,7 @@ func constrain(t *rapid.T, s *Schema) {
 	}
 }
 
-// mutate returns a schema that differs from s in something, somewhere.
+// mutate returns a schema that differs from s in one place.
 func mutate(t *rapid.T, s *Schema) *Schema {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -168,7 +167,7 @@ func mutate(t *rapid.T, s *Schema) *Schema {
 	all := slices.Collect(c.walk())
 	target := all[0]
 	if len(all) > 1 {
-		// The order of a map's fields is not the same in two runs.
+		// A map's order differs from run to run, so the fields are sorted.
 		slices.SortStableFunc(all, func(a, b *Schema) int {
 			ra, _ := json.Marshal(a)
 			rb, _ := json.Marshal(b)
@@ -200,7 +199,7 @@ func mutate(t *rapid.T, s *Schema) *Schema {
 	default:
 		constrain(t, target)
 	}
-	// Defaults must fit, or the server does not take the definition.
+	// Defaults must fit the schema, or the server refuses the definition.
 	for x := range c.walk() {
 		if x.Default != nil && x.fits(x.Default) != nil {
 			x.Default = nil
@@ -262,8 +261,7 @@ func drawValue(t *rapid.T, s *Schema) any {
 	return object
 }
 
-// withDefaults returns a copy of a value with defaults filled in as the server
-// does it.
+// withDefaults returns a copy of a value with the defaults that the server fills in.
 func withDefaults(v any, s *Schema) any {
 	switch v := v.(type) {
 	case []any:
@@ -293,8 +291,8 @@ func withDefaults(v any, s *Schema) any {
 	return v
 }
 
-// fitting draws a value that the server would let in under a schema, as it may
-// be stored: with or without defaults.
+// fitting draws a value that the server would accept under a schema. The value is as
+// stored: with or without defaults.
 func fitting(t *rapid.T, s *Schema) (any, bool) {
 	v := drawValue(t, s)
 	full := withDefaults(v, s)
@@ -307,7 +305,7 @@ func fitting(t *rapid.T, s *Schema) (any, bool) {
 	return v, true
 }
 
-// drawPair draws two schemas of objects, mostly the second from the first.
+// drawPair draws two schemas of objects. Mostly it derives the second from the first.
 func drawPair(t *rapid.T) (was, is *Schema) {
 	was = &Schema{Type: "object", Properties: map[string]*Schema{"f": drawSchema(t, 3)}}
 	if maybe(t, "unrelated") {
@@ -324,8 +322,8 @@ func compareSchemas(was, is *Schema) []Break {
 	return compareVersions(&Version{Schema: Validation{was}}, &Version{Schema: Validation{is}})
 }
 
-// If Compare finds nothing, what fits the old schema fits the new one, and is
-// kept whole.
+// If Compare finds no reason, each value that fits the old schema fits the new one, and
+// the server keeps the whole value.
 func TestCompareIsSure(t *testing.T) {
 	compatible, changed, values := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -355,7 +353,7 @@ func TestCompareIsSure(t *testing.T) {
 	t.Logf("%d compatible pairs, %d of them not the same, %d values", compatible, changed, values)
 }
 
-// A schema fits itself, and what only widens it is let through.
+// A schema fits itself, and Compare accepts a change that only widens it.
 func TestCompareLetsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		was := drawSchema(t, 3)

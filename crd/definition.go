@@ -8,17 +8,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is a CustomResourceDefinition of apiextensions.k8s.io/v1. [Of]
-// makes one; its fields may be changed before it is installed. It has all that
-// structural schemas may have; what it does not name, such as webhook
-// conversion's client settings of later Kubernetes versions, [Install] leaves
-// as it is.
+// Definition is a CustomResourceDefinition of apiextensions.k8s.io/v1. [Of] makes one
+// from a Go type. The fields may be changed before the definition is installed. It has
+// every field that structural schemas may have. [Install] does not change fields that
+// Definition lacks, such as settings of conversion webhooks that later Kubernetes
+// versions add.
 type Definition struct {
 	kube.Object
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status,omitzero"`
 
-	stored bool // a marker says that objects are stored in its version
+	stored bool // a marker makes its version the storage version
 }
 
 // GVK names the kind.
@@ -26,10 +26,10 @@ func (Definition) GVK() kube.GVK {
 	return kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
 
-// kind spares the request that asks the server for plural and scope.
+// kind has the plural and the scope, so that no request asks the server for them.
 var kind = kube.Kind{Plural: "customresourcedefinitions", Scope: kube.ClusterScoped}
 
-// Spec is what is wanted.
+// Spec is the desired state of the definition.
 type Spec struct {
 	Group      string      `json:"group"`
 	Names      Names       `json:"names"`
@@ -38,7 +38,7 @@ type Spec struct {
 	Conversion *Conversion `json:"conversion,omitempty"`
 }
 
-// Names are how a resource is called.
+// Names are the names of a resource.
 type Names struct {
 	Plural     string   `json:"plural"`
 	Singular   string   `json:"singular,omitempty"`
@@ -48,7 +48,7 @@ type Names struct {
 	Categories []string `json:"categories,omitempty"`
 }
 
-// Version is one version of a resource. Exactly one is stored.
+// Version is one version of a resource. Objects are stored in exactly one version.
 type Version struct {
 	Name               string            `json:"name"`
 	Served             bool              `json:"served"`
@@ -66,55 +66,56 @@ type Validation struct {
 	OpenAPIV3Schema *Schema `json:"openAPIV3Schema,omitempty"`
 }
 
-// Subresources are the parts of an object that are written apart.
+// Subresources are the parts of an object that are written separately.
 type Subresources struct {
 	Status *StatusSubresource `json:"status,omitempty"`
 	Scale  *Scale             `json:"scale,omitempty"`
 }
 
-// StatusSubresource says that status is written apart from the rest.
+// StatusSubresource makes status a subresource, which is written separately.
 type StatusSubresource struct{}
 
-// Scale says where the scale subresource finds what it shows and sets. The
-// paths have the form .spec.replicas.
+// Scale gives the paths of the fields that the scale subresource shows and sets. A path
+// has the form .spec.replicas. In controller-tools it is +kubebuilder:subresource:scale.
 type Scale struct {
 	SpecReplicasPath   string `json:"specReplicasPath"`
 	StatusReplicasPath string `json:"statusReplicasPath"`
-	// LabelSelectorPath is that of a string in status with the selector of
+	// LabelSelectorPath is the path of a string in status. The string is the selector of
 	// the pods, which a HorizontalPodAutoscaler needs.
 	LabelSelectorPath string `json:"labelSelectorPath,omitempty"`
 }
 
-// Column is a column of kubectl get.
+// Column is a column of kubectl get. In controller-tools it is +kubebuilder:printcolumn.
 type Column struct {
 	Name        string `json:"name"`
 	Type        string `json:"type"` // integer, number, string, boolean or date
 	Format      string `json:"format,omitempty"`
 	Description string `json:"description,omitempty"`
-	// Priority above 0 shows the column only with -o wide.
+	// A Priority above 0 shows the column only with -o wide.
 	Priority int32  `json:"priority,omitempty"`
 	JSONPath string `json:"jsonPath"`
 }
 
-// SelectableField is a field that field selectors may name.
+// SelectableField is a field that field selectors may name. In controller-tools it is
+// +kubebuilder:selectablefield.
 type SelectableField struct {
 	JSONPath string `json:"jsonPath"`
 }
 
-// Conversion says how objects are converted between versions.
+// Conversion describes the conversion of objects between versions.
 type Conversion struct {
-	// Strategy is None, which changes apiVersion alone, or Webhook.
+	// Strategy is None or Webhook. None changes apiVersion only.
 	Strategy string             `json:"strategy"`
 	Webhook  *WebhookConversion `json:"webhook,omitempty"`
 }
 
-// WebhookConversion is what the Webhook strategy calls.
+// WebhookConversion is the webhook of the Webhook strategy.
 type WebhookConversion struct {
 	ClientConfig             *WebhookClientConfig `json:"clientConfig,omitempty"`
 	ConversionReviewVersions []string             `json:"conversionReviewVersions"`
 }
 
-// WebhookClientConfig says where a webhook is: at a URL or a Service.
+// WebhookClientConfig is the address of a webhook: a URL or a Service.
 type WebhookClientConfig struct {
 	URL      *string           `json:"url,omitempty"`
 	Service  *ServiceReference `json:"service,omitempty"`
@@ -129,7 +130,7 @@ type ServiceReference struct {
 	Port      *int32  `json:"port,omitempty"`
 }
 
-// Status is what the server has made of it.
+// Status is the state that the API server reports.
 type Status struct {
 	Conditions     []Condition `json:"conditions,omitempty"`
 	AcceptedNames  Names       `json:"acceptedNames,omitzero"`
@@ -154,8 +155,8 @@ func (s Status) condition(name string) Condition {
 	return Condition{Type: name, Status: "Unknown"}
 }
 
-// Version returns the version of a name, or nil. It is d's own: changes to it
-// change d.
+// Version returns the version with this name, or nil. The result points into d: a change
+// to it changes d.
 func (d *Definition) Version(name string) *Version {
 	for i := range d.Spec.Versions {
 		if d.Spec.Versions[i].Name == name {
@@ -165,10 +166,9 @@ func (d *Definition) Version(name string) *Version {
 	return nil
 }
 
-// JSON returns the definition as kubectl apply takes it, always in the same
-// order.
+// JSON returns the definition for kubectl apply, always in the same order.
 func (d *Definition) JSON() ([]byte, error) {
-	// What the server says of it is no part of what is wanted.
+	// The manifest has no status, because the server writes it.
 	wanted := struct {
 		kube.Object
 		Spec Spec `json:"spec"`
@@ -181,8 +181,8 @@ func (d *Definition) JSON() ([]byte, error) {
 	return data, nil
 }
 
-// YAML returns the definition as kubectl apply takes it, always in the same
-// order, without a line of dashes.
+// YAML returns the definition for kubectl apply, always in the same order, without a line
+// of dashes.
 func (d *Definition) YAML() ([]byte, error) {
 	data, err := d.JSON()
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *Definition) YAML() ([]byte, error) {
 	return data, nil
 }
 
-// Schema is a structural OpenAPI v3 schema as apiextensions.k8s.io/v1 has it.
+// Schema is a structural OpenAPI v3 schema, with the fields of apiextensions.k8s.io/v1.
 type Schema struct {
 	Title            string            `json:"title,omitempty"`
 	Description      string            `json:"description,omitempty"`
@@ -235,7 +235,8 @@ type Schema struct {
 	Rules                 []Rule   `json:"x-kubernetes-validations,omitempty"`
 }
 
-// Rule is a rule in CEL.
+// Rule is a validation rule in CEL, an entry of x-kubernetes-validations. In
+// controller-tools it is +kubebuilder:validation:XValidation.
 type Rule struct {
 	Rule              string `json:"rule"`
 	Message           string `json:"message,omitempty"`
@@ -245,14 +246,14 @@ type Rule struct {
 	OptionalOldSelf   *bool  `json:"optionalOldSelf,omitempty"`
 }
 
-// SchemaOrBool is the schema of a map's values, or, without one, whether there
-// may be any.
+// SchemaOrBool is the schema of a map's values. Without a schema it says whether there
+// may be any value.
 type SchemaOrBool struct {
 	Allows bool
 	Schema *Schema
 }
 
-// MarshalJSON encodes the schema or, without one, the truth value.
+// MarshalJSON encodes the schema or, without a schema, the boolean.
 func (s SchemaOrBool) MarshalJSON() ([]byte, error) {
 	if s.Schema != nil {
 		return json.Marshal(s.Schema)
@@ -260,7 +261,7 @@ func (s SchemaOrBool) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.Allows)
 }
 
-// UnmarshalJSON decodes what MarshalJSON encodes.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (s *SchemaOrBool) UnmarshalJSON(data []byte) error {
 	if string(data) == "true" || string(data) == "false" {
 		*s = SchemaOrBool{Allows: string(data) == "true"}

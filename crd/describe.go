@@ -5,14 +5,14 @@ import (
 	"reflect"
 )
 
-// SwaggerDoc returns what the types of k8s.io/api and its like say of
-// themselves with their method of that name. Give it as [Options].Describe to
-// have it in the schema. Types that are a world of their own, with more than
-// some fifty fields, such as PodSpec, are left undescribed: their descriptions
-// would make most of the definition.
+// SwaggerDoc returns descriptions of the fields of a type. It calls the type's own method
+// SwaggerDoc, which the types of k8s.io/api and similar packages have. Set
+// [Options].Describe to this function to have the descriptions in the schema. Types with
+// more than about fifty fields, such as PodSpec, get no description, because their
+// descriptions would make up most of the definition.
 //
-// It is not the default because a program that calls it contains the texts of
-// all API types that it links: some 300 KB with those of core/v1 and apps/v1.
+// It is not the default because a program that calls it contains the texts of all API
+// types that it links: some 300 KB with those of core/v1 and apps/v1.
 func SwaggerDoc(t reflect.Type) map[string]string {
 	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
 		return d.SwaggerDoc()
@@ -20,10 +20,10 @@ func SwaggerDoc(t reflect.Type) map[string]string {
 	return nil
 }
 
-// worldSize is how many fields the descriptions of a type are kept for.
+// worldSize is the largest number of fields of a type that keeps its descriptions.
 const worldSize = 50
 
-// typeDescription returns what is known of a named type as such.
+// typeDescription returns the description of a named type.
 func (b *builder) typeDescription(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -40,8 +40,8 @@ func (b *builder) typeDescription(t reflect.Type) string {
 	return ""
 }
 
-// description returns what is known of a field: from its own comment, else from
-// its type.
+// description returns the description of a field: its own comment, or else the
+// description of its type.
 func (b *builder) description(m member, at place) string {
 	if doc := b.docs[at.typ+"."+at.fields]; doc != "" {
 		return doc
@@ -54,7 +54,7 @@ func (b *builder) description(m member, at place) string {
 	return b.typeDescription(m.Type)
 }
 
-// walk yields a schema and all in it.
+// walk yields a schema and every schema in it.
 func (s *Schema) walk() iter.Seq[*Schema] {
 	return func(yield func(*Schema) bool) { s.each(yield) }
 }
@@ -74,7 +74,7 @@ func (s *Schema) each(yield func(*Schema) bool) bool {
 	return true
 }
 
-// properties counts the fields of a schema and all in it.
+// properties counts the fields of a schema and of every schema in it.
 func (s *Schema) properties() int {
 	n := 0
 	for c := range s.walk() {
@@ -83,7 +83,7 @@ func (s *Schema) properties() int {
 	return n
 }
 
-// undescribe drops the descriptions of a schema and all in it.
+// undescribe removes the descriptions of a schema and of every schema in it.
 func (s *Schema) undescribe() {
 	for c := range s.walk() {
 		c.Description = ""

@@ -35,7 +35,7 @@ type Echo struct {
 
 func (Echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
 
-// The definition of an operator, from type to the first object.
+// TestEcho goes from an operator's Go type to the first object.
 func TestEcho(t *testing.T) {
 	def, err := crd.Of[Echo](crd.Options{
 		ShortNames: []string{"ec"},

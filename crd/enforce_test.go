@@ -53,7 +53,7 @@ type Inlined struct {
 	FromEmbedded string `json:"fromEmbedded,omitempty" crd:"maxLength=3"`
 }
 
-type Celsius string // its text is checked below by pattern
+type Celsius string // the pattern in its field restricts the text
 
 func (c Celsius) MarshalText() ([]byte, error) { return []byte(c), nil }
 
@@ -120,8 +120,7 @@ type ThingSpec struct {
 	} `json:"template,omitempty"`
 }
 
-// thingKind is an installed kind, with a handle that shows objects as the server
-// has them.
+// thingKind is an installed kind. Its handle shows objects as the server stores them.
 type thingKind struct {
 	*server
 	def     *crd.Definition
@@ -129,7 +128,7 @@ type thingKind struct {
 	typed   kube.Resource[Thing]
 }
 
-// What the server makes of a definition that has everything.
+// TestThing installs a definition that uses every feature on a real server.
 func TestThing(t *testing.T) {
 	s := start(t)
 	d := of[Thing](t, s.group(), crd.Options{
@@ -169,8 +168,8 @@ func thing(t *testing.T, name, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// What the server lets in and what it refuses, field by field, and with which
-// words.
+// testEnforced tests each field with values that the server accepts and values that it
+// refuses, and compares the server's messages.
 func (k thingKind) testEnforced(t *testing.T) {
 	for i, c := range []struct{ spec, refused string }{
 		{``, ``},
@@ -273,7 +272,8 @@ func (k thingKind) testEnforced(t *testing.T) {
 	}
 }
 
-// What the server fills in and what it drops.
+// testDefaultsAndPruning tests the defaults that the server fills in and the fields that
+// it drops.
 func (k thingKind) testDefaultsAndPruning(t *testing.T) {
 	u, err := k.objects.Create(soon(t), thing(t, "a", `"unknown":1,"window":{"min":1,"max":2,"unknown":1},"nullable":null,"length":null,"defaultN":null,
 		"ports":[{"port":1}],"byName":[{"name":"a","unknown":1}],"raw":{"kept":{"x":1}},"any":{"kept":null},"anyMap":{"kept":{"x":1}},
@@ -328,7 +328,7 @@ func (k thingKind) testImmutable(t *testing.T) {
 	}
 }
 
-// table is what kubectl get is answered with.
+// table is the server's answer to kubectl get.
 type table struct {
 	ColumnDefinitions []struct {
 		Name, Type, Format, Description string

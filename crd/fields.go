@@ -19,9 +19,9 @@ type member struct {
 	owner    reflect.Type // the struct that declares it
 }
 
-// membersOf returns the members of struct type t in the order of its fields. The
-// blank fields of t and of the structs it embeds, whose tags speak of the
-// struct, come apart.
+// membersOf returns the members of struct type t in the order of its fields. It returns
+// the blank fields of t and of the structs that t embeds separately: their tags are about
+// the struct.
 func membersOf(t reflect.Type, at place) (members []member, blanks []member, errs []error) {
 	fail := func(owner reflect.Type, f reflect.StructField, key string, err error) {
 		where := at
@@ -59,7 +59,7 @@ func membersOf(t reflect.Type, at place) (members []member, blanks []member, err
 	return members, blanks, errs
 }
 
-// unused returns why a crd tag says nothing where it stands, or "".
+// unused returns the reason why a crd tag has no effect at a field, or "".
 func unused(f reflect.StructField) string {
 	switch {
 	case f.Tag.Get("json") == "-":

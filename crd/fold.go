@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// folded returns a schema that allows the same values with fewer words: what the
-// parts of allOf say is said by the schema itself, where it can be. Generators
-// write an allOf where a type and a field of it have constraints of their own.
+// folded returns a schema that allows the same values with fewer words. Where possible,
+// it moves the constraints in allOf into the schema itself. Generators write an allOf
+// where a type and a field of that type both have constraints.
 func (s *Schema) folded() *Schema {
 	if len(s.AllOf) == 0 {
 		return s
@@ -25,19 +25,20 @@ func (s *Schema) folded() *Schema {
 	return &f
 }
 
-// saysIntOrString reports a schema that says no more than that a value is an
-// integer or a string.
+// saysIntOrString reports whether a schema says only that a value is an integer or a
+// string.
 func (s *Schema) saysIntOrString() bool {
 	return (&Schema{AnyOf: s.AnyOf}).same(s) && isIntOrString(s.AnyOf)
 }
 
-// isIntOrString reports the two alternatives of an int-or-string, in any order.
+// isIntOrString reports whether anyOf has the two alternatives of an int-or-string, in
+// any order.
 func isIntOrString(anyOf []*Schema) bool {
 	integer, text := &Schema{Type: "integer"}, &Schema{Type: "string"}
 	return len(anyOf) == 2 && slices.ContainsFunc(anyOf, integer.same) && slices.ContainsFunc(anyOf, text.same)
 }
 
-// fold adds to a schema what another one says, and reports whether it could.
+// fold adds the constraints of another schema to a schema. It reports whether it could.
 func (s *Schema) fold(part *Schema) bool {
 	simple := Schema{
 		Enum: part.Enum, Pattern: part.Pattern, Format: part.Format, MultipleOf: part.MultipleOf,
@@ -91,7 +92,7 @@ func either(a, b string) string {
 	return a
 }
 
-// common returns the values of two enums, of which an empty one allows any.
+// common returns the values that two enums share. An empty enum allows any value.
 func common(a, b []json.RawMessage) []json.RawMessage {
 	switch {
 	case len(a) == 0:

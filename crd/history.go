@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// historyAnnotation has the digests of the definitions that were installed one
-// after the other, the last of which is there now: so a program that was rolled
-// back recognizes what has come after its own.
+// historyAnnotation holds the digests of the definitions that were installed one after
+// the other. The last digest is that of the installed definition. With the history a
+// program that was rolled back recognizes the definitions of later releases.
 const historyAnnotation = "crd.pintle.dev/history"
 
-// maxHistory bounds it: a program that is older than so many definitions is
-// taken for an unknown one.
+// maxHistory bounds the history. If more definitions came after that of a program, the
+// program's definition counts as unknown.
 const maxHistory = 32
 
-// digest names what a definition says.
+// digest returns a hash of a definition's content.
 func (d *Definition) digest() (string, error) {
 	text, err := json.Marshal(d.Spec)
 	if err != nil {
@@ -29,13 +29,13 @@ func (d *Definition) digest() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// history returns the digests that a live definition has, oldest first.
+// history returns the digests in a live definition, oldest first.
 func (d *Definition) history() []string {
 	return strings.FieldsFunc(d.Annotations[historyAnnotation], func(r rune) bool { return r == ',' })
 }
 
-// noted returns a copy of a definition, to be applied in the place of one that is
-// there or, if that is nil, of none, with the history of both.
+// noted returns a copy of a definition for applying. The copy has the history of the
+// definition that it replaces, if that is not nil, and its own digest.
 func (d *Definition) noted(before *Definition) (*Definition, error) {
 	own, err := d.digest()
 	if err != nil {
@@ -56,8 +56,8 @@ func (d *Definition) noted(before *Definition) (*Definition, error) {
 	return &wanted, nil
 }
 
-// supersedes reports that a live definition has come after another and serves
-// whoever was made for that.
+// supersedes reports whether a live definition came after another one and serves the
+// programs that were made for the other.
 func (d *Definition) supersedes(old *Definition) (bool, error) {
 	own, err := old.digest()
 	if err != nil {
@@ -68,8 +68,8 @@ func (d *Definition) supersedes(old *Definition) (bool, error) {
 	return i >= 0 && i < len(past)-1 && d.serves(old), nil
 }
 
-// serves reports that a definition takes in and keeps whole what another one
-// does, in every version that this one serves.
+// serves reports whether a definition accepts and keeps every value that another one
+// accepts and keeps, in every version that the other one serves.
 func (d *Definition) serves(o *Definition) bool {
 	if d.Spec.Scope != o.Spec.Scope || d.Spec.Names.Plural != o.Spec.Names.Plural || d.Spec.Names.Kind != o.Spec.Names.Kind {
 		return false
@@ -86,7 +86,7 @@ func (d *Definition) serves(o *Definition) bool {
 	return true
 }
 
-// have reports that all of some subresources are there.
+// have reports whether s has every subresource of o.
 func (s *Subresources) have(o *Subresources) bool {
 	switch {
 	case o == nil:

@@ -13,48 +13,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Installer installs definitions. The zero value is what [Install] uses.
+// Installer installs definitions. [Install] uses the zero value.
 type Installer struct {
-	// FieldManager owns what is applied. Default: the client's.
+	// FieldManager is the field manager of the apply. Default: the client's.
 	FieldManager string
-	// Force applies a definition also if objects that are stored may not fit
-	// it, or if it is older than what is there.
+	// Force applies a definition even if stored objects may not fit it, or if it is older
+	// than the installed one.
 	Force bool
-	// Logger gets which definitions were left as they are. Default:
-	// slog.Default().
+	// Logger logs the definitions that Install left unchanged. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Install applies definitions and returns when the server serves their kinds.
-// It waits as long as ctx lets it.
+// Install applies definitions and returns when the API server serves their kinds, or with
+// an error when ctx ends. Its counterpart in controller-runtime is envtest.InstallCRDs.
 //
-// A definition that objects in the cluster may not fit is not applied: the
-// error wraps an [IncompatibleError] that names each reason. Names that
-// another definition has already are an error too ([ErrNames]).
+// Install does not apply a definition that stored objects may not fit. The error wraps an
+// [IncompatibleError] that names each reason. If another definition already has one of
+// the names, that is an error too ([ErrNames]).
 //
-// A program that was rolled back finds a definition that a later release of it has
-// installed. That is left as it is, and no error, if it takes in and keeps all that
-// the older one does: the later one is known by an annotation, in which Install
-// notes what it has applied. A definition that came by other ways, as kubectl apply,
-// has none: then an older one is an IncompatibleError if it has less.
+// A program that was rolled back finds the definition of a later release. Install leaves
+// that definition unchanged and returns no error if the later definition accepts and
+// keeps every value that the older one does. Install knows the later definition by an
+// annotation in which it notes the definitions that it has applied. A definition that was
+// installed in another way, such as by kubectl apply, has no such annotation: then an
+// older definition is an IncompatibleError if it has less.
 //
-// It needs the verbs get, list, watch, create and patch on
-// customresourcedefinitions. Where several API servers run, another one than
-// that which answered may take a moment longer.
+// It needs the verbs get, list, watch, create and patch on customresourcedefinitions. If
+// several API servers run, a server that did not answer Install may serve the kinds a
+// moment later.
 func Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
 	return Installer{}.Install(ctx, client, defs...)
 }
 
-// ErrNames is wrapped when another definition has a name of this one.
+// ErrNames is wrapped if another definition already has a name of this one.
 var ErrNames = errors.New("names are taken")
 
-// Install is [Install] in the way that i says.
+// Install works like the function [Install], with the settings of i.
 func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
 	if i.Logger == nil {
 		i.Logger = slog.Default()
 	}
 	definitions := kube.ViewOfKind[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
-	// All are applied before the first is waited for.
+	// Install applies all definitions before it waits for the first.
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
 		var err error
@@ -73,8 +73,8 @@ func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*De
 	return nil
 }
 
-// apply applies a definition unless it breaks what is there, or that has come
-// after it. It returns what was there before, and what is to be there now.
+// apply applies a definition, unless stored objects may not fit it or a later definition
+// is installed. It returns the previous definition and the one that is now installed.
 func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (before, now *Definition, err error) {
 	before, err = definitions.Get(ctx, d.Name)
 	switch {
@@ -83,14 +83,15 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 	case err != nil:
 		return nil, nil, err
 	case before.DeletionTimestamp != nil:
-		// It takes its objects with it; what is applied now would go too.
-		i.Logger.Info("the definition is being deleted: it is installed when that is done", "definition", d.Name)
+		// The deletion removes the objects too, and would remove a definition applied
+		// now.
+		i.Logger.Info("the definition is being deleted: it is installed after the deletion", "definition", d.Name)
 		if err := definitions.UntilGone(ctx, d.Name); err != nil {
 			return nil, nil, err
 		}
 		before = nil
 	case !i.Force:
-		// One that loses nothing is applied also if it is older.
+		// A definition that loses nothing is applied even if it is older.
 		breaks := Compare(before, d)
 		if len(breaks) == 0 {
 			break
@@ -100,7 +101,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 		case err != nil:
 			return nil, nil, err
 		case newer:
-			i.Logger.Info("a later definition is installed: it is left as it is", "definition", d.Name)
+			i.Logger.Info("a later definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
 		}
 		return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}
@@ -113,12 +114,12 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 	return before, d, err
 }
 
-// patience is how long a refusal of other names than those wanted is taken for
-// one that the server has not looked at again.
+// patience is the time for which a refusal of other names counts as stale. The server may
+// not have checked the wanted names yet.
 const patience = 5 * time.Second
 
-// established waits until the server has accepted the names of a definition and
-// says that it serves it.
+// established waits until the server has accepted the names of a definition and reports
+// that it serves the kind.
 func established(ctx context.Context, definitions kube.View[Definition], d, before *Definition) error {
 	var stale Condition
 	if before != nil && !sameNames(before.Spec.Names, d.Spec.Names) {
@@ -134,12 +135,12 @@ func established(ctx context.Context, definitions kube.View[Definition], d, befo
 	return accepted(ctx, definitions, d, Condition{})
 }
 
-// accepted waits for an answer about names other than the stale one.
+// accepted waits for an answer about the names that is not the stale condition.
 func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale Condition) error {
 	var seen, refused Condition
 	_, err := definitions.Until(ctx, d.Name, func(now *Definition) bool {
-		// The server leaves the condition as it is when names that it refused
-		// are given up: the names themselves decide.
+		// The server does not update the condition when the definition gives up the
+		// refused names. So the names themselves decide.
 		seen, refused = now.Status.condition("Established"), Condition{}
 		if sameNames(now.Spec.Names, now.Status.AcceptedNames) {
 			return seen.Status == "True"
@@ -163,9 +164,8 @@ func sameNames(a, b Names) bool {
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }
 
-// served waits out the moment in which a kind is said to be served and is not
-// yet: discovery does not list it, its path is not found, or its storage is
-// being made.
+// served waits until a kind that the server reports as served can be used. For a moment
+// discovery does not list it, its path is not found, or its storage is not ready.
 func served(ctx context.Context, client *kube.Client, d *Definition) error {
 	for _, v := range d.Spec.Versions {
 		if !v.Served {
@@ -180,7 +180,7 @@ func served(ctx context.Context, client *kube.Client, d *Definition) error {
 }
 
 func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata]) error {
-	// No object has this name; none is sent.
+	// No object has this name, so the server sends none.
 	objects = objects.Fielded("metadata.name=-")
 	for {
 		var err error
@@ -191,7 +191,8 @@ func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata
 		case err == nil:
 			return nil
 		case apierrors.IsForbidden(err):
-			// Discovery lists it. Whether it can be read is another matter.
+			// Discovery lists the kind. Whether this client may read it is another
+			// question.
 			return nil
 		case !errors.Is(err, kube.ErrNotServed) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err):
 			return err

@@ -42,8 +42,8 @@ func cases[S any](s *server) kube.Resource[Case[S]] {
 	return kube.ForKind[Case[S]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
 }
 
-// A definition grows; one that stored objects may not fit is refused, with each
-// reason, and nothing is changed.
+// A definition grows. If stored objects may not fit a definition, Install refuses it with
+// each reason and changes nothing.
 func TestUpgrade(t *testing.T) {
 	s := start(t)
 	s.install(t, caseOf[Old](t, s, crd.Options{}))
@@ -81,7 +81,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("it was changed: %v", err)
 	}
 
-	for range 2 { // also again, which changes nothing
+	for range 2 { // the second time changes nothing
 		if err := crd.Install(soon(t), s.client, caseOf[Wide](t, s, crd.Options{})); err != nil {
 			t.Fatalf("a wider definition: %v", err)
 		}
@@ -109,8 +109,8 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// A program that is rolled back leaves the definition of a later release alone,
-// if that serves it.
+// A program that is rolled back leaves the definition of a later release unchanged, if
+// that definition serves it.
 func TestRollback(t *testing.T) {
 	s := start(t)
 	definitions := kube.For[crd.Definition](s.client)
@@ -138,7 +138,7 @@ func TestRollback(t *testing.T) {
 		t.Errorf("the caller's definition has got %v", old.Annotations)
 	}
 
-	// What has come by another way is not known to be later.
+	// Install cannot know that a definition is later if it was installed in another way.
 	annotated := func(value string) {
 		t.Helper()
 		patch := `{"metadata":{"annotations":{"crd.pintle.dev/history":` + value + `}}}`
@@ -160,7 +160,7 @@ func TestRollback(t *testing.T) {
 		return nil
 	})
 
-	// A later one that does not serve the older one is no place to run it.
+	// A program must not run with a later definition that does not serve it.
 	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// eventually waits until something that takes a moment is so.
+// eventually waits until a check succeeds.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -191,7 +191,7 @@ func eventually(t *testing.T, what string, check func() error) {
 	}
 }
 
-// Versions come and go.
+// Versions are added and removed.
 func TestVersions(t *testing.T) {
 	s := start(t)
 	version := func(name string, o crd.Options) *crd.Definition {
@@ -227,7 +227,8 @@ func TestVersions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "v1: the version is removed, and objects may be stored in it") {
 		t.Errorf("removed: %v", err)
 	}
-	// This is a storage migration: objects are written again, then it is said.
+	// This is a storage migration: objects are written again, then storedVersions
+	// changes.
 	if _, err := second.Modify(soon(t), "a", func(c *Case[Old]) error { c.Spec.Kept = "v2"; return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +241,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Names that another definition has are an error at once, also when they are
-// given up for others that are taken, and not any more when they are free.
+// A name of another definition is an error at once. That also holds if a definition gives
+// up taken names for other taken names. It is no error once the names are free.
 func TestNamesTaken(t *testing.T) {
 	s := start(t)
 	first := of[Echo](t, s.group(), crd.Options{ShortNames: []string{"x", "y"}})
@@ -270,8 +271,8 @@ func TestNamesTaken(t *testing.T) {
 	}
 }
 
-// What the server refuses is said, and a definition that is being deleted is
-// waited for.
+// Install returns the reason if the server refuses a definition. It waits for a
+// definition that is being deleted.
 func TestInstallTroubles(t *testing.T) {
 	s := start(t)
 	bad := caseOf[struct {
@@ -316,8 +317,7 @@ func TestInstallTroubles(t *testing.T) {
 	}
 }
 
-// Objects can be made the moment Install returns, by whoever asks the server
-// afresh.
+// When Install returns, any new client can create objects.
 func TestInstalledIsServed(t *testing.T) {
 	s := start(t)
 	for i := range 5 {

@@ -11,7 +11,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// kindMarks are what the markers of a kind's type say of it as a whole.
+// kindMarks holds the markers of a kind's type that are about the kind as a whole.
 type kindMarks struct {
 	plural, singular     string
 	scope                kube.Scope
@@ -48,8 +48,8 @@ func readKind(t reflect.Type, marks []mark) (k kindMarks, err error) {
 	return k, errors.Join(errs...)
 }
 
-// flag reads what a marker says by being there. The arguments are in what comes
-// last of its kind already.
+// flag reads a marker that has an effect without arguments. Its arguments are already in
+// the last entry of its sort.
 func (k *kindMarks) flag(name string, args []argument) error {
 	missing := func(names ...string) error {
 		for _, n := range names {
@@ -69,7 +69,7 @@ func (k *kindMarks) flag(name string, args []argument) error {
 			k.deprecated = new(string)
 		}
 	case "kubebuilder:skipversion":
-		return errors.New("the version is to be in no definition: do not make one of it")
+		return errors.New("the marker keeps the version out of definitions: do not make a definition of it")
 	case "kubebuilder:subresource:scale":
 		return missing("specpath", "statuspath")
 	case "kubebuilder:printcolumn":
@@ -116,7 +116,7 @@ func (k *kindMarks) argument(marker string, a argument) (err error) {
 	case "kubebuilder:metadata labels":
 		k.labels, err = addPairs(k.labels, a.raw)
 	default:
-		if marker != "kubebuilder:printcolumn" { // it is read as a whole
+		if marker != "kubebuilder:printcolumn" { // printcolumn is read as a whole
 			err = fmt.Errorf("it has no argument %s", a.name)
 		}
 	}
@@ -174,8 +174,8 @@ func addPairs(into map[string]string, text string) (map[string]string, error) {
 	return into, nil
 }
 
-// apply fills in what kind and options leave open. What they say otherwise than
-// the markers is an error: a client goes by the kind.
+// apply fills in the fields that kind and options leave empty. A marker that contradicts
+// the kind is an error, because clients use the kind.
 func (k *kindMarks) apply(kind *kube.Kind, o *Options) error {
 	switch {
 	case k.plural != "" && kind.Plural != "" && k.plural != kind.Plural:

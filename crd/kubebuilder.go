@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// The markers of controller-gen in the comments of a type are read as if the crd
-// tags said the same. Here is which key of a tag a marker stands for.
+// The package reads the markers of controller-gen in the comments of a type as if they
+// were crd tags. This file maps each marker to the key of a tag.
 //
 // See https://book.kubebuilder.io/reference/markers.
 
-// markKeys are the keys of tags that markers stand for, or keys that only
-// markers have.
+// markKeys maps markers to keys of tags. Some keys exist for markers only.
 var markKeys = map[string]string{
 	"kubebuilder:validation:Maximum": "max", "kubebuilder:validation:Minimum": "min",
 	"kubebuilder:validation:ExclusiveMaximum": "openMax", "kubebuilder:validation:ExclusiveMinimum": "openMin",
@@ -45,7 +44,7 @@ var markKeys = map[string]string{
 	"k8s:maxItems": "maxItems", "k8s:minimum": "min", "k8s:maximum": "max",
 }
 
-// kindMarkNames are the markers of a kind as a whole.
+// kindMarkNames are the markers that are about a kind as a whole.
 var kindMarkNames = []string{
 	"kubebuilder:subresource:status", "kubebuilder:subresource:scale", "kubebuilder:printcolumn",
 	"kubebuilder:resource",
@@ -53,8 +52,8 @@ var kindMarkNames = []string{
 	"kubebuilder:metadata", "kubebuilder:selectablefield",
 }
 
-// ignoredMarks say nothing of a schema: they are for other generators, or for
-// readers of documentation.
+// ignoredMarks have no effect on a schema: they are for other generators, or for readers
+// of documentation.
 var ignoredMarks = []string{
 	"kubebuilder:object", "kubebuilder:ac", "kubebuilder:rbac", "kubebuilder:webhook",
 	"kubebuilder:webhookconfiguration", "kubebuilder:scaffold", "kubebuilder:skip", "kubebuilder:example",
@@ -66,18 +65,18 @@ const (
 	itemsPrefix = "kubebuilder:validation:items:"
 )
 
-// parsed is a marker whose name is known.
+// parsed is a marker with a known name.
 type parsed struct {
-	path  []string // items, for those of a list's elements
+	path  []string // items, for the elements of a list
 	name  string
 	value string
 	given bool
-	// args are the text of arguments, of markers that have several.
+	// args is the text of the arguments of a marker that has several.
 	args string
 }
 
-// parse finds out what a marker is. It returns false for those that say nothing
-// of a schema, and an error for those of controller-gen that are not known.
+// parse returns the parsed marker. It returns false for a marker that has no effect on a
+// schema, and an error for an unknown marker of controller-gen.
 func (m mark) parse() (p parsed, ok bool, err error) {
 	name, value, given := m.name()
 	for {
@@ -107,7 +106,7 @@ func (m mark) parse() (p parsed, ok bool, err error) {
 	return p, false, fmt.Errorf("the marker is not known%s", didYouMean(name, names))
 }
 
-// isForeign reports the name of a marker that is for other generators.
+// isForeign reports whether a name is that of a marker for other generators.
 func isForeign(name string) bool {
 	if strings.HasPrefix(name, "k8s:") {
 		return strings.Contains(name, "-gen")
@@ -117,8 +116,8 @@ func isForeign(name string) bool {
 	})
 }
 
-// directives returns what a marker says of a schema, as the directives of a tag.
-// It returns none for markers of other generators.
+// directives returns the effect of a marker on a schema as the directives of a tag. It
+// returns none for markers of other generators.
 func (m mark) directives() ([]directive, error) {
 	p, ok, err := m.parse()
 	key := markKeys[p.name]
@@ -157,13 +156,13 @@ func (m mark) directives() ([]directive, error) {
 	return []directive{d}, err
 }
 
-// flagKeys are those that need no value.
+// flagKeys are the keys that need no value.
 var flagKeys = []string{
 	"preserveUnknownFields", "embeddedResource", "schemaless", "required", "optional", "nullable", "immutable",
 	"openMin", "openMax",
 }
 
-// ruleOf returns the directives of an XValidation.
+// ruleOf returns the directives of an XValidation marker.
 func (d directive) ruleOf(text string) ([]directive, error) {
 	args, err := arguments(text)
 	if err != nil {
@@ -193,7 +192,7 @@ func (d directive) ruleOf(text string) ([]directive, error) {
 	return list, nil
 }
 
-// oneOf returns the rule that of some fields so many are there.
+// oneOf returns the rule that requires a number of fields out of a list.
 func (d directive) oneOf() ([]directive, error) {
 	fields, err := markList(d.value)
 	if err != nil || d.value == "" {
@@ -220,8 +219,8 @@ func (d directive) oneOf() ([]directive, error) {
 	return []directive{rule, text}, nil
 }
 
-// markDirectives returns what markers say of a schema. What is wrong with them
-// goes to fail.
+// markDirectives returns the effect of markers on a schema. It calls fail for each wrong
+// marker.
 func markDirectives(marks []mark, fail func(mark, error)) (list []directive) {
 	for _, m := range marks {
 		d, err := m.directives()
@@ -234,7 +233,7 @@ func markDirectives(marks []mark, fail func(mark, error)) (list []directive) {
 	return list
 }
 
-// marked puts a directive into a schema that only a marker can say.
+// marked applies a directive that only a marker can express.
 func (s *Schema) marked(d directive) error {
 	yes := func() (bool, error) {
 		if !d.given {
@@ -253,7 +252,7 @@ func (s *Schema) marked(d directive) error {
 	case "openMax":
 		s.ExclusiveMaximum, err = yes()
 	case "anyFormat":
-		s.Format = d.value // servers ignore those that they do not know
+		s.Format = d.value // servers ignore unknown formats
 	case "title":
 		s.Title = d.value
 	case "schemaless":

@@ -43,8 +43,8 @@ func shift(t *testing.T, group string) *crd.Definition {
 	return d
 }
 
-// The definition of types with the markers of controller-gen lets in what that of
-// controller-gen does, and no more, and is named alike.
+// The definition that Of makes of types with the markers of controller-gen accepts the
+// same values as the definition of controller-gen, and has the same names.
 func TestKubebuilder(t *testing.T) {
 	ours, theirs := shift(t, "batch.example.com"), theirs(t, "batch.example.com")
 	for _, b := range crd.Compare(theirs, ours) {
@@ -77,7 +77,7 @@ func asText(t *testing.T, v any) string {
 	return string(text)
 }
 
-// plainSchemas compares two schemas word by word, apart from what means nothing.
+// plainSchemas compares two schemas word by word, except for words without effect.
 type plainSchemas struct{ t *testing.T }
 
 func (c plainSchemas) compare(path string, ours, theirs *crd.Schema) {
@@ -89,9 +89,9 @@ func (c plainSchemas) compare(path string, ours, theirs *crd.Schema) {
 	}
 	a, b := plain(ours), plain(theirs)
 	if strings.HasSuffix(path, ".configMapRef") || strings.HasSuffix(path, ".secretRef") {
-		b.MapType = "" // that of a struct that is embedded; the server's own type is granular
+		b.MapType = "" // controller-gen reads it from an embedded struct; the server's own type is granular
 	}
-	// What allOf says is compared by its values alone.
+	// The values of allOf are compared elsewhere.
 	if got, want := asText(c.t, a), asText(c.t, b); got != want && theirs.AllOf == nil {
 		c.t.Errorf("%s: got %s\nwant %s", path, got, want)
 	}
@@ -103,7 +103,7 @@ func (c plainSchemas) compare(path string, ours, theirs *crd.Schema) {
 	}
 	for name, p := range theirs.Properties {
 		if path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
-			continue // the server knows them
+			continue // the server knows these fields
 		}
 		c.compare(path+"."+name, ours.Properties[name], p)
 	}
@@ -114,8 +114,8 @@ func (c plainSchemas) compare(path string, ours, theirs *crd.Schema) {
 	}
 }
 
-// plain returns a schema without what is in it, and without the words that mean
-// nothing.
+// plain returns a schema without its nested schemas and without words that have no
+// effect.
 func plain(s *crd.Schema) crd.Schema {
 	p := *s
 	p.Description, p.Items, p.Properties, p.AdditionalProperties = "", nil, nil, nil
@@ -131,12 +131,12 @@ func plain(s *crd.Schema) crd.Schema {
 		p.Type = "map"
 	}
 	if p.Type == "integer" && p.Format == "int64" {
-		p.Format = "" // all integers of servers have 64 bits
+		p.Format = "" // integers of servers always have 64 bits
 	}
 	return p
 }
 
-// An operator whose definition controller-gen made moves over, without force.
+// A program can take over a definition that controller-gen made, without force.
 func TestInstallOverKubebuilder(t *testing.T) {
 	s := start(t)
 	before, after := theirs(t, s.group()), shift(t, s.group())

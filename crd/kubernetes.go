@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// kubernetesMarks are what comments in the sources of k8s.io/api and apimachinery
-// say of types and fields and no program can see: +listType, +listMapKey,
-// +mapType, +structType and +default. Each line is a type with its fields. The
-// test TestKubernetesMarks compares it with the sources, and writes it with
+// kubernetesMarks holds markers in the comments of k8s.io/api and apimachinery. A program
+// cannot read comments at run time: +listType, +listMapKey, +mapType, +structType and
+// +default. Each line is a type with its fields. The test TestKubernetesMarks compares
+// the file with the sources, and writes it with
 //
 //	go test ./crd -run TestKubernetesMarks -update
 //
 //go:embed kubernetes.txt
 var kubernetesMarks string
 
-// fieldMarks are what is known of a field, or of a type as a whole.
+// fieldMarks holds the markers of a field, or of a type as a whole.
 type fieldMarks struct {
 	list     string // atomic, set or map
 	keys     []string
@@ -25,14 +25,14 @@ type fieldMarks struct {
 	fallback json.RawMessage
 }
 
-// isKubernetes reports a type of Kubernetes' own, which the table knows.
+// isKubernetes reports whether a type is one of Kubernetes' own, which the table has.
 func isKubernetes(t reflect.Type) bool {
 	p := t.PkgPath()
 	return strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/apimachinery/")
 }
 
-// kubernetesField returns what the table says of a field of a type, or of the
-// type itself if the field is ".".
+// kubernetesField returns the table's entry for a field of a type, or for the type itself
+// if the field is ".".
 func kubernetesField(t reflect.Type, field string) (f fieldMarks) {
 	_, rest, ok := strings.Cut(kubernetesMarks, "\n"+fullName(t)+" ")
 	if !ok {
@@ -58,7 +58,7 @@ func kubernetesField(t reflect.Type, field string) (f fieldMarks) {
 	return f
 }
 
-// kubernetes puts what the table says of a field into its schema.
+// kubernetes applies the table's entry for a field to the field's schema.
 func (s *Schema) kubernetes(m member) {
 	f := kubernetesField(m.owner, m.name)
 	if s.Type == "array" {
@@ -78,8 +78,7 @@ func (s *Schema) kubernetes(m member) {
 	}
 }
 
-// constrainCondition says of a metav1.Condition what its markers for
-// controller-gen say.
+// constrainCondition applies the markers for controller-gen in metav1.Condition.
 func constrainCondition(s *Schema) {
 	limit := func(field string, lowest, highest int64, pattern string) {
 		p := s.Properties[field]

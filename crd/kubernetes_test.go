@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write kubernetes.txt")
 
-// The table of what comments say is that of the sources of the versions of
-// k8s.io/api and apimachinery that this module is built with.
+// The table equals the markers in the sources of the versions of k8s.io/api and
+// apimachinery that this module is built with.
 func TestKubernetesMarks(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.ImportPath}} {{.Dir}}",
 		"k8s.io/api/...", "k8s.io/apimachinery/pkg/apis/meta/v1").Output()
@@ -107,7 +107,7 @@ func sourceMarks(path, dir string) (lines []string, err error) {
 	return lines, nil
 }
 
-// commentMarks returns what a comment says as the table has it.
+// commentMarks returns the markers of a comment in the form of the table.
 func commentMarks(name string, doc *ast.CommentGroup, constants map[string]string) (words []string) {
 	if doc == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// mergeKeys makes a list with a patchMergeKey a map by that key, if the key is
-// sure to be there. The lists of Kubernetes' own types are in a table.
+// mergeKeys makes a list with a patchMergeKey a map by that key, if every element is sure
+// to have the key. The table has the lists of Kubernetes' own types.
 func mergeKeys(s *Schema, m member) {
 	key := m.Tag.Get("patchMergeKey")
 	if key == "" || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
@@ -18,7 +18,7 @@ func mergeKeys(s *Schema, m member) {
 	}
 }
 
-// mapKeys returns what is wrong with keys for a list, or nil.
+// mapKeys returns an error if keys cannot be the keys of a list, or nil.
 func (s *Schema) mapKeys(keys []string) error {
 	if len(keys) == 0 {
 		return errors.New("a list that is a map needs listMapKey")

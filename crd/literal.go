@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// literal turns the text of a value into JSON of the schema's type. Of lists,
-// maps and structs it is JSON already.
+// literal turns the text of a value into JSON of the schema's type. The text of a list,
+// map or struct is already JSON.
 func (s *Schema) literal(text string) (json.RawMessage, error) {
 	var value any
 	var err error
@@ -52,8 +52,8 @@ func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// markLiteral turns the value of a marker into JSON of the schema's type: lists are
-// written {a,b} or as JSON, maps {a: b} or as JSON.
+// markLiteral turns the value of a marker into JSON of the schema's type. A list is
+// written {a,b} or as JSON, a map {a: b} or as JSON.
 func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
 	if strings.HasPrefix(text, "ref(") {
 		return nil, errors.New("a reference to a constant cannot be read: write the value")
@@ -74,8 +74,8 @@ func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
 	return s.literal(text)
 }
 
-// setEnum reads values with bars between them, a JSON array, or the list of a
-// marker.
+// setEnum reads the values of an enum: values with bars between them, a JSON array, or
+// the list of a marker.
 func (s *Schema) setEnum(d directive) error {
 	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
 		return err

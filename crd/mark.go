@@ -18,7 +18,7 @@ type mark struct {
 
 func (m mark) String() string { return fmt.Sprintf("%s:%d: +%s", path.Base(m.file), m.line, m.text) }
 
-// appendMark appends the marker that a comment of one line holds, if it is one.
+// appendMark appends the marker in a one-line comment, if the comment is a marker.
 func appendMark(marks []mark, file string, line int, comment string) []mark {
 	body, ok := strings.CutPrefix(comment, "//")
 	if !ok {
@@ -31,24 +31,24 @@ func appendMark(marks []mark, file string, line int, comment string) []mark {
 	return append(marks, mark{file, line, text})
 }
 
-// name returns the marker's name and what stands behind the first equals sign.
+// name returns the marker's name and the text after the first equals sign.
 func (m mark) name() (name, value string, given bool) {
 	name, value, given = strings.Cut(m.text, "=")
-	// Values that begin with a brace may have a colon before the sign.
+	// A colon may stand before the sign if the value begins with a brace.
 	return strings.TrimSuffix(strings.TrimSpace(name), ":"), strings.TrimSpace(value), given
 }
 
 // argument is one of the arguments of a marker.
 type argument struct {
 	name string
-	// raw is the value as it is written, of those that are lists.
+	// raw is the unchanged text of the value, for arguments that are lists.
 	raw string
 	// value is the value without quotes.
 	value string
 }
 
-// arguments splits the arguments of a marker: name=value,name=value. Values may
-// be quoted, by " or `.
+// arguments splits the arguments of a marker: name=value,name=value. A value may stand in
+// " or ` quotes.
 func arguments(text string) ([]argument, error) {
 	var list []argument
 	for rest := text; strings.TrimSpace(rest) != ""; {
@@ -70,8 +70,8 @@ func arguments(text string) ([]argument, error) {
 	return list, nil
 }
 
-// cutMarkValue cuts a value off a text, up to one of the separators. Quotes and
-// braces hold it together.
+// cutMarkValue cuts a value off a text at the first separator. It does not cut inside
+// quotes and braces.
 func cutMarkValue(text, separators string) (value, rest string, err error) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -130,7 +130,7 @@ func unquoted(text string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("%s: the closing quote is missing", text)
 	case quoted != text:
-		return "", fmt.Errorf("%q is not expected behind %s", text[len(quoted):], quoted)
+		return "", fmt.Errorf("%q is not expected after %s", text[len(quoted):], quoted)
 	}
 	return strconv.Unquote(quoted)
 }

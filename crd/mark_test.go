@@ -49,8 +49,8 @@ type markedSpec struct {
 	B []string `json:"b,omitempty" crd:"maxItems=3"`
 }
 
-// What is wrong with a marker is said with file and line; what is for other
-// generators is not.
+// A wrong marker is an error with file and line. A marker for other generators is
+// ignored.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct{ kind, a, b, want string }{
 		{"", "+kubebuilder:validation:Minimun=1", "", "crd.markedSpec.A: types.go:8: +kubebuilder:validation:Minimun=1: the marker is not known: did you mean kubebuilder:validation:Minimum?"},
@@ -66,7 +66,7 @@ func TestMarks(t *testing.T) {
 		{"", "", "+kubebuilder:validation:MinItems=4", "minItems 4 is above maxItems 3"},
 		{"+kubebuilder:resource:scope=Everywhere", "", "", "crd.marked: types.go:2: +kubebuilder:resource:scope=Everywhere: want Namespaced or Cluster"},
 		{"+kubebuilder:resource:colour=red", "", "", "it has no argument colour"},
-		{"+kubebuilder:skipversion", "", "", "the version is to be in no definition"},
+		{"+kubebuilder:skipversion", "", "", "the marker keeps the version out of definitions"},
 		{"+kubebuilder:printcolumn:name=A,type=string", "", "", "its argument JSONPath is missing"},
 		{"+kubebuilder:subresource:scale:specpath=.spec.a", "", "", "its argument statuspath is missing"},
 		{"", "+kubebuilder:storageversion", "", "it belongs to the type of a kind"},
@@ -93,7 +93,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A marker of the package makes its fields optional, one of a field does not.
+// A marker of the package makes its fields optional. A marker of a field does not affect
+// others.
 func TestOptionalPackage(t *testing.T) {
 	type need struct {
 		A int `json:"a"`

@@ -2,11 +2,11 @@ package crd
 
 import "reflect"
 
-// The types of k8s.io/api say in comments, +optional and +required, what their
-// tags say otherwise, and what no program sees. Here is where that matters; a
-// test compares it with what a server says of its own types.
+// In k8s.io/api the comments +optional and +required can contradict the tags, and a
+// program cannot see them. This file lists the fields where that matters. A test compares
+// the list with the schemas of an API server.
 
-// markersOf are the fields of a type that are not what their tags say.
+// markersOf lists the fields of a type whose comments contradict their tags.
 type markersOf struct {
 	optional, required []string
 }
@@ -31,5 +31,5 @@ var markers = map[string]markersOf{
 	"k8s.io/api/rbac/v1.Role":                                    {optional: []string{"rules"}},
 }
 
-// fullName is a type's name with its package's whole path.
+// fullName returns a type's name with the full path of its package.
 func fullName(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }

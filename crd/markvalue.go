@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// markValue is a reader of the values of markers that may be anything: JSON, and
-// {a, b} for lists, {a: b} for maps and words without quotes for text.
+// markValue reads the value of a marker that allows any value: JSON, {a, b} for a list,
+// {a: b} for a map, and words without quotes for a string.
 type markValue struct{ rest string }
 
 // parseMarkValue returns the JSON of a marker's value.
@@ -25,7 +25,7 @@ func parseMarkValue(text string) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// skip passes over white space and returns what is left.
+// skip skips white space and returns the rest.
 func (r *markValue) skip() string {
 	r.rest = strings.TrimLeft(r.rest, " \t")
 	return r.rest
@@ -62,7 +62,7 @@ func (r *markValue) quoted() (string, error) {
 	return strconv.Unquote(quoted)
 }
 
-// word cuts off what stands before one of some characters.
+// word cuts off the text before the first of some characters.
 func (r *markValue) word(ends string) string {
 	end := strings.IndexAny(r.rest, ends)
 	if end < 0 {
@@ -73,7 +73,7 @@ func (r *markValue) word(ends string) string {
 	return word
 }
 
-// key reads a name and the colon behind it. Without one it reads nothing.
+// key reads a name and the colon after it. If there is no colon, it reads nothing.
 func (r *markValue) key() (name string, ok bool) {
 	before := r.rest
 	if text := r.skip(); text != "" && (text[0] == '"' || text[0] == '`') {

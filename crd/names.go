@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// plural guesses the plural of a kind: that of its last word, by the rules of
-// English and the exceptions that are likely in kinds.
+// plural guesses the plural of a kind. It takes the plural of the last word, by the rules
+// of English and the exceptions that are likely in kinds.
 func plural(kind string) string {
 	words := lastWord(kind)
 	lower := strings.ToLower(kind)
@@ -16,7 +16,7 @@ func plural(kind string) string {
 	return stem + pluralOf(word)
 }
 
-// lastWord returns Set of ReplicaSet, DNS of NodeLocalDNS.
+// lastWord returns the last word of a name: Set of ReplicaSet, DNS of NodeLocalDNS.
 func lastWord(kind string) string {
 	runes := []rune(kind)
 	for i := len(runes) - 1; i > 0; i-- {
@@ -65,7 +65,7 @@ func pluralOf(word string) string {
 	return word + "s"
 }
 
-// nearest returns the candidate that word was probably meant to be, or "".
+// nearest returns the candidate that is most similar to word, or "" if none is similar.
 func nearest(word string, candidates []string) string {
 	best, distance := "", 1+max(1, len(word)/3)
 	for _, c := range candidates {
@@ -84,8 +84,8 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// editDistance counts the letters to insert, delete, replace or swap with their
-// neighbour to make b of a.
+// editDistance counts the letters to insert, delete, replace or swap with their neighbour
+// that turn a into b.
 func editDistance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	rows := make([][]int, len(s)+1)

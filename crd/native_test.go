@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Native is a kind with types of Kubernetes' own.
+// Native is a kind with fields of Kubernetes' own types.
 type Native struct {
 	kube.Object
 	Spec struct {
@@ -25,7 +25,7 @@ type Native struct {
 
 func (Native) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Native"} }
 
-// Types of Kubernetes' own are checked and merged as in Kubernetes' own kinds.
+// Types of Kubernetes' own are validated and merged as in Kubernetes' own kinds.
 func TestNative(t *testing.T) {
 	s := start(t)
 	s.install(t, of[Native](t, s.group(), crd.Options{}))

@@ -15,60 +15,61 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Options say of a kind what its Go type does not. The zero value is right for
-// most.
+// Options describe a kind beyond its Go type. The zero value is right for most kinds. The
+// counterparts are controller-tools' markers of the kind, such as +kubebuilder:resource,
+// and kube-rs's attribute kube(…).
 type Options struct {
-	// Kind is the declaration that is given to kube.ForKind as well, if there is
-	// one. Its Plural is the resource's name, by default the plural of the
-	// kind in English (echoes, gateways, policies); its Scope is namespaced by
-	// default.
+	// Kind is the declaration that kube.ForKind gets as well, if there is one. Its Plural
+	// names the resource: by default it is the plural of the kind in English (echoes,
+	// gateways, policies). Its Scope is namespaced by default.
 	Kind kube.Kind
 	// Singular is by default the kind in lower case.
 	Singular string
-	// ListKind is by default the kind with List behind it.
+	// ListKind is by default the kind followed by List.
 	ListKind string
-	// ShortNames are for people at kubectl.
+	// ShortNames are abbreviations for users of kubectl.
 	ShortNames []string
 	// Categories are groups of resources that kubectl lists together, such as
 	// "all".
 	Categories []string
 
-	// Scale has the scale subresource. An empty path is .spec.replicas or
+	// Scale adds the scale subresource. The default paths are .spec.replicas and
 	// .status.replicas.
 	Scale *Scale
-	// NoStatusSubresource leaves status an ordinary field. By default a type
-	// with a field status has the subresource.
+	// NoStatusSubresource leaves status an ordinary field. By default a type with a field
+	// status has the subresource.
 	NoStatusSubresource bool
-	// Columns come behind those of the tags. A column Age is the last wherever
-	// there are columns, unless there is one of that name.
+	// Columns follow the columns of the tags. If there are columns, a column Age comes
+	// last, unless a column has that name.
 	Columns []Column
 
-	// Source is Go source of the type's package, whose comments become
-	// descriptions, and whose markers of controller-gen are followed:
+	// Source is the Go source of the type's package. Its comments become descriptions,
+	// and its markers of controller-gen take effect:
 	//
 	//	//go:embed types.go
 	//	var source embed.FS
 	Source fs.FS
-	// Describe returns what else is known of a Go type: its description under
-	// "", those of its fields under their names in JSON. See [SwaggerDoc].
+	// Describe returns further descriptions of a Go type: that of the type under "", and
+	// those of the fields under their JSON names. See [SwaggerDoc].
 	Describe func(reflect.Type) map[string]string
 
-	// NotServed keeps a version that is not served any more: objects may be
-	// stored in it.
+	// NotServed keeps a version in the definition that the server does not serve. Objects
+	// may be stored in it.
 	NotServed bool
-	// Deprecated is what clients of this version are told.
+	// Deprecated is the warning for clients of this version.
 	Deprecated string
 }
 
-// embedsKubeObject makes a struct without TypeMeta and ObjectMeta a compile error.
+// embedsKubeObject turns a struct without TypeMeta and ObjectMeta into a compile error.
 type embedsKubeObject[T any] interface {
 	*T
 	metav1.Object
 	GetObjectKind() schema.ObjectKind
 }
 
-// Of returns the definition of T's kind with the version that T describes. An error
-// names every field that is wrong: it wraps a [FieldError] for each.
+// Of returns the definition of T's kind with the version that T describes. An error names
+// every wrong field: it wraps a [FieldError] for each. Its counterparts are
+// controller-tools' controller-gen crd and kube-rs's CustomResourceExt::crd.
 func Of[T any, P embedsKubeObject[T]](o Options) (*Definition, error) {
 	t := reflect.TypeFor[T]()
 	d, err := of(t, o.Kind.Of(P(new(T))), o)
@@ -118,7 +119,7 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	return d, nil
 }
 
-// namesOf returns the names of a kind, which it checks.
+// namesOf returns and checks the names of a kind.
 func namesOf(kind kube.Kind, o Options) (Names, error) {
 	lower := strings.ToLower(kind.Kind)
 	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind, ListKind: o.ListKind, Categories: o.Categories}
@@ -173,7 +174,7 @@ func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version
 		v.DeprecationWarning = *b.deprecated
 	}
 	if len(b.errs) == 0 {
-		// What the schema would let in and a client could not read back.
+		// The schema would allow such values, and a client could not read them back.
 		for _, p := range jsonfields.Problems(t) {
 			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
 		}
@@ -197,8 +198,7 @@ func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version
 	return v, nil
 }
 
-// scaleOf fills in the usual paths and looks whether they lead to what they
-// must.
+// scaleOf fills in the default paths and checks the types of the fields at the paths.
 func scaleOf(s Scale, root *Schema) (*Scale, error) {
 	if s.SpecReplicasPath == "" {
 		s.SpecReplicasPath = ".spec.replicas"
@@ -226,19 +226,19 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 	)
 }
 
-// maxSelectable is how many selectable fields a version may have.
+// maxSelectable is the largest number of selectable fields of a version.
 const maxSelectable = 8
 
-// Join returns a definition with the versions of several: objects are stored in
-// the version of the first, whose names, scope and conversion it has.
+// Join returns one definition with the versions of several definitions. Objects are
+// stored in the version of the first definition. The result also has the first one's
+// names, scope and conversion. Its counterpart in kube-rs is merge_crds.
 //
 //	v1, err := crd.Of[v1.Echo](crd.Options{})
 //	v1beta1, err := crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"})
 //	def, err := crd.Join(v1, v1beta1)
 //
-// Without a conversion webhook the server changes apiVersion alone: what one
-// version names and another does not is lost when the object is written
-// through the latter.
+// Without a conversion webhook the server changes apiVersion only. If one version has a
+// field that another version lacks, a write through the other version loses the field.
 func Join(stored *Definition, others ...*Definition) (*Definition, error) {
 	joined := *stored
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// jsonPathStep returns how a JSONPath goes on to a field.
+// jsonPathStep returns the JSONPath step to a field.
 func jsonPathStep(name string) string {
 	return "." + strings.ReplaceAll(name, ".", `\.`)
 }
 
-// find follows a JSONPath, as the columns of kubectl have it, through a schema.
-// Where the schema ends in values of any kind, or in metadata, it returns the
-// schema of any value.
+// find follows a JSONPath of a kubectl column through a schema. If the path leads into
+// metadata or into values of any kind, find returns the schema of any value.
 func (s *Schema) find(path string) (*Schema, error) {
 	if path == "" {
 		return nil, errors.New("the JSONPath is empty")
@@ -37,7 +36,7 @@ func (s *Schema) find(path string) (*Schema, error) {
 	return s, nil
 }
 
-// pathStep is a name, or else what is between brackets.
+// pathStep is a name, or the text between brackets.
 type pathStep struct {
 	name  string
 	index string
@@ -65,7 +64,7 @@ func cutStep(path string) (step pathStep, rest string, err error) {
 			break
 		}
 		if b.Len() == 0 {
-			return step, "", errors.New("a name is missing behind a dot")
+			return step, "", errors.New("a name is missing after a dot")
 		}
 		return pathStep{name: b.String()}, rest, nil
 	case '[':
@@ -90,7 +89,7 @@ var (
 	filterText = regexp.MustCompile(`^\?\(\s*@[^()]+\)$`)
 )
 
-// closing returns where the bracket that a path begins with is closed.
+// closing returns the position of the bracket that closes the first one of a path.
 func closing(path string) (int, error) {
 	quote := byte(0)
 	for i := 1; i < len(path); i++ {
@@ -107,7 +106,7 @@ func closing(path string) (int, error) {
 	return 0, errors.New("the closing ] is missing")
 }
 
-// step goes one step into a schema.
+// step returns the schema one step further.
 func (s *Schema) step(step pathStep) (*Schema, error) {
 	if step.index != "" {
 		switch {

@@ -15,15 +15,14 @@ import (
 
 const tagKey = "crd"
 
-// FieldError says which field is wrong and which of its tags.
+// FieldError is the error of a wrong field. It names the field and the wrong tag.
 type FieldError struct {
-	// Type is the named Go type that the field is declared in.
+	// Type is the named Go type that declares the field.
 	Type string
-	// Field is the field's name, with those of the fields around it if they are
-	// structs without a name.
+	// Field is the field's name. If the field is in unnamed structs, the names of the
+	// fields around it come first.
 	Field string
-	// Tag is the tag as it stands in the source, empty if it is not the tag
-	// that is wrong.
+	// Tag is the tag as it stands in the source. It is empty if the tag is not the error.
 	Tag string
 	Err error
 }
@@ -41,14 +40,15 @@ func (e *FieldError) Error() string {
 
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// place is where in the Go types and in the object something is.
+// place is the position of a value in the Go types and in the object.
 type place struct {
 	typ    string // the named Go type
 	fields string // the fields in it
 	path   string // the JSONPath from the root of the object
-	// repeated: in a list or map, where no JSONPath leads to one value.
+	// repeated means that the place is in a list or map, so no JSONPath leads to a single
+	// value.
 	repeated bool
-	// types are what type directives say, for it and what is below.
+	// types are the values of type directives for the place and the places below it.
 	types []directive
 }
 
@@ -62,13 +62,13 @@ func (p place) field(name string) place {
 	return p
 }
 
-// within returns the place of the struct type t, which has a name.
+// within returns the place of the named struct type t.
 func (p place) within(t reflect.Type) place {
 	p.typ, p.fields, p.types = docName(t), "", nil
 	return p
 }
 
-// element returns the place of what is in the list or map at p.
+// element returns the place of an element of the list or map at p.
 func (p place) element(kind string) place {
 	p.repeated = true
 	var below []directive
@@ -82,7 +82,7 @@ func (p place) element(kind string) place {
 	return p
 }
 
-// override returns the type that the field's tag gives it.
+// override returns the type that the field's tag sets.
 func (p place) override() (name string, marked bool) {
 	for _, d := range p.types {
 		if len(d.path) == 0 {
@@ -99,13 +99,14 @@ func (p place) error(key, tag string, err error) *FieldError {
 	return &FieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
 }
 
-// packageName is how markers know the package of a type.
+// packageName returns the package of a type as markers name it.
 func packageName(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.String(), ".")
 	return name
 }
 
-// docName is how comments know a type: package.Type, without type arguments.
+// docName returns the name of a type as comments name it: package.Type, without type
+// arguments.
 func docName(t reflect.Type) string {
 	name, _, _ := strings.Cut(t.String(), "[")
 	return name
@@ -122,9 +123,8 @@ type builder struct {
 	deprecated *string
 	errs       []error
 
-	open []reflect.Type // the structs around
-	// transitions are the rules that compare with the object before, with the
-	// fields that have them.
+	open []reflect.Type // the enclosing structs
+	// transitions are the rules that use the old object, with their fields.
 	transitions map[*Schema]*FieldError
 }
 
@@ -139,26 +139,26 @@ func (b *builder) root(t reflect.Type) *Schema {
 	return s
 }
 
-// any is the schema of any value.
+// anyValue returns the schema of any value.
 func anyValue() *Schema { return &Schema{PreserveUnknownFields: true} }
 
 func bound(f float64) *float64 { return &f }
 
-// schema returns the schema of what a Go type is encoded as.
+// schema returns the schema of the JSON of a Go type.
 func (b *builder) schema(t reflect.Type, at place) *Schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	before := len(b.errs)
 	s := b.unmarked(t, at)
-	// The markers of a struct go with its fields.
+	// The markers of a struct are applied with its fields.
 	if t.Name() != "" && len(b.errs) == before && (t.Kind() != reflect.Struct || encodesItself(t)) {
 		b.markedType(s, t, at)
 	}
 	return s
 }
 
-// unmarked is schema without what the type's markers say.
+// unmarked returns the schema without the effect of the type's markers.
 func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	if t == reflect.TypeFor[time.Duration]() {
 		b.fail(at, errors.New("time.Duration is encoded as a number of nanoseconds: use metav1.Duration"))
@@ -174,7 +174,7 @@ func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	switch free := encodesItself(t) || isAny(t); {
 	case override == "", marked && !free: // a marker is compared with the schema
 	case !free:
-		b.fail(at, fmt.Errorf("type=%s: that of %s is known", override, t))
+		b.fail(at, fmt.Errorf("type=%s: the type of %s is already known", override, t))
 		return anyValue()
 	default:
 		return b.overridden(override, at)
@@ -197,7 +197,7 @@ func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 		if isAny(t) {
 			return anyValue()
 		}
-		b.fail(at, fmt.Errorf("what interface %s holds is not known: use runtime.RawExtension, any or a struct", t))
+		b.fail(at, fmt.Errorf("the type of the value in interface %s is not known: use runtime.RawExtension, any or a struct", t))
 		return anyValue()
 	}
 	if s := scalar(t.Kind()); s != nil {
@@ -275,8 +275,8 @@ func (b *builder) structure(t reflect.Type, at place) *Schema {
 	return s
 }
 
-// object returns the schema of a struct: its fields, and what the tags of its
-// blank fields say of it.
+// object returns the schema of a struct: its fields, and the effect of the tags of its
+// blank fields.
 func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	b.open = append(b.open, t)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
@@ -347,7 +347,7 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	}
 	if len(b.errs) > before {
 		parent.Properties[m.name] = s
-		return // what its tag says would only be misunderstood
+		return // its tag would cause misleading errors
 	}
 	if isKubernetes(m.owner) {
 		s.kubernetes(m)

@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A server is the API server that these tests share, with a namespace of the
-// test's own.
+// A server is the API server that these tests share, with a namespace for one test.
 type server struct {
 	cluster   *kubetest.Cluster
 	client    *kube.Client
@@ -42,10 +41,10 @@ func start(t *testing.T) *server {
 	return s
 }
 
-// group is an API group of the test's own.
+// group returns an API group for one test.
 func (s *server) group() string { return s.namespace + ".pintle.test" }
 
-// get asks the server for what kube has no method for.
+// get sends a request for which kube has no method.
 func (s *server) get(t *testing.T, path, accept string, into any) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(s.cluster.Config())
@@ -75,7 +74,7 @@ func (s *server) get(t *testing.T, path, accept string, into any) {
 	}
 }
 
-// request sends one request, without trying again, and tells the answer's code.
+// request sends one request without retries, and stores the answer's status code.
 func (s *server) request(t *testing.T, method, path, body string, code *int) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(s.cluster.Config())
@@ -96,7 +95,7 @@ func (s *server) request(t *testing.T, method, path, body string, code *int) {
 	*code = resp.StatusCode
 }
 
-// soon is a context for what must not take long.
+// soon returns a context for calls that must not take long.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -104,7 +103,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// install installs definitions until the test ends.
+// install installs definitions and removes them when the test ends.
 func (s *server) install(t *testing.T, defs ...*crd.Definition) {
 	t.Helper()
 	s.remove(t, defs...)
@@ -120,7 +119,7 @@ func (s *server) remove(t *testing.T, defs ...*crd.Definition) {
 	}
 }
 
-// of returns the definition of T's kind in a group of its own.
+// of returns the definition of T's kind in a group of the test.
 func of[T any, P interface {
 	*T
 	kubeObject

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// directive is one part of a crd tag: key=value, or key alone.
+// directive is one part of a crd tag: key=value, or a key alone.
 type directive struct {
-	// path leads into the field: items for a list's, values for a map's.
+	// path leads into the field: items to the elements of a list, values to those of a
+	// map.
 	path  []string
 	key   string
 	value string
-	// given tells an empty value from none.
+	// given is true if there is a value, even an empty one.
 	given bool
-	// mark is the marker that says it, or nil if it is the tag.
+	// mark is the marker of the directive, or nil if it is from the tag.
 	mark *mark
-	// list are the values of a marker that has several.
+	// list holds the values of a marker that has several.
 	list []string
 }
 
@@ -32,7 +33,7 @@ func (d directive) String() string {
 	return s + "=" + quote(d.value)
 }
 
-// quote writes a value as it must be written in a tag.
+// quote writes a value as a tag needs it.
 func quote(value string) string {
 	if strings.TrimSpace(value) == value && !strings.Contains(value, ",") && !strings.HasPrefix(value, "'") {
 		return value
@@ -40,7 +41,7 @@ func quote(value string) string {
 	return "'" + strings.ReplaceAll(value, "'", "''") + "'"
 }
 
-// use is how often a key may stand in a tag, and whether it has a value.
+// use says how often a key may stand in a tag, and whether it has a value.
 type use uint8
 
 const (
@@ -64,7 +65,7 @@ var keys = map[string]use{
 	"selectable": bare,
 }
 
-// keyNames returns the keys in order.
+// keyNames returns the keys in alphabetical order.
 func keyNames() []string {
 	names := make([]string, 0, len(keys))
 	for k := range keys {
@@ -83,7 +84,7 @@ const (
 //
 //	tag       = directive { "," directive }
 //	directive = { ( "items" | "values" ) "." } key [ "=" value ]
-//	value     = what has no comma | "'" anything, with ” for a quote "'"
+//	value     = text without a comma | "'" anything, with ” for a quote "'"
 func parseTag(tag string) ([]directive, error) {
 	var list []directive
 	seen := map[string]bool{}
@@ -106,8 +107,8 @@ func parseTag(tag string) ([]directive, error) {
 	return list, nil
 }
 
-// parseDirective cuts the first directive off a tag, and says whether another
-// one follows.
+// parseDirective cuts the first directive off a tag. It reports whether another directive
+// follows.
 func parseDirective(tag string) (d directive, rest string, more bool, err error) {
 	end := strings.IndexAny(tag, ",=")
 	if end < 0 {
@@ -130,8 +131,7 @@ func parseDirective(tag string) (d directive, rest string, more bool, err error)
 	return d, rest, more, nil
 }
 
-// parseValue cuts a value off a tag. What is left is empty or begins with a
-// comma.
+// parseValue cuts a value off a tag. The rest is empty or begins with a comma.
 func parseValue(s string) (value, rest string, err error) {
 	quoted, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "'")
 	if !ok {
@@ -157,7 +157,7 @@ func parseValue(s string) (value, rest string, err error) {
 	}
 }
 
-// check looks at a directive by itself, and at those before it.
+// check checks a directive by itself and against the directives before it.
 func (d directive) check(before []directive) error {
 	for _, p := range d.path {
 		if p != inItems && p != inValues {

@@ -60,7 +60,7 @@ func TestParseTag(t *testing.T) {
 	}
 }
 
-// What parses can be written again and is the same.
+// A parsed tag can be written and parsed again with the same result.
 func FuzzParseTag(f *testing.F) {
 	for _, seed := range []string{"min=0,max=100", "pattern='^a{1,3}$'", "rule='self == ''a''',message=no", "items.values.enum=a|b", "default=", "immutable,column", "default='  x '", "enum='a,''b'"} {
 		f.Add(seed)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// scalar returns the schema of what is neither list, map, struct nor pointer.
+// scalar returns the schema of a type that is not a list, map, struct or pointer.
 func scalar(kind reflect.Kind) *Schema {
 	integer := func(format string, lowest, highest *float64) *Schema {
 		return &Schema{Type: "integer", Format: format, Minimum: lowest, Maximum: highest}
@@ -52,11 +52,10 @@ func intOrString() *Schema {
 	return &Schema{IntOrString: true, AnyOf: []*Schema{{Type: "integer"}, {Type: "string"}}}
 }
 
-// quantityPattern is that of Kubernetes' own definitions.
+// quantityPattern is the pattern in Kubernetes' own definitions.
 const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
-// known returns the schemas of types that are encoded as something else than
-// their Go types say, or nil.
+// known returns the schema of a type whose JSON differs from its Go type, or nil.
 func known(t reflect.Type) *Schema {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[time.Time]():
@@ -82,9 +81,9 @@ func known(t reflect.Type) *Schema {
 	return nil
 }
 
-// embeddedMetadata is the schema of the metadata of pod templates and the like.
-// The server knows the fields of an object's own metadata, but drops those of
-// embedded ones that the schema does not name.
+// embeddedMetadata returns the schema of the metadata in pod templates and similar
+// structs. The server knows the fields of an object's own metadata. Of embedded metadata
+// it drops every field that the schema does not name.
 func embeddedMetadata() *Schema {
 	text := func() *Schema { return &Schema{Type: "string"} }
 	texts := func() *Schema {
@@ -108,7 +107,7 @@ func isAny(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface && t.NumMethod() == 0
 }
 
-// implements reports whether T or *T is an I.
+// implements reports whether T or *T implements I.
 func implements[I any](t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
 }
@@ -117,8 +116,9 @@ func encodesItself(t reflect.Type) bool {
 	return implements[json.Marshaler](t) || implements[encoding.TextMarshaler](t)
 }
 
-// selfDescribed returns the schema of a type that encodes itself: as its methods
-// for Kubernetes' own OpenAPI say, or text if it encodes itself as text.
+// selfDescribed returns the schema of a type that encodes itself. The type's methods for
+// Kubernetes' own OpenAPI describe it. Otherwise it is a string if it encodes itself as
+// text.
 func selfDescribed(t reflect.Type) (*Schema, error) {
 	if isAny(t) {
 		return anyValue(), nil
@@ -132,7 +132,7 @@ func selfDescribed(t reflect.Type) (*Schema, error) {
 		case 1:
 			s.Type = types[0]
 		default:
-			return nil, fmt.Errorf("%s is of several types, %s: say which with crd:%q", t, strings.Join(types, " and "), "type=…")
+			return nil, fmt.Errorf("%s has several JSON types, %s: choose one with crd:%q", t, strings.Join(types, " and "), "type=…")
 		}
 		if f, ok := v.(interface{ OpenAPISchemaFormat() string }); ok {
 			s.Format = f.OpenAPISchemaFormat()
@@ -147,7 +147,7 @@ func selfDescribed(t reflect.Type) (*Schema, error) {
 	}
 	switch {
 	case implements[json.Marshaler](t):
-		return nil, fmt.Errorf("%s encodes itself: say as what with crd:%q, or give it a method OpenAPISchemaType() []string", t, "type=string")
+		return nil, fmt.Errorf("%s encodes itself: name its JSON type with crd:%q, or give it a method OpenAPISchemaType() []string", t, "type=string")
 	case implements[encoding.TextMarshaler](t):
 		return &Schema{Type: "string"}, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// decodeJSON decodes a value; its numbers stay as they are written.
+// decodeJSON decodes a value. It keeps the text of numbers.
 func decodeJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -26,7 +26,7 @@ func decodeJSON(data []byte) (any, error) {
 	return v, err
 }
 
-// sameJSON reports whether two texts are the same value.
+// sameJSON reports whether two texts encode the same value.
 func sameJSON(a, b []byte) bool {
 	va, erra := decodeJSON(a)
 	vb, errb := decodeJSON(b)
@@ -58,9 +58,10 @@ func equalValues(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// rational returns a number as it is written, without rounding.
+// rational returns the exact value of a number, without rounding.
 func rational(n json.Number) *big.Rat {
-	// An exponent can be as large as the memory: such a number is not exact.
+	// An exponent can be so large that the exact number fills the memory. Such a number
+	// is not converted exactly.
 	if i := strings.IndexAny(n.String(), "eE"); i >= 0 && len(n.String())-i > 5 {
 		f, _ := n.Float64()
 		if r := new(big.Rat).SetFloat64(f); r != nil {
@@ -74,8 +75,8 @@ func rational(n json.Number) *big.Rat {
 	return new(big.Rat)
 }
 
-// violations returns what is wrong with a value under a schema, as the server
-// sees it. Rules in CEL, and some formats, are the server's alone to check.
+// violations returns the errors of a value under a schema, as the server would report
+// them. Only the server checks CEL rules and some formats.
 func (s *Schema) violations(v any, path string) []string {
 	var found []string
 	add := func(format string, args ...any) {
@@ -116,7 +117,7 @@ func (s *Schema) violations(v any, path string) []string {
 	}
 	fit := func(part *Schema) bool { return len(part.violations(v, "")) == 0 }
 	if len(s.AnyOf) > 0 && !slices.ContainsFunc(s.AnyOf, fit) {
-		add("it satisfies nothing of anyOf")
+		add("it satisfies no schema in anyOf")
 	}
 	if len(s.OneOf) > 0 {
 		n := 0
@@ -130,7 +131,7 @@ func (s *Schema) violations(v any, path string) []string {
 		}
 	}
 	if s.Not != nil && fit(s.Not) {
-		add("it is what it must not be")
+		add("it satisfies the schema in not")
 	}
 	return found
 }
@@ -154,7 +155,7 @@ func typeOf(v any) string {
 
 func isInteger(n json.Number) bool { return rational(n).IsInt() }
 
-// accepts reports whether a value, which is not null, is of the schema's type.
+// accepts reports whether a value, which is not null, has the schema's type.
 func (s *Schema) accepts(v any) bool {
 	t := typeOf(v)
 	switch {
@@ -220,7 +221,7 @@ func (s *Schema) stringViolations(v string) (found []string) {
 	return found
 }
 
-// checkFormat checks the commonest formats of text.
+// checkFormat checks the most common formats of strings.
 func checkFormat(format, v string) (err error) {
 	switch format {
 	case "date-time", "datetime":
@@ -238,7 +239,7 @@ func checkFormat(format, v string) (err error) {
 	case "ipv4", "ipv6":
 		var a netip.Addr
 		if a, err = netip.ParseAddr(v); err == nil && a.Is4() != (format == "ipv4") {
-			err = fmt.Errorf("it is of the other family")
+			err = fmt.Errorf("it is an address of the other IP family")
 		}
 	}
 	return err
@@ -267,7 +268,7 @@ func (s *Schema) listViolations(v []any, path string) (found []string) {
 	return found
 }
 
-// sameKeys reports whether two elements of a list that is a map are the same.
+// sameKeys reports whether two elements of a list that is a map have the same keys.
 func (s *Schema) sameKeys(a, b any) bool {
 	ma, oka := a.(map[string]any)
 	mb, okb := b.(map[string]any)
@@ -303,7 +304,7 @@ func (s *Schema) objectViolations(v map[string]any, path string) (found []string
 	return found
 }
 
-// unknown returns the paths in a value that the server would drop.
+// unknown returns the paths of the fields in a value that the server would drop.
 func (s *Schema) unknown(v any, path string) (found []string) {
 	switch v := v.(type) {
 	case []any:
@@ -328,8 +329,8 @@ func (s *Schema) unknown(v any, path string) (found []string) {
 	return found
 }
 
-// consistent returns what a schema says against itself, apart from what is in
-// it.
+// consistent returns the contradictions within a schema. It does not look at nested
+// schemas.
 func (s *Schema) consistent() error {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil && *s.Minimum > *s.Maximum:
@@ -371,7 +372,7 @@ func (s *Schema) consistent() error {
 
 func above(low, high *int64) bool { return low != nil && high != nil && *low > *high }
 
-// fits returns what is wrong with a value that the schema itself names.
+// fits returns the errors of a value that the schema itself contains.
 func (s *Schema) fits(raw json.RawMessage) error {
 	v, err := decodeJSON(raw)
 	if err != nil {

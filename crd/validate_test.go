@@ -24,8 +24,8 @@ type sample struct {
 	values []any
 }
 
-// drawSample draws a schema that servers take: a set has no structs that are
-// not atomic, and no nulls; the bounds of integers are integers.
+// drawSample draws a schema that servers accept. The structs in a set are atomic, and a
+// set has no nulls. The bounds of integers are integers.
 var drawSample = rapid.Custom(func(t *rapid.T) sample {
 	s := sample{schema: &Schema{Type: "object", Properties: map[string]*Schema{"f": drawSchema(t, 2)}}}
 	for x := range s.schema.walk() {
@@ -34,7 +34,7 @@ var drawSample = rapid.Custom(func(t *rapid.T) sample {
 		}
 		for _, limit := range []*float64{x.Minimum, x.Maximum, x.MultipleOf} {
 			if x.Type == "integer" && limit != nil {
-				*limit = math.Ceil(*limit) // servers compare integers with integers alone
+				*limit = math.Ceil(*limit) // servers compare integers with integers only
 			}
 		}
 		if x.Default != nil && x.fits(x.Default) != nil {
@@ -47,8 +47,7 @@ var drawSample = rapid.Custom(func(t *rapid.T) sample {
 	return s
 })
 
-// What fits a schema here, and with which defaults, fits it on a server; what
-// does not, does not.
+// A value fits a schema here, with these defaults, if and only if it fits on a server.
 func TestViolationsAreTheServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")

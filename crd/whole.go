@@ -9,7 +9,7 @@ import (
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
-// whole puts what the tag of a blank field says into the schema of its struct.
+// whole applies the tag of a blank field to the schema of its struct.
 func (b *builder) whole(s *Schema, m member, at place, root bool) {
 	tag := m.Tag.Get(tagKey)
 	directives, err := parseTag(tag)
@@ -21,7 +21,7 @@ func (b *builder) whole(s *Schema, m member, at place, root bool) {
 	allowed := []string{"rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf",
 		"minProperties", "maxProperties", "mapType", "preserveUnknownFields", "description", "deprecated"}
 	for _, d := range directives {
-		err := errors.New("it says nothing of a struct as a whole")
+		err := errors.New("it does not apply to a struct as a whole")
 		switch {
 		case len(d.path) > 0 || !slices.Contains(allowed, d.key):
 		case d.key == "deprecated" && root:
@@ -38,14 +38,14 @@ func (b *builder) whole(s *Schema, m member, at place, root bool) {
 	}
 }
 
-// markedField returns what the markers of a field say.
+// markedField returns the directives of a field's markers.
 func (b *builder) markedField(at place) []directive {
 	return markDirectives(b.marks[at.typ+"."+at.fields], func(m mark, err error) { b.failMark(at, m, err) })
 }
 
 func (b *builder) failMark(at place, m mark, err error) { b.fail(at, fmt.Errorf("%s: %w", m, err)) }
 
-// markedType puts what the markers of a named type say into a schema of it.
+// markedType applies the markers of a named type to a schema of the type.
 func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 	if isKubernetes(t) {
 		return
@@ -57,7 +57,7 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 		p, ok, err := m.parse()
 		if err == nil && ok && markKeys[p.name] == "" {
 			if len(b.open) > 1 || len(b.open) == 1 && b.open[0] != t {
-				b.failMark(at, m, errors.New("it is said of a kind, and this is a part of one"))
+				b.failMark(at, m, errors.New("the marker is for a kind, and this type is a part of one"))
 			}
 			continue // it is read with the kind
 		}
@@ -67,8 +67,8 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 	a.apply(list)
 }
 
-// markedEmbedded refuses markers of embedded fields, which have no schema of
-// their own.
+// markedEmbedded refuses markers of embedded fields, because an embedded field has no
+// schema of its own.
 func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 	for i := range owner.NumField() {
 		f := owner.Field(i)
@@ -78,21 +78,20 @@ func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 		where := at.field(f.Name)
 		for _, d := range b.markedField(where) {
 			if d.key != "optional" && d.key != "required" {
-				b.failMark(where, *d.mark, errors.New("the field is embedded: say it of its type"))
+				b.failMark(where, *d.mark, errors.New("the field is embedded: put the marker on its type"))
 			}
 		}
 	}
 }
 
-// optionalByDefault reports that a marker of the package makes its fields
-// optional.
+// optionalByDefault reports whether a marker of the package makes its fields optional.
 func (b *builder) optionalByDefault(t reflect.Type) bool {
 	return slices.ContainsFunc(b.marks[packageName(t)], func(m mark) bool {
 		return m.text == "kubebuilder:validation:Optional"
 	})
 }
 
-// typeMark is the type that a marker of a type gives it, or "".
+// typeMark returns the JSON type that a marker of a type sets, or "".
 func (b *builder) typeMark(t reflect.Type) string {
 	if t.Name() == "" || isKubernetes(t) {
 		return ""

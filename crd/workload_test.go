@@ -20,7 +20,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// World is a kind made of those of Kubernetes.
+// World is a kind that is made of Kubernetes' own types.
 type World struct {
 	kube.Object
 	Spec WorldSpec `json:"spec,omitzero"`
@@ -58,7 +58,7 @@ type WorldSpec struct {
 	StorageClass  storagev1.StorageClass                    `json:"storageClass,omitzero"`
 }
 
-// openAPI is what the server says of its own types.
+// openAPI holds the server's OpenAPI documents of its own types.
 type openAPI struct {
 	Components struct {
 		Schemas map[string]*native
@@ -93,9 +93,8 @@ func (o *openAPI) resolve(n *native) *native {
 	return nil
 }
 
-// Every field of Kubernetes' workload types has the type that the server itself
-// gives it, and lists and maps are sets, maps by the same keys and atomic where
-// they are there.
+// Every field of Kubernetes' workload types has the type that the server itself gives it.
+// Lists and maps are sets, maps with the same keys, or atomic, as in the server.
 func TestWorkloadTypes(t *testing.T) {
 	s := start(t)
 	root := of[World](t, s.group(), crd.Options{}).Version("v1").Schema.OpenAPIV3Schema
@@ -159,8 +158,8 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 	switch ours.Type {
 	case "array":
 		if path == "Account.secrets" && ours.ListType == "" {
-			// Its key has neither a default nor must it be there: no custom
-			// resource can have such a map.
+			// Its key is neither required nor has it a default: no custom resource can
+			// have such a map.
 			theirs = &native{Items: theirs.Items}
 		}
 		sorted := func(keys []string) []string { return slices.Sorted(slices.Values(keys)) }
@@ -190,7 +189,7 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 	}
 }
 
-// The server takes a kind that is made of its own, and objects of it.
+// The server accepts a kind that is made of its own types, and objects of this kind.
 func TestWorkloads(t *testing.T) {
 	s := start(t)
 	plain := of[World](t, s.group(), crd.Options{})

@@ -11,8 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What encoding/json writes of a type that has a schema fits the schema, is kept
-// whole, and is read back: whatever is refused is refused with the definition.
+// If a type has a schema, the JSON that encoding/json writes of its values fits the
+// schema, loses nothing and can be read back. Every refusal happens when the definition
+// is made.
 func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +37,7 @@ func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 		value = withoutNulls(value)
 		whole := *s
 		for p := range whole.walk() {
-			p.Required = nil // nulls are gone
+			p.Required = nil // the values have no nulls
 		}
 		if found := append(whole.violations(value, ""), whole.unknown(value, "")...); len(found) > 0 {
 			t.Fatalf("%s writes %s: %v\n%s", typ, text, found, asJSON(s))
@@ -51,7 +52,7 @@ func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// Embeds is embedded in the types that are drawn.
+// Embeds is embedded in the drawn types.
 type Embeds struct {
 	In  []letter        `json:"in"`
 	Out map[string]bool `json:"out,omitempty"`
@@ -66,7 +67,7 @@ var tagged = []reflect.Type{
 	reflect.TypeFor[json.Number](), reflect.TypeFor[[]json.Number](), reflect.TypeFor[[]byte](), reflect.TypeFor[*bool](),
 }
 
-// drawType draws a struct type as an author of a kind may write it.
+// drawType draws a struct type that the author of a kind might write.
 func drawType(t *rapid.T, depth int) reflect.Type {
 	var fields []reflect.StructField
 	for _, name := range []string{"A", "B", "C", "D", "E"}[:rapid.IntRange(1, 5).Draw(t, "fields")] {
@@ -89,8 +90,8 @@ func drawType(t *rapid.T, depth int) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// withoutNulls returns a value without the nulls of nil pointers, lists and maps,
-// which a client leaves out.
+// withoutNulls returns a value without the nulls of nil pointers, lists and maps. A
+// client leaves these out.
 func withoutNulls(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Case is a kind with the spec that a test looks at.
+// Case is a kind with a spec for one test.
 type Case[S any] struct {
 	kube.Object
 	Spec S `json:"spec"`
@@ -54,12 +54,12 @@ type Own struct{ X int }
 func (Own) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
 func (*Own) UnmarshalJSON([]byte) error  { return nil }
 
-// WriteOnly is encoded as something that it cannot be decoded from.
+// WriteOnly has a JSON form that it cannot be decoded from.
 type WriteOnly struct{ X int }
 
 func (WriteOnly) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
 
-// What is wrong is said with type, field and tag.
+// The error of a wrong tag names type, field and tag.
 func TestWrong(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -180,7 +180,7 @@ func TestWrong(t *testing.T) {
 		}](), `want atomic, set or map`},
 		{wrong[struct {
 			A string `json:"a" crd:"message=no"`
-		}](), `message=no: it belongs behind a rule`},
+		}](), `message=no: it must follow a rule`},
 		{wrong[struct {
 			A string `json:"a" crd:"rule=self != '',reason=Because"`
 		}](), `reason=Because: want one of FieldValueInvalid`},
@@ -191,12 +191,12 @@ func TestWrong(t *testing.T) {
 			A []struct {
 				B string `json:"b" crd:"immutable"`
 			} `json:"a"`
-		}](), `crd_test.Case.Spec.A.B, crd:"immutable": oldSelf is not known in a list`},
+		}](), `crd_test.Case.Spec.A.B, crd:"immutable": oldSelf is not defined in a list`},
 		{wrong[struct {
 			A []struct {
 				B string `json:"b" crd:"column"`
 			} `json:"a"`
-		}](), `a field in a list or map has no column`},
+		}](), `a field in a list or map cannot have a column`},
 		{wrong[struct {
 			A []string `json:"a" crd:"column"`
 		}](), `column: array does not fit into a column: add columnPath, or columnType=string`},
@@ -226,11 +226,11 @@ func TestWrong(t *testing.T) {
 			A map[string]struct {
 				B string `json:"b" crd:"selectable"`
 			} `json:"a"`
-		}](), `what is in a list or map cannot be selected`},
+		}](), `a field in a list or map cannot be selected`},
 		{wrong[struct {
 			_ struct{} `crd:"min=1"`
 			A string   `json:"a"`
-		}](), `crd_test.Case.Spec._, crd:"min=1": min=1: it says nothing of a struct as a whole`},
+		}](), `crd_test.Case.Spec._, crd:"min=1": min=1: it does not apply to a struct as a whole`},
 		{wrong[struct {
 			A string `json:"-" crd:"minLength=1"`
 		}](), `the field is left out of the JSON`},
@@ -239,7 +239,7 @@ func TestWrong(t *testing.T) {
 		}](), `Spec.A, crd:"enum=a;b": enum=a;b: its values have bars between them, as in enum=a|b`},
 		{wrong[struct {
 			A runtime.Object `json:"a"`
-		}](), `crd_test.Case.Spec.A: what interface runtime.Object holds is not known`},
+		}](), `crd_test.Case.Spec.A: the type of the value in interface runtime.Object is not known`},
 		{wrong[struct {
 			A WriteOnly `json:"a" crd:"type=integer"`
 		}](), `crd_test.WriteOnly: crd_test.WriteOnly is written as 1, which cannot be read back`},
@@ -257,7 +257,7 @@ func TestWrong(t *testing.T) {
 		}](), "the field is embedded: tag a blank field"},
 		{wrong[struct {
 			A string `json:"a" crd:"type=integer"`
-		}](), `type=integer: that of string is known`},
+		}](), `type=integer: the type of string is already known`},
 		{wrong[struct {
 			A Own `json:"a" crd:"type=int"`
 		}](), `type=int: want string, integer`},
@@ -276,7 +276,7 @@ func TestWrong(t *testing.T) {
 		}](), `use metav1.Duration`},
 		{wrong[struct {
 			A Own `json:"a"`
-		}](), `crd_test.Own encodes itself: say as what with crd:"type=string"`},
+		}](), `crd_test.Own encodes itself: name its JSON type with crd:"type=string"`},
 		{wrong[struct {
 			A *big.Int `json:"a"`
 		}](), `big.Int encodes itself`},
@@ -288,7 +288,7 @@ func TestWrong(t *testing.T) {
 		}](), `chan int has no JSON`},
 		{wrong[struct {
 			A interface{ M() } `json:"a"`
-		}](), `what interface interface { M() } holds is not known`},
+		}](), `the type of the value in interface interface { M() } is not known`},
 
 		{wrongWith[struct{}](crd.Options{Scale: &crd.Scale{}}), `scale: JSONPath .spec.replicas: after ".spec": object has no field replicas`},
 		{wrongWith[struct {
@@ -309,7 +309,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, and can be looked at.
+// One error contains all wrong fields, and each of them can be inspected.
 func TestFieldErrors(t *testing.T) {
 	err := wrong[struct {
 		A int    `json:"a" crd:"mni=0"`
@@ -341,7 +341,7 @@ type Deep struct {
 	Over string `json:"over"`
 }
 
-// Go shapes and what becomes of them.
+// TestShapes compares the schemas of Go types of many shapes.
 func TestShapes(t *testing.T) {
 	type shapes struct {
 		hidden
@@ -405,7 +405,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Versions are joined, the first is stored.
+// Join joins versions. The first one is stored.
 func TestJoin(t *testing.T) {
 	version := func(name string, o crd.Options) *crd.Definition {
 		o.Kind = kube.Kind{GVK: kube.GVK{Group: "example.com", Version: name, Kind: "Case"}}

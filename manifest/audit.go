@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Audit notes which rights requests need, in a test that has an operator do
-// all that it does:
+// Audit records the rights that the requests of an operator need. Use it in a test in
+// which the operator does everything that it can do:
 //
 //	var used manifest.Audit
 //	config.Wrap(used.Wrap)
@@ -24,15 +24,15 @@ import (
 //		t.Error(err)
 //	}
 //
-// Its zero value is ready; its methods may be called from any goroutine.
+// The zero value is ready for use. Any goroutine may call the methods.
 type Audit struct {
 	mu      sync.Mutex
 	used    map[grant]bool
-	blocks  bool // an owner was made to wait for what it owns
+	blocks  bool // a request may have set blockOwnerDeletion
 	refused []string
 }
 
-// Wrap returns a transport whose requests are noted.
+// Wrap returns a transport that records its requests and sends them through next.
 func (r *Audit) Wrap(next http.RoundTripper) http.RoundTripper { return recording{r, next} }
 
 type recording struct {
@@ -40,7 +40,7 @@ type recording struct {
 	next http.RoundTripper
 }
 
-// WrappedRoundTripper lets idle connections be closed.
+// WrappedRoundTripper lets net/http close idle connections.
 func (r recording) WrappedRoundTripper() http.RoundTripper { return r.next }
 
 func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -58,7 +58,7 @@ func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.used[g] = true
 	r.blocks = r.blocks || blocks
 	if resp != nil && resp.StatusCode == http.StatusCreated && g.verb == "patch" {
-		// An apply that creates needs the right to that too.
+		// An apply that creates an object needs the right to create too.
 		r.used[grant{namespace: g.namespace, group: g.group, resource: g.resource, verb: "create"}] = true
 	}
 	if resp != nil && resp.StatusCode == http.StatusForbidden {
@@ -67,7 +67,7 @@ func (r recording) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Refused returns what was asked for and is not allowed, in the words of
+// Refused returns the requests that the API server refused, in the words of
 // [Audit.Compare].
 func (r *Audit) Refused() []string {
 	r.mu.Lock()
@@ -75,8 +75,8 @@ func (r *Audit) Refused() []string {
 	return slices.Compact(slices.Sorted(slices.Values(r.refused)))
 }
 
-// Compare returns an error that names the rights that were needed and that the
-// operator does not get, and those that it gets and were not needed.
+// Compare returns an error that names two sorts of rights: those that requests needed and
+// the operator does not get, and those that the operator gets and no request needed.
 func (r *Audit) Compare(o Operator) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Audit) Compare(o Operator) error {
 	}
 	for _, have := range given {
 		if strings.HasSuffix(have.resource, "/finalizers") && r.blocks {
-			continue // asked about by admission, not by request
+			continue // admission checks this right; no request names it
 		}
 		needed := false
 		for g := range r.used {
@@ -114,7 +114,7 @@ func (r *Audit) Compare(o Operator) error {
 	return errors.Join(wrong...)
 }
 
-// String says what a grant allows: "patch deployments.apps web in default".
+// String describes a grant: "patch deployments.apps web in default".
 func (g grant) String() string {
 	s := g.verb + " " + g.resource
 	if g.group != "" {
@@ -129,8 +129,9 @@ func (g grant) String() string {
 	return s
 }
 
-// grantFor returns what a request needs, as the API server works it out; false if
-// it is not about a resource, as discovery, which all may do.
+// grantFor returns the right that a request needs, as the API server derives it. It
+// returns false if the request is not about a resource. Discovery is such a request:
+// everybody may send it.
 func grantFor(method string, u *url.URL) (grant, bool) {
 	segments := strings.Split(strings.Trim(u.Path, "/"), "/")
 	var g grant
@@ -143,7 +144,7 @@ func grantFor(method string, u *url.URL) (grant, bool) {
 	default:
 		return g, false
 	}
-	// A namespace is a path that others begin with, and an object.
+	// A namespace is an object, and also the beginning of other objects' paths.
 	if segments[0] == "namespaces" && len(segments) > 2 && !slices.Contains([]string{"status", "finalize"}, segments[2]) {
 		g.namespace = segments[1]
 		segments = segments[2:]
@@ -185,8 +186,8 @@ func grantFor(method string, u *url.URL) (grant, bool) {
 	return g, true
 }
 
-// blocksOwner reports that a request may set blockOwnerDeletion: of what is not
-// JSON, that it cannot be told.
+// blocksOwner reports whether a request may set blockOwnerDeletion. A body that is not
+// JSON cannot be read, so it counts as one that may.
 func blocksOwner(req *http.Request) bool {
 	if req.GetBody == nil || req.Method == http.MethodGet || req.Method == http.MethodDelete {
 		return false

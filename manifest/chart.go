@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Chart returns the files of a Helm chart by their paths, always the same for
-// the same operator. It installs what [Operator.YAML] does, but for the
-// namespace, which is the release's. Its values are image, replicas, args, env
-// and resources. The objects are named as the operator is, not as the release: of
-// an operator there is one in a cluster.
+// Chart returns the files of a Helm chart by their paths. The same operator always gives
+// the same files. The chart installs the objects of [Operator.YAML] except the namespace,
+// because a release has its own. The chart's values are image, replicas, args, env and
+// resources. The objects have the name of the operator, not of the release: a cluster has
+// one such operator.
 //
-// The definitions are in crds/: Helm installs them, and leaves them alone when
-// the release is upgraded or removed.
+// The definitions are in crds/: Helm installs them and leaves them alone when the release
+// is upgraded or removed.
 func (o Operator) Chart() (map[string][]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -60,8 +60,8 @@ func (o Operator) Chart() (map[string][]byte, error) {
 	return files, nil
 }
 
-// WriteChart writes the files of [Operator.Chart] into a directory, which it makes.
-// Other files in it stay.
+// WriteChart writes the files of [Operator.Chart] into a directory, which it creates if
+// necessary. Other files in the directory stay.
 func (o Operator) WriteChart(dir string) error {
 	files, err := o.Chart()
 	if err != nil {
@@ -79,7 +79,7 @@ func (o Operator) WriteChart(dir string) error {
 	return nil
 }
 
-// values are the chart's, with what the operator says.
+// values returns the chart's values, with the operator's settings as defaults.
 func (o Operator) values() ([]byte, error) {
 	tree, err := treeOf(o.deployment())
 	if err != nil {
@@ -115,18 +115,18 @@ func (o Operator) values() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// places returns the spec of a Deployment and its container.
+// places returns the pod spec of a Deployment and its container.
 func places(deployment map[string]any) (spec, container map[string]any) {
 	spec = deployment["spec"].(map[string]any)
 	pod := spec["template"].(map[string]any)["spec"].(map[string]any)
 	return spec, pod["containers"].([]any)[0].(map[string]any)
 }
 
-// value marks, in a template that is being made, where a value comes.
+// value returns a placeholder. The template has the named chart value in its place.
 func value(name string) string { return "values:" + name }
 
-// template returns an object as a template: with the release's namespace in the
-// place of the operator's, and with values in the Deployment.
+// template returns an object as a template. The release's namespace replaces the
+// operator's, and chart values replace fields of the Deployment.
 func (o Operator) template(object any) ([]byte, error) {
 	tree, err := treeOf(object)
 	if err != nil {
@@ -159,7 +159,7 @@ func (o Operator) template(object any) ([]byte, error) {
 
 var marked = regexp.MustCompile(`(?m)^([ -]*[a-z]+:) values:([a-z]+)$`)
 
-// move puts the release's namespace in the place of the operator's.
+// move replaces the operator's namespace by the release's.
 func (o Operator) move(v any) {
 	switch v := v.(type) {
 	case map[string]any:

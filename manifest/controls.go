@@ -5,11 +5,12 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Controls is what a controller does by itself: it keeps stores of the kinds that
-// it is for, owns, watches and reads, sets its finalizer if it cleans up, removes former
-// ones, and lets its objects own others. Cached reads of these kinds need no other
-// right. The requests of the controller's functions must be added: [Applies] for
-// Ensure, [AppliesStatus] for EnsureStatus, [Gets] for a Get of a handle.
+// Controls returns the rights that a controller needs by itself. A controller keeps
+// stores of the kinds that it is for, owns, watches and reads. It sets its finalizer if it
+// has a cleanup, removes former finalizers, and makes its objects the owners of others.
+// Cached reads of these kinds need no other right. Add the rights that the controller's
+// functions need: [Applies] for Ensure, [AppliesStatus] for EnsureStatus, [Gets] for a Get
+// of a handle.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {
@@ -31,5 +32,5 @@ func Controls[T any](c controller.Controller[T]) Rules {
 	return rules
 }
 
-// A controller's handle can be asked like any other.
+// AnyHandle's methods can be called on a controller's handle.
 var _ kube.AnyHandle = kube.Handle[struct{}](nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A controller that reads a kind may list and watch it, and does no more with it.
+// A controller that reads a kind may list and watch it. It has no other right to it.
 func TestControlsReads(t *testing.T) {
 	var nobody *kube.Client
 	rules := Controls(controller.Controller[corev1.ConfigMap]{

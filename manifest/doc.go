@@ -1,6 +1,6 @@
-// Package manifest renders what a cluster needs to run an operator, from the
+// Package manifest renders the objects that a cluster needs to run an operator, from the
 // operator's own program: its kinds, the rights that it uses and no more, and the
-// Deployment that runs it. It renders YAML for kubectl apply, and a Helm chart.
+// Deployment that runs it. The package renders YAML for kubectl apply, and a Helm chart.
 //
 //	op := manifest.Operator{
 //		Name:        "echo-operator",
@@ -16,18 +16,19 @@
 //	}
 //	yaml, err := op.YAML()
 //
-// Package program has the main function of a program that does so when it is asked
-// to, and runs the operator otherwise.
+// Package program has a main function that prints these manifests if the command line
+// asks for them, and runs the operator otherwise.
 //
-// Rights follow from handles: [Applies] of a handle that is narrowed to a
-// namespace is the right to do so there and nowhere else, in a Role; of one that
-// is not, everywhere, in a ClusterRole. [Controls] knows what a controller does by
-// itself. What a reconcile does besides is declared, and held to be right by
-// [Audit] in a test: it compares the requests that were made with the rights.
+// Rights follow from handles. [Applies] of a handle that is narrowed to a namespace gives
+// the right in that namespace only, in a Role. [Applies] of any other handle gives the
+// right in all namespaces, in a ClusterRole. [Controls] gives the rights that a
+// controller needs by itself. Declare the rights for everything else that a reconcile
+// does. [Audit] checks the declaration in a test: it compares the requests of the
+// operator with its rights. In controller-tools the +kubebuilder:rbac markers declare
+// rights.
 //
-// Handles need no server that can be reached: a client with any configuration
-// will do.
+// Handles need no server that can be reached: a client with any configuration is enough.
 //
-// rule.go says which verbs follow from what, merge.go makes roles of them,
-// objects.go the rest, and chart.go turns all into a chart.
+// The file rule.go derives verbs from handles, merge.go makes roles of them, objects.go
+// makes the other objects, and chart.go makes a chart of all objects.
 package manifest

@@ -30,7 +30,7 @@ type Gadget struct {
 
 func (Gadget) GVK() kube.GVK { return kube.GVK{Group: "manifest.test", Version: "v1", Kind: "Gadget"} }
 
-// gadgetry is an operator that does a bit of everything.
+// gadgetry is an operator that uses every sort of request.
 type gadgetry struct {
 	namespace string // empty: all
 	gadgets   kube.Resource[Gadget]
@@ -101,7 +101,7 @@ func (g *gadgetry) run(ctx context.Context) error {
 	return controller.Run(ctx, options, g.controller())
 }
 
-// operator is what the operator says of itself.
+// operator returns the operator's description for the manifests.
 func (g *gadgetry) operator(t testing.TB) Operator {
 	t.Helper()
 	definition, err := crd.Of[Gadget](crd.Options{})

@@ -13,10 +13,10 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// verbs in the order in which people read them.
+// verbs lists the verbs in the usual order of roles.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// grant is one verb that is allowed.
+// grant is the permission of one verb.
 type grant struct {
 	namespace string // empty: everywhere
 	group     string
@@ -25,13 +25,13 @@ type grant struct {
 	verb      string
 }
 
-// covers reports that a grant allows all that another does.
+// covers reports whether a grant allows everything that another grant allows.
 func (g grant) covers(other grant) bool {
 	return g.group == other.group && g.resource == other.resource && g.verb == other.verb &&
 		(g.namespace == "" || g.namespace == other.namespace) && (g.name == "" || g.name == other.name)
 }
 
-// grants returns single verbs without those that others cover.
+// grants returns single verbs. It leaves out each grant that another one covers.
 func grants(needs []Rules, definitions []*crd.Definition) ([]grant, error) {
 	var all []grant
 	var wrong []error
@@ -83,7 +83,7 @@ func compareGrants(a, b grant) int {
 	)
 }
 
-// pluralOf finds the name of a kind's resource.
+// pluralOf finds the plural of a kind, which names its resource.
 func pluralOf(kind kube.Kind, definitions []*crd.Definition) (string, error) {
 	if kind.Plural != "" {
 		return kind.Plural, nil
@@ -96,12 +96,12 @@ func pluralOf(kind kube.Kind, definitions []*crd.Definition) (string, error) {
 	return "", fmt.Errorf("the plural of %s is not known: add its definition, or name the plural in its kube.Kind", kind.GroupKind())
 }
 
-// policies makes of the grants of one namespace as few rules as say the same
-// without allowing more.
+// policies turns the grants of one namespace into few rules. Together the rules allow
+// exactly what the grants allow.
 func policies(all []grant) []rbacv1.PolicyRule {
 	type target struct{ group, resource string }
-	// First what one may do with what, then with which names, then all that
-	// the same may be done with.
+	// First collect the names for each target and verb. Then join the verbs that have the
+	// same names, and last the resources of a group that have the same verbs and names.
 	named := make(map[target]map[string][]string) // verb → names
 	for _, g := range all {
 		t := target{g.group, g.resource}
@@ -116,7 +116,7 @@ func policies(all []grant) []rbacv1.PolicyRule {
 		t := target{g.group, g.resource}
 		names := named[t][g.verb]
 		if names == nil || g.name != names[0] {
-			continue // it has its rule
+			continue // the target has its rule
 		}
 		var same []string // verbs for the same names
 		for _, verb := range sortedVerbs(named[t]) {
@@ -152,7 +152,7 @@ func sortedVerbs(m map[string][]string) []string {
 	return found
 }
 
-// byNamespace divides grants, those for everywhere under "".
+// byNamespace divides grants by namespace. Grants for all namespaces stand under "".
 func byNamespace(all []grant) (namespaces []string, of map[string][]grant) {
 	of = make(map[string][]grant)
 	for _, g := range all {

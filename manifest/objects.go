@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// part is a file of the chart: objects that belong together.
+// part is one file of the chart: objects that belong together.
 type part struct {
 	name    string
 	objects []any
@@ -33,7 +33,8 @@ func typed(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// namespace is where the operator runs, for pods that need no privilege only.
+// namespace returns the namespace in which the operator runs. It admits only pods that
+// need no privilege.
 func (o Operator) namespace() *corev1.Namespace {
 	n := &corev1.Namespace{TypeMeta: typed("v1", "Namespace"), ObjectMeta: o.meta("")}
 	n.Name = o.Namespace
@@ -41,8 +42,8 @@ func (o Operator) namespace() *corev1.Namespace {
 	return n
 }
 
-// parts returns the objects besides the definitions and the namespace, in the
-// order in which they can be created.
+// parts returns all objects except the definitions and the namespace, in an order in
+// which they can be created.
 func (o Operator) parts() ([]part, error) {
 	all, err := grants(o.needs(), o.Definitions)
 	if err != nil {
@@ -63,8 +64,8 @@ func (o Operator) parts() ([]part, error) {
 	return append(parts, part{"deployment", []any{o.deployment()}}), nil
 }
 
-// roles returns a ClusterRole for what is allowed everywhere, and a Role for
-// each namespace in which something is, with what binds them.
+// roles returns a ClusterRole for the grants in all namespaces, a Role for each namespace
+// that has grants of its own, and the bindings of these roles.
 func (o Operator) roles(all []grant) []any {
 	const group = "rbac.authorization.k8s.io"
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: o.Namespace, Name: o.Name}}
@@ -129,7 +130,7 @@ func (o Operator) deployment() *appsv1.Deployment {
 	return d
 }
 
-// pod is as the Pod Security Standard "restricted" wants it.
+// pod returns a pod spec that the Pod Security Standard "restricted" admits.
 func (o Operator) pod() corev1.PodSpec {
 	yes, no, user, links := true, false, int64(nobody), false
 	c := corev1.Container{
@@ -144,7 +145,7 @@ func (o Operator) pod() corev1.PodSpec {
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
-	if port, err := o.port(); err == nil && port != 0 { // withDefaults has returned the error
+	if port, err := o.port(); err == nil && port != 0 { // withDefaults has already returned the error
 		c.Ports = []corev1.ContainerPort{{Name: o.portName(), ContainerPort: port}}
 		c.StartupProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 1, FailureThreshold: 60}
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 10}
@@ -171,7 +172,8 @@ func (o Operator) pod() corev1.PodSpec {
 	}
 }
 
-// get asks the port. The kubelet does not verify its certificate.
+// get returns a probe that requests a path from the operator's port. The kubelet does not
+// verify the certificate.
 func (o Operator) get(path string) corev1.ProbeHandler {
 	action := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(o.portName())}
 	if o.scheme() == corev1.URISchemeHTTPS {
@@ -180,8 +182,8 @@ func (o Operator) get(path string) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: action}
 }
 
-// env adds a limit that has the collector work harder before the kernel ends the
-// process.
+// env adds GOMEMLIMIT below the memory limit. The garbage collector then works harder
+// before the kernel kills the process.
 func (o Operator) env() []corev1.EnvVar {
 	limit, ok := o.Resources.Limits[corev1.ResourceMemory]
 	for _, e := range o.Env {

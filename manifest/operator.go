@@ -17,56 +17,57 @@ import (
 	"github.com/pintle-go/pintle/crd"
 )
 
-// Operator is rendered. Name and Image are required; the zero value of the rest
-// leaves things out or has defaults.
+// Operator describes an operator whose manifests are rendered. Name and Image are
+// required. The zero value of another field leaves something out or has a default.
 type Operator struct {
-	// Name names the objects, in the namespace and in the cluster.
+	// Name is the name of the namespaced and of the cluster-scoped objects.
 	Name string
-	// Namespace is where it runs. Default: its name. A chart installs into
-	// the release's instead, wherever this one is named.
+	// Namespace is the namespace in which the operator runs. Default: its name. A chart
+	// installs into the release's namespace instead, in every place that has this one.
 	Namespace string
-	// Image is run as user 65532 without any privilege or writable file.
+	// Image runs as user 65532, without privileges and without writable files.
 	Image string
 	Args  []string
 	Env   []corev1.EnvVar
-	// Replicas is how many run. Default: 1. Without a lease a new one starts
-	// only when the old one has ended.
+	// Replicas is the number of pods. Default: 1. Without a lease a new pod starts only
+	// when the old one has ended.
 	Replicas int32
-	// Resources of its container. Default: requests of 10m CPU and 32Mi memory,
-	// a limit of 128Mi memory. From a limit of memory follows GOMEMLIMIT.
+	// Resources are the container's. Default: requests of 10m CPU and 32Mi memory, a
+	// limit of 128Mi memory. GOMEMLIMIT is set from the memory limit.
 	Resources corev1.ResourceRequirements
-	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the
-	// namespace, as cert-manager makes. It is mounted at [Operator.CertDir].
+	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the namespace,
+	// such as one made by cert-manager. It is mounted at [Operator.CertDir].
 	TLSSecret string
 	// Volumes are mounted where Mounts say.
 	Volumes []corev1.Volume
 	Mounts  []corev1.VolumeMount
 
-	// Definitions are installed with it.
+	// Definitions are installed with the operator.
 	Definitions []*crd.Definition
-	// Needs are the rights that it gets, besides those that follow from Options.
+	// Needs are the operator's rights besides those that follow from Options.
 	Needs []Rules
 
-	// Options are those that its controllers run with. From these follows what is
-	// rendered:
+	// Options are the options with which the operator's controllers run. The
+	// rendered objects follow from them:
 	//
 	//   - Lease: the rights for the Lease of that name, in the operator's namespace
-	//     unless it names another;
+	//     unless Options names another;
 	//   - Address: the port, with probes and a Service;
 	//   - TLS and CertDir, and TLSSecret above: the probes' scheme, HTTPS;
-	//   - Events: the right to write events, everywhere unless Needs says where;
+	//   - Events: the right to write events, in all namespaces unless Needs names some;
 	//   - Authorize, also of Routes: the rights of [Authorizes].
 	Options controller.Options
 
-	// Version and Description are the chart's. Default: 0.1.0, and none.
+	// Version and Description are the chart's. Defaults: 0.1.0, and no description.
 	Version, Description string
 }
 
-// defaultCertDir is where the TLSSecret is mounted.
+// defaultCertDir is the directory at which the TLSSecret is mounted.
 const defaultCertDir = "/etc/tls"
 
-// CertDir returns the directory of the certificate in the operator's pod: that of
-// its Options, or where the TLSSecret is mounted; empty if there is neither.
+// CertDir returns the directory of the certificate in the operator's pod. That is the
+// CertDir of its Options, or the directory at which the TLSSecret is mounted. It is empty
+// if there is neither.
 func (o Operator) CertDir() string {
 	if o.TLSSecret == "" {
 		return o.Options.CertDir
@@ -74,7 +75,7 @@ func (o Operator) CertDir() string {
 	return cmp.Or(o.Options.CertDir, defaultCertDir)
 }
 
-// port returns the port that the operator answers at, 0 if it has no address.
+// port returns the port at which the operator listens, or 0 if it has no address.
 func (o Operator) port() (int32, error) {
 	if o.Options.Address == "" {
 		return 0, nil
@@ -93,7 +94,7 @@ func (o Operator) port() (int32, error) {
 	return int32(port), nil
 }
 
-// scheme returns the one of the port.
+// scheme returns the scheme of the port.
 func (o Operator) scheme() corev1.URIScheme {
 	if o.Options.TLS != nil || o.CertDir() != "" {
 		return corev1.URISchemeHTTPS
@@ -101,7 +102,7 @@ func (o Operator) scheme() corev1.URIScheme {
 	return corev1.URISchemeHTTP
 }
 
-// withDefaults checks an operator and fills in what was left out.
+// withDefaults checks an operator and sets the defaults of empty fields.
 func (o Operator) withDefaults() (Operator, error) {
 	o.Namespace = cmp.Or(o.Namespace, o.Name)
 	o.Replicas = cmp.Or(o.Replicas, 1)
@@ -137,7 +138,7 @@ func (o Operator) withDefaults() (Operator, error) {
 	return o, errors.Join(wrong...)
 }
 
-// needs returns all rights, those that follow from other fields with the others.
+// needs returns all rights: the declared ones, and those that follow from other fields.
 func (o Operator) needs() []Rules {
 	all := slices.Clone(o.Needs)
 	if l := o.Options.Lease; l.Name != "" {

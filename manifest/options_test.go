@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// Rights follow from what is run.
+// Options of the controllers decide which rights an operator gets.
 func TestOptionsNeed(t *testing.T) {
 	has := func(o Operator, namespace, resource string) bool {
 		all, err := grants(o.needs(), nil)
@@ -42,7 +42,7 @@ func TestOptionsNeed(t *testing.T) {
 	}
 }
 
-// Lease, port and scheme are those of the options.
+// Lease, port and scheme come from the options.
 func TestOptionsRender(t *testing.T) {
 	base := Operator{Name: "a", Image: "x"}
 	for name, test := range map[string]struct {

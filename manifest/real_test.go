@@ -28,7 +28,8 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// admin connects to the cluster that these tests share, where Gadgets are known.
+// admin connects to the cluster that these tests share and in which Gadgets are
+// installed.
 func admin(t *testing.T) (*kubetest.Cluster, *kube.Client) {
 	t.Helper()
 	if testing.Short() {
@@ -46,8 +47,8 @@ func admin(t *testing.T) (*kubetest.Cluster, *kube.Client) {
 	return cluster, client
 }
 
-// TestServerTakesIt has a real server look at all that is rendered, with unknown
-// fields refused, and, by the namespace's label, with pods that want too much.
+// TestServerTakesIt sends all rendered objects to a real server. The server refuses
+// unknown fields and, because of the namespace's label, pods that need privileges.
 func TestServerTakesIt(t *testing.T) {
 	cluster, client := admin(t)
 	namespace := cluster.Namespace(t)
@@ -77,7 +78,7 @@ func TestServerTakesIt(t *testing.T) {
 		t.Errorf("%d objects", n)
 	}
 
-	// A pod as the Deployment makes it.
+	// The test creates a pod as the Deployment would.
 	namespaces := kube.For[corev1.Namespace](client)
 	if _, err := namespaces.Modify(t.Context(), namespace, func(n *corev1.Namespace) error {
 		n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
@@ -98,8 +99,8 @@ func TestServerTakesIt(t *testing.T) {
 	}
 }
 
-// TestRights runs an operator with the rights that are rendered for it, and with
-// each of them taken away.
+// TestRights runs an operator with its rendered rights, and then without each of them in
+// turn.
 func TestRights(t *testing.T) {
 	cluster, client := admin(t)
 	op := newGadgetry(t, nowhere(), "ns").operator(t)
@@ -117,7 +118,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("refused: %s", refused)
 		}
 
-		// What is not declared and what is not done is seen.
+		// The audit finds a right that is not declared, and a right that is not used.
 		less, more := s.op, s.op
 		less.Needs = less.Needs[1:]
 		more.Needs = append(slices.Clone(more.Needs), Deletes(s.maps))
@@ -141,16 +142,16 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// scene is an operator that runs with a service account's rights.
+// scene is an operator that runs with the rights of a service account.
 type scene struct {
 	*gadgetry
 	t       *testing.T
 	op      Operator
 	used    Audit
-	objects kube.Resource[Gadget] // the administrator's
+	objects kube.Resource[Gadget] // the administrator's handle
 	events  kube.Resource[eventsv1.Event]
 	leases  kube.Resource[coordinationv1.Lease]
-	vanish  atomic.Bool // the object named two is removed before its status is applied
+	vanish  atomic.Bool // remove the object named two before its status is applied
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -225,7 +226,7 @@ func (s *scene) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// play has the operator do all it can, until something is refused.
+// play makes the operator do everything that it can, until a request is refused.
 func (s *scene) play() {
 	t := s.t
 	t.Helper()
@@ -234,7 +235,7 @@ func (s *scene) play() {
 		defer s.used.mu.Unlock()
 		return s.used.used[grant{s.namespace, "coordination.k8s.io", "leases", "gadgetry", "watch"}]
 	})
-	// It is released while it is watched.
+	// The Lease is released while the operator watches it.
 	if _, err := s.leases.Patch(t.Context(), "gadgetry", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func (s *scene) play() {
 		t.Fatal(err)
 	}
 	s.until("the first note is seen", func() bool { return s.seen("first") })
-	// One that is deleted is made again.
+	// The operator creates a deleted Lease again.
 	if err := s.leases.Delete(t.Context(), "gadgetry"); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func (s *scene) play() {
 	s.until("the operator asks about it", func() bool {
 		s.used.mu.Lock()
 		defer s.used.mu.Unlock()
-		return s.used.used[grant{s.namespace, "manifest.test", "gadgets", "two", "get"}]
+		return s.used.used[grant{s.namespace, "manifest.test", "gadgets", "two", "list"}]
 	})
 	s.until("there is an event", func() bool {
 		for _, err := range s.events.List(t.Context()) {
@@ -292,7 +293,7 @@ func (s *scene) seen(note string) bool {
 	return err == nil && o.Status.Seen == note
 }
 
-// until waits for something, or for a refusal.
+// until waits for a condition or for a refused request.
 func (s *scene) until(what string, holds func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); len(s.used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
@@ -305,8 +306,8 @@ func (s *scene) until(what string, holds func() bool) {
 	}
 }
 
-// grantRights makes the operator's account and roles, leaves one grant out, and
-// returns a token, once the server goes by the roles.
+// grantRights creates the operator's account and roles without one grant. It returns a
+// token as soon as the server uses the roles.
 func grantRights(t *testing.T, client *kube.Client, op Operator, without grant) string {
 	t.Helper()
 	all, err := grants(op.needs(), op.Definitions)

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// nowhere is a configuration for handles that are never used.
+// nowhere is a configuration for handles that send no request.
 func nowhere() *rest.Config { return &rest.Config{Host: "http://nowhere.invalid"} }
 
 func golden(t *testing.T, name string, got []byte) {

@@ -7,28 +7,29 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Rule is the right to do something with the objects of a kind.
+// Rule is the right to use verbs on the objects of a kind. In controller-tools a
+// +kubebuilder:rbac marker declares it.
 type Rule struct {
-	// Kind names the kind. Its plural may be left out if it is of k8s.io/api or
-	// of one of the operator's definitions.
+	// Kind names the kind. The plural may be left out if the kind is in k8s.io/api or in
+	// one of the operator's definitions.
 	Kind        kube.Kind
 	Subresource string
 	Verbs       []string
-	// Names are the objects that it is about; empty: all. Creating cannot be
-	// limited to names.
+	// Names are the objects that the right covers; empty: all. The right to create cannot
+	// be limited to names.
 	Names []string
-	// Namespaces are where; empty: everywhere.
+	// Namespaces are the namespaces of the objects; empty: all.
 	Namespaces []string
 
-	err error // of the handle that it was made from
+	err error // error of the handle from which the rule was made
 }
 
-// Rules are several rights.
+// Rules is a list of rights.
 type Rules []Rule
 
-// Named limits rights to objects of some names, but for creating, which cannot be.
-// Lists and watches then need a handle that is narrowed to one of the names with
-// Fielded("metadata.name=…").
+// Named limits rights to objects of some names. The right to create cannot be limited and
+// stays as it is. Lists and watches then need a handle that is narrowed to one of the
+// names with Fielded("metadata.name=…").
 func (r Rules) Named(names ...string) Rules {
 	r = slices.Clone(r)
 	for i := range r {
@@ -37,49 +38,51 @@ func (r Rules) Named(names ...string) Rules {
 	return r
 }
 
-// Gets is what Get needs.
+// Gets returns the right that Get needs.
 func Gets(handles ...kube.AnyHandle) Rules { return may(handles, "", "get") }
 
-// Lists is what List needs.
+// Lists returns the right that List needs.
 func Lists(handles ...kube.AnyHandle) Rules { return may(handles, "", "list") }
 
-// Watches is what Watch, Until, a store and cached reads need.
+// Watches returns the rights that Watch, Until, a store and cached reads need.
 func Watches(handles ...kube.AnyHandle) Rules { return may(handles, "", "list", "watch") }
 
-// Creates is what Create needs.
+// Creates returns the right that Create needs.
 func Creates(handles ...kube.AnyHandle) Rules { return may(handles, "", "create") }
 
-// Updates is what Update needs.
+// Updates returns the right that Update needs.
 func Updates(handles ...kube.AnyHandle) Rules { return may(handles, "", "update") }
 
-// UpdatesStatus is what UpdateStatus needs.
+// UpdatesStatus returns the right that UpdateStatus needs.
 func UpdatesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "update") }
 
-// Applies is what Apply and Ensure need: they create what is not there.
+// Applies returns the rights that Apply and Ensure need. Both create an object that does
+// not exist.
 func Applies(handles ...kube.AnyHandle) Rules { return may(handles, "", "create", "patch") }
 
-// AppliesStatus is what ApplyStatus needs.
+// AppliesStatus returns the right that ApplyStatus needs.
 func AppliesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "patch") }
 
-// Patches is what Patch needs.
+// Patches returns the right that Patch needs.
 func Patches(handles ...kube.AnyHandle) Rules { return may(handles, "", "patch") }
 
-// Modifies is what Modify needs.
+// Modifies returns the rights that Modify needs.
 func Modifies(handles ...kube.AnyHandle) Rules { return may(handles, "", "get", "patch") }
 
-// Deletes is what Delete needs.
+// Deletes returns the right that Delete needs.
 func Deletes(handles ...kube.AnyHandle) Rules { return may(handles, "", "delete") }
 
-// DeletesAll is what DeleteAll needs.
+// DeletesAll returns the right that DeleteAll needs.
 func DeletesAll(handles ...kube.AnyHandle) Rules { return may(handles, "", "deletecollection") }
 
-// Uses is the right to verbs on a subresource, such as "create" on "eviction".
+// Uses returns the right to verbs on a subresource, such as "create" on "eviction".
 func Uses(handle kube.AnyHandle, subresource string, verbs ...string) Rules {
 	return may([]kube.AnyHandle{handle}, subresource, verbs...)
 }
 
-// Blocks is what needs, in clusters that ask for it, who makes objects of the
-// handles the controllers of others, as [kube.SetController] does.
+// Blocks returns the right that [kube.SetController] needs: update on the owners'
+// finalizers subresource. The owners are the objects of these handles. Clusters with the
+// OwnerReferencesPermissionEnforcement admission plugin require this right.
 func Blocks(owners ...kube.AnyHandle) Rules { return may(owners, "finalizers", "update") }
 
 func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
@@ -92,16 +95,17 @@ func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 	return rules
 }
 
-// Events is what an event.Recorder needs for objects in some namespaces, or in
-// all and for those that have none.
+// Events returns the rights that an event.Recorder needs for objects in some namespaces.
+// Without namespaces it returns the rights for objects in all namespaces and for
+// cluster-scoped objects.
 func Events(namespaces ...string) Rules {
 	return Rules{{Kind: eventKind, Verbs: []string{"create", "patch"}, Namespaces: namespaces}}
 }
 
 var eventKind = builtin("events.k8s.io", "Event", "events")
 
-// Authorizes is what the option Authorize of package controller needs, which has
-// the server say who may see metrics.
+// Authorizes returns the rights that the option Authorize of package controller needs.
+// With this option the API server decides who may read metrics.
 func Authorizes() Rules {
 	return Rules{
 		{Kind: builtin("authentication.k8s.io", "TokenReview", "tokenreviews"), Verbs: []string{"create"}},
@@ -109,8 +113,8 @@ func Authorizes() Rules {
 	}
 }
 
-// Installs is what [crd.Install] needs, for an operator that installs its kinds
-// itself.
+// Installs returns the rights that [crd.Install] needs. They are for an operator that
+// installs its kinds itself.
 func Installs(definitions ...*crd.Definition) Rules {
 	var names []string
 	for _, d := range definitions {
@@ -120,7 +124,7 @@ func Installs(definitions ...*crd.Definition) Rules {
 	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "patch"}, Names: names}}
 }
 
-// elects is what a lease.Lease needs.
+// elects returns the rights that a lease.Lease needs.
 func elects(name, namespace string) Rules {
 	kind := builtin("coordination.k8s.io", "Lease", "leases")
 	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "update"}, Names: []string{name}, Namespaces: []string{namespace}}}

@@ -10,8 +10,8 @@ import (
 )
 
 // YAML returns all objects, for kubectl apply --server-side: a namespace, the
-// definitions, and the rest in the order in which they can be created. The same
-// operator always makes the same text.
+// definitions, and the rest in an order in which they can be created. The same operator
+// always gives the same text.
 func (o Operator) YAML() ([]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -31,7 +31,7 @@ func (o Operator) YAML() ([]byte, error) {
 		documents = append(documents, doc)
 		return err
 	}
-	// What every cluster has is not ours to label.
+	// A namespace that every cluster has gets no label of ours.
 	if o.Namespace != "default" && !strings.HasPrefix(o.Namespace, "kube-") {
 		if err := add(o.namespace()); err != nil {
 			return nil, o.wrap(err)
@@ -54,8 +54,8 @@ func (o Operator) YAML() ([]byte, error) {
 	return bytes.Join(documents, []byte("---\n")), nil
 }
 
-// treeOf returns an object as JSON has it, without what only says that a field
-// of its Go type was not set.
+// treeOf returns an object as JSON has it, without the zero values of fields that the
+// program did not set.
 func treeOf(object any) (map[string]any, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -70,7 +70,8 @@ func treeOf(object any) (map[string]any, error) {
 	return tree, nil
 }
 
-// prune takes nulls and empty objects out, but for the kind of a volume.
+// prune removes nulls and empty objects. It keeps an empty object that says the kind of a
+// volume.
 func prune(v any) {
 	switch v := v.(type) {
 	case map[string]any:

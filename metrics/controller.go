@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// Result is what a reconcile ended with, in controller_runtime_reconcile_total.
+// Result is the outcome of a reconcile. It is a label of
+// controller_runtime_reconcile_total, with the values of controller-runtime.
 type Result string
 
 const (
 	Success      Result = "success"
 	Failure      Result = "error"
-	Requeue      Result = "requeue"       // again at once
-	RequeueAfter Result = "requeue_after" // again after a time
+	Requeue      Result = "requeue"       // at once
+	RequeueAfter Result = "requeue_after" // after a time
 )
 
-// ControllerStats are how things are in a controller.
+// ControllerStats is the state of a controller.
 type ControllerStats struct {
 	Depth      map[string]int // keys that wait for their turn, by priority
 	Active     int            // reconciles that are running
-	Unfinished time.Duration  // what they have taken so far, together
-	Longest    time.Duration  // what the longest of them has taken so far
+	Unfinished time.Duration  // the time that the running reconciles have taken so far, in total
+	Longest    time.Duration  // the time that the longest of them has taken so far
 }
 
-// Controller counts what a controller does.
+// Controller counts the work of a controller.
 type Controller struct {
 	name                                       string
 	results                                    *Family[Counter]
@@ -33,7 +34,7 @@ type Controller struct {
 	reconcileTime, queueDuration, workDuration *Histogram
 }
 
-// Reconciled counts a reconcile and how long it took.
+// Reconciled counts a reconcile and its duration.
 func (c *Controller) Reconciled(r Result, took time.Duration) {
 	c.results.With(c.name, string(r)).Inc()
 	if r == Failure {
@@ -42,30 +43,29 @@ func (c *Controller) Reconciled(r Result, took time.Duration) {
 	c.reconcileTime.Observe(took.Seconds())
 }
 
-// Terminal counts a failure that is not tried again.
+// Terminal counts a failure that is not retried.
 func (c *Controller) Terminal() { c.terminal.Inc() }
 
 // Panicked counts a panic.
 func (c *Controller) Panicked() { c.panics.Inc() }
 
-// Added counts keys that were added to the queue.
+// Added counts n keys that were added to the queue.
 func (c *Controller) Added(n int) { c.adds.Add(float64(n)) }
 
-// Retried counts a key that waits for its next try.
+// Retried counts a key that waits for its next attempt.
 func (c *Controller) Retried() { c.retries.Inc() }
 
-// Taken notes how long a key has waited for its turn.
+// Taken records the time for which a key waited for its turn.
 func (c *Controller) Taken(waited time.Duration) { c.queueDuration.Observe(waited.Seconds()) }
 
-// Worked notes how long a key was worked on.
+// Worked records the time for which a key was worked on.
 func (c *Controller) Worked(took time.Duration) { c.workDuration.Observe(took.Seconds()) }
 
-// HotLoop counts an object that was found to reconcile without end.
+// HotLoop counts an object that reconciles in an endless loop.
 func (c *Controller) HotLoop() { c.hot.Inc() }
 
-// Controller returns the counters of a controller, whose stats are asked for
-// when somebody asks for the metrics. A second one of a name takes the place of the
-// first, and goes on counting where that has ended.
+// Controller returns the counters of a controller. Each scrape calls stats. A second
+// controller with the same name replaces the first and continues its counts.
 func (m *Metrics) Controller(name string, concurrency int, stats func() ControllerStats) *Controller {
 	cs := m.controllers
 	for _, r := range []Result{Success, Failure, Requeue, RequeueAfter} {
@@ -87,19 +87,19 @@ func (m *Metrics) Controller(name string, concurrency int, stats func() Controll
 	}
 }
 
-// Leader notes whether this process holds a lease.
+// Leader records whether this process holds a lease.
 func (m *Metrics) Leader(lease string, held bool) {
 	m.controllers.leader.With(lease).Set(number(held))
 }
 
-// controllers are the metrics of all controllers. In programs without any there
-// is nothing to show.
+// controllers holds the metrics of all controllers. A program without controllers shows
+// none of them.
 type controllers struct {
 	results, errors, terminal, panics, hot, adds, retries *Family[Counter]
 	reconcileTime, queueDuration, workDuration            *Family[Histogram]
 	leader                                                *Family[Gauge]
 
-	// They are asked for.
+	// Each scrape reads their values from stats.
 	concurrency, active, depth, unfinished, longest *Family[Gauge]
 
 	mu      sync.Mutex
@@ -139,7 +139,7 @@ func newControllers(m *Metrics) *controllers {
 	return cs
 }
 
-// reconcileBounds are controller-runtime's.
+// reconcileBounds returns controller-runtime's bounds.
 func reconcileBounds() []float64 {
 	return []float64{
 		0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
@@ -147,8 +147,9 @@ func reconcileBounds() []float64 {
 	}
 }
 
-// queueBounds are controller-runtime's: powers of ten from 10 ns to 1,000 s, with
-// what multiplying makes of them, for the texts of bounds are names of series.
+// queueBounds returns controller-runtime's bounds: powers of ten from 10 ns to 1,000 s,
+// with the rounding errors of its multiplications. The text of a bound is part of the
+// name of a series.
 func queueBounds() []float64 {
 	bounds := make([]float64, 12)
 	for i, v := 0, 10e-9; i < len(bounds); i, v = i+1, v*10 {

@@ -9,7 +9,7 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// A program counts what it does, and is asked for what it knows.
+// A program counts its work and reports values at each scrape.
 func Example() {
 	m := metrics.New()
 	printed := m.Counter("books_printed_total", "Books that were printed.", "language")
@@ -46,11 +46,11 @@ func Example() {
 	// books_printed_total{language="en"} 1
 }
 
-// What is wrong is said, and the rest goes on.
+// Err returns the mistakes of the program. All other metrics work.
 func ExampleMetrics_Err() {
 	m := metrics.New()
 	m.Counter("books-printed", "Books that were printed.").With().Inc()
 	fmt.Println(m.Err())
 	// Output:
-	// declare counter "books-printed": a metric's name is of letters, digits, underscores and colons, and begins with no digit
+	// declare counter "books-printed": a metric's name has only letters, digits, underscores and colons, and does not begin with a digit
 }

@@ -12,26 +12,27 @@ import (
 	"unicode/utf8"
 )
 
-// Family are the metrics of a name, one for each combination of values of its
-// labels. M is Counter, Gauge or Histogram. Get one from [Metrics.Counter] and
-// the like; its methods may be called from any goroutine.
+// Family is the set of metrics with one name, one metric for each combination of label
+// values. M is Counter, Gauge or Histogram. [Metrics.Counter], [Metrics.Gauge] and
+// [Metrics.Histogram] return one. Any goroutine may call its methods.
 type Family[M any] struct {
 	*family
 }
 
-// With returns the metric of some values, as many as there are labels and in the
-// order in which those were declared. Values are any text; what of it is not
-// UTF-8 is replaced. The first call for some values makes a metric, which is
-// shown from then on; the others look it up and allocate nothing.
+// With returns the metric with some label values. Give one value for each label, in the
+// order in which the labels were declared. A value is any text; invalid UTF-8 in it is
+// replaced. The first call with some values makes a metric, which every later scrape
+// shows. Further calls look it up and allocate nothing.
 //
-// With another number of values it returns a metric that is not shown.
+// With a wrong number of values, With returns a metric that no scrape shows.
 func (f *Family[M]) With(values ...string) *M {
-	// The family of an M makes nothing else.
+	// The family of an M contains only metrics of this type.
 	m, _ := any(f.with(values)).(*M)
 	return m
 }
 
-// Delete forgets the metric of some values. Who still has it counts unseen.
+// Delete removes the metric with some label values. Code that still holds the metric
+// counts without effect.
 func (f *Family[M]) Delete(values ...string) {
 	var buf [128]byte
 	if key, ok := f.key(buf[:0], values); ok {
@@ -41,7 +42,7 @@ func (f *Family[M]) Delete(values ...string) {
 	}
 }
 
-// kind is the type of a family, as the text format calls it.
+// kind is the type of a family in the text format.
 type kind string
 
 const (
@@ -51,17 +52,17 @@ const (
 	summary   kind = "summary"
 )
 
-// metric is what a family has for a combination of values.
+// metric is the metric of one combination of label values.
 type metric interface {
-	// appendText appends the samples. Labels are as the text format has them,
-	// without braces.
+	// appendText appends the samples. Labels are in the form of the text format, without
+	// braces.
 	appendText(b []byte, name, labels string) []byte
 }
 
-// series is a metric and its values.
+// series is a metric with its label values.
 type series struct {
 	values []string // in the order of the labels' names
-	labels string   // as the text format has them
+	labels string   // in the text format
 	metric metric
 }
 
@@ -70,20 +71,20 @@ type family struct {
 	metrics    *Metrics
 	kind       kind
 	name, help string
-	labels     []string  // as they were declared
-	sorted     []int     // the labels' places, in the order of their names
-	bounds     []float64 // a histogram's, without +Inf
-	les        []string  // the bounds and +Inf, as the text format has them
+	labels     []string  // in the order of declaration
+	sorted     []int     // the labels' positions, in the order of their names
+	bounds     []float64 // a histogram's bounds, without +Inf
+	les        []string  // the bounds and +Inf, in the text format
 
 	mu     sync.RWMutex
 	series map[string]*series
-	lost   metric // what those get that name a wrong number of values
+	lost   metric // the metric for calls with a wrong number of values
 
 	misused atomic.Bool
 }
 
-// declare returns a family that is new, or the one that was declared before in
-// the same words. If there is something wrong it returns one that is not shown.
+// declare returns a new family, or the earlier one if a declaration is repeated word by
+// word. If the declaration is wrong, it returns a family that no scrape shows.
 func (m *Metrics) declare(k kind, name, help string, bounds []float64, labels []string) *family {
 	f := newFamily(m, k, name, help, bounds, labels)
 	err := f.check()
@@ -111,7 +112,7 @@ func newFamily(m *Metrics, k kind, name, help string, bounds []float64, labels [
 	}
 	slices.SortFunc(f.sorted, func(a, b int) int { return cmp.Compare(f.labels[a], f.labels[b]) })
 	if n := len(f.bounds); n > 0 && math.IsInf(f.bounds[n-1], 1) {
-		f.bounds = f.bounds[:n-1] // every histogram has it
+		f.bounds = f.bounds[:n-1] // every histogram has +Inf
 	}
 	if k == histogram {
 		for _, bound := range f.bounds {
@@ -122,17 +123,17 @@ func newFamily(m *Metrics, k kind, name, help string, bounds []float64, labels [
 	return f
 }
 
-// check says what is wrong with a family by itself.
+// check returns the error of a declaration on its own.
 func (f *family) check() error {
 	if !isName(f.name, true) {
-		return errors.New("a metric's name is of letters, digits, underscores and colons, and begins with no digit")
+		return errors.New("a metric's name has only letters, digits, underscores and colons, and does not begin with a digit")
 	}
 	for i, label := range f.labels {
 		switch {
 		case !isName(label, false):
-			return fmt.Errorf("label %q: a label's name is of letters, digits and underscores, and begins with no digit", label)
+			return fmt.Errorf("label %q: a label's name has only letters, digits and underscores, and does not begin with a digit", label)
 		case strings.HasPrefix(label, "__"):
-			return fmt.Errorf("label %q: what begins with two underscores is Prometheus' own", label)
+			return fmt.Errorf("label %q: names that begin with two underscores belong to Prometheus", label)
 		case label == "le" && f.kind == histogram, label == "quantile" && f.kind == summary:
 			return fmt.Errorf("label %q: every %s has it already", label, f.kind)
 		case slices.Contains(f.labels[:i], label):
@@ -147,10 +148,11 @@ func (f *family) check() error {
 	return nil
 }
 
-// take adds a family, if no other has one of its names: a histogram has four.
+// take adds a family unless another one has one of its sample names. A histogram has four
+// names.
 func (m *Metrics) take(f *family) error {
 	if before := m.families[f.name]; before != nil {
-		return fmt.Errorf("it is declared already, otherwise: as a %s with the labels %q and the help %q", before.kind, before.labels, before.help)
+		return fmt.Errorf("it is already declared differently: as a %s with the labels %q and the help %q", before.kind, before.labels, before.help)
 	}
 	names := []string{f.name}
 	switch f.kind {
@@ -161,7 +163,7 @@ func (m *Metrics) take(f *family) error {
 	}
 	for _, name := range names {
 		if other, ok := m.taken[name]; ok {
-			return fmt.Errorf("%s is also what %s has", name, other)
+			return fmt.Errorf("%s already has the sample name %s", other, name)
 		}
 	}
 	for _, name := range names {
@@ -175,7 +177,7 @@ func (f *family) same(other *family) bool {
 	return f.kind == other.kind && f.help == other.help && slices.Equal(f.labels, other.labels) && slices.Equal(f.bounds, other.bounds)
 }
 
-// with returns the metric of some values.
+// with returns the metric with some label values.
 func (f *family) with(values []string) metric {
 	var buf [128]byte
 	key, ok := f.key(buf[:0], values)
@@ -203,8 +205,8 @@ func (f *family) with(values []string) metric {
 	return s.metric
 }
 
-// key appends what tells some values from others: no valid text has a byte 255.
-// If the values are too few or too many it notes that.
+// key appends a text that identifies label values. The separator is byte 255, which no
+// valid text has. If the number of values is wrong, key records a mistake.
 func (f *family) key(b []byte, values []string) (key []byte, ok bool) {
 	if len(values) != len(f.labels) {
 		f.misuse(fmt.Errorf("%d values for the labels %q", len(values), f.labels))
@@ -234,7 +236,7 @@ func (f *family) newSeries(values []string, m metric) *series {
 	s := &series{metric: m}
 	var text []byte
 	for n, i := range f.sorted {
-		// A copy, for the text of which a value is part may be long.
+		// The value may be a part of a long text, so it is copied.
 		value := strings.Clone(strings.ToValidUTF8(values[i], "\uFFFD"))
 		s.values = append(s.values, value)
 		if n > 0 {
@@ -247,15 +249,15 @@ func (f *family) newSeries(values []string, m metric) *series {
 	return s
 }
 
-// misuse notes a mistake, if it is the first in the use of the family.
+// misuse records a mistake, if it is the family's first.
 func (f *family) misuse(err error) {
 	if !f.misused.Swap(true) {
 		f.metrics.note(fmt.Errorf("use %s %q: %w", f.kind, f.name, err))
 	}
 }
 
-// isName says whether the text format can have a name, which may have colons if
-// it is a metric's.
+// isName reports whether the text format allows a name. Only names of metrics may have
+// colons.
 func isName(name string, colons bool) bool {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -11,8 +11,8 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// TestMistakes declares and uses metrics wrongly: nothing panics, and each is
-// told where somebody looks.
+// TestMistakes declares and uses metrics wrongly. Nothing panics, and each mistake is in
+// Err, in the count and in the text.
 func TestMistakes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		make func(m *metrics.Metrics)
@@ -30,18 +30,18 @@ func TestMistakes(t *testing.T) {
 		"another kind": {func(m *metrics.Metrics) {
 			m.Counter("a", "A.").With().Inc()
 			m.Gauge("a", "A.").With().Inc()
-		}, `declare gauge "a": it is declared already, otherwise: as a counter`},
-		"other help": {func(m *metrics.Metrics) { m.Counter("a", "A."); m.Counter("a", "B.") }, `declare counter "a": it is declared already`},
+		}, `declare gauge "a": it is already declared differently: as a counter`},
+		"other help": {func(m *metrics.Metrics) { m.Counter("a", "A."); m.Counter("a", "B.") }, `declare counter "a": it is already declared differently`},
 		"one of ours": {func(m *metrics.Metrics) { m.Counter("rest_client_requests_total", "").With().Inc() },
-			`declare counter "rest_client_requests_total": it is declared already`},
-		"a histogram's name":   {func(m *metrics.Metrics) { m.Histogram("a", "", nil); m.Counter("a_count", "") }, `declare counter "a_count": a_count is also what a has`},
-		"names of a histogram": {func(m *metrics.Metrics) { m.Gauge("a_sum", ""); m.Histogram("a", "", nil) }, `declare histogram "a": a_sum is also what a_sum has`},
+			`declare counter "rest_client_requests_total": it is already declared differently`},
+		"a histogram's name":   {func(m *metrics.Metrics) { m.Histogram("a", "", nil); m.Counter("a_count", "") }, `declare counter "a_count": a already has the sample name a_count`},
+		"names of a histogram": {func(m *metrics.Metrics) { m.Gauge("a_sum", ""); m.Histogram("a", "", nil) }, `declare histogram "a": a_sum already has the sample name a_sum`},
 		"too few values":       {func(m *metrics.Metrics) { m.Counter("a", "", "b").With().Inc() }, `use counter "a": 0 values for the labels ["b"]`},
 		"too many values":      {func(m *metrics.Metrics) { m.Gauge("a", "").With("b").Set(1) }, `use gauge "a": 1 values for the labels []`},
 		"too many to delete":   {func(m *metrics.Metrics) { m.Gauge("a", "").Delete("b") }, `use gauge "a": 1 values for the labels []`},
 		"a counter that falls": {func(m *metrics.Metrics) { m.Counter("a", "").With().Add(-1) }, `use counter "a": add -1: a counter only grows`},
 		"NaN counted":          {func(m *metrics.Metrics) { m.Counter("a", "").With().Add(math.NaN()) }, `use counter "a": add NaN`},
-		"NaN observed":         {func(m *metrics.Metrics) { m.Histogram("a", "", nil).With().Observe(math.NaN()) }, `use histogram "a": observe`},
+		"NaN observed":         {func(m *metrics.Metrics) { m.Histogram("a", "", nil).With().Observe(math.NaN()) }, `use histogram "a": the value is not a number`},
 		"nothing to collect":   {func(m *metrics.Metrics) { m.Collect(nil) }, `collect metrics: the function is nil`},
 		"nothing to append":    {func(m *metrics.Metrics) { m.Append(nil) }, `append metrics: the function is nil`},
 	} {
@@ -65,7 +65,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestMistakesAreBounded has a program make mistakes without end.
+// TestMistakesAreBounded makes mistakes without end.
 func TestMistakesAreBounded(t *testing.T) {
 	m := metrics.New()
 	counter := m.Counter("a", "", "b")
@@ -136,7 +136,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestNoAllocations counts what counting allocates.
+// TestNoAllocations checks that counting allocates nothing.
 func TestNoAllocations(t *testing.T) {
 	m := metrics.New()
 	counters, gauges, histograms := m.Counter("c", "", "a", "b"), m.Gauge("g", "", "a"), m.Histogram("h", "", nil, "a")
@@ -159,7 +159,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestConcurrently does everything at once. No count is lost.
+// TestConcurrently uses everything at once. No count is lost.
 func TestConcurrently(t *testing.T) {
 	m := metrics.New()
 	const workers, times = 8, 300

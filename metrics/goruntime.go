@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// runtimeMetric is a metric that is the sum of some of the runtime's own, which
-// are read without stopping the program.
+// runtimeMetric is the sum of some metrics of the Go runtime. Reading them does not stop
+// the program.
 type runtimeMetric struct {
 	kind       kind
 	name, help string
 	sum        []string
 }
 
-// collectGo declares what Prometheus' own Go library tells of the runtime by
-// default, in its words.
+// collectGo declares the metrics of the runtime that Prometheus' own Go library has by
+// default, with the same names and help texts.
 func collectGo(m *Metrics) {
 	goroutines := m.Gauge("go_goroutines", "Number of goroutines that currently exist.")
 	threads := m.Gauge("go_threads", "Number of OS threads created.")
@@ -25,7 +25,7 @@ func collectGo(m *Metrics) {
 	pauses := m.declare(summary, "go_gc_duration_seconds", "A summary of the wall-time pause (stop-the-world) duration in garbage collection cycles.", nil, nil)
 	lastGC := m.Gauge("go_memstats_last_gc_time_seconds", "Number of seconds since 1970 of last garbage collection.")
 
-	// The places of what makes each sum, among the names of all.
+	// The positions of each sum's parts among all names.
 	var names []string
 	var families []*family
 	var sums [][]int
@@ -70,8 +70,8 @@ func collectGo(m *Metrics) {
 	})
 }
 
-// sumOf adds some of the samples. One that the runtime does not know, which may
-// come with any release of Go, makes it false.
+// sumOf adds some of the samples. It returns false if the runtime does not know one of
+// them, which can happen with any release of Go.
 func sumOf(samples []metrics.Sample, places []int) (sum float64, ok bool) {
 	var total uint64
 	for _, i := range places {

@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// compressFrom is the size in bytes from which an answer is compressed, if the
-// request accepts that. A compressor takes a megabyte of memory for the moment,
-// which is more than the network is relieved of by compressing less than this.
+// compressFrom is the size in bytes from which an answer is compressed, if the request
+// accepts that. A compressor needs a megabyte of memory for a moment. For a smaller
+// answer this cost is higher than the benefit for the network.
 const compressFrom = 128 << 10
 
 const (
-	// maxScrapes is how many requests are answered at the same time.
+	// maxScrapes is the number of requests that are answered at the same time.
 	maxScrapes = 4
-	// scrapeTime is how long a client may take to take the answer, whose text is held
-	// meanwhile. It is Prometheus' own default.
+	// scrapeTime is the time in which a client must read the answer, because the text
+	// stays in memory until then. It is Prometheus' own default.
 	scrapeTime = 10 * time.Second
 )
 
-// Handler serves the metrics in the text format, version 0.0.4, whatever the
-// request accepts; large ones compressed with gzip if it does. It answers GET and
-// HEAD, at any path.
+// Handler serves the metrics in the text format, version 0.0.4, regardless of the formats
+// that the request accepts. It compresses large answers with gzip if the request accepts
+// gzip. It answers GET and HEAD, at any path. The counterpart in controller-runtime is
+// its metrics server.
 //
-// A handler answers 4 requests at a time and others with status 503, so that clients
-// cannot have it hold more text than that. A client has 10 seconds to take an answer.
+// A handler answers 4 requests at a time and all others with status 503. This bounds the
+// text that clients can make it hold. A client has 10 seconds to read an answer.
 func (m *Metrics) Handler() http.Handler {
 	slots := make(chan struct{}, maxScrapes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,7 @@ func (m *Metrics) Handler() http.Handler {
 			http.Error(w, "too many requests for metrics are being answered", http.StatusServiceUnavailable)
 			return
 		}
-		// A writer without deadlines belongs to a test.
+		// Only tests have a writer without deadlines.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(scrapeTime))
 		m.serve(w, r)
 	})
@@ -62,16 +63,16 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodHead:
 	case compress:
-		// The errors are those of the connection: whoever asked may have gone.
+		// The errors are those of the connection: the client may have gone.
 		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		_, _ = z.Write(text)
 		_ = z.Close()
 	default:
-		_, _ = w.Write(text) // whoever asked may have gone
+		_, _ = w.Write(text) // the client may have gone
 	}
 }
 
-// acceptsGzip says whether a request names gzip among the encodings it accepts.
+// acceptsGzip reports whether a request accepts gzip.
 func acceptsGzip(header http.Header) bool {
 	for coding := range strings.SplitSeq(strings.Join(header.Values("Accept-Encoding"), ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")

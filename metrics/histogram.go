@@ -7,21 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// Histogram is a distribution of values. Its method takes no lock and allocates
-// nothing.
+// Histogram is a distribution of values. Its method takes no lock and allocates nothing.
 type Histogram struct {
 	family *family
-	counts []atomic.Uint64 // one for each bound, and one for what is above
+	counts []atomic.Uint64 // one for each bound, and one for the values above
 	sum    atomic.Uint64   // the bits of the sum of all values
 }
 
-// Observe counts a value. What is not a number is not counted, and a mistake.
+// Observe counts a value. A value that is not a number is not counted and is a mistake of
+// the program.
 //
-// A scrape at the same time may see the value in the counts and not yet in the
-// sum; the counts always fit each other.
+// A scrape at the same time may see the value in the counts and not yet in the sum. The
+// counts are always consistent with each other.
 func (h *Histogram) Observe(v float64) {
 	if math.IsNaN(v) {
-		h.family.misuse(errors.New("observe what is not a number"))
+		h.family.misuse(errors.New("the value is not a number"))
 		return
 	}
 	h.counts[sort.SearchFloat64s(h.family.bounds, v)].Add(1)
@@ -43,7 +43,7 @@ func (h *Histogram) appendText(b []byte, name, labels string) []byte {
 	return appendSample(b, name, "_count", labels, float64(n))
 }
 
-// quantiles are what the Go runtime tells of a distribution.
+// quantiles is a distribution that the Go runtime reports.
 type quantiles struct {
 	values []float64 // evenly spaced, from the least to the largest
 	sum    float64

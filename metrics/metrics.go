@@ -1,6 +1,6 @@
-// Package metrics turns what a kube client does into Prometheus metrics, under
-// the names that client-go and controller-runtime use where the meaning is the
-// same, so that dashboards and alerts for those go on working.
+// Package metrics turns the work of a kube client into Prometheus metrics. A metric has
+// the name that client-go or controller-runtime uses if the meaning is the same, so
+// dashboards and alerts for those continue to work.
 //
 //	m := metrics.New()
 //	client, err := kube.Config{Observe: m.Observe}.Connect()
@@ -14,9 +14,9 @@
 //	rest_client_request_duration_seconds{verb,host}          time until the answer's headers; verb is the HTTP method
 //	pintle_store_synced{store}                               1 after the first sync
 //	pintle_store_objects{store}                              objects in a store
-//	pintle_store_bytes{store}                                what they take, encoded
-//	pintle_store_last_event_age_seconds{store}               time since the server was last heard of; absent before the first sync
-//	pintle_metrics_errors                                    what [Metrics.Err] says, and what could not be appended
+//	pintle_store_bytes{store}                                their encoded size
+//	pintle_store_last_event_age_seconds{store}               time since the server last sent something; absent before the first sync
+//	pintle_metrics_errors                                    mistakes of [Metrics.Err], and metrics that could not be appended
 //	process_*, go_*                                          the process and the Go runtime, as Prometheus' own Go library has them
 //
 // and, in programs with controllers, those of controller.go.
@@ -25,8 +25,8 @@
 //
 // # Metrics of a program's own
 //
-// They are declared once, with the names of their labels; With gives the one of
-// some values, to be kept where it is used often:
+// Declare a metric once, with the names of its labels. With returns the metric for some
+// label values. Keep the result where it is used often:
 //
 //	printed := m.Counter("books_printed_total", "Books that were printed.", "language")
 //	seconds := m.Histogram("books_print_seconds", "How long a book took to print.", nil)
@@ -35,8 +35,8 @@
 //	english.Inc()
 //	seconds.With().Observe(time.Since(begun).Seconds())
 //
-// What costs something to find out, or is known elsewhere, is asked for when
-// somebody asks for the metrics:
+// Some values are expensive to find out or are kept elsewhere. Collect registers a
+// function that reports such values at each scrape:
 //
 //	paper := m.Gauge("books_paper_sheets", "Sheets that are left.", "printer")
 //	m.Collect(func(s *metrics.Scrape) {
@@ -45,20 +45,19 @@
 //		}
 //	})
 //
-// Counting takes no lock and allocates nothing. What is declared or used wrongly
-// does not panic: it goes on working unseen, [Metrics.Err] says what is wrong,
-// which controller.Run returns at its start, pintle_metrics_errors counts it, and
-// comments at the end of the text name it.
+// Counting takes no lock and allocates nothing. A wrong declaration or use does not
+// panic: the metric works, but no scrape shows it. [Metrics.Err] returns such mistakes,
+// controller.Run returns them at its start, pintle_metrics_errors counts them, and
+// comments at the end of the text name them.
 //
-// Every combination of values that was ever used is kept and shown until it is
-// deleted: some tens for a label are well, names and UIDs of objects are not, for
-// they take memory here and far more in Prometheus. What is told of each object
-// belongs into its status, an event or the log.
+// Every combination of label values is kept and shown until it is deleted. Some tens of
+// values for a label are fine. Do not use names and UIDs of objects: they take memory
+// here and far more in Prometheus. Information about a single object belongs in its
+// status, in an event or in the log.
 //
 // # Metrics of Prometheus' Go library
 //
-// A program that has metrics of github.com/prometheus/client_golang shows them
-// too with
+// A program that has metrics of github.com/prometheus/client_golang shows them too with
 //
 //	m.Append(func(w io.Writer) error {
 //		families, err := prometheus.DefaultGatherer.Gather()
@@ -69,7 +68,7 @@
 //		return err
 //	})
 //
-// The other way round, [Metrics.WriteTo] writes what expfmt.TextParser reads.
+// In the other direction, expfmt.TextParser reads the output of [Metrics.WriteTo].
 package metrics
 
 import (
@@ -79,12 +78,12 @@ import (
 	"sync/atomic"
 )
 
-// Metrics are a program's metrics. All methods may be called at any time from any
-// goroutine.
+// Metrics holds the metrics of a program. Any goroutine may call its methods at any time.
+// Its counterpart in controller-runtime is metrics.Registry.
 type Metrics struct {
 	mu         sync.Mutex
 	families   map[string]*family // by name
-	taken      map[string]string  // names of samples: the families they are of
+	taken      map[string]string  // names of samples, with their families
 	collectors []func(*Scrape)
 	appended   []func(io.Writer) error
 	mistakes   []error
@@ -97,8 +96,8 @@ type Metrics struct {
 	controllers *controllers
 }
 
-// New returns the metrics of the process and the Go runtime, to which clients,
-// stores and a program's own are added.
+// New returns metrics that contain those of the process and of the Go runtime. Clients,
+// stores and the program add theirs.
 func New() *Metrics {
 	m := &Metrics{families: make(map[string]*family), taken: make(map[string]string)}
 	m.wrong = m.Gauge("pintle_metrics_errors", "Number of metrics that are declared or used wrongly, or could not be appended. Comments at the end say which.")
@@ -110,13 +109,13 @@ func New() *Metrics {
 	return m
 }
 
-// Counter declares counts of what happens: they only grow. Their name ends in
-// _total by convention, and names the unit before that if there is one.
+// Counter declares counts of events. A count only grows. By convention its name ends in
+// _total, after the unit if there is one.
 //
-// A name is of letters, digits, underscores and colons, a label's of letters,
-// digits and underscores, and neither begins with a digit. What is declared again
-// in the same words is the same. Of what is declared wrongly, or otherwise than
-// before, see [Metrics.Err].
+// A metric's name has only letters, digits, underscores and colons. A label's name has
+// only letters, digits and underscores. Neither begins with a digit. A declaration that
+// is repeated word by word returns the same family. For a wrong declaration, and for one
+// that differs from an earlier one, see [Metrics.Err].
 func (m *Metrics) Counter(name, help string, labels ...string) *Family[Counter] {
 	return &Family[Counter]{m.declare(counter, name, help, nil, labels)}
 }
@@ -126,12 +125,12 @@ func (m *Metrics) Gauge(name, help string, labels ...string) *Family[Gauge] {
 	return &Family[Gauge]{m.declare(gauge, name, help, nil, labels)}
 }
 
-// Histogram declares distributions of values, such as durations in seconds: how
-// many are at most each of the bounds, which ascend. Without bounds they are
-// those that Prometheus' libraries have, for durations from 5 ms to 10 s. For
-// names see [Metrics.Counter]; le is no label of a histogram's.
+// Histogram declares distributions of values, such as durations in seconds. For each
+// bound it counts the values that are at most the bound. Bounds ascend. The default
+// bounds are those of Prometheus' libraries, for durations from 5 ms to 10 s. For names
+// see [Metrics.Counter]; le cannot be a label of a histogram.
 //
-// Each bound is a time series for each combination of values.
+// Each bound is a time series for each combination of label values.
 func (m *Metrics) Histogram(name, help string, bounds []float64, labels ...string) *Family[Histogram] {
 	if len(bounds) == 0 {
 		bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
@@ -139,9 +138,9 @@ func (m *Metrics) Histogram(name, help string, bounds []float64, labels ...strin
 	return &Family[Histogram]{m.declare(histogram, name, help, bounds, labels)}
 }
 
-// Collect has a function called whenever somebody asks for the metrics, by the
-// goroutine that asks, of which there can be several at a time. It should take
-// milliseconds at most.
+// Collect registers a function that each scrape calls. The goroutine of the scrape calls
+// it, and several scrapes can run at a time. The function should take milliseconds at
+// most.
 func (m *Metrics) Collect(report func(*Scrape)) {
 	if report == nil {
 		m.note(errors.New("collect metrics: the function is nil"))
@@ -152,10 +151,10 @@ func (m *Metrics) Collect(report func(*Scrape)) {
 	m.collectors = append(m.collectors, report)
 }
 
-// Append has a function called whenever somebody asks for the metrics, which
-// writes more of them in the text format, such as those of another library.
-// Families that are there already are left out, so that the Go runtime and the
-// process are shown once. If it returns an error, what it wrote is left out.
+// Append registers a function that each scrape calls. The function writes further metrics
+// in the text format, such as those of another library. Families that already exist are
+// left out, so the Go runtime and the process are shown once. If the function returns an
+// error, all of its text is left out.
 func (m *Metrics) Append(write func(io.Writer) error) {
 	if write == nil {
 		m.note(errors.New("append metrics: the function is nil"))
@@ -166,10 +165,10 @@ func (m *Metrics) Append(write func(io.Writer) error) {
 	m.appended = append(m.appended, write)
 }
 
-// Err returns what was declared or used wrongly so far, joined, or nil. These are
-// mistakes of the program: a name that is none, the same one for different
-// things, a wrong number of values, a counter that is to fall. Of each family the
-// first wrong use is told, and of all the first hundred.
+// Err returns the wrong declarations and uses so far, joined, or nil. They are mistakes
+// of the program: an invalid name, one name for different things, a wrong number of
+// values, a counter that should fall. Err has the first wrong use of each family, and the
+// first hundred mistakes in total.
 func (m *Metrics) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,7 +42,7 @@ func TestRequests(t *testing.T) {
 	)
 }
 
-// TestRequestsOfAClient has a client ask a server that has nothing.
+// TestRequestsOfAClient sends requests of a client to a server without objects.
 func TestRequestsOfAClient(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
@@ -73,7 +73,7 @@ func TestStores(t *testing.T) {
 	m := metrics.New()
 	full := &store{synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastHeard: time.Now().Add(-time.Hour)}}
 	m.AddStore("pods", &store{synced: true})
-	m.AddStore("pods", full) // in the place of the first
+	m.AddStore("pods", full) // replaces the first
 	m.AddStore("books", &store{})
 	stopped := &store{synced: true, done: make(chan struct{})}
 	m.AddStore("gone", stopped)
@@ -87,10 +87,10 @@ func TestStores(t *testing.T) {
 		`pintle_store_objects{store="books"} 0`,
 		`pintle_store_objects{store="pods"} 20000`,
 		`pintle_store_bytes{store="pods"} 6.1e+07`,
-		`pintle_store_last_event_age_seconds{store="pods"} 360`, // and some
+		`pintle_store_last_event_age_seconds{store="pods"} 360`, // and a fraction
 	)
 	for _, absent := range []string{
-		`pintle_store_last_event_age_seconds{store="books"}`, // nothing has been heard yet
+		`pintle_store_last_event_age_seconds{store="books"}`, // the server has sent nothing yet
 		`store="gone"`,
 	} {
 		if strings.Contains(text, absent) {
@@ -135,8 +135,8 @@ func expect(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// While metrics are written to slow clients others are told to come again. That is so
-// of a handler that is used alone.
+// While a handler writes metrics to slow clients, it answers other clients with 503. That
+// also holds for a handler that is used alone.
 func TestScrapesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New()

@@ -6,18 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Counter is a count that only grows, from 0 when the process starts. Its methods
-// take no lock and allocate nothing.
+// Counter is a count that only grows. It is 0 when the process starts. Its methods take
+// no lock and allocate nothing.
 type Counter struct {
 	family *family
-	whole  atomic.Uint64 // what was added in whole numbers
-	rest   atomic.Uint64 // the bits of what else was added
+	whole  atomic.Uint64 // the sum of all whole numbers
+	rest   atomic.Uint64 // the bits of the sum of all other numbers
 }
 
 // Inc adds 1.
 func (c *Counter) Inc() { c.whole.Add(1) }
 
-// Add adds n. What is less than 0 or not a number is not added, and a mistake.
+// Add adds n. If n is less than 0 or not a number, it is not added and is a mistake of
+// the program.
 func (c *Counter) Add(n float64) {
 	switch {
 	case !(n >= 0):
@@ -38,7 +39,7 @@ func (c *Counter) appendText(b []byte, name, labels string) []byte {
 	return appendSample(b, name, "", labels, c.Value())
 }
 
-// Gauge is a value that rises and falls, 0 at first. Its methods take no lock and
+// Gauge is a value that rises and falls. It is 0 at first. Its methods take no lock and
 // allocate nothing.
 type Gauge struct {
 	bits atomic.Uint64
@@ -53,7 +54,7 @@ func (g *Gauge) Add(n float64) { addFloat(&g.bits, n) }
 // Inc adds 1.
 func (g *Gauge) Inc() { g.Add(1) }
 
-// Dec takes 1 away.
+// Dec subtracts 1.
 func (g *Gauge) Dec() { g.Add(-1) }
 
 // Value returns the value.
@@ -70,7 +71,7 @@ func (c constant) appendText(b []byte, name, labels string) []byte {
 	return appendSample(b, name, "", labels, float64(c))
 }
 
-// addFloat adds to a number of which there are the bits.
+// addFloat adds n to the number that the bits encode.
 func addFloat(bits *atomic.Uint64, n float64) {
 	for {
 		old := bits.Load()

@@ -10,9 +10,9 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// own.txt was written by Prometheus' Go library for the metrics that it had in
-// this package: names, help, types, labels and bounds are what people's dashboards
-// and alerts go by.
+// Prometheus' Go library wrote own.txt for the metrics that it has in common with this
+// package. Dashboards and alerts depend on their names, help texts, types, labels and
+// bounds.
 //
 //go:embed testdata/own.txt
 var ownText string

@@ -5,30 +5,31 @@ import (
 	"strconv"
 )
 
-// What Linux tells under /proc, as proc(5) describes it.
+// The data that Linux has under /proc, as proc(5) describes it.
 
-// procStat is what is used of /proc/self/stat.
+// procStat holds the used fields of /proc/self/stat.
 type procStat struct {
-	start   float64 // seconds after the machine's
+	start   float64 // seconds after the start of the machine
 	virtual float64 // bytes
-	pages   float64 // resident ones
+	pages   float64 // resident pages
 }
 
 // parseStat reads /proc/self/stat.
 func parseStat(text []byte) (s procStat, ok bool) {
-	// The second field is the program's name in parentheses, and may have some.
+	// The second field is the program's name in parentheses. The name may contain
+	// parentheses.
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
 		return procStat{}, false
 	}
 	fields := bytes.Fields(text[end+1:])
-	const third = 3 // the number that proc(5) gives the first of the fields
+	const third = 3 // proc(5) gives this number to the first of the fields
 	for _, f := range []struct {
 		number int
-		unit   float64 // what there are of it in ours
+		unit   float64 // divisor from the field's unit to ours
 		to     *float64
 	}{
-		{22, 100, &s.start}, // USER_HZ, wherever Go runs
+		{22, 100, &s.start}, // USER_HZ, on every system that Go runs on
 		{23, 1, &s.virtual},
 		{24, 1, &s.pages},
 	} {
@@ -44,8 +45,8 @@ func parseStat(text []byte) (s procStat, ok bool) {
 	return s, true
 }
 
-// parseBootTime reads the time when the machine was started, in seconds since
-// 1970, from /proc/stat.
+// parseBootTime reads the start time of the machine from /proc/stat, in seconds since
+// 1970.
 func parseBootTime(text []byte) (seconds float64, ok bool) {
 	for line := range bytes.Lines(text) {
 		if value, found := bytes.CutPrefix(line, []byte("btime ")); found {
@@ -56,8 +57,8 @@ func parseBootTime(text []byte) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// parseNetstat reads a value of /proc/self/net/netstat, where a line of names and
-// one of values follow each other, both beginning with a group.
+// parseNetstat reads a value of /proc/self/net/netstat. There a line of names is followed
+// by a line of values, and both begin with the name of a group.
 func parseNetstat(text []byte, group, name string) (value float64, ok bool) {
 	var names [][]byte
 	for line := range bytes.Lines(text) {

@@ -55,7 +55,7 @@ func FuzzProc(f *testing.F) {
 	})
 }
 
-// FuzzAppendFamilies appends any text to one that has the family a.
+// FuzzAppendFamilies appends any text to a text that has the family a.
 func FuzzAppendFamilies(f *testing.F) {
 	f.Add([]byte("# HELP a A.\n# TYPE a gauge\na 1\n# TYPE b histogram\nb_sum 1\n\na_count{x=\"\"} 3"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -1,8 +1,9 @@
 package metrics
 
-// process are what Prometheus' own Go library tells of a process by default, in
-// its words. What the system does not tell is left out: macOS tells of processor
-// time, descriptors and limits, other systems than it and Linux of nothing.
+// process holds the metrics of a process that Prometheus' own Go library has by default,
+// with the same names and help texts. Metrics that the system does not provide are left
+// out. macOS provides processor time, descriptors and limits. Systems other than macOS
+// and Linux provide nothing.
 type process struct {
 	cpu, received, sent           *Family[Counter]
 	openFDs, maxFDs               *Family[Gauge]

@@ -9,8 +9,8 @@ func (p *process) collectors() []func(*Scrape) {
 	return []func(*Scrape){p.usage, p.descriptors, p.network, p.memory()}
 }
 
-// descriptors asks newer kernels, which know the number, and older ones for a
-// list.
+// descriptors reads the number of descriptors from newer kernels, and counts a list on
+// older ones.
 func (p *process) descriptors(s *Scrape) {
 	if info, err := os.Stat("/proc/self/fd"); err == nil && info.Size() > 0 {
 		s.Gauge(p.openFDs, float64(info.Size()))
@@ -19,7 +19,7 @@ func (p *process) descriptors(s *Scrape) {
 	p.countFDs(s, "/proc/self/fd")
 }
 
-// network tells of the process's network namespace, as there are no numbers of
+// network reports the process's network namespace, because the kernel has no numbers of
 // the process itself.
 func (p *process) network(s *Scrape) {
 	text, err := os.ReadFile("/proc/self/net/netstat")
@@ -34,9 +34,9 @@ func (p *process) network(s *Scrape) {
 	}
 }
 
-// memory also tells the time of the start, which is worked out once: it would
-// move with the machine's clock, and a process that has moved is taken for one
-// that has started again.
+// memory also reports the start time. It is computed once, because it would move with the
+// machine's clock, and Prometheus takes a process with another start time for a restarted
+// one.
 func (p *process) memory() func(*Scrape) {
 	boot := sync.OnceValues(func() (float64, bool) {
 		text, err := os.ReadFile("/proc/stat")

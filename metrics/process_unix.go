@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// usage tells what the system says of its own accord.
+// usage reports the data of getrusage and getrlimit.
 func (p *process) usage(s *Scrape) {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err == nil {
@@ -24,8 +24,8 @@ func (p *process) usage(s *Scrape) {
 	}
 }
 
-// countFDs counts what a directory of the process's descriptors lists, of which
-// one is that of reading the directory.
+// countFDs counts the entries in a directory of the process's descriptors. One entry is
+// the descriptor that reads the directory.
 func (p *process) countFDs(s *Scrape, dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Scrape is one time that somebody asks for the metrics. It is for the goroutine
-// that a function of [Metrics.Collect] is called by, until that returns.
+// Scrape is one collection of the metrics. Only the goroutine that calls a function of
+// [Metrics.Collect] may use it, until that function returns.
 type Scrape struct {
 	metrics *Metrics
 	series  map[*family][]*series
 }
 
-// Gauge reports a value of a gauge for this scrape alone. The values of its
-// labels are as in [Family.With]. Of two values for the same labels the later is
-// shown, and that there are two is a mistake.
+// Gauge reports a value of a gauge for this scrape only. For its label values see
+// [Family.With]. If there are two values for the same labels, the later one is shown, and
+// the repetition is a mistake of the program.
 func (s *Scrape) Gauge(f *Family[Gauge], value float64, labels ...string) {
 	s.add(f.family, constant(value), labels)
 }
@@ -31,7 +31,7 @@ func (s *Scrape) Counter(f *Family[Counter], value float64, labels ...string) {
 func (s *Scrape) add(f *family, m metric, labels []string) {
 	switch {
 	case f.metrics != s.metrics:
-		f.misuse(errors.New("report it in a scrape of other metrics"))
+		f.misuse(errors.New("the scrape is of other metrics"))
 	case len(labels) != len(f.labels):
 		f.misuse(fmt.Errorf("%d values for the labels %q", len(labels), f.labels))
 	default:
@@ -48,9 +48,9 @@ func (m *Metrics) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), nil
 }
 
-// text returns the metrics in the text format: families by name, and series by
-// the values of their labels, so that what has not changed looks the same. No
-// lock is held while the program's functions are called.
+// text returns the metrics in the text format. Families are sorted by name, and series by
+// their label values, so unchanged metrics look the same in each scrape. No lock is held
+// while the program's functions run.
 func (m *Metrics) text() []byte {
 	m.mu.Lock()
 	collectors, writers := slices.Clone(m.collectors), slices.Clone(m.appended)
@@ -97,7 +97,7 @@ func (m *Metrics) text() []byte {
 	return b
 }
 
-// all returns a family's series in the order in which they are shown, with those
+// all returns a family's series in the order in which they are shown, including those
 // that were reported for a scrape.
 func (f *family) all(reported []*series) []*series {
 	f.mu.RLock()
@@ -120,7 +120,7 @@ func (f *family) all(reported []*series) []*series {
 // appendFamilies appends the families of a text that were not shown before.
 func appendFamilies(b, text []byte, shown map[string]bool) []byte {
 	var names []string
-	var name []byte // the family that the last comment is about
+	var name []byte // the family of the last comment
 	skip := false
 	for line := range bytes.Lines(text) {
 		if about, ok := commentAbout(line); ok {
@@ -129,7 +129,7 @@ func appendFamilies(b, text []byte, shown map[string]bool) []byte {
 				names = append(names, string(about))
 			}
 		} else if skip && !isSample(line, name) {
-			skip = false // of a family without comments
+			skip = false // the sample is of a family without comments
 		}
 		if !skip {
 			b = append(b, line...)
@@ -144,8 +144,7 @@ func appendFamilies(b, text []byte, shown map[string]bool) []byte {
 	return b
 }
 
-// commentAbout returns the name of the family of which a line tells the help or
-// the type.
+// commentAbout returns the name of the family whose help or type a line gives.
 func commentAbout(line []byte) (name []byte, ok bool) {
 	rest, help := bytes.CutPrefix(line, []byte("# HELP "))
 	if !help {
@@ -157,7 +156,7 @@ func commentAbout(line []byte) (name []byte, ok bool) {
 	return name, len(name) > 0
 }
 
-// isSample says whether a line is a sample of a family, or no sample at all.
+// isSample reports whether a line is a sample of a family, or not a sample at all.
 func isSample(line, family []byte) bool {
 	rest, ok := bytes.CutPrefix(line, family)
 	if !ok {

@@ -15,11 +15,11 @@ type Store interface {
 	Done() <-chan struct{}
 }
 
-// AddStore adds a store under a name, in the place of what had the name before.
-// A store that has stopped is left out.
+// AddStore adds a store under a name. It replaces an earlier store of this name. A store
+// that has stopped is left out.
 func (m *Metrics) AddStore(name string, s Store) { m.stores.add(name, s) }
 
-// stores asks the stores only when somebody asks for the metrics.
+// stores reads the stores at each scrape only.
 type stores struct {
 	synced, objects, bytes, age *Family[Gauge]
 
@@ -45,7 +45,7 @@ func (s *stores) add(name string, store Store) {
 	s.byName[name] = store
 }
 
-// running returns the stores that have not stopped, and forgets the others.
+// running returns the stores that have not stopped, and removes the others.
 func (s *stores) running() map[string]Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *stores) collect(scrape *Scrape) {
 	}
 }
 
-// number is 1 for what is true.
+// number returns 1 for true and 0 for false.
 func number(is bool) float64 {
 	if is {
 		return 1

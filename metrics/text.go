@@ -9,7 +9,7 @@ import (
 // https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// appendFamily appends a family, if it has anything to show.
+// appendFamily appends a family, if it has samples.
 func appendFamily(b []byte, f *family, all []*series) []byte {
 	if len(all) == 0 {
 		return b
@@ -35,7 +35,7 @@ func appendSample(b []byte, name, suffix, labels string, value float64) []byte {
 
 func appendFloat(b []byte, v float64) []byte {
 	switch {
-	case v == 0: // also if it is less
+	case v == 0: // also if it is negative zero
 		return append(b, '0')
 	case math.IsInf(v, 1):
 		return append(b, "+Inf"...)
@@ -46,7 +46,7 @@ func appendFloat(b []byte, v float64) []byte {
 	}
 }
 
-// appendCount appends what appendFloat does for a whole number, in less time.
+// appendCount appends a whole number as appendFloat does, in less time.
 func appendCount(b []byte, n uint64) []byte {
 	if n < 1e6 {
 		return strconv.AppendUint(b, n, 10)
@@ -54,7 +54,7 @@ func appendCount(b []byte, n uint64) []byte {
 	return appendFloat(b, float64(n))
 }
 
-// appendEscaped appends text as help, or as a value if it stands in quotes.
+// appendEscaped appends text as help, or as a label value if it stands in quotes.
 func appendEscaped(b []byte, text string, quoted bool) []byte {
 	for i := range len(text) {
 		switch c := text[i]; {

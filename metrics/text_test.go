@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// TestText compares a whole text, but for what is of the process.
+// TestText compares a whole text, except for the metrics of the process.
 func TestText(t *testing.T) {
 	m := metrics.New()
 	h := m.Histogram("z_seconds", "Times.", []float64{-1, 0.5, 2}, "who")
@@ -64,13 +64,13 @@ z_seconds_count{who="a\"b\\c\n"} 5
 	}
 }
 
-// own leaves out the metrics that every program has.
+// own returns a text without the metrics that every program has.
 func own(text string) string {
 	always := regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go_|process_|pintle_metrics_).*\n`)
 	return always.ReplaceAllString(text, "")
 }
 
-// TestOrder has names sorted, and the same names in the next scrape.
+// TestOrder checks that names are sorted, and that the next scrape has the same names.
 func TestOrder(t *testing.T) {
 	m := metrics.New()
 	for _, name := range []string{"c", "a", "b"} {
@@ -126,7 +126,7 @@ func TestCollect(t *testing.T) {
 	}
 	for of, want := range map[*metrics.Metrics][]string{
 		m:      {`use gauge "depth": two values for {queue=`, `use counter "total": 2 values for the labels []`},
-		others: {`use gauge "depth": report it in a scrape of other metrics`},
+		others: {`use gauge "depth": the scrape is of other metrics`},
 	} {
 		for _, w := range want {
 			if err := of.Err(); err == nil || !strings.Contains(err.Error(), w) {
@@ -162,7 +162,7 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%q is there:\n%s", absent, text)
 		}
 	}
-	fails = false // a failure of one scrape is not a mistake of the program
+	fails = false // the failure of one scrape is not a mistake of the program
 	expect(t, scrape(t, m.Handler()), "pintle_metrics_errors 0")
 	if err := m.Err(); err != nil {
 		t.Error(err)

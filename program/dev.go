@@ -15,17 +15,18 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// takeOver completes the options of a process that takes the Lease over from the
-// operator in the cluster. That has its Lease in the namespace where it was installed,
-// which need not be the one that the program names: a chart goes into any. A Lease of
-// another namespace would have both act. So the Lease is looked for, and it is an
-// error if there are several.
+// takeOver completes the options of a process that takes the Lease over from the operator
+// in the cluster. That operator has its Lease in the namespace in which it was installed.
+// The namespace need not be the one that the program names, because a chart can be
+// installed into any namespace. With a Lease of another namespace both processes would
+// act. So takeOver looks for the Lease, and several Leases are an error.
 func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m manifest.Operator) error {
 	if o.Lease.Namespace != "" {
 		return nil
 	}
 	var held, free []string
-	// A watch, which package lease has too, makes the program smaller than a list would.
+	// A watch makes the program smaller than a list would, because package lease has a
+	// watch too.
 	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + o.Lease.Name)
 	for ev, err := range leases.Watch(ctx) {
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// A developer's process finds the Lease of the operator in the cluster wherever that
-// was installed.
+// A developer's process finds the Lease of the operator in the cluster in every
+// namespace.
 func TestTakeOverFindsTheLease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server")
@@ -31,7 +31,7 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 	if a > b {
 		a, b = b, a
 	}
-	name := "of-" + a // no other test's
+	name := "of-" + a // a name that no other test uses
 	there := func(namespace, holder string) {
 		t.Helper()
 		l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
@@ -52,7 +52,7 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 			t.Errorf("the Lease is looked for in %q, want %q: %v", got, want, err)
 		}
 	}
-	expect("op") // where the manifests that the program prints have it
+	expect("op") // the namespace in the manifests that the program prints
 	there(b, "")
 	expect(b)
 	there(a, "a pod")

@@ -19,7 +19,7 @@ import (
 type Greeting struct {
 	kube.Object
 	Spec struct {
-		// Who is greeted.
+		// Name is the name to greet.
 		Name string `json:"name" crd:"minLength=1,column"`
 	} `json:"spec"`
 }
@@ -31,7 +31,7 @@ func (Greeting) GVK() kube.GVK {
 //go:embed example_test.go
 var source embed.FS // its comments become descriptions in the definition
 
-// A whole operator, which also prints what a cluster needs to run it:
+// A whole operator, which also prints the objects that a cluster needs to run it:
 //
 //	greeter manifests | kubectl apply -f -
 func ExampleMain() { program.Main(describe) }

@@ -13,20 +13,20 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// defaultAddress is where a program listens in a pod.
+// defaultAddress is the address at which a program listens in a pod.
 const defaultAddress = ":8080"
 
-// running is what the command line says of how the program runs.
+// running holds the settings of the command line for running the program.
 type running struct {
 	kubeconfig, context, address, leaseNamespace string
 	lease, dev, install, force                   bool
 }
 
-// define defines the flags. One that the program has defined too is an error.
+// define defines the flags. If the program defines one of them too, that is an error.
 func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "lease-namespace", "dev", "install", "force-definitions"} {
 		if flags.Lookup(name) != nil {
-			return fmt.Errorf("the program defines the flag -%s, which is for program.Main to define", name)
+			return fmt.Errorf("the program defines the flag -%s, which program.Main defines itself", name)
 		}
 	}
 	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` to use instead of what KUBECONFIG names")
@@ -48,14 +48,14 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	return nil
 }
 
-// inPod reports whether the program runs in a pod with a service account, by the
-// same signs as client-go's rest.InClusterConfig.
+// inPod reports whether the program runs in a pod with a service account. It looks for
+// the same signs as client-go's rest.InClusterConfig.
 func inPod() bool {
 	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
 	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// options returns the options to run the controllers with.
+// options returns the options for the controllers.
 func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, error) {
 	o := m.Options
 	o.Address = cmp.Or(o.Address, defaultAddress)
@@ -68,7 +68,7 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 		}
 		o.Address = net.JoinHostPort("127.0.0.1", port)
 		if m.TLSSecret != "" {
-			o.CertDir = "" // it is where the Secret would be mounted
+			o.CertDir = "" // the Secret is mounted in a pod only
 		}
 	}
 	o.Address = cmp.Or(r.address, o.Address)
@@ -80,14 +80,14 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 	o.Lease.Namespace = cmp.Or(r.leaseNamespace, o.Lease.Namespace)
 	if o.Lease.Name != "" && !r.lease && !r.dev {
 		log := cmp.Or(o.Logger, slog.Default())
-		log.Info("this process takes no lease: another one may act beside it (-lease has it take the lease)",
+		log.Info("this process takes no lease: another one may act beside it (with -lease it takes the lease)",
 			"lease", o.Lease.Name)
 		o.Lease.Name = ""
 	}
 	return o, nil
 }
 
-// deployed returns what is rendered for a program that [Main] runs.
+// deployed returns the manifest of a program that [Main] runs.
 func deployed(m manifest.Operator) manifest.Operator {
 	m.Options.Address = cmp.Or(m.Options.Address, defaultAddress)
 	if len(m.Definitions) > 0 {

@@ -3,7 +3,7 @@
 //	func main() { program.Main(describe) }
 //
 // where describe returns an [Operator]: its manifest and its controllers. The
-// program runs them, or prints what a cluster needs to run it:
+// program runs the controllers, or prints the objects that a cluster needs to run it:
 //
 //	go run ./operators/echo manifests | kubectl apply -f -
 package program
@@ -28,7 +28,7 @@ import (
 
 // Operator is a program that [Main] runs.
 type Operator struct {
-	// Manifest is rendered. Its Options are those of the controllers, and its
+	// Manifest is rendered. Its Options are also the controllers' options, and its
 	// Definitions are installed.
 	Manifest manifest.Operator
 	// Controllers are run.
@@ -36,14 +36,14 @@ type Operator struct {
 }
 
 // Main is the main function of a program that is an operator. It calls build,
-// which returns the operator, and does what the command line asks for:
+// which returns the operator, and then runs the command of the command line:
 //
 //	echo                        install the definitions and run the controllers
-//	echo manifests              print what a cluster needs to run the operator
+//	echo manifests              print the objects that a cluster needs to run the operator
 //	echo manifests -chart DIR   write the same as a Helm chart
 //
-// To print, it needs no cluster and no kubeconfig: build gets a client then that
-// reaches no server. The command manifests takes the flags -image, -namespace and
+// Printing needs no cluster and no kubeconfig: build then gets a client that reaches no
+// server. The command manifests takes the flags -image, -namespace and
 // -replicas, which replace the program's own values.
 //
 // # Running
@@ -52,7 +52,7 @@ type Operator struct {
 // these flags besides those that the program has defined in package flag, which are
 // parsed when build is called:
 //
-//	-kubeconfig         file to use instead of what KUBECONFIG names
+//	-kubeconfig         file to use instead of the one in KUBECONFIG
 //	-context            context of the kubeconfig
 //	-addr               address of health, readiness, metrics, hooks and routes
 //	-lease              whether it takes the operator's lease
@@ -61,19 +61,19 @@ type Operator struct {
 //	                    goes on when this process ends
 //	-install            whether it installs the definitions first, as [crd.Install] does
 //	-force-definitions  install them also over definitions that [crd.Install] refuses
-//	                    to replace, as those that an earlier operator has installed:
-//	                    objects may not fit them any more
+//	                    to replace, such as those of an earlier operator: stored
+//	                    objects may not fit the replacement
 //
 // In a pod, which has the files of a service account, the program listens on the
 // Address of its Options, by default ":8080", serves the certificate of the
-// manifest's TLSSecret, and takes the lease. The Deployment that is printed has it
-// install nothing: the definitions come with the manifests, so that it needs no right
-// to change any.
+// manifest's TLSSecret, and takes the lease. With the flags of the printed Deployment
+// it installs nothing: the definitions come with the manifests, so the program needs no
+// right to change any.
 //
 // Elsewhere, as on a developer's machine, it listens on loopback at the same port,
-// without the TLSSecret, which is not there. It takes no lease, so that a restart
-// need not wait for the lease of a process that was killed. Another process may act
-// beside it then, and the log says so. With -lease it takes the Lease in the namespace
+// without the TLSSecret, which only the pod has. It takes no lease, so that a restart
+// need not wait for the lease of a process that was killed. Then another process may act
+// at the same time, and the program logs that. With -lease it takes the Lease in the namespace
 // that the Options name, or else the kubeconfig's context. With -dev it looks in all
 // namespaces for the Lease of the operator in the cluster, and takes that.
 //
@@ -97,12 +97,12 @@ func Main(build func(*kube.Client) (Operator, error)) {
 	}
 }
 
-// usageError is about the command line.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// command is a call of a program.
+// command is one call of a program.
 type command struct {
 	flags *flag.FlagSet
 	args  []string

@@ -89,7 +89,7 @@ func TestProgramPrints(t *testing.T) {
 	}
 }
 
-// What is wrong with a command line is told from what is wrong with the program.
+// An error of the command line differs from an error of the program.
 func TestProgramRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		args  []string
@@ -118,7 +118,7 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
-// An operator without a lease cannot be taken over: two would act.
+// An operator without a lease cannot be taken over, because two processes would act.
 func TestDevWithoutLease(t *testing.T) {
 	r := running{dev: true}
 	if o, err := r.options(manifest.Operator{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
@@ -126,7 +126,7 @@ func TestDevWithoutLease(t *testing.T) {
 	}
 }
 
-// The flags -kubeconfig and -context say which cluster it is.
+// The flags -kubeconfig and -context select the cluster.
 func TestProgramConnects(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	config := `{"apiVersion":"v1","kind":"Config","current-context":"a","users":[{"name":"u"}],` +
@@ -156,8 +156,8 @@ func TestProgramConnects(t *testing.T) {
 	}
 }
 
-// In a pod a program runs as its manifest says. Elsewhere it takes no lease, and
-// says so, and listens on loopback.
+// In a pod a program runs as its manifest says. Elsewhere it takes no lease and logs
+// that, and it listens on loopback.
 func TestOptions(t *testing.T) {
 	whole := manifest.Operator{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
 	for name, test := range map[string]struct {

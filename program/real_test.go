@@ -52,8 +52,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A program that is started outside a pod reconciles without a lease. It takes over
-// the definition of another operator only if it is told to.
+// A program that is started outside a pod reconciles without a lease. It takes over the
+// definition of another operator only with -force-definitions.
 func TestProgramRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server")
@@ -117,7 +117,7 @@ func TestProgramRuns(t *testing.T) {
 	go func() { ended <- run(ctx, "-force-definitions") }()
 	g := new(Gadget)
 	g.Name, g.Spec.Note = "g", "hello"
-	// For a moment a kind that is established is not served yet.
+	// For a moment the server does not serve an established kind.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		_, err := kube.For[Gadget](client).In(namespace).Create(t.Context(), g)
 		if err == nil {

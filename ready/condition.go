@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// conditioned is the part of an object that its conditions are judged by.
+// conditioned holds the fields of an object that are judged with its conditions.
 type conditioned struct {
 	generation int64
 	observed   int64 // status.observedGeneration, 0 if the kind counts none

@@ -49,8 +49,8 @@ func namespace(n *corev1.Namespace) State {
 	return waiting("the namespace is not active")
 }
 
-// callable reports that the server can call a webhook: a Service is called with the
-// given CA bundle only, a URL also with the roots of the system.
+// callable reports whether the server can call a webhook. A Service needs the given CA
+// bundle. A URL also works with the CA certificates of the system.
 func callable(c admissionv1.WebhookClientConfig) bool {
 	return c.Service == nil || len(c.CABundle) > 0
 }

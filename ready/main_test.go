@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Whatever a test starts has ended when it ends.
+// Every goroutine that a test starts ends with the test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Phase is the sort of a [State].
+// Phase is the phase of a [State]: Ready, Waiting or Failed.
 type Phase string
 
 const (
@@ -32,14 +32,14 @@ type State struct {
 	Message string
 }
 
-// Is reports that an object is ready.
+// Is reports whether an object is ready.
 func Is[T any](o *T) bool { return Of(o).Phase == Ready }
 
-// HasFailed reports that an object does not become ready by itself.
+// HasFailed reports whether an object has failed: it does not become ready by itself.
 func HasFailed[T any](o *T) bool { return Of(o).Phase == Failed }
 
-// HasEnded reports that an object is ready or has failed. It is the condition for
-// the end of a Job, which may never be ready.
+// HasEnded reports whether an object is ready or has failed. It is the condition for the
+// end of a Job, which may never be ready.
 func HasEnded[T any](o *T) bool { return Of(o).Phase != Waiting }
 
 // Of returns the state of an object, which must have Kubernetes metadata. The state

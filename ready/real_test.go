@@ -18,7 +18,8 @@ import (
 	"github.com/pintle-go/pintle/ready"
 )
 
-// TestRealStatuses holds the rules to what the controllers of a real cluster write.
+// TestRealStatuses tests the rules with objects that the controllers of a real cluster
+// write.
 func TestRealStatuses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// wanted returns a number of replicas, by default 1 as in the API.
+// wanted returns a number of replicas. The default is 1, as in the API.
 func wanted(n *int32) int32 {
 	if n == nil {
 		return 1
@@ -22,7 +22,7 @@ func deployment(d *appsv1.Deployment) State {
 		return unseen()
 	}
 	for _, c := range s.Conditions {
-		// kubectl rollout status takes this reason for the end.
+		// kubectl rollout status treats this reason as the end.
 		if c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded" {
 			return failed("%d of %d replicas available: %s", s.AvailableReplicas, want, c.Message)
 		}
@@ -38,7 +38,7 @@ func deployment(d *appsv1.Deployment) State {
 	return ready()
 }
 
-// refused says why pods cannot be created, such as a quota, if they cannot.
+// refused returns the reason why pods cannot be created, such as a quota, or "".
 func refused(conditions []appsv1.DeploymentCondition) string {
 	for _, c := range conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -62,7 +62,7 @@ func statefulSet(set *appsv1.StatefulSet) State {
 	strategy := set.Spec.UpdateStrategy
 	switch {
 	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
-		return ready() // somebody deletes the pods, sometime
+		return ready() // the pods are replaced when somebody deletes them
 	case strategy.RollingUpdate != nil && strategy.RollingUpdate.Partition != nil && *strategy.RollingUpdate.Partition > 0:
 		if update := want - *strategy.RollingUpdate.Partition; s.UpdatedReplicas < update {
 			return waiting("%d of %d replicas updated", s.UpdatedReplicas, update)
@@ -87,7 +87,7 @@ func daemonSet(set *appsv1.DaemonSet) State {
 	return ready()
 }
 
-// replicas is the rule of what keeps a number of pods and never updates one.
+// replicas is the rule for a kind that keeps a number of pods and never updates one.
 func replicas(generation, observed int64, asked *int32, available int32) State {
 	want := wanted(asked)
 	switch {

@@ -32,7 +32,7 @@ func checkAPI(ctx context.Context, repo *Repo, args []string) error {
 	return failed
 }
 
-// moduleAPI describes what a module exports, one line for each fact.
+// moduleAPI describes the exported API of a module, one line for each fact.
 func moduleAPI(ctx context.Context, repo *Repo, m Module) ([]string, error) {
 	config := &packages.Config{Context: ctx, Dir: m.Dir, Env: repo.goldenEnv(), Mode: packages.NeedName}
 	named, err := packages.Load(config, "./...")
@@ -48,8 +48,8 @@ func moduleAPI(ctx context.Context, repo *Repo, m Module) ([]string, error) {
 	if len(importable) == 0 {
 		return []string{"# " + m.Path + " has no package to import."}, nil
 	}
-	// Types come from compiled export data, so that the packages below, all
-	// of Kubernetes among them, are not checked from source again.
+	// Types come from compiled export data. So the packages below, including all of
+	// Kubernetes, are not checked from source again.
 	config.Mode = packages.NeedName | packages.NeedImports | packages.NeedTypes
 	loaded, err := packages.Load(config, importable...)
 	if err != nil {
@@ -65,7 +65,7 @@ func moduleAPI(ctx context.Context, repo *Repo, m Module) ([]string, error) {
 	return lines, nil
 }
 
-// packageAPI describes what a package exports.
+// packageAPI describes the exported API of a package.
 func packageAPI(p *types.Package) []string {
 	d := describer{pkg: p}
 	scope := p.Scope()
@@ -94,7 +94,7 @@ func (d *describer) linef(format string, args ...any) {
 	d.lines = append(d.lines, "pkg "+name+", "+fmt.Sprintf(format, args...))
 }
 
-// qualify names other packages by their path: "v1" alone could be any of a dozen.
+// qualify names other packages by their path, because "v1" alone is ambiguous.
 func (d *describer) qualify(p *types.Package) string {
 	if p == d.pkg {
 		return ""
@@ -139,8 +139,8 @@ func (d *describer) typeName(obj *types.TypeName) {
 	d.methods(named)
 }
 
-// fields describes a struct's exported fields, and those that an embedded
-// type which is not exported passes on. Tags count: they are the wire format.
+// fields describes a struct's exported fields, and those that an unexported embedded type
+// promotes. Tags count, because they define the wire format.
 func (d *describer) fields(owner string, s *types.Struct) {
 	for i := range s.NumFields() {
 		f := s.Field(i)
@@ -172,7 +172,7 @@ func (d *describer) interfaceType(name string, t *types.Interface) {
 		d.linef("type %s interface, %s%s", strings.SplitN(name, "[", 2)[0], m.Name(), d.signature(m.Signature()))
 	}
 	for e := range t.EmbeddedTypes() {
-		if _, ok := e.Underlying().(*types.Interface); !ok { // a type set, not methods
+		if _, ok := e.Underlying().(*types.Interface); !ok { // an interface with a type set, not with methods
 			parts = append(parts, d.typ(e))
 		}
 	}
@@ -180,9 +180,9 @@ func (d *describer) interfaceType(name string, t *types.Interface) {
 	d.linef("type %s interface { %s }", name, strings.Join(slices.Compact(parts), ", "))
 }
 
-// methods describes the exported methods that the type declares, and those it
-// has from an embedded type which is not exported. What it has from exported
-// embedded types follows from the line of the embedded field.
+// methods describes the exported methods that the type declares, and those that an
+// unexported embedded type promotes. The methods that exported embedded types promote
+// follow from the line of the embedded field.
 func (d *describer) methods(named *types.Named) {
 	if types.IsInterface(named) {
 		return
@@ -210,8 +210,8 @@ func (d *describer) methods(named *types.Named) {
 	}
 }
 
-// declaredOrHidden reports whether a method reached by the path of field
-// indices is the type's own or comes through a field nobody can name.
+// declaredOrHidden reports whether a method, reached by a path of field indices, is the
+// type's own or is promoted by an unexported field.
 func declaredOrHidden(t types.Type, path []int) bool {
 	for _, i := range path[:len(path)-1] {
 		s, ok := deref(t).Underlying().(*types.Struct)
@@ -226,7 +226,7 @@ func declaredOrHidden(t types.Type, path []int) bool {
 	return true
 }
 
-// signature leaves out the names of parameters: renaming one breaks nobody.
+// signature leaves out the names of parameters, because a new name breaks no caller.
 func (d *describer) signature(sig *types.Signature) string {
 	var b strings.Builder
 	b.WriteString(d.typeParams(sig.TypeParams()))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// forbidden lists what the root module must never link, with the reason. An
+// forbidden lists the packages that the root module must never link, with the reason. An
 // entry covers the package and everything below it.
 var forbidden = []struct{ path, why string }{
 	{"k8s.io/client-go/kubernetes", "the clientset links every API group"},
@@ -26,8 +26,8 @@ var forbidden = []struct{ path, why string }{
 	{"sigs.k8s.io/controller-runtime", "this is an alternative to it"},
 }
 
-// checkDeps compares the packages that the root module links with the golden
-// file, which lists each of them with the packages of ours that pull it in.
+// checkDeps compares the packages that the root module links with the golden file. The
+// file lists each of them with the packages of ours that import it.
 func checkDeps(ctx context.Context, repo *Repo, args []string) error {
 	write, err := writeFlag("deps", args)
 	if err != nil {
@@ -47,11 +47,11 @@ func checkDeps(ctx context.Context, repo *Repo, args []string) error {
 	)
 }
 
-// A closure maps each package from outside the repository and the standard
-// library to the packages of ours that link it.
+// A closure maps each package from outside the repository and the standard library to the
+// packages of ours that link it.
 type closure map[string][]string
 
-// readClosure reads what go list -deps -json prints.
+// readClosure reads the output of go list -deps -json.
 func readClosure(r io.Reader) (closure, error) {
 	type pkg struct {
 		ImportPath string

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// errStale says that a golden file and the code disagree.
+// errStale is the error of a golden file that differs from the code.
 var errStale = errors.New("golden file is out of date: if the change is meant, run make api and commit the result")
 
 // writeFlag parses the one flag of the golden checks.
@@ -55,8 +55,8 @@ func golden(file string, lines []string, write bool) error {
 	return fmt.Errorf("%s: %w", filepath.Base(file), errStale)
 }
 
-// difference lists the lines that only have has, marked "-", and those that
-// only want has, marked "+".
+// difference lists the lines that only have contains, marked "-", and those that only
+// want contains, marked "+".
 func difference(have, want []string) []string {
 	var diff []string
 	for _, line := range have {

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// checkImage holds an image archive to a size: that of the gzipped archive,
-// which is what a registry stores and a node pulls.
+// checkImage compares the size of an image archive with a limit. The size is that of the
+// gzipped archive, which a registry stores and a node pulls.
 func checkImage(_ context.Context, _ *Repo, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	limit := flags.Float64("under", 0, "the largest size allowed, in MB of 1,000,000 bytes")
@@ -35,8 +35,8 @@ func checkImage(_ context.Context, _ *Repo, args []string) error {
 	return failed
 }
 
-// compressedSize is the size of a file as gzip makes it. A file that holds
-// compressed layers already is measured as it is, give or take gzip's frame.
+// compressedSize returns the size of a file after gzip. A file with compressed layers
+// keeps its size, except for the frame of gzip.
 func compressedSize(name string) (int64, error) {
 	file, err := os.Open(name)
 	if err != nil {

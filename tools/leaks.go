@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// exempt is the directive by which a package says why it has no leak check.
+// exempt is the directive by which a package gives the reason why it has no leak check.
 const exempt = "//leaks:exempt"
 
-// checkLeaks finds packages that start goroutines but whose tests do not look
-// for leaked ones. It reads the source and so sees go statements, WaitGroup.Go
-// and errgroup's Go, time.AfterFunc and context.AfterFunc, not what the
-// packages they call start.
+// checkLeaks finds packages that start goroutines but whose tests do not check for leaked
+// ones. It reads the source, so it sees go statements, WaitGroup.Go and errgroup's Go,
+// time.AfterFunc and context.AfterFunc. It does not see goroutines that called packages
+// start.
 func checkLeaks(_ context.Context, repo *Repo, _ []string) error {
 	var found []error
 	checked := 0
 	modules := slices.Clone(repo.Modules)
-	// Not in the workspace, but ours; bench measures what is other people's.
+	// These are outside the workspace, but ours. bench measures the code of others.
 	for _, sub := range []string{"tools", "operators/thirdparty"} {
 		modules = append(modules, Module{Path: prefix + "/" + sub, Dir: filepath.Join(repo.Dir, sub), Sub: sub})
 	}
@@ -57,10 +57,10 @@ func checkLeaks(_ context.Context, repo *Repo, _ []string) error {
 	return errors.Join(found...)
 }
 
-// goroutines is what one directory's source says about goroutines.
+// goroutines holds the findings about one directory's source.
 type goroutines struct {
-	starts    []string // file:line of what starts one
-	verified  bool     // TestMain looks for leaked ones
+	starts    []string // file:line of each statement that starts one
+	verified  bool     // TestMain checks for leaked goroutines
 	exempted  bool
 	exemption string
 }
@@ -119,8 +119,8 @@ func (p *goroutines) readComments(file *ast.File) {
 	}
 }
 
-// startsGoroutine reports whether the node starts one. A method called Go with
-// a function as its only argument is WaitGroup's or errgroup's, or like them.
+// startsGoroutine reports whether the node starts a goroutine. A method called Go with a
+// function as its only argument is that of WaitGroup, of errgroup, or a similar one.
 func startsGoroutine(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -141,8 +141,8 @@ func startsGoroutine(n ast.Node) bool {
 	return false
 }
 
-// callsGoleak reports whether the function calls goleak.VerifyTestMain, or
-// goleak.Find, which a TestMain with work of its own to do may use.
+// callsGoleak reports whether the function calls goleak.VerifyTestMain or goleak.Find. A
+// TestMain with work of its own may use the latter.
 func callsGoleak(f *ast.FuncDecl) bool {
 	found := false
 	ast.Inspect(f, func(n ast.Node) bool {

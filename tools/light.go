@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// heavyModules are what a package must not link to be light.
+// heavyModules are the modules that a light package must not link.
 var heavyModules = []string{"k8s.io/kubernetes/", "github.com/coredns/coredns/"}
 
-// listLight prints the packages of the workspace that do not link Kubernetes
-// itself or CoreDNS: those whose tests are run. To run those of the others would
-// compile all of that again, for go vet and for the race detector; the launcher
-// compiles them, the linters vet them and the cluster's tests run them. So they
-// may have no tests of their own, and it is an error if one has.
+// listLight prints the packages of the workspace that do not link Kubernetes itself or
+// CoreDNS. make test runs their tests. Tests of the other packages would compile all of
+// Kubernetes again, for go vet and for the race detector. The launcher compiles those
+// packages, the linters vet them and the cluster's tests run them. So they may have no
+// tests of their own, and a test in one of them is an error.
 func listLight(ctx context.Context, repo *Repo, _ []string) error {
 	var tested []error
 	for _, m := range repo.Modules {
@@ -41,14 +41,14 @@ func listLight(ctx context.Context, repo *Repo, _ []string) error {
 	return errors.Join(tested...)
 }
 
-// A listed package, with its tests.
+// listed is a package with its tests.
 type listed struct {
 	path   string
 	tested bool // it has tests
-	heavy  bool // it or its tests link what is heavy
+	heavy  bool // it or its tests link a heavy module
 }
 
-// readPackages reads what go list -test -json prints.
+// readPackages reads the output of go list -test -json.
 func readPackages(r io.Reader) ([]*listed, error) {
 	var packages []*listed
 	known := map[string]*listed{}

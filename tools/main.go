@@ -1,10 +1,10 @@
-// Command tools guards what readers of this repository trust: that the
-// exported API and the dependencies change only on purpose, that every package
-// with goroutines is checked for leaks, that the modules work as a stranger
-// gets them, and that what the documentation shows compiles and runs.
+// Command tools checks the promises of this repository. The exported API and the
+// dependencies change only on purpose. Every package with goroutines is checked for
+// leaks. The modules work for a stranger who downloads them. The code in the
+// documentation compiles and runs.
 //
-// It is a module of its own, outside the workspace, so that what it needs
-// never becomes a dependency of what it checks. The Makefile calls it.
+// It is a module of its own, outside the workspace, so that its dependencies never become
+// dependencies of the checked modules. The Makefile calls it.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"syscall"
 )
 
-// A check is one subcommand. It reports what it found on standard output and
-// returns an error when the repository does not pass.
+// A check is one subcommand. It prints its findings on standard output and returns an
+// error if the repository does not pass.
 type check struct {
 	name string
 	does string

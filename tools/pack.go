@@ -14,8 +14,8 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// packed is the version under which modules are packed: the one by which they
-// require each other.
+// packed is the version of the packed modules. The modules require each other at this
+// version.
 const packed = "v0.1.0"
 
 func packModules(ctx context.Context, repo *Repo, args []string) error {
@@ -30,9 +30,8 @@ func packModules(ctx context.Context, repo *Repo, args []string) error {
 	return pack(ctx, repo, *dir)
 }
 
-// pack writes the modules, as they are committed, into dir in the layout of a
-// module proxy. What is in the working tree and not committed is left out, as
-// it would be from a release.
+// pack writes the committed modules into dir in the layout of a module proxy. It leaves
+// out uncommitted changes of the working tree, as a release would.
 func pack(ctx context.Context, repo *Repo, dir string) error {
 	status, err := repo.output(ctx, repo.Dir, "git", "status", "--porcelain")
 	if err != nil {

@@ -16,16 +16,16 @@ type progress struct {
 	mu      sync.Mutex
 	out     io.Writer
 	begun   time.Time
-	last    time.Time            // when something was last shown
-	running map[testID]time.Time // packages, and the tests at their top, by when they began
-	output  map[testID][]string  // what was printed by what has not ended
-	count   map[string]int       // tests at the top that ended, by how
+	last    time.Time            // the time of the last output
+	running map[testID]time.Time // start times of packages and of top-level tests
+	output  map[testID][]string  // the output of each test and package that has not ended
+	count   map[string]int       // ended top-level tests, by result
 }
 
-// testID names a test of a package, or with no test the package.
+// testID names a test of a package. Without a test it names the package.
 type testID struct{ pkg, test string }
 
-// event is what go test -json prints; see go doc test2json.
+// event is an event of go test -json; see go doc test2json.
 type event struct {
 	Action     string
 	Package    string
@@ -43,8 +43,8 @@ func newProgress(out io.Writer) *progress {
 	}
 }
 
-// read shows events until there are no more. Lines that are no events come
-// from the go command and are shown as they are.
+// read shows events until there are no more. Lines that are not events come from the go
+// command and are shown unchanged.
 func (p *progress) read(r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for {
@@ -70,7 +70,7 @@ func (p *progress) handle(e event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	top, _, sub := strings.Cut(e.Test, "/")
-	id := testID{e.Package, top} // what a subtest prints belongs to its test
+	id := testID{e.Package, top} // the output of a subtest belongs to its test
 	switch e.Action {
 	case "build-output":
 		p.printf("%s", e.Output)
@@ -89,7 +89,7 @@ func (p *progress) handle(e event) {
 	}
 }
 
-// ended shows how a test or a package ended.
+// ended shows the result of a test or a package.
 func (p *progress) ended(id testID, e event) {
 	printed := p.output[id]
 	delete(p.output, id)
@@ -113,8 +113,8 @@ func (p *progress) ended(id testID, e event) {
 	}
 }
 
-// lost shows what the tests printed that a failed package left without an
-// end, as a crash or a time limit does.
+// lost shows the output of tests that a failed package left without a result, as after a
+// crash or at a time limit.
 func (p *progress) lost(pkg testID) {
 	if pkg.test != "" {
 		return
@@ -135,7 +135,7 @@ func (p *progress) lost(pkg testID) {
 	}
 }
 
-// reason finds why a test was skipped in what it printed.
+// reason finds the reason for a skipped test in the test's output.
 func reason(printed []string) string {
 	for _, line := range slices.Backward(printed) {
 		line = strings.TrimSpace(line)
@@ -146,7 +146,7 @@ func reason(printed []string) string {
 	return "no reason given"
 }
 
-// waiting says what is running when nothing was shown for a while.
+// waiting shows the running tests if nothing was shown for a while.
 func (p *progress) waiting() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,5 +178,5 @@ func (p *progress) printf(format string, args ...any) {
 	fmt.Fprintf(p.out, format, args...)
 }
 
-// short leaves out what all packages here start with.
+// short leaves out the common prefix of all packages.
 func short(pkg string) string { return strings.TrimPrefix(pkg, prefix+"/") }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// prefix is what every module and package path of the repository starts with.
+// prefix is the common prefix of all module and package paths of the repository.
 const prefix = "github.com/pintle-go/pintle"
 
 // A Repo is a checkout: the directory with go.work, and the modules that
@@ -30,7 +30,7 @@ type Module struct {
 	Sub  string // the directory relative to the repository, "" for the root
 }
 
-// Name is what the module's golden file is called.
+// Name returns the name of the module's golden file.
 func (m Module) Name() string {
 	if m.Sub == "" {
 		return "pintle"
@@ -81,24 +81,23 @@ func openRepo(dir string) (*Repo, error) {
 	return repo, nil
 }
 
-// Env is the environment for go commands in the workspace: without cgo and
-// with -trimpath, as the local cluster is built, so that both share one build
-// cache and a check does not compile Kubernetes a second time.
+// Env returns the environment for go commands in the workspace. It has no cgo and has
+// -trimpath, as the build of the local cluster does. So both share one build cache, and a
+// check does not compile Kubernetes a second time.
 func (r *Repo) Env(more ...string) []string {
 	return append(append(userEnv(), "GOFLAGS=-trimpath", "CGO_ENABLED=0"), more...)
 }
 
-// userEnv is the environment of somebody at work in the repository. The tools
-// themselves run outside the workspace, which must not pass on.
+// userEnv returns the environment of a person at work in the repository. The tools
+// themselves run outside the workspace, and their commands must not inherit that.
 func userEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") })
 }
 
-// goldenEnv is Env for one system, so that the golden files are the same
-// wherever they are written.
+// goldenEnv is Env for a fixed system, so that golden files are the same on every system.
 func (r *Repo) goldenEnv() []string { return r.Env("GOOS=linux", "GOARCH=amd64") }
 
-// output runs a command in the workspace and returns what it prints.
+// output runs a command in the workspace and returns its output.
 func (r *Repo) output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	return output(ctx, dir, r.goldenEnv(), name, args...)
 }
@@ -120,8 +119,8 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	return string(out), nil
 }
 
-// packageDirs calls visit for each directory of the module that may hold a
-// package, leaving out other modules and what the go command leaves out.
+// packageDirs calls visit for each directory of the module that may hold a package. It
+// leaves out other modules and the directories that the go command ignores.
 func (m Module) packageDirs(visit func(dir string) error) error {
 	return filepath.WalkDir(m.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

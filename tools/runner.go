@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// A runner runs commands as a person would type them, with what they print
-// shown as it comes.
+// A runner runs commands as a person would, and shows their output at once.
 type runner struct {
 	dir     string
 	env     []string
@@ -27,12 +26,12 @@ func (r runner) run(ctx context.Context, name string, args ...string) error {
 	return err
 }
 
-// runUntil runs a command until it has printed text, or with text "" to its
-// end, and returns what it printed. A command that has printed text is
-// interrupted as by Ctrl-C, and killed when it does not end by that.
+// runUntil runs a command until it has printed text. With text "" it runs the command to
+// its end. It returns the output. A command that has printed text is interrupted as by
+// Ctrl-C. If it does not end, it is killed.
 //
-// The command is a process group of its own, so that what it started ends
-// with it.
+// The command is a process group of its own, so the processes that it started end with
+// it.
 func (r runner) runUntil(ctx context.Context, text, name string, args ...string) (string, error) {
 	line := strings.Join(append([]string{name}, args...), " ")
 	fmt.Printf("$ %s\n", line)
@@ -64,7 +63,7 @@ func (r runner) runUntil(ctx context.Context, text, name string, args ...string)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may have just ended
 		select {
 		case <-ended:
-			err = nil // whatever its status, it was told to stop
+			err = nil // its status does not matter, because it was told to stop
 		case <-time.After(20 * time.Second):
 			cancel()
 			<-ended
@@ -81,7 +80,7 @@ func (r runner) runUntil(ctx context.Context, text, name string, args ...string)
 	return seen.String(), nil
 }
 
-// tail shows what is written to it, keeps it, and notices a text in it.
+// tail shows and keeps all that is written to it, and finds a text in it.
 type tail struct {
 	mu    sync.Mutex
 	all   strings.Builder
@@ -124,7 +123,7 @@ type launcher struct {
 	state   string   // the cluster's directory
 }
 
-// up starts a cluster with a simulated node and returns its kubeconfig's path.
+// up starts a cluster with a simulated node and returns the path of its kubeconfig.
 func (l launcher) up(ctx context.Context, flags ...string) (string, error) {
 	if err := l.command(ctx, append([]string{"up", "--nodes=1"}, flags...)...); err != nil {
 		return "", err
@@ -136,7 +135,7 @@ func (l launcher) up(ctx context.Context, flags ...string) (string, error) {
 	return config, nil
 }
 
-// down ends the cluster, also when the work on it was interrupted.
+// down ends the cluster, even if the work on it was interrupted.
 func (l launcher) down(ctx context.Context) error {
 	return l.command(context.WithoutCancel(ctx), "down", "--delete")
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// runSnippets compiles the programs, and runs them and the commands one after
-// the other on one cluster.
+// runSnippets compiles the programs. It runs the programs and the commands one after the
+// other on one cluster.
 func runSnippets(ctx context.Context, repo *Repo, runs []snippet, static bool) (failed error) {
 	if len(runs) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func runSnippets(ctx context.Context, repo *Repo, runs []snippet, static bool) (
 		return fmt.Errorf("make directory for snippets: %w", err)
 	}
 	defer func() { failed = errors.Join(failed, os.RemoveAll(dir)) }()
-	// A reader has no settings but Go's own.
+	// A reader has only Go's default settings.
 	env := append(userEnv(), "GOFLAGS=")
 	r := runner{dir: repo.Dir, env: env, timeout: 15 * time.Minute}
 	programs := make([]string, len(runs))

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// checkSnippets holds the Markdown files to what they show. A comment on the
-// line before a block says what the block is:
+// checkSnippets checks the code blocks of the Markdown files. A comment on the line
+// before a block says how the block is checked:
 //
 //	<!-- snippet: operators/book/main.go -->  these lines stand in that file
 //	<!-- snippet: run -->                     run it; it has to end with status 0
@@ -20,10 +20,9 @@ import (
 //	<!-- snippet: ci -->                      each line is a command of .ci/run
 //	<!-- snippet: shown, WHY -->              not run, for the reason given
 //
-// A go block without a comment has to be a whole program, and is run. Every
-// go and sh block is one of these; a go block is never just shown. Programs
-// and commands run in the repository's root with KUBECONFIG set to a cluster
-// of their own.
+// A go block without a comment has to be a whole program, and is run. Every go and sh
+// block is one of these; a go block is never just shown. Programs and commands run in the
+// repository's root. KUBECONFIG is set to a cluster of their own.
 func checkSnippets(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("snippets", flag.ContinueOnError)
 	static := flags.Bool("static", false, "compile programs but start no cluster and run nothing")
@@ -64,8 +63,8 @@ func checkSnippets(ctx context.Context, repo *Repo, args []string) error {
 type snippet struct {
 	doc    string
 	line   int    // of the opening fence
-	lang   string // what the fence says
-	marker string // what the comment before it says
+	lang   string // the language in the fence
+	marker string // the text of the comment before it
 	text   string
 }
 
@@ -127,8 +126,7 @@ var (
 	errMarker   = errors.New("snippet comment is none of: FILE, run, run until \"TEXT\", ci, shown, WHY")
 )
 
-// check compares the snippet with what its comment says, and reports whether
-// it has to be run.
+// check compares the snippet with its comment, and reports whether it has to be run.
 func (s snippet) check(root string) (run bool, err error) {
 	program := s.lang == "go" && strings.HasPrefix(s.text, "package main\n")
 	verb, rest, _ := strings.Cut(s.marker, " ")
@@ -164,8 +162,8 @@ func (s snippet) until() (string, bool) {
 	return unquoted, true
 }
 
-// inFile reports whether the snippet's lines follow each other in a file, as
-// deep or less deep.
+// inFile reports whether the snippet's lines are consecutive lines of a file, at the same
+// or at another depth of indentation.
 func (s snippet) inFile(name string) error {
 	data, err := os.ReadFile(name)
 	if err != nil {

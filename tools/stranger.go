@@ -14,22 +14,23 @@ import (
 	"time"
 )
 
-// The releases of the Kubernetes modules that strangers may use: the one that
-// the modules ask for, and a newer one that a consumer's own go.mod may raise
-// them to.
+// These are releases of the Kubernetes modules that strangers may use. One is the release
+// that our modules require. The other is a newer one, to which a consumer's own go.mod
+// may raise them.
 const (
 	kubernetes      = "v0.36.3"
 	newerKubernetes = "v0.37.2"
 )
 
-// A stranger is a directory outside the repository from which the modules are
-// used as somebody who found them does: by version, through a module proxy,
-// with no workspace and an empty module cache.
+// A stranger is a directory outside the repository. From there the modules are used as a
+// user of them would: by version, through a module proxy, with no workspace and an empty
+// module cache.
 //
-// The module cache, and the launcher's, are its own because the packed version
-// never changes while its content does; the former fills from the usual one,
-// read as a proxy, and so without the network. The build cache is shared, and because everything is
-// built with -trimpath, what was compiled for the workspace is used again.
+// It has module caches of its own, for go and for the launcher, because the packed
+// version never changes while its content does. The former fills from the usual cache,
+// read as a proxy, and so without the network. The build cache is shared. Because
+// everything is built with -trimpath, it has the packages that were compiled for the
+// workspace.
 type stranger struct {
 	repo   *Repo
 	dir    string
@@ -100,10 +101,10 @@ func newStranger(ctx context.Context, repo *Repo) (*stranger, error) {
 		env: append(os.Environ(),
 			"GOWORK=off",
 			"GOPROXY=file://"+proxy+",file://"+filepath.Join(usual[1], "cache", "download")+","+usual[0],
-			"GONOSUMDB="+prefix+","+prefix+"/*", // not published, so in no checksum database
+			"GONOSUMDB="+prefix+","+prefix+"/*", // unpublished, so in no checksum database
 			"GOMODCACHE="+filepath.Join(dir, "mod"),
 			"GOCACHE="+usual[2],
-			"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), // for what the launcher builds
+			"XDG_CACHE_HOME="+filepath.Join(dir, "cache"), // for the builds of the launcher
 			"PINTLE_HOME="+filepath.Join(dir, "home"),
 			"GOFLAGS=-trimpath",
 			"CGO_ENABLED=0",
@@ -112,8 +113,8 @@ func newStranger(ctx context.Context, repo *Repo) (*stranger, error) {
 	}}, nil
 }
 
-// remove deletes the directory; only the go command can delete a module cache,
-// which is read-only.
+// remove deletes the directory. Only the go command can delete a module cache, which is
+// read-only.
 func (s *stranger) remove(ctx context.Context) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "go", "clean", "-modcache")
 	cmd.Dir, cmd.Env = s.dir, s.runner.env
@@ -135,7 +136,7 @@ func (s *stranger) module(ctx context.Context, name string, files map[string]str
 	return in, in.run(ctx, "go", "mod", "init", "example.com/"+name)
 }
 
-// build uses every package of every module, each module alone.
+// build uses every package of every module, one module at a time.
 func (s *stranger) build(ctx context.Context) error {
 	for _, m := range s.repo.Modules {
 		in, err := s.module(ctx, "build-"+m.Name(), nil)
@@ -171,8 +172,8 @@ func (s *stranger) newer(ctx context.Context) error {
 	return s.use(ctx, in, s.repo.Modules[0], newerKubernetes)
 }
 
-// packagesOf lists the packages of a module that are called main, or those
-// that are not and can be imported.
+// packagesOf lists the packages of a module that are named main, or the importable ones
+// that are not.
 func (s *stranger) packagesOf(ctx context.Context, in runner, m Module, main bool) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-e", "-f", "{{.Name}} {{.ImportPath}} {{.Module.Path}}", m.Path+"/...")
 	cmd.Dir, cmd.Env, cmd.Stderr = in.dir, in.env, os.Stderr
@@ -194,8 +195,8 @@ func (s *stranger) packagesOf(ctx context.Context, in runner, m Module, main boo
 	return paths, nil
 }
 
-// use writes and builds a program that imports every package of a module, and
-// checks that it got the release of Kubernetes meant.
+// use writes and builds a program that imports every package of a module. It checks that
+// the program has the intended release of Kubernetes.
 func (s *stranger) use(ctx context.Context, in runner, m Module, release string) error {
 	paths, err := s.packagesOf(ctx, in, m, false)
 	if err != nil {
@@ -227,8 +228,8 @@ func (s *stranger) use(ctx context.Context, in runner, m Module, release string)
 	return nil
 }
 
-// install installs the module's programs by version. Those that link
-// Kubernetes itself are left to the launcher, which builds them in its step.
+// install installs the module's programs by version. The launcher builds those that link
+// Kubernetes itself, in its own step.
 func (s *stranger) install(ctx context.Context, in runner, m Module) error {
 	paths, err := s.packagesOf(ctx, in, m, true)
 	if err != nil {
@@ -245,8 +246,8 @@ func (s *stranger) install(ctx context.Context, in runner, m Module) error {
 	return nil
 }
 
-// launch runs a cluster by version, from a directory with no module, where it
-// can with a real node, whose images come by version too.
+// launch runs a cluster by version, from a directory without a module. Where possible the
+// cluster has a real node, whose images come by version too.
 func (s *stranger) launch(ctx context.Context) (failed error) {
 	l := launcher{
 		runner:  s.runner,
@@ -266,12 +267,13 @@ func (s *stranger) launch(ctx context.Context) (failed error) {
 	if err := l.command(ctx, "status"); err != nil {
 		return err
 	}
-	// The one that is simulated and, with a real node, that; up has waited for it.
+	// The cluster has the simulated node and perhaps the real node. The command up has
+	// waited for the real node.
 	return l.command(ctx, "kubectl", "get", "nodes")
 }
 
-// lacksRealNode says why a real node is not asked for. What else it needs, the
-// launcher says.
+// lacksRealNode returns the reason why no real node is requested. The launcher reports
+// everything else that a real node lacks.
 func lacksRealNode() string {
 	switch {
 	case os.Getenv("PINTLE_REQUIRE_REAL_NODE") == "1":
@@ -287,7 +289,7 @@ func lacksRealNode() string {
 	return ""
 }
 
-// kubetest runs a test that starts a cluster, in somebody else's module.
+// kubetest runs a test that starts a cluster, in a stranger's module.
 func (s *stranger) kubetest(ctx context.Context) error {
 	in, err := s.module(ctx, "kubetest", map[string]string{"stranger_test.go": strangerTest})
 	if err != nil {

@@ -1,8 +1,7 @@
 package main
 
-// strangerTest is a test as a user of package kubetest writes it. The name of
-// its namespace is also that of the ConfigMap, so that nothing found there can
-// be left from before.
+// strangerTest is a test as a user of package kubetest writes it. The ConfigMap has the
+// name of its namespace, so the test cannot find an object from an earlier test.
 const strangerTest = `package stranger
 
 import (

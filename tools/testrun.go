@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// runTests runs go test on the packages named and shows its progress: every
-// test that ends, all that a failing one printed, why one was skipped, and
-// during silence what is being waited for.
+// runTests runs go test on the named packages and shows the progress: each ended test,
+// all output of a failing test, and the reason for a skipped one. During silence it shows
+// the running tests.
 //
-// What the tests need is compiled first, with all processors; then half as
-// many packages as there are processors are tested at a time, because many of
-// them run a Kubernetes of their own beside themselves.
+// First it compiles everything that the tests need, with all processors. Then it tests
+// half as many packages at a time as there are processors, because many packages run a
+// Kubernetes of their own.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
@@ -36,7 +36,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	env := userEnv()
 	build := []string{"build"}
 	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}
-	if *race { // it is written in C
+	if *race { // the race detector is written in C
 		env = append(env, "CGO_ENABLED=1")
 		build = append(build, "-race")
 		test = append(test, "-race")
@@ -59,15 +59,15 @@ type tester struct {
 func (t tester) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = t.dir, t.env, os.Stderr
-	// Interrupted, go test passes the interrupt on and waits for the tests,
-	// which end what they started.
+	// go test passes an interrupt on and waits for the tests, which stop the processes
+	// that they started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
-// compile compiles what the packages and their tests import. Packages of tests
-// alone are left out: go build refuses them.
+// compile compiles all imports of the packages and of their tests. It leaves out packages
+// that contain only tests, because go build refuses them.
 func (t tester) compile(ctx context.Context, build, packages []string) error {
 	list := append([]string{"list", "-deps", "-test", "-f",
 		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe") (or .GoFiles .CgoFiles)}}{{.ImportPath}}{{end}}`}, packages...)
@@ -111,7 +111,7 @@ func (t tester) test(ctx context.Context, args []string) error {
 	return nil
 }
 
-// every calls f again and again until the function returned is called, which
+// every calls f again and again until the returned function is called. That function
 // waits for a call in progress.
 func every(d time.Duration, f func()) (stop func()) {
 	ticker := time.NewTicker(d)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A package that has tests alone cannot be built, and must not keep the others
-// from being tested.
+// A package that contains only tests cannot be built. The tests of the other packages
+// must still run.
 func TestCompilePackagesOfTestsAlone(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -10,12 +10,11 @@ import (
 	"strings"
 )
 
-// checkTidy checks each module's go.mod and go.sum. go mod tidy cannot do it
-// alone: the modules require each other at a version that is not published
-// before all of them are. Here each stands for itself, as its users get it,
-// with the checkout's directories in place of the others; in the workspace
-// another module's go.mod makes up for what one lacks, and go run
-// MODULE@VERSION would then fail.
+// checkTidy checks each module's go.mod and go.sum. go mod tidy alone cannot do it,
+// because the modules require each other at a version that is published only when all of
+// them are. Here each module is checked outside the workspace, as its users get it. The directories of
+// the checkout replace the other modules. In the workspace another module's go.mod would
+// hide a missing line, and go run MODULE@VERSION would then fail.
 func checkTidy(ctx context.Context, repo *Repo, args []string) error {
 	write, err := writeFlag("tidy", args)
 	if err != nil {
@@ -96,9 +95,9 @@ func replaceOrCompare(file, tidied string, write bool) error {
 	return fmt.Errorf("%s: %w", file, errUntidy)
 }
 
-// keepOwn adds to want the checksums that have holds of the repository's own
-// modules. There are some once a version is published, and tidy, which has
-// directories in place of these modules, leaves them out.
+// keepOwn adds to want the checksums of the repository's own modules that have contains.
+// Such checksums exist once a version is published. tidy leaves them out, because it has
+// directories in place of these modules.
 func keepOwn(have, want []byte) []byte {
 	lines := slices.Collect(strings.Lines(string(want)))
 	added := false

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// testRepo makes a workspace of two modules that need each other, which no
-// module proxy has.
+// testRepo makes a workspace of two modules that need each other. No module proxy has
+// them.
 func testRepo(t *testing.T, clusterMod string) *Repo {
 	t.Helper()
 	dir := write(t, map[string]string{

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Main is the main function of a measured program: it measures the store that
-// the first argument names, as the plan on standard input says, and writes the
-// result to standard output. The server is the one that KUBECONFIG names.
+// Main is the main function of a measured program. The first argument names the store to
+// measure. Main reads the plan from standard input and writes the result to standard
+// output. The server is that of KUBECONFIG.
 func Main(stores map[string]Store) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,5 +1,5 @@
-// Package measure is what runs inside a measured process: it starts one store,
-// times it, weighs it and reads from it, the same way for the peer and for us.
+// Package measure runs inside a measured process. It starts one store, measures its time
+// and its memory, and reads from it, in the same way for the peer and for us.
 package measure
 
 import (
@@ -22,27 +22,26 @@ import (
 
 // A Store is one thing to measure.
 type Store struct {
-	// Sync connects, starts the store and returns when it holds everything.
+	// Sync connects, starts the store and returns when the store holds all objects.
 	Sync func(context.Context) error
-	// Len is the number of objects held.
+	// Len returns the number of objects held.
 	Len func(context.Context) (int, error)
 	// Get reads the object with this namespace and name. Nil: not measured.
 	Get func(ctx context.Context, namespace, name string) error
-	// Index adds an index by application to the store and returns what looks
-	// up in it, giving the number of objects found. Nil: not measured.
+	// Index adds an index by application to the store. It returns a function that looks
+	// up in the index and returns the number of objects found. Nil: not measured.
 	Index func(context.Context) (Lookup, error)
-	// Small starts a second store over one namespace alone, with the same
-	// index, to see whether the time of a look-up depends on the size. It goes
-	// with Index.
+	// Small starts a second store over one namespace only, with the same index. It shows
+	// whether the time of a look-up depends on the size. It goes with Index.
 	Small func(ctx context.Context, namespace string) (Lookup, error)
 }
 
-// Lookup finds the objects of an application and says how many they are.
+// Lookup finds the objects of an application and returns their number.
 type Lookup func(ctx context.Context, app string) (int, error)
 
-// A Plan says what to read from a Store.
+// A Plan names the objects to read from a Store.
 type Plan struct {
-	Objects   int      // how many there are, so that all can be read
+	Objects   int      // the number of objects, so that all can be read
 	Apps      []string // applications to look up
 	Namespace string   // the namespace of the small store
 	SmallApps []string // applications in it
@@ -54,8 +53,8 @@ type Plan struct {
 // A Result is what one process measured. Durations are in nanoseconds, sizes in bytes.
 type Result struct {
 	Objects     int
-	Sync        time.Duration // from connecting to holding everything
-	CPU         time.Duration // user and system time spent in that
+	Sync        time.Duration // from connecting until the store holds all objects
+	CPU         time.Duration // user and system time during the sync
 	Server      time.Duration // the API server's own, which the caller of the process measures
 	Heap        uint64        // live heap after the sync and two collections
 	PeakRSS     uint64        // the kernel's high-water mark up to then
@@ -66,8 +65,8 @@ type Result struct {
 	LookupNone  time.Duration // median of looking up a value that no object has
 }
 
-// settle is how long a store is left alone after its sync before it is
-// weighed, so that what is only there for the sync can go.
+// settle is the time between a store's sync and the measurement of its memory. In it the
+// memory that only the sync needs can be freed.
 const settle = time.Second
 
 // Run measures s.
@@ -126,7 +125,7 @@ func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
 // Write sends the result to the program that started this process.
 func (r Result) Write(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// lookups times look-ups in the store and in one over a namespace, in turn.
+// lookups measures look-ups in the store and in one over a namespace, in turn.
 func lookups(ctx context.Context, s Store, plan Plan, r *Result) error {
 	all, err := s.Index(ctx)
 	if err != nil {
@@ -164,8 +163,8 @@ func lookups(ctx context.Context, s Store, plan Plan, r *Result) error {
 	return nil
 }
 
-// medians runs the functions in turn, n times each after some runs for warming
-// up, and gives the median time of each.
+// medians runs the functions in turn, n times each after some runs for warming up. It
+// returns the median time of each.
 func medians(n int, fs ...func() error) ([]time.Duration, error) {
 	took := make([][]time.Duration, len(fs))
 	for i := range n + n/10 {

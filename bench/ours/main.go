@@ -1,5 +1,5 @@
-// Command ours measures pintle's stores: an ordinary program that uses nothing
-// but package kube, set up as its documentation shows.
+// Command ours measures pintle's stores. It is an ordinary program that uses only package
+// kube, set up as the documentation of kube shows.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// podView is the three fields of a Pod that a load balancer needs.
+// podView has the three fields of a Pod that a load balancer needs.
 type podView struct {
 	kube.Object
 	Spec struct {
@@ -44,7 +44,7 @@ func main() {
 	})
 }
 
-// stored measures the store of what handle reads, indexed by apps.
+// stored measures the store of the objects that handle reads, indexed by apps.
 func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []string) measure.Store {
 	var everything kube.Reader[T]
 	var all *kube.Store[T]
@@ -76,7 +76,7 @@ func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []str
 	}
 }
 
-// indexed builds an index of a handle's store and counts what it finds.
+// indexed builds an index of a handle's store and counts the objects found in it.
 func indexed[T any](ctx context.Context, handle kube.Reader[T], apps func(*T) []string) (measure.Lookup, error) {
 	byApp := kube.IndexBy(handle, apps)
 	if _, err := byApp.Keys(ctx); err != nil {

@@ -1,5 +1,5 @@
-// Command peer measures controller-runtime's cache: an ordinary program that
-// uses nothing but controller-runtime, set up as its documentation shows.
+// Command peer measures controller-runtime's cache. It is an ordinary program that uses
+// only controller-runtime, set up as the documentation of controller-runtime shows.
 package main
 
 import (
@@ -53,7 +53,7 @@ func main() {
 	})
 }
 
-// kind says how to cache the objects of one kind.
+// kind has the settings for caching the objects of one kind.
 type kind struct {
 	object  func() client.Object
 	list    func() client.ObjectList

@@ -1,8 +1,8 @@
-// Command peerecho is the Echo operator of operators/echo on controller-runtime,
-// written as its users write one: a manager with its defaults (metrics and health
-// served) and leader election, released at its end, a cache of Echoes, Deployments
-// and Services, and controllerutil.CreateOrUpdate, which reads from that cache and
-// sends nothing when nothing is to be changed.
+// Command peerecho is the Echo operator of operators/echo on controller-runtime, as a
+// user of controller-runtime would write it. It has a manager with its defaults (metrics
+// and health served) and leader election, with the lease released at the end. It has a
+// cache of Echoes, Deployments and Services. It uses controllerutil.CreateOrUpdate, which
+// reads from that cache and sends nothing if nothing changes.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/pintle-go/pintle/bench/peerecho/api"
 )
 
-// concurrency is what ours has by default.
+// concurrency is the default of our operator.
 const concurrency = 16
 
 func main() {
@@ -51,7 +51,7 @@ func run(address, health string) error {
 		Scheme:                 scheme,
 		Metrics:                server.Options{BindAddress: address},
 		HealthProbeBindAddress: health,
-		// As ours does.
+		// Our operator does the same.
 		LeaderElection:                true,
 		LeaderElectionID:              "peerecho",
 		LeaderElectionNamespace:       "default",

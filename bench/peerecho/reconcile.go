@@ -25,7 +25,7 @@ type reconciler struct {
 	scheme *runtime.Scheme
 }
 
-// Reconcile makes the children of an Echo what they should be.
+// Reconcile brings the children of an Echo to their desired state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	echo := &api.Echo{}
 	if err := r.client.Get(ctx, req.NamespacedName, echo); err != nil {
@@ -57,7 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.report(ctx, echo, deployment)
 }
 
-// cleanup takes the Service away first; the garbage collector does the rest.
+// cleanup deletes the Service first. The garbage collector deletes the rest.
 func (r *reconciler) cleanup(ctx context.Context, echo *api.Echo) error {
 	if !controllerutil.ContainsFinalizer(echo, finalizer) {
 		return nil
@@ -73,8 +73,8 @@ func (r *reconciler) cleanup(ctx context.Context, echo *api.Echo) error {
 	return nil
 }
 
-// report writes the status if it is not what it was: by a patch, which unlike an
-// update meets no conflict when the cache is behind.
+// report writes the status if it has changed. It uses a patch, which unlike an update
+// meets no conflict when the cache is stale.
 func (r *reconciler) report(ctx context.Context, echo *api.Echo, d *appsv1.Deployment) error {
 	before := echo.DeepCopyObject().(*api.Echo)
 	echo.Status.Replicas, echo.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
@@ -100,8 +100,8 @@ func labels(echo *api.Echo) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "echo", "app.kubernetes.io/instance": echo.Name}
 }
 
-// setService sets the fields that are the operator's own and leaves the others,
-// so that what the server filled in makes no difference.
+// setService sets the fields that the operator owns and leaves the others, so that fields
+// set by the server make no difference.
 func setService(echo *api.Echo, s *corev1.Service) {
 	s.Labels = merged(s.Labels, labels(echo))
 	s.Spec.Selector = labels(echo)

@@ -1,8 +1,8 @@
-// Package gate keeps a program that may act only for a time from writing later.
+// Package gate stops the late writes of a program that may write only for a time.
 //
-// A gate travels in a context. [With] adds one; package kube calls [Bind] and [Pass]
-// for every request that it sends with that context. Package lease adds
-// a gate for the time for which a lease is held.
+// A gate travels in a context. [With] adds one. Package kube calls [Bind] and [Pass] for
+// every request that it sends with that context. Package lease adds a gate for the time
+// for which a lease is held.
 //
 // A write is a request with another method than GET. Exec and port-forward are GET
 // requests, so a gate does not stop them.
@@ -14,21 +14,21 @@ import (
 	"net/http"
 )
 
-// With returns a context that ends when until ends, for the same cause, if it has
-// not ended before. A write with this context is sent only while open returns nil.
+// With returns a context that ends at the latest when until ends, and then for the same
+// cause. A write with this context is sent only while open returns nil.
 //
-// open is called right before a request is sent, when its body leaves, and before
-// each repetition. Its error is the error of the request. It is called from several
-// goroutines and must not block.
+// Package kube calls open right before it sends a request, when the body of the request
+// leaves, and before each repetition. The error of open is the error of the request.
+// Several goroutines call open, and it must not block.
 //
 // Contexts that are derived from the returned one keep the gate, also those that
-// [context.WithoutCancel] returns: a write with one of them ends when until ends.
-// A second gate is added to the first. stop ends the context and frees its
-// resources, as the end of until does.
+// [context.WithoutCancel] returns: a write with one of them ends when until ends. A
+// second gate is added to the first. stop ends the context and frees its resources, as
+// the end of until does.
 //
-// Caveat: some microseconds lie between the last call of open and the network, and
-// any time between the network and the server. A write that must not be late needs
-// a precondition that the server checks.
+// Caveat: some microseconds lie between the last call of open and the network, and any
+// time between the network and the server. A write that must not be late needs a
+// precondition that the server checks.
 func With(ctx, until context.Context, open func() error) (gated context.Context, stop context.CancelFunc) {
 	ctx, stop = endWith(ctx, until)
 	return context.WithValue(ctx, key{}, &gate{outer: of(ctx), until: until, open: open}), stop
@@ -57,8 +57,8 @@ func (g *gate) check() error {
 	return nil
 }
 
-// Bind returns the context of an exchange with the server, which may be one request
-// and its repetitions. For a write it ends with the gates, also where ctx does not.
+// Bind returns the context of an exchange with the server. An exchange is one request and
+// its repetitions. The context of a write ends with the gates, even if ctx does not end.
 func Bind(ctx context.Context, method string) (bound context.Context, release context.CancelFunc) {
 	release = func() {}
 	if method == http.MethodGet {

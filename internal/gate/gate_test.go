@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/internal/gate"
 )
 
-// Whatever a test starts has ended when it ends.
+// Every goroutine that a test starts ends with the test.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errClosed = errors.New("the gate is closed")
@@ -26,8 +26,8 @@ func write(ctx context.Context, t *testing.T) *http.Request {
 	return req
 }
 
-// A closed gate keeps a request back before it is sent, when its body leaves, and
-// when the body is sent once more.
+// A closed gate stops a request before it is sent, when its body leaves, and when the
+// body is sent once more.
 func TestPass(t *testing.T) {
 	closed := false
 	ctx, stop := gate.With(t.Context(), context.Background(), func() error {
@@ -69,7 +69,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// An exchange that writes ends with the gate's time, also where its context does not.
+// An exchange that writes ends with the gate, even if its context does not end.
 func TestBind(t *testing.T) {
 	until, end := context.WithCancelCause(context.Background())
 	ctx, stop := gate.With(t.Context(), until, func() error { return nil })

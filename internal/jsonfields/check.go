@@ -12,10 +12,11 @@ import (
 	"strings"
 )
 
-// A Problem is why values of a type could be written and then not be read back,
-// or why different readers of its tags would name a field differently.
+// A Problem is the reason why values of a type could be written and then not be read
+// back, or why different readers of its tags would name a field differently.
 type Problem struct {
-	// Where is the Go type that has the problem, with the field if it is one's.
+	// Where is the Go type that has the problem, followed by the field if the problem is
+	// one of a field.
 	Where string
 	Err   error
 }
@@ -24,8 +25,8 @@ func (p Problem) Error() string { return p.Where + ": " + p.Err.Error() }
 
 func (p Problem) Unwrap() error { return p.Err }
 
-// Problems returns the problems of type t and of all types in it. None means:
-// whatever encoding/json writes it reads.
+// Problems returns the problems of type t and of all types in it. If there are none,
+// encoding/json can read everything that it writes of t.
 func Problems(t reflect.Type) (problems []Problem) {
 	for where, t := range Reachable(t) {
 		problems = append(problems, check(where, t)...)
@@ -42,10 +43,9 @@ func Check(t reflect.Type) error {
 	return errors.Join(errs...)
 }
 
-// Reachable yields type t and each type in it once, with a name of the place
-// where it was found first. It does not go into types that encode or decode
-// themselves, nor into those of k8s.io/api and k8s.io/apimachinery, whose tags
-// are in order.
+// Reachable yields type t and each type in it once, with a name of the place where it
+// found the type first. It does not go into types that encode or decode themselves, nor
+// into the types of k8s.io/api and k8s.io/apimachinery, whose tags are in order.
 func Reachable(t reflect.Type) iter.Seq2[string, reflect.Type] {
 	return func(yield func(string, reflect.Type) bool) {
 		w := walker{seen: make(map[reflect.Type]bool), yield: yield}
@@ -99,19 +99,19 @@ var (
 
 func hasAny(t reflect.Type, interfaces ...reflect.Type) bool {
 	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
-		return false // what it holds or points to has methods
+		return false // the value in it may have methods, which do not count
 	}
 	return slices.ContainsFunc(interfaces, reflect.PointerTo(t).Implements)
 }
 
-// Encodes reports whether t has MarshalJSON or MarshalText, by value or by
+// Encodes reports whether t has MarshalJSON or MarshalText, on the value or on the
 // pointer.
 func Encodes(t reflect.Type) bool { return hasAny(t, marshalerType, textMarshalerType) }
 
 // Decodes reports whether t has UnmarshalJSON or UnmarshalText.
 func Decodes(t reflect.Type) bool { return hasAny(t, unmarshalerType, textUnmarshalerType) }
 
-// check returns what is wrong with a type, apart from what is in it.
+// check returns the problems of a type, without those of the types in it.
 func check(where string, t reflect.Type) []Problem {
 	fail := func(format string, args ...any) []Problem {
 		return []Problem{{where, fmt.Errorf(format, args...)}}
@@ -141,8 +141,8 @@ func check(where string, t reflect.Type) []Problem {
 	return nil
 }
 
-// lost encodes and decodes the zero value of a type. It returns the JSON and why
-// that cannot be read. A zero value that cannot be written says nothing.
+// lost encodes and decodes the zero value of a type. It returns the JSON and the error of
+// decoding it. A zero value that cannot be encoded is not a problem.
 func lost(t reflect.Type) (text []byte, err error) {
 	text = zero(t)
 	if text == nil || bytes.Equal(text, []byte("null")) {
@@ -155,7 +155,7 @@ func lost(t reflect.Type) (text []byte, err error) {
 func zero(t reflect.Type) (text []byte) {
 	defer func() {
 		if recover() != nil {
-			text = nil // a method that cannot bear a zero value
+			text = nil // the method panics on a zero value
 		}
 	}()
 	text, err := json.Marshal(reflect.New(t).Interface())
@@ -165,7 +165,7 @@ func zero(t reflect.Type) (text []byte) {
 	return text
 }
 
-// checkKey returns what is wrong with a type as that of a map's keys.
+// checkKey returns the reason why a type cannot be the key of a map, or nil.
 func checkKey(t reflect.Type) error {
 	plain := t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr
 	text := t.Implements(textMarshalerType) && hasAny(t, textUnmarshalerType)
@@ -179,7 +179,7 @@ func checkKey(t reflect.Type) error {
 	return errors.New("has no JSON form")
 }
 
-// checkFields looks at the tags of a struct and of those that it embeds.
+// checkFields checks the tags of a struct and of the structs that it embeds.
 func checkFields(where string, t reflect.Type) (problems []Problem) {
 	for _, s := range Structs(t) {
 		for i := range s.NumField() {
@@ -209,7 +209,7 @@ func checkTag(f reflect.StructField) error {
 	case slices.Contains(options, "string") && quotable(base.Kind()) && (Encodes(base) || Decodes(base)):
 		return fmt.Errorf("the option string is not for %s, which encodes itself", base)
 	case slices.Contains(options, "string") && base.Kind() == reflect.String && base != reflect.TypeFor[json.Number]():
-		return errors.New(`the option string is not for strings: not all readers tell the string "null" from null then`)
+		return errors.New(`the option string is not for strings: with it some readers take the string "null" for null`)
 	case !f.IsExported() && base.Kind() == reflect.Struct && name != "" && (Encodes(base) || Decodes(base)):
 		return fmt.Errorf("%s is not exported, and its methods cannot be called", base)
 	}

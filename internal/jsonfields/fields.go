@@ -1,9 +1,9 @@
-// Package jsonfields says which members encoding/json makes of the fields of a
-// struct, and which types it can write and then read back.
+// Package jsonfields returns the members that encoding/json makes of the fields of a
+// struct. It also checks which types encoding/json can write and read back.
 //
-// [Of] is the one place that knows the rules for names, embedding and shadowing.
-// [Check] refuses a type before anything of it is written: what one reader or
-// writer of a type would do otherwise than encoding/json is found there.
+// [Of] is the one place that knows the rules for names, embedding and shadowing. [Check]
+// refuses a type before a value of it is written. It finds each type that a reader or
+// writer would handle differently from encoding/json.
 package jsonfields
 
 import (
@@ -14,16 +14,15 @@ import (
 	"unicode"
 )
 
-// A Field is a field of a struct, or of a struct that is embedded in it, that is
-// a member of the JSON object.
+// A Field is a field that is a member of the JSON object of a struct. The struct or a
+// struct embedded in it declares the field.
 type Field struct {
 	reflect.StructField
 	// Member is the name in JSON.
 	Member string
-	// Tagged: the tag gives the name.
+	// Tagged is true if the tag gives the name.
 	Tagged bool
-	// Path leads to the field through embedded structs, as FieldByIndex takes
-	// it.
+	// Path leads to the field through embedded structs, in the form of FieldByIndex.
 	Path []int
 	// Owner is the struct that declares the field.
 	Owner reflect.Type
@@ -31,39 +30,39 @@ type Field struct {
 	Outer []reflect.StructField
 
 	OmitEmpty, OmitZero bool
-	// Quoted: the string option is there, and of a type where it counts.
+	// Quoted is true if the tag has the option string and the type supports it.
 	Quoted bool
 }
 
-// Optional reports that the field, or an embedded pointer that leads to it, may
-// be left out of the JSON.
+// Optional reports whether encoding/json may leave the field out of the JSON. It also may
+// if an embedded pointer leads to the field.
 func (f Field) Optional() bool {
 	return f.OmitEmpty || f.OmitZero || f.ThroughPointer()
 }
 
-// ThroughPointer reports that an embedded pointer leads to the field.
+// ThroughPointer reports whether an embedded pointer leads to the field.
 func (f Field) ThroughPointer() bool {
 	return slices.ContainsFunc(f.Outer, func(o reflect.StructField) bool { return o.Type.Kind() == reflect.Pointer })
 }
 
-// level is a struct whose fields are looked at: the root, or an embedded one.
+// level is a struct whose fields are being read: the root, or an embedded one.
 type level struct {
 	typ   reflect.Type
 	path  []int
 	outer []reflect.StructField
 }
 
-// Of returns the members of struct type t in the order in which encoding/json
-// writes them. It goes breadth first through embedded structs that have no name
-// of their own. Of the fields of one name the shallowest wins, among these one
-// with a tag. If that does not decide, there is no such member.
+// Of returns the members of struct type t in the order in which encoding/json writes
+// them. It searches breadth first through embedded structs that have no name of their
+// own. Of the fields of one name the shallowest wins. Of several shallowest fields the
+// one with a tag wins. If this rule does not decide, no such member exists.
 func Of(t reflect.Type) []Field {
 	fields, _ := collect(t)
 	return dominant(fields)
 }
 
-// Structs returns the struct types whose fields make up t's members: t itself,
-// then those that it embeds, each once.
+// Structs returns the struct types whose fields are t's members: t itself, then the
+// structs that it embeds, each once.
 func Structs(t reflect.Type) []reflect.Type {
 	_, structs := collect(t)
 	return structs
@@ -99,7 +98,7 @@ func collect(t reflect.Type) (found []*Field, structs []reflect.Type) {
 				}
 				found = append(found, &f)
 				if count[l.typ] > 1 {
-					found = append(found, &f) // embedded twice at this level: it hides itself
+					found = append(found, &f) // embedded twice at this level: the two hide each other
 				}
 			}
 		}
@@ -107,15 +106,15 @@ func collect(t reflect.Type) (found []*Field, structs []reflect.Type) {
 	return found, structs
 }
 
-// Embedded returns the struct type whose fields a field adds to those of the
-// struct around it, or nil if the field is a member of its own, or none.
+// Embedded returns the struct type whose fields a field adds to those of the struct
+// around it. It returns nil if the field is a member of its own, or no member.
 func Embedded(sf reflect.StructField) reflect.Type {
 	_, embedded, _ := fieldOf(sf)
 	return embedded
 }
 
-// fieldOf reads one struct field. It returns the struct type to look into if the
-// field is embedded, and false if the field is no part of the JSON.
+// fieldOf reads one struct field. If the field is embedded, it returns the struct type to
+// search. It returns false if the field is no part of the JSON.
 func fieldOf(sf reflect.StructField) (f Field, embedded reflect.Type, ok bool) {
 	base := indirect(sf.Type)
 	if !sf.IsExported() && (!sf.Anonymous || base.Kind() != reflect.Struct) {
@@ -149,7 +148,7 @@ func fieldOf(sf reflect.StructField) (f Field, embedded reflect.Type, ok bool) {
 	return f, nil, true
 }
 
-// indirect returns the type that a pointer without a name leads to.
+// indirect returns the type that an unnamed pointer type points to.
 func indirect(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer && t.Name() == "" {
 		return t.Elem()
@@ -161,7 +160,7 @@ func quotable(k reflect.Kind) bool {
 	return k >= reflect.Bool && k <= reflect.Float64 || k == reflect.String
 }
 
-// validName reports whether encoding/json takes a tag's name as such.
+// validName reports whether encoding/json accepts a tag's name.
 func validName(name string) bool {
 	if name == "" {
 		return false
@@ -174,7 +173,7 @@ func validName(name string) bool {
 	return true
 }
 
-// dominant leaves of the fields of each name the one that wins, if any.
+// dominant keeps the winning field of each name, if there is one.
 func dominant(fields []*Field) []Field {
 	slices.SortStableFunc(fields, func(a, b *Field) int {
 		return cmp.Or(
@@ -213,8 +212,8 @@ func taggedFirst(a, b *Field) int {
 	return 1
 }
 
-// Value returns the field in a struct, or false if an embedded pointer on the
-// way to it is nil.
+// Value returns the field's value in a struct. It returns false if an embedded pointer on
+// the way to it is nil.
 func (f Field) Value(v reflect.Value) (reflect.Value, bool) {
 	for i, x := range f.Path {
 		if i > 0 && v.Kind() == reflect.Pointer {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byFields encodes a struct by the members that Of names; their values are
-// encoding/json's.
+// byFields encodes a struct by the members that Of returns. encoding/json encodes their
+// values.
 func byFields(v reflect.Value) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -23,7 +23,7 @@ func byFields(v reflect.Value) ([]byte, error) {
 		if !ok || f.OmitEmpty && isEmpty(value) || f.OmitZero && value.IsZero() {
 			continue
 		}
-		// A struct of one field, with a name that nothing takes from it.
+		// A struct of one field, whose name no other field hides.
 		options := ""
 		if f.Quoted {
 			options = ",string"
@@ -50,8 +50,8 @@ func byFields(v reflect.Value) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// exported returns a value that may be copied, also if its field is embedded
-// and not exported.
+// exported returns a value that may be copied, even if its field is embedded and not
+// exported.
 func exported(v reflect.Value) reflect.Value {
 	if v.CanInterface() {
 		return v
@@ -69,7 +69,7 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// The members, their order and their values are those of encoding/json.
+// The members, their order and their values equal those of encoding/json.
 func TestSameAsEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawn.Struct(t, 2)
@@ -104,7 +104,7 @@ type (
 	}
 )
 
-// Embedded structs that are not exported, which reflection cannot make.
+// This test has embedded structs that are not exported, which reflection cannot make.
 func TestUnexportedEmbedding(t *testing.T) {
 	type both struct {
 		hidden

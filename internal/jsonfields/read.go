@@ -12,8 +12,8 @@ import (
 	v1 "github.com/go-json-experiment/json/v1"
 )
 
-// readOptions make go-json-experiment read what encoding/json writes. Strings may
-// hold invalid UTF-8, which API servers stored before it was checked.
+// readOptions make go-json-experiment read the output of encoding/json. Strings may hold
+// invalid UTF-8, because old API servers stored such strings without a check.
 var readOptions = json.JoinOptions(
 	jsontext.AllowInvalidUTF8(true),
 	jsontext.AllowDuplicateNames(true),
@@ -34,17 +34,18 @@ func ReadOptions(t reflect.Type) json.Options {
 		lenient = lenient || isOdd(t)
 	}
 	if lenient {
-		// It checks the syntax of each value before it reads it: twice the work.
+		// This option checks the syntax of each value before it reads the value, which
+		// doubles the work.
 		options = json.JoinOptions(options, v1.ReportErrorsWithLegacySemantics(true))
 	}
 	if numbers {
-		// It looks for each value's type in a table.
+		// This option looks up each value's type in a table.
 		options = json.JoinOptions(options, json.WithUnmarshalers(json.UnmarshalFromFunc(readNumber)))
 	}
 	return options
 }
 
-// readNumber reads a number, or, as encoding/json does, one in a string.
+// readNumber reads a number. As in encoding/json, it may stand in a string.
 func readNumber(d *jsontext.Decoder, n *stdjson.Number) error {
 	value, err := d.ReadValue()
 	if err != nil {
@@ -70,9 +71,9 @@ func readNumber(d *jsontext.Decoder, n *stdjson.Number) error {
 	return nil
 }
 
-// isOdd reports a struct with tags that a reader must be told to pass over, as
-// encoding/json does: an option string where it means nothing, a comma that
-// nothing follows, two fields of one name.
+// isOdd reports whether a struct has tags that a reader must be told to ignore, as
+// encoding/json does: an option string without a meaning, a comma at the end, two fields
+// of one name.
 func isOdd(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || Encodes(t) || Decodes(t) {
 		return false

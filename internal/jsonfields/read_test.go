@@ -17,8 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever encoding/json writes of a type that Check lets pass is read alike by
-// both readers.
+// If Check accepts a type, both readers read the output of encoding/json alike.
 func TestReadAsEncodingJSON(t *testing.T) {
 	passed, read := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,8 +76,8 @@ func (k TextKey) MarshalText() ([]byte, error)     { return []byte(k.a), nil }
 func (k *TextKey) UnmarshalText(text []byte) error { k.a = string(text); return nil }
 func (k *StringKey) UnmarshalText([]byte) error    { return nil }
 
-// Each shape that go-json-experiment reads otherwise by itself is read, or is
-// refused before it is written.
+// go-json-experiment alone reads each of these shapes differently. Each shape is read
+// correctly, or is refused before it is written.
 func TestShapes(t *testing.T) {
 	type shapes struct {
 		Array      [3]byte             `json:"array"`
@@ -126,7 +125,7 @@ func TestShapes(t *testing.T) {
 
 type duration time.Duration
 
-// What cannot be read back is refused, with its place.
+// Check refuses a type that cannot be read back, with the place of the problem.
 func TestCheck(t *testing.T) {
 	type pkg = struct{}
 	for _, c := range []struct {

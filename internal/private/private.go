@@ -1,7 +1,7 @@
-// Package private makes directories that belong to this user alone, and refuses
-// those that only look so. Programs keep keys, sockets and programs to run in
-// them, also below the temporary directory, where everybody can make a directory
-// whose name can be guessed.
+// Package private makes directories that only this user can use. It refuses a directory
+// that only seems to be so. Programs keep keys, sockets and executable files in such
+// directories, also below the temporary directory. There everybody can make a directory
+// if they can guess its name.
 package private
 
 import (
@@ -14,29 +14,29 @@ import (
 	"syscall"
 )
 
-// ErrShared is wrapped when another user owns a directory or could replace it.
-var ErrShared = errors.New("it is not this user's alone")
+// ErrShared is wrapped if another user owns a directory or could replace it.
+var ErrShared = errors.New("other users have access to it")
 
-// maxLinks is how many symbolic links a path may lead through.
+// maxLinks is the largest number of symbolic links in a path.
 const maxLinks = 40
 
-// Dir makes a directory with mode 0700, and its parents, unless it is there. It
-// returns an error that wraps [ErrShared] if another user could read it, write to
-// it or put another directory in its place:
+// Dir makes a directory with mode 0700, and its parents, unless it exists. It returns an
+// error that wraps [ErrShared] if another user could read the directory, write to it or
+// put another directory in its place:
 //
-//   - the directory itself must not be a symbolic link, this user must own it, and
-//     nobody else may have rights in it;
-//   - a parent that others can write to must have the sticky bit, and what leads
-//     from there to the directory must belong to this user or to root.
+//   - the directory itself must not be a symbolic link, this user must own it, and nobody
+//     else may have rights in it;
+//   - a parent that others can write to must have the sticky bit, and every directory
+//     from there to this one must belong to this user or to root.
 //
-// A directory of this user's that others can read, but not write to, is given the
-// mode 0700.
+// If this user owns the directory and others can read it, but not write to it, Dir gives
+// it the mode 0700.
 func Dir(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find directory: %w", err)
 	}
-	// A parent is looked at before anything is made in it.
+	// Dir checks the parents before it makes anything in them.
 	if err := checkParents(path); err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func checkDir(path string) error {
 	return nil
 }
 
-// checkParents checks all that leads to a path, as far as it exists.
+// checkParents checks all existing directories on the way to a path.
 func checkParents(path string) error {
 	done, links := "/", 0
-	open := false // others can make entries in done
+	open := false // others can make entries in the directories checked so far
 	rest := strings.Split(strings.Trim(filepath.Dir(path), "/"), "/")
 	if err := checkParent(path, done, &open); err != nil {
 		return err
@@ -97,7 +97,7 @@ func checkParents(path string) error {
 		next := filepath.Join(done, name)
 		info, err := os.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it is made by this user
+			return nil // this user makes it
 		}
 		if err != nil {
 			return fmt.Errorf("check directory: %w", err)
@@ -127,8 +127,8 @@ func checkParents(path string) error {
 	return nil
 }
 
-// checkParent checks one directory that leads to a path, and notes whether others
-// can make entries in it.
+// checkParent checks one directory on the way to a path. It sets open if others can make
+// entries in the directory.
 func checkParent(path, dir string, open *bool) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -142,9 +142,9 @@ func checkParent(path, dir string, open *bool) error {
 	return nil
 }
 
-// othersWrite reports that users besides the owner can write to a directory. A
-// group of the owner's own number has the owner as its only member: that is how
-// systems make them that create files writable for the group.
+// othersWrite reports whether users besides the owner can write to a directory. A group
+// with the owner's own number has the owner as its only member: systems that create files
+// writable for the group make such groups.
 func othersWrite(info fs.FileInfo) bool {
 	if info.Mode().Perm()&0o002 != 0 {
 		return true
@@ -161,7 +161,7 @@ func owner(info fs.FileInfo) int {
 	return int(stat.Uid)
 }
 
-// refuse returns an error that says what is wrong and what can be done.
+// refuse returns an error with the reason and the remedy.
 func refuse(path, why, remedy string) error {
 	const elsewhere = "or choose another place (TMPDIR, HOME, XDG_CACHE_HOME or PINTLE_HOME)"
 	return fmt.Errorf("use directory %s: %w: %s; %s, %s", path, ErrShared, why, remedy, elsewhere)

@@ -11,7 +11,7 @@ import (
 
 const stranger = 12345
 
-// scene is a directory as /tmp is, and what there is in it.
+// scene is a directory like /tmp, with its entries.
 type scene struct {
 	*testing.T
 	dir string
@@ -40,7 +40,7 @@ func (s scene) mkdir(name string, mode fs.FileMode) {
 
 func (s scene) symlink(target, name string) { s.Helper(); s.check(os.Symlink(target, s.path(name))) }
 
-// give makes something a stranger's, which only root can.
+// give makes a stranger the owner of an entry, which only root can do.
 func (s scene) give(name string) {
 	s.Helper()
 	if os.Geteuid() != 0 {
@@ -53,7 +53,7 @@ func TestDir(t *testing.T) {
 	for name, test := range map[string]struct {
 		have func(s scene)
 		path string
-		want string // in the error
+		want string // part of the error
 	}{
 		"it is made":               {nil, "a", ""},
 		"it is made with parents":  {nil, "a/b/c", ""},
@@ -112,7 +112,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// In a parent that belongs to a stranger nothing is made before it is refused.
+// If a parent belongs to a stranger, Dir makes nothing in it and returns an error.
 func TestDirMakesNothingInAStrangersDirectory(t *testing.T) {
 	s := newScene(t)
 	s.mkdir("a", 0o777)

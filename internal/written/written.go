@@ -1,7 +1,8 @@
-// Package written tells which writes a context has made.
+// Package written reports the writes that a context has made.
 //
 // Package kube calls [Tell] for each write that the server has confirmed. A controller
-// adds a function with [With], so that it knows its own writes when their changes come.
+// adds a function with [With]. With it the controller recognizes its own writes when the
+// watch reports them.
 package written
 
 import (
@@ -14,21 +15,21 @@ import (
 type Write struct {
 	Namespace, Name string
 	UID             types.UID
-	// ResourceVersion is the object's after the write. It is the one before if the
-	// write changed nothing. It is empty where the server does not say: of an object
-	// that is gone, and of objects that were deleted together.
+	// ResourceVersion is the object's version after the write. If the write changed
+	// nothing, it is the version before. It is empty if the server does not report one:
+	// for a deleted object, and for objects that were deleted together.
 	ResourceVersion string
-	// Deleted says that the object is gone or going.
+	// Deleted is true if the object is deleted or its deletion has begun.
 	Deleted bool
 }
 
-// With returns a context whose confirmed writes are told to f. The goroutine that
-// makes a write calls f before the call that made the write returns. A second function
-// is added to the first.
+// With returns a context that calls f for each confirmed write. The goroutine that makes
+// a write calls f before the call that made the write returns. A second function is added
+// to the first.
 //
-// A write through a subresource is told as a write of the object, if the answer has the
-// object's version. Dry runs are not told, nor is a DeleteAll if the server does not
-// answer with the objects.
+// A write through a subresource is reported as a write of the object, if the answer has
+// the object's version. Dry runs are not reported. A DeleteAll is not reported if the
+// server does not answer with the objects.
 func With(ctx context.Context, f func(Write)) context.Context {
 	if outer, ok := ctx.Value(key{}).(func(Write)); ok {
 		inner := f
@@ -39,7 +40,7 @@ func With(ctx context.Context, f func(Write)) context.Context {
 
 type key struct{}
 
-// Tell tells of a write.
+// Tell reports a write to the functions of the context.
 func Tell(ctx context.Context, w Write) {
 	if f, ok := ctx.Value(key{}).(func(Write)); ok {
 		f(w)

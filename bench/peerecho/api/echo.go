@@ -1,7 +1,6 @@
-// Package api is the kind Echo of operators/echo as controller-runtime's users
-// declare one: fields with JSON tags, copies as controller-gen makes them, and a
-// scheme to add them to. Its CustomResourceDefinition is the one that the Echo
-// operator installs.
+// Package api declares the kind Echo of operators/echo as a user of controller-runtime
+// would: fields with JSON tags, copies as controller-gen makes them, and a scheme to add
+// them to. Its CustomResourceDefinition is the one that the Echo operator installs.
 package api
 
 import (
@@ -10,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of Echo.
+// GroupVersion is the group and version of Echo.
 var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1"}
 
 // ConditionReady is the type of the condition that says whether all servers answer.
@@ -24,13 +23,13 @@ type Echo struct {
 	Status            EchoStatus `json:"status,omitzero"`
 }
 
-// EchoSpec is what is wanted.
+// EchoSpec is the desired state.
 type EchoSpec struct {
 	Replicas int32  `json:"replicas"`
 	Image    string `json:"image,omitempty"` // the server has a default
 }
 
-// EchoStatus is what there is.
+// EchoStatus is the observed state.
 type EchoStatus struct {
 	Replicas      int32              `json:"replicas"`
 	ReadyReplicas int32              `json:"readyReplicas"`
@@ -38,7 +37,7 @@ type EchoStatus struct {
 	Conditions    []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// EchoList is some Echoes.
+// EchoList is a list of Echoes.
 type EchoList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
@@ -83,7 +82,7 @@ func (in *EchoList) DeepCopyObject() runtime.Object {
 	return out
 }
 
-// AddToScheme makes the kind known.
+// AddToScheme registers the kind in a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Echo{}, &EchoList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

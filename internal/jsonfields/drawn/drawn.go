@@ -1,5 +1,5 @@
-// Package drawn draws Go types and values of them for tests that compare what
-// several packages make of a type's JSON.
+// Package drawn draws Go types and their values. Tests use them to compare how several
+// packages handle a type's JSON.
 package drawn
 
 import (
@@ -117,7 +117,7 @@ func Struct(t *rapid.T, depth int) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// Fill sets a value to something that is often, and not always, empty.
+// Fill sets a value to a random one, which is often empty.
 func Fill(t *rapid.T, v reflect.Value, depth int) {
 	if !v.CanSet() || rapid.IntRange(0, 3).Draw(t, "zero") == 0 {
 		return
