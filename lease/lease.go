@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +77,7 @@ type Lease struct {
 	// OnChange, if it is set, is told who holds the lease, when that changes:
 	// the holder's identity, empty if nobody does, and whether it is this
 	// process, which it then still is or no longer. Calls do not overlap, and
-	// Run waits for them.
+	// Run waits for them. A panic of OnChange is logged and changes nothing.
 	OnChange func(holder string, mine bool)
 
 	// wall tells the time of day, in tests. Default: time.Now.
@@ -232,8 +233,26 @@ func (e *election) tell(holder string, mine bool) {
 		e.Logger.Info("another process holds the lease", "holder", holder)
 	}
 	if e.OnChange != nil {
-		e.OnChange(holder, mine)
+		e.change(holder, mine)
 	}
+}
+
+// change calls OnChange. If that panics or ends its goroutine, who holds the lease is as
+// it is: renewals must go on. So it has a goroutine of its own.
+func (e *election) change(holder string, mine bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if p := recover(); !returned {
+				e.Logger.Error("OnChange panicked, or ended its goroutine", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		e.OnChange(holder, mine)
+		returned = true
+	}()
+	<-done
 }
 
 // apart returns a client like c with connections of its own, which speak HTTP/1.1:
