@@ -289,3 +289,23 @@ func TestDeletionAnsweredWithAFailure(t *testing.T) {
 		c.wantNote("a", "one")
 	})
 }
+
+// A server that knows no field selectors can still be asked about an own write.
+func TestQuestionToAServerWithoutFieldSelectors(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
+		cm.Data = map[string]string{"note": "two"}
+		if _, err := c.cms.Update(c.Context(), cm); err != nil {
+			c.Fatal(err)
+		}
+		c.s.mu.Lock()
+		c.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
+			if !r.URL.Query().Has("fieldSelector") {
+				return nil, nil
+			}
+			return status(400, metav1.StatusReasonBadRequest, "field label not supported: metadata.name"), nil
+		}
+		c.s.mu.Unlock()
+		c.wantNote("a", "two")
+	})
+}

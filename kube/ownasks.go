@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/kube/internal/wire"
@@ -224,7 +225,13 @@ func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 		h.selector.field += "," + name // of the other fields only the server can tell
 	}
 	found := map[Key]*fetched{key: {}}
-	if err := t.fetchFrom(ctx, h, found); err != nil {
+	err := t.fetchFrom(ctx, h, found)
+	if apierrors.IsBadRequest(err) && h.selector.field == name {
+		// Some aggregated servers refuse every field selector.
+		h.selector = selector{}
+		err = t.fetchFrom(ctx, h, found)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return found[key].entry, found[key].err
