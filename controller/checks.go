@@ -93,7 +93,7 @@ func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if err := p.checking.ask(r.Context(), c.Name, "healthy", c.Healthy); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", c.Name, err))
+			failed = append(failed, fmt.Errorf("%s: %s", c.Name, p.reason(c.Name, err)))
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
@@ -101,4 +101,52 @@ func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
+}
+
+// reason returns what /healthz and /readyz say of an error, which may have the text of a
+// server in it. With Authorize those who reach the port are not told, because probes show
+// no token: the log has the reason.
+func (p *program) reason(name string, err error) string {
+	if !p.Authorize {
+		return err.Error()
+	}
+	if p.withheld.fresh(name, err.Error()) {
+		p.Logger.Warn("the program is not ready or not healthy", "because", name, "error", err)
+	}
+	return "fails (the log has the reason)"
+}
+
+// withheld are the reasons that were logged, by what fails.
+type withheld struct {
+	mu     sync.Mutex
+	logged map[string]reasonLogged
+}
+
+type reasonLogged struct {
+	text string
+	at   time.Time
+}
+
+// reasonAgain is how often a reason is logged that stays the same, and reasonNext how
+// often one that changes.
+const (
+	reasonAgain = 5 * time.Minute
+	reasonNext  = 10 * time.Second
+)
+
+// fresh reports that a reason is to be logged. There are as many names as controllers and
+// checks.
+func (w *withheld) fresh(name, text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, known := w.logged[name]
+	since := time.Since(was.at)
+	if known && (since < reasonNext || text == was.text && since < reasonAgain) {
+		return false
+	}
+	if w.logged == nil {
+		w.logged = make(map[string]reasonLogged)
+	}
+	w.logged[name] = reasonLogged{text, time.Now()}
+	return true
 }

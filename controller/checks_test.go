@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -90,6 +91,36 @@ func TestCheckThatHangs(t *testing.T) {
 		time.Sleep(time.Hour)
 		if code := ask(); code != http.StatusOK || calls.Load() != 2 {
 			t.Errorf("it answers %d, after %d calls", code, calls.Load())
+		}
+	})
+}
+
+// With Authorize, the reason of a failure is for the log: it may have the text of a
+// server in it, and whoever reaches the port can ask.
+func TestReasonsAreWithheld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(logs)
+		fail := func(context.Context) error { return errors.New("password=hunter2") }
+		p := &program{Options: Options{
+			Authorize: true, Logger: slog.New(log), Checks: []Check{{Name: "database", Healthy: fail, Ready: fail}},
+		}}
+		p.opened.Store(true)
+		for range 20 {
+			for path, answers := range map[string]http.HandlerFunc{
+				"/healthz": p.healthz,
+				"/readyz":  func(w http.ResponseWriter, r *http.Request) { p.readyz(t.Context(), w, r) },
+			} {
+				w := httptest.NewRecorder()
+				answers(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+				if body := w.Body.String(); w.Code != http.StatusServiceUnavailable ||
+					!strings.Contains(body, "database: fails") || strings.Contains(body, "hunter2") {
+					t.Errorf("%s: %d %s", path, w.Code, body)
+				}
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if n := log.count("hunter2"); n != 1 {
+			t.Errorf("the log has the reason %d times, want once in 200 s", n)
 		}
 	})
 }

@@ -63,19 +63,23 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 
 // concerned returns the keys that a change of a source's object concerns.
 func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, cluster bool) []kube.Key {
-	keys, err := s.ask(ctx, c, e.gvk, cluster)
-	if err == nil || ctx.Err() != nil {
-		return keys
+	pass, broken := passes(s.filters, c)
+	if !pass {
+		return nil
 	}
-	e.log.Error("cannot tell what a change concerns",
-		"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
+	keys, err := s.keys(ctx, c, e.gvk, cluster)
+	if failed := errors.Join(broken, err); failed != nil && ctx.Err() == nil {
+		e.log.Error("cannot tell what a change concerns",
+			"change", Cause{Reason: Changed, Change: c}.String(), "error", failed, "stack", stackOf(failed))
+	}
+	// A filter that fails has let the change pass: nothing is to be asked again for that.
 	for err != nil && s.persists && !errors.Is(err, kube.ErrNotCached) {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(askAgain):
 		}
-		keys, err = s.ask(ctx, c, e.gvk, cluster)
+		keys, err = s.keys(ctx, c, e.gvk, cluster)
 	}
 	return keys
 }

@@ -45,6 +45,8 @@ type Options struct {
 	// cluster knows and whose user it allows to get the path, as a ClusterRole with
 	// nonResourceURLs does. It needs the right to create tokenreviews and
 	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
+	// /healthz and /readyz, which are for probes without a token, name what fails then
+	// and leave the reason to the log.
 	Authorize bool
 	// MaxBody is how many bytes the body of a request to a [Hook] or [Route] may have. Reading
 	// more fails. Default: 1 MiB.
@@ -162,8 +164,10 @@ type program struct {
 	// open opens the stores of electing, at its first call; opened says that it has.
 	open   func() error
 	opened atomic.Bool
-	// checking are the checks that are being asked.
+	// checking are the checks that are being asked, withheld the reasons that only the
+	// log has.
 	checking checking
+	withheld withheld
 }
 
 // run runs the activities of every replica beside those under the lease, until ctx

@@ -243,10 +243,10 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 		case err == nil:
 			fmt.Fprintf(&lines, "%s: ok\n", r.name())
 		case errors.Is(err, kube.ErrNotServed) && !errors.Is(err, errGone):
-			fmt.Fprintf(&lines, "%s: waits: %v\n", r.name(), err)
+			fmt.Fprintf(&lines, "%s: waits: %s\n", r.name(), p.reason(r.name(), err))
 		default:
 			code = http.StatusServiceUnavailable
-			fmt.Fprintf(&lines, "%s: %v\n", r.name(), err)
+			fmt.Fprintf(&lines, "%s: %s\n", r.name(), p.reason(r.name(), err))
 		}
 	}
 	for _, c := range p.Checks {
@@ -255,7 +255,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 		}
 		if err := p.checking.ask(r.Context(), c.Name, "ready", c.Ready); err != nil {
 			code = http.StatusServiceUnavailable
-			fmt.Fprintf(&lines, "%s: %v\n", c.Name, err)
+			fmt.Fprintf(&lines, "%s: %s\n", c.Name, p.reason(c.Name, err))
 		} else {
 			fmt.Fprintf(&lines, "%s: ok\n", c.Name)
 		}

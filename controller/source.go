@@ -163,14 +163,3 @@ func (s Source) validate() error {
 	}
 	return nil
 }
-
-// ask returns the keys that a change concerns, as far as that can be told. A
-// function that panics has failed.
-func (s Source) ask(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error) {
-	pass, broken := passes(s.filters, c)
-	if !pass {
-		return nil, nil
-	}
-	keys, err := s.keys(ctx, c, owner, cluster)
-	return keys, errors.Join(broken, err)
-}

@@ -41,7 +41,7 @@ type inquiry struct {
 	done  chan struct{}
 	kinds map[string]served
 	err   error
-	// abandoned: the context of whoever asked ended.
+	// abandoned: the context of whoever asked ended, or its trace broke the request off.
 	abandoned bool
 }
 
@@ -125,13 +125,20 @@ func (d *discovery) look(gvk GVK) (found served, ok bool, q *inquiry, mine bool)
 	return served{}, false, q, true
 }
 
-// ask makes an inquiry and keeps what it finds.
+// ask makes an inquiry and keeps what it finds. An inquiry that the caller's trace breaks
+// off, by a panic or the end of the goroutine, is abandoned: others wait for it.
 func (d *discovery) ask(ctx context.Context, gv schema.GroupVersion, q *inquiry) {
+	q.abandoned = true
+	defer d.end(gv, q)
 	q.kinds, q.err = d.request(ctx, gv)
 	q.abandoned = q.err != nil && ctx.Err() != nil
+}
+
+// end ends an inquiry.
+func (d *discovery) end(gv schema.GroupVersion, q *inquiry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q.err == nil {
+	if q.err == nil && !q.abandoned {
 		if d.known == nil {
 			d.known = make(map[schema.GroupVersion]map[string]served)
 		}

@@ -111,11 +111,17 @@ func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
 // ensures sends an apply that a table is to remember.
 func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensuring, uid types.UID) (*T, error) {
 	req.ensures = true
+	done := false
+	defer func() {
+		if !done { // a function of the program may have broken it off
+			noted.failed()
+		}
+	}()
 	is, err := v.sendApply(ctx, req, uid)
 	if err != nil {
-		noted.failed()
 		return is, err
 	}
 	noted.done(v.client, asObject(is))
+	done = true
 	return is, nil
 }

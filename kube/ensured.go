@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube/internal/intent"
 	"github.com/pintle-go/pintle/kube/internal/owned"
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // part is the spec or the status of an object, which are applied apart.
@@ -35,7 +37,7 @@ type ensured struct {
 	uid     types.UID
 	manager string
 	wanted  [sha256.Size]byte // a digest of the body that was sent
-	fields  *owned.Fields     // the fields that the manager owns since; nil for an empty status
+	fields  *owned.Fields     // the fields that the manager owns since; nil if it owns none
 	values  owned.Digest      // of these fields, as the server answered
 	// owns is the hash of the manager's entry after the apply, and sight what the
 	// table was told of that entry since.
@@ -61,6 +63,8 @@ type ensuring struct {
 	in    *ensuredParts
 	id    part
 	alone bool
+	// nothing: the body sets no field, so that the manager owns none.
+	nothing bool
 }
 
 // begin notes that a part of an object is about to be applied.
@@ -70,7 +74,7 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	if p.by == nil {
 		p.by, p.flying = make(map[part]ensured), make(map[part]int)
 	}
-	by := &ensuring{p, id, p.flying[id] == 0}
+	by := &ensuring{p, id, p.flying[id] == 0, setsNothing(req.body)}
 	p.flying[id]++
 	next := ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
 	if last := p.by[id]; last.manager == next.manager {
@@ -78,6 +82,25 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	}
 	p.by[id] = next
 	return by
+}
+
+// setsNothing reports that the body of an apply only names an object.
+func setsNothing(body []byte) bool {
+	sets := false
+	names := func(members ...string) func(string, []byte) error {
+		return func(name string, _ []byte) error {
+			sets = sets || !slices.Contains(members, name)
+			return nil
+		}
+	}
+	top := names("apiVersion", "kind", "metadata")
+	_ = scan.Members(body, func(name string, value []byte) error { // it was just encoded
+		if name == "metadata" {
+			_ = scan.Members(value, names("name", "namespace", "uid"))
+		}
+		return top(name, value)
+	})
+	return !sets
 }
 
 // failed notes that an apply was not answered.
@@ -109,8 +132,8 @@ func (by *ensuring) done(c *Client, o object) {
 	// Fields that the server takes and does not show, such as a Secret's
 	// stringData, may be changed unseen.
 	// An empty status is in no fields. A server that tells of no fields does not show
-	// that.
-	empty := by.id.status && last.fields == nil && len(o.GetManagedFields()) > 0
+	// that. Nor is an object in any that is no more than its name.
+	empty := last.fields == nil && (by.nothing || by.id.status && len(o.GetManagedFields()) > 0)
 	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole) && p.selector.fits(o)
 	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
 	p.mu.Lock()

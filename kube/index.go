@@ -157,10 +157,23 @@ func (x *Index[T, K]) call(key Key, of func() []K) (keys []K) {
 			x.fails(key, recover())
 		}
 	}()
-	keys = of()
+	keys = findable(of())
 	returned = true
 	return keys
 }
+
+// findable returns the keys without those that differ from themselves, as NaN does:
+// nothing finds them. It panics, as a map does, at interfaces whose values cannot be
+// compared.
+func findable[K comparable](keys []K) []K {
+	differs := func(k K) bool { return !same(k, k) }
+	if !slices.ContainsFunc(keys, differs) {
+		return keys
+	}
+	return slices.DeleteFunc(slices.Clone(keys), differs) // the slice is the program's
+}
+
+func same[K comparable](a, b K) bool { return a == b }
 
 // apart is call in a goroutine of its own, which costs as much as decoding an object.
 func (x *Index[T, K]) apart(key Key, of func() []K) (keys []K) {

@@ -32,6 +32,7 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	req.accept = r.codec.Accept(wire.AList)
 	r.sink.begin()
 	var read listed
+	var circle circle
 	for {
 		if r.how == inPages {
 			req.query.Set("limit", strconv.Itoa(pageSize))
@@ -44,7 +45,7 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 			rv = meta.ResourceVersion
 			break
 		}
-		if meta.Continue == req.query.Get("continue") {
+		if circle.closes(meta.Continue) {
 			return "", errRepeats
 		}
 		req.query.Set("continue", meta.Continue)
@@ -61,8 +62,27 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	return rv, nil
 }
 
-// errRepeats: the token of the next page is the one that led to this page.
+// errRepeats: the token of the next page is one that led to this page or one before.
 var errRepeats = fmt.Errorf("%w: a page that goes on with itself", wire.ErrAnswer)
+
+// circle notices continue tokens that lead in a circle, by Brent's algorithm: it
+// compares with one token, and takes a later one after twice as many pages each time.
+type circle struct {
+	token       string
+	pages, most int
+}
+
+// closes reports that a token is one that has led to an earlier page. It may need some
+// rounds to notice.
+func (c *circle) closes(token string) bool {
+	if c.most > 0 && token == c.token {
+		return true
+	}
+	if c.pages++; c.pages > c.most {
+		c.token, c.pages, c.most = token, 0, 2*c.most+1
+	}
+	return false
+}
 
 // listed is what a listing has had so far.
 type listed struct {

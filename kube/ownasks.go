@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/kube/internal/wire"
@@ -27,7 +28,7 @@ type question struct {
 	done   chan struct{}
 	answer reply
 	err    error
-	// left: the reader that asked has gone before the answer came.
+	// left: the reader that asked has gone, or was broken off, before the answer came.
 	left bool
 }
 
@@ -44,7 +45,7 @@ func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []erro
 				found = append(found, keyed{at, e})
 			}
 		}
-		t.answerAll(ctx, mine)
+		t.askAll(ctx, mine)
 		for key, q := range mine {
 			found, errs = q.take(key, found, errs)
 		}
@@ -100,6 +101,34 @@ func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*que
 		}
 	}
 	return mine, others, settled
+}
+
+// askAll asks the server questions. The reader's trace may break that off, by a panic or
+// the end of the goroutine. Then others who wait for the answers have to ask.
+func (t *table) askAll(ctx context.Context, asked map[Key]*question) {
+	defer func() {
+		for key, q := range asked {
+			t.giveUp(key, q)
+		}
+	}()
+	t.answerAll(ctx, asked)
+}
+
+// giveUp ends a question that has not been answered.
+func (t *table) giveUp(key Key, q *question) {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	select {
+	case <-q.done:
+		return
+	default:
+	}
+	if w, pending := t.own.pending[key]; pending && w.question == q {
+		w.question = nil
+		t.own.pending[key] = w
+	}
+	q.left = true
+	close(q.done)
 }
 
 // answerAll asks the server, one by one or by a list.
@@ -189,7 +218,13 @@ func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 		h.selector.field = field + "," + h.selector.field // of the other fields only the server can tell
 	}
 	found := map[Key]*fetched{key: {}}
-	if err := t.fetchFrom(ctx, h, found); err != nil {
+	err := t.fetchFrom(ctx, h, found)
+	if apierrors.IsBadRequest(err) && t.handle.selector.field == "" {
+		// Some aggregated servers refuse every field selector.
+		h.selector = selector{}
+		err = t.fetchFrom(ctx, h, found)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return found[key].entry, found[key].err
@@ -224,12 +259,13 @@ func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*fetched)
 		req.accept = h.codec.Accept(wire.AList)
 		req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 		h.selector.set(req.query)
+		var circle circle
 		for more := true; more; {
 			next, err := fetchPage(ctx, h, req, asked)
 			if err != nil {
 				return err
 			}
-			if next != "" && next == req.query.Get("continue") {
+			if next != "" && circle.closes(next) {
 				return req.wrap(errRepeats)
 			}
 			req.query.Set("continue", next)

@@ -87,15 +87,15 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 	req.accept = r.codec.Accept(wire.AList)
 	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 	r.selector.set(req.query)
+	var circle circle
 	for {
 		next, ok := r.listPage(ctx, req, yield)
-		if !ok {
+		switch {
+		case !ok:
 			return false
-		}
-		switch next {
-		case "":
+		case next == "":
 			return true
-		case req.query.Get("continue"):
+		case circle.closes(next):
 			yield(nil, req.wrap(errRepeats))
 			return false
 		}

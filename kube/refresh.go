@@ -66,6 +66,7 @@ func (r *refreshes) do(ctx context.Context, list func(context.Context) error) er
 
 func (r *refreshes) make(ctx context.Context, next *refreshing, list func(context.Context) error) error {
 	defer close(next.done)
+	next.left = true // unless the list returns
 	err := sleep(ctx, refreshGather)
 	r.mu.Lock()
 	r.next = nil

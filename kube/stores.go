@@ -293,6 +293,21 @@ func (s *stores) lost(kind Kind, key Key, err error) {
 	s.unsure(kind, key)
 }
 
+// executing calls a function that sends a write of an object. A trace, or the way in which
+// the type decodes itself, may break it off by a panic or the end of the goroutine. The
+// server may have executed the write by then.
+func (s *stores) executing(kind Kind, key Key, send func() error) error {
+	returned := false
+	defer func() {
+		if !returned && key.Name != "" {
+			s.unsure(kind, key)
+		}
+	}()
+	err := send()
+	returned = true
+	return err
+}
+
 // unsure tells the tables that only the server knows what became of an object.
 func (s *stores) unsure(kind Kind, key Key) {
 	s.each(kind, key.Namespace, func(t *table) {

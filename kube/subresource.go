@@ -87,43 +87,53 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 			req.query.Set("force", "true")
 		}
 	}
+	if method == http.MethodGet || s.handle.write.DryRun {
+		return s.ask(ctx, req)
+	}
+	var o *S
+	err = s.handle.client.stores.executing(req.resource, Key{req.namespace, req.name}, func() (err error) {
+		o, err = s.ask(ctx, req)
+		return err
+	})
+	s.wrote(ctx, req, o, err)
+	return o, err
+}
+
+// ask sends a request and returns what it is answered with.
+func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 	answer, _, err := s.handle.client.roundTrip(ctx, req)
 	if err != nil {
-		s.wrote(ctx, req, nil, err)
 		return nil, err
 	}
 	o := new(S)
 	if _, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
-		// Evictions and bindings are answered with success, not with an S.
-		s.wrote(ctx, req, nil, nil)
-		return o, nil
+		return o, nil // evictions and bindings are answered with success, not with an S
 	}
 	if err := json.Unmarshal(answer, o, jsonfields.ReadOptions(reflect.TypeFor[S]())); err != nil {
 		return nil, req.wrap(err)
 	}
-	s.wrote(ctx, req, o, nil)
 	return o, nil
 }
 
 // wrote tells the stores of the objects that one of them was written through
 // the subresource, so that they are not read older, and the recorder.
 func (s Subresource[S]) wrote(ctx context.Context, req *request, answer *S, err error) {
-	if req.method == http.MethodGet || s.handle.write.DryRun {
+	stores, key := &s.handle.client.stores, Key{req.namespace, req.name}
+	if err != nil {
+		stores.lost(req.resource, key, err)
 		return
 	}
-	stores := &s.handle.client.stores
-	if answer == nil {
-		if err == nil {
-			err = errLost // success, but of which version is not told
-		}
-		stores.lost(req.resource, Key{req.namespace, req.name}, err)
-		return
-	}
-	// A scale or a status has the identity and the version of the object that
-	// it belongs to; a token has none.
+	// A scale or a status has the identity and the version of the object that it
+	// belongs to.
 	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
 		stores.wrotePart(req.resource, o)
 		confirmed(ctx, o)
+		return
+	}
+	// Success, but of which version is not told. A new token of a ServiceAccount leaves
+	// that as it is.
+	if s.name != "token" {
+		stores.unsure(req.resource, key)
 	}
 }
 

@@ -276,10 +276,14 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 
 // writes sends a write and remembers it, so that stores are not read older.
 func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, error) {
-	o, err := exchange[T](ctx, h, req)
 	if h.write.DryRun {
-		return o, err
+		return exchange[T](ctx, h, req)
 	}
+	var o *T
+	err := h.client.stores.executing(req.resource, key, func() (err error) {
+		o, err = exchange[T](ctx, h, req)
+		return err
+	})
 	if err != nil {
 		h.client.stores.lost(req.resource, key, err)
 		return nil, err
@@ -310,10 +314,16 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 		return err
 	}
 	key := Key{req.namespace, name}
-	body, contentType, err := v.client.roundTrip(ctx, req)
 	if dry {
+		_, _, err := v.client.roundTrip(ctx, req)
 		return err
 	}
+	var body []byte
+	var contentType string
+	err = v.client.stores.executing(req.resource, key, func() (err error) {
+		body, contentType, err = v.client.roundTrip(ctx, req)
+		return err
+	})
 	if err != nil {
 		v.client.stores.lost(req.resource, key, err)
 		return err
@@ -321,6 +331,10 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 	// The answer is the object, which finalizers or a grace period still hold,
 	// or a Status with the uid of what is gone.
 	if status, ok := wire.DecodeStatus(body); ok {
+		if status.Status == metav1.StatusFailure {
+			v.client.stores.lost(req.resource, key, errLost)
+			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
+		}
 		var uid types.UID
 		if status.Details != nil {
 			uid = status.Details.UID

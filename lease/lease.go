@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -76,8 +77,8 @@ type Lease struct {
 	// OnChange, if it is set, is called when the holder changes. Its arguments are the
 	// holder's identity, empty if the lease has no holder, and whether this process holds
 	// the lease. It is also called when this process stops holding the lease. Calls do
-	// not overlap, and Run waits for them. The counterpart is OnNewLeader in client-go's
-	// LeaderCallbacks.
+	// not overlap, and Run waits for them. A panic of OnChange is logged and changes
+	// nothing. The counterpart is OnNewLeader in client-go's LeaderCallbacks.
 	OnChange func(holder string, mine bool)
 
 	// wall returns the time of day. Tests set it. Default: time.Now.
@@ -234,8 +235,26 @@ func (e *election) tell(holder string, mine bool) {
 		e.Logger.Info("another process holds the lease", "holder", holder)
 	}
 	if e.OnChange != nil {
-		e.OnChange(holder, mine)
+		e.change(holder, mine)
 	}
+}
+
+// change calls OnChange in a goroutine of its own. If OnChange panics or ends its
+// goroutine, the holder stays the same, and renewals must go on.
+func (e *election) change(holder string, mine bool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if p := recover(); !returned {
+				e.Logger.Error("OnChange panicked, or ended its goroutine", "panic", p, "stack", string(debug.Stack()))
+			}
+		}()
+		e.OnChange(holder, mine)
+		returned = true
+	}()
+	<-done
 }
 
 // apart returns a client like c with connections of its own. These speak HTTP/1.1: each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -435,6 +436,36 @@ func TestChangesAreTold(t *testing.T) {
 			t.Errorf("told %s, want %s", got, want)
 		}
 	})
+}
+
+// An OnChange that breaks changes nothing: neither getting the lease nor losing it.
+func TestOnChangeBreaks(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("broken") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				a := s.process(t, "a")
+				a.lease.OnChange = func(string, bool) { fail() }
+				a.run()
+				time.Sleep(10 * time.Minute)
+				if !a.acts() {
+					t.Error("it does not hold the lease")
+				}
+				client, _ := s.connect(t, "b")
+				leases := kube.For[coordinationv1.Lease](client).In(a.client.Namespace())
+				other := "b"
+				l, err := leases.Get(t.Context(), "one")
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Spec.HolderIdentity = &other
+				if _, err = leases.Update(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				a.wantLost()
+			})
+		})
+	}
 }
 
 func TestBadLeases(t *testing.T) {

@@ -35,6 +35,9 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 		if ev.Type == kube.Synced {
 			break
 		}
+		if ev.Object.Name != o.Lease.Name {
+			continue // a server may ignore the selector
+		}
 		if holder := ev.Object.Spec.HolderIdentity; holder != nil && *holder != "" {
 			held = append(held, ev.Object.Namespace)
 		} else {

@@ -3,7 +3,6 @@ package main
 import (
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -125,7 +124,7 @@ func (s *scene) ok(err error) {
 // play has the program do everything that it can, until a request is refused.
 func (s *scene) play() {
 	s.Helper()
-	for _, step := range []func(){s.acquire, s.create, s.renew, s.lose, s.fail, s.vanish, s.delete} {
+	for _, step := range []func(){s.acquire, s.create, s.renew, s.lose, s.fail, s.delete} {
 		if step(); len(s.proxy.Used.Refused()) > 0 {
 			return
 		}
@@ -186,36 +185,6 @@ func (s *scene) fail() {
 	if is, err := s.deployments.Get(s.Context(), "two"); err != nil || is.ResourceVersion != other.ResourceVersion {
 		s.Errorf("somebody else's Deployment was changed: %+v, %v", is, err)
 	}
-}
-
-// vanish has an Echo be removed while its status is written: the program asks whether
-// that is why it has failed.
-func (s *scene) vanish() {
-	s.Helper()
-	removed, asked := make(chan error, 1), make(chan struct{})
-	s.proxy.Before("^GET .*/namespaces/"+s.namespace+"/echoes/three$", sync.OnceFunc(func() { close(asked) }))
-	s.proxy.Before("^PATCH .*/namespaces/"+s.namespace+"/echoes/three/status$", func() {
-		err := s.echoes.Delete(s.Context(), "three")
-		if err == nil {
-			_, err = s.echoes.Patch(s.Context(), "three", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		}
-		removed <- err
-	})
-	s.apply("three", 1)
-	select {
-	case err := <-removed:
-		s.ok(err)
-	case <-time.After(patience):
-		s.Fatal("the status of the third Echo is not written")
-	}
-	s.until("the program asks about it", func() bool {
-		select {
-		case <-asked:
-			return true
-		default:
-			return false
-		}
-	})
 }
 
 func (s *scene) delete() {
