@@ -17,11 +17,12 @@ import (
 // since has the value that it had then, and no other process has applied other
 // fields in its name. It returns the object as the store has it.
 //
-// Whatever else there is in the object counts no more than for Apply: what others
-// added stays. What they changed of the manager's fields, or took away, is put
-// back. The first Ensure of an object in a process is always an Apply, as are those
-// for which there is no store or whose intent sets what the server does not show,
-// such as the stringData of a Secret, and dry runs.
+// As with Apply, fields that others added stay, such as a key that somebody added to a
+// Secret: where an object must hold nothing else, use [Resource.Update] or [View.Modify].
+// Fields of the manager that others changed or removed are put back. The first Ensure of
+// an object in a process is always an Apply. So is an Ensure without a store, an Ensure
+// that sets a field that the server does not show, such as the stringData of a Secret,
+// and a dry run.
 //
 // A child, which names its controller (see [SetController]), takes the place of no
 // object of its name that the store shows to belong to another controller, nor of

@@ -29,10 +29,14 @@ type Index[T any, K comparable] struct {
 	exits  atomic.Bool // the function has ended its goroutine
 }
 
-// IndexBy returns an index of a handle's objects: of returns the keys that an object
-// is to be found by. It is called for every object there is and for every change,
-// perhaps more than once and from several goroutines. It holds up the changes behind
-// the one that it is called for, and nothing else.
+// IndexBy returns an index of a handle's objects. The function returns the keys of an
+// object. It is called for every object and for every change, perhaps more than once and
+// from several goroutines. While it runs, later changes wait. It must not read the store
+// of the same handle, which waits for it. Declare an index once, beside its handle: an
+// index is kept as long as the client.
+//
+// The counterparts are IndexField of controller-runtime's FieldIndexer and the Indexers
+// of client-go.
 //
 // An object that does not decode is left out of the index. So is one for which of panics
 // or ends its goroutine: the client's logger gets the first such failure of an index.
