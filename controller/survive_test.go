@@ -74,7 +74,7 @@ func TestErrorOfGoneThatPanics(t *testing.T) {
 func TestTraceThatBreaks(t *testing.T) {
 	for name, trace := range map[string]TraceFunc{
 		"at a request": func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
-			if name == "get Gizmo" {
+			if name == "list Gizmo" {
 				panic("no trace")
 			}
 			return ctx, func(error, ...slog.Attr) {}
