@@ -197,7 +197,7 @@ func TestLifecycle(t *testing.T) {
 	c.expectNoProcess()
 	c.fail("not running", "status")
 	c.run("down")
-	c.fail("--ephemeral would remove them", "up", "--ephemeral")
+	c.fail("--ephemeral would remove the objects kept in", "up", "--ephemeral")
 	c.run("up")
 	c.run("kubectl", "get", "configmap", "kept")
 	if second := c.status(); second.Server != first.Server {
