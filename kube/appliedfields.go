@@ -40,8 +40,8 @@ func isApplied(e *metav1.ManagedFieldsEntry, manager, subresource string) bool {
 }
 
 // told notes the fields that the field managers of Ensure apply to an object. The server
-// has told of this state of the object. The table calls told before the object is in its
-// content. A state that is older than a known one counts only if it was listed.
+// has told of this state of the object. The call comes before the object is in the
+// table's content. A state that is older than a known one counts only if it was listed.
 func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 	for _, id := range partsOf(key) {
 		p.mu.Lock()

@@ -18,10 +18,10 @@ var ErrNotCached = errors.New("no store that runs in this program holds these ob
 // that is the store of a controller. A Cached is a plain value. It starts nothing and
 // needs no end: each call finds the store that runs at the moment.
 //
-// A store serves the handles of the same client, kind and type that cover no more than it
-// does. A store of all namespaces serves a handle that is narrowed by In. A store without
-// selector serves a handle that is narrowed by Labeled. Where no store runs, every call
-// returns an error that wraps [ErrNotCached] and says how to have one.
+// A store serves the handles of the same client, kind and type that cover no more than
+// the store. A store of all namespaces serves a handle that is narrowed by In. A store
+// without selector serves a handle that is narrowed by Labeled. Where no store runs,
+// every call returns an error that wraps [ErrNotCached] and says how to have a store.
 //
 // Reads keep the promises of [Store]. They wait for the first sync. They are never older
 // than the writes of this process itself. A read that needs no wait costs no request.

@@ -24,7 +24,7 @@ type Change struct {
 
 	table *table
 	// was is the state of the object that the loop saw last. It is nil if the loop saw
-	// none. Both are nil in a Synced.
+	// none. In a Synced, was and is are both nil.
 	was, is *entry
 }
 
@@ -121,7 +121,8 @@ func (c Change) Owners() iter.Seq[Owner] {
 }
 
 // Then returns the sum of c and a later change of the same object. A recreated object is
-// another object, although it has the same name. For it Then returns the later change.
+// another object, although it has the same name. If the later change is of another
+// object, Then returns the later change.
 func (c Change) Then(later Change) Change {
 	if c.is == nil || later.is == nil || c.UID() != later.UID() {
 		return later

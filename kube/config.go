@@ -33,8 +33,8 @@ type Config struct {
 	FieldManager string
 	// UserAgent is sent with every request. Default: the program's name.
 	UserAgent string
-	// Logger receives the server's warnings and the troubles of stores. Default:
-	// slog.Default().
+	// Logger receives the server's warnings and the troubles of stores.
+	// Default: slog.Default().
 	Logger *slog.Logger
 	// Observe, if it is set, is called after every request. The goroutine that made the
 	// request calls it. Observe is also told of the requests that it makes itself. A

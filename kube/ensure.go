@@ -70,11 +70,14 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 
 // EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status again
 // and again. It costs no request if a store of this client, of the same type and kind,
-// shows that nothing would change. The store shows that in two cases. In the first case
-// the status is as the store has it. In the second case this process last applied the
-// same status to the object, and the store shows no other value in a field that the field
-// manager owns since. The store does not show it if another process has applied other
-// fields in the name of the field manager.
+// shows that nothing would change. The store shows that in two cases:
+//
+//   - The status is as the store has it.
+//   - This process last applied the same status to the object, and the store shows no
+//     other value in a field that the field manager owns since.
+//
+// Neither case holds if another process has applied other fields in the name of the field
+// manager.
 //
 // If somebody else edits a status, EnsureStatus puts the status back. An empty status is
 // written once, so that there is one. It is not written again however often it is

@@ -131,9 +131,9 @@ func (by *ensuring) done(c *Client, o object) {
 		last.values, err = digest(last.fields, o)
 	}
 	// The server accepts some fields that it does not show, such as a Secret's
-	// stringData. Others may change such a field unseen. No field of the manager shows an
-	// empty status. If a server tells of no fields at all, that does not show an empty
-	// status either. Nor does a field show an object that has only a name.
+	// stringData. Others may change such a field unseen. An empty status gives the
+	// manager no field, and neither does an object that has only a name. If a server
+	// tells of no managedFields at all, that does not show an empty status.
 	empty := last.fields == nil && (by.nothing || by.id.status && len(o.GetManagedFields()) > 0)
 	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole) && p.selector.fits(o)
 	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
@@ -226,8 +226,8 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 	return true, nil
 }
 
-// last returns the last apply to a part of an object. That apply is not known while an
-// answer is on its way, or if its body was another one.
+// last returns the last apply to a part of an object. Known is false while an answer is
+// on its way, or if the last apply had another body.
 func (p *ensuredParts) last(id part, wanted [sha256.Size]byte) (last ensured, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -67,14 +67,14 @@ func statusError(resp *http.Response, r *request) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		body = nil // the code alone still says most of it
+		body = nil // the status code alone still tells most of the error
 	}
 	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
 		if s := retryAfterSeconds(resp); s > 0 && (status.Details == nil || status.Details.RetryAfterSeconds == 0) {
-			// If a proxy has answered, only the header has the wait.
+			// If a proxy has answered, the header alone has the delay.
 			if status.Details == nil {
 				status.Details = new(metav1.StatusDetails)
 			}
@@ -164,8 +164,8 @@ func isExpired(err error) bool {
 }
 
 // isTooLarge reports that this server has not yet seen the requested resourceVersion.
-// That happens after a restart or on another replica. It is right to ask again later, and
-// wrong to list again.
+// That may happen after a restart or on another replica. It is right to ask again later,
+// and wrong to list again.
 func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

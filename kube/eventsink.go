@@ -23,7 +23,7 @@ type eventSink[T any] struct {
 	partial bool
 }
 
-// seen is the memory of a watch of an object that it has shown.
+// seen identifies the state of an object that a watch has shown.
 type seen struct {
 	uid   types.UID
 	rv    string
