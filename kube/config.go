@@ -53,7 +53,8 @@ type Config struct {
 // Client::try_default.
 func Connect() (*Client, error) { return Config{}.Connect() }
 
-// Connect returns a client for the configured cluster. It makes no request.
+// Connect returns a client for the configured cluster. It makes no request. Its
+// counterpart is kube-rs's Client::try_from.
 func (c Config) Connect() (*Client, error) {
 	cfg, namespace := c.Rest, ""
 	if cfg == nil {

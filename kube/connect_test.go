@@ -310,7 +310,7 @@ func (s *server) kubeconfig(t *testing.T) string {
 	if file := s.cluster.Kubeconfig(); file != "" {
 		return file
 	}
-	return os.Getenv("KUBECONFIG") // set with KUBETEST_CLUSTER=current
+	return os.Getenv("KUBECONFIG") // of the cluster of KUBETEST_CLUSTER=current
 }
 
 // pair is a certificate with its key.

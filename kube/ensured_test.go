@@ -30,7 +30,7 @@ type ensuredTable struct {
 func newEnsuredTable(t testing.TB) *ensuredTable {
 	t.Helper()
 	s := newAPIServer()
-	s.intercept = func(int, *http.Request) (*http.Response, error) { // no other process has applied in the manager's name
+	s.intercept = func(int, *http.Request) (*http.Response, error) { // no other process has applied
 		return jsonAnswer(200, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
 			"name": "a", "namespace": "default", "uid": "uid", "managedFields": ensuredFields,
 		}}), nil
