@@ -7,20 +7,22 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Ensure has to notice that another process applies more fields in the name of the same
-// field manager. The values of the fields that this process knows of do not show it.
-// The manager's entry in metadata.managedFields does, but stores drop managedFields. So
-// the table hashes that one entry when the server tells of an object that was ensured,
-// before the managedFields are dropped. Nothing is hashed or kept for other objects.
+// Another process may apply more fields in the name of the same field manager, and Ensure
+// has to notice that. The values of the fields that this process knows of do not show it.
+// The manager's entry in metadata.managedFields shows it, but stores drop managedFields.
+// So the table hashes that one entry before it drops the managedFields. It does so when
+// the server tells of an object that was ensured. Nothing is hashed or kept for other
+// objects.
 
-// sight is what a table was last told of the fields that a manager applies.
+// sight describes the fields that a manager applies, as the server last told a table of
+// them.
 type sight struct {
-	rv   string // of the object
+	rv   string // resourceVersion of the object
 	owns uint64 // the hash of the manager's entry, zero if there is none
 }
 
 // appliedSum returns a hash of the fields that a manager applies to an object or its
-// subresource. It is zero if there are none.
+// subresource. The hash is zero if there are no such fields.
 func appliedSum(entries []metav1.ManagedFieldsEntry, manager, subresource string) uint64 {
 	for i := range entries {
 		if e := &entries[i]; isApplied(e, manager, subresource) {
@@ -30,16 +32,16 @@ func appliedSum(entries []metav1.ManagedFieldsEntry, manager, subresource string
 	return 0
 }
 
-// isApplied reports that an entry names the fields that a manager applies to an object
-// or its subresource. There is one such entry at most.
+// isApplied reports that an entry names the fields that a manager applies to an object or
+// its subresource. There is one such entry at most.
 func isApplied(e *metav1.ManagedFieldsEntry, manager, subresource string) bool {
 	return e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil &&
 		e.Manager == manager && e.Subresource == subresource
 }
 
-// told notes the fields that the field managers of Ensure apply to an object, which the
-// server has told of. It comes before the object is in the table's content. A state that
-// is older than a known one counts only if it was listed.
+// told notes the fields that the field managers of Ensure apply to an object. The server
+// has told of this state of the object. The call comes before the object is in the
+// table's content. A state that is older than a known one counts only if it was listed.
 func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 	for _, id := range partsOf(key) {
 		p.mu.Lock()
@@ -61,7 +63,7 @@ func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 	}
 }
 
-// told returns what is known after the table was told of a state of the object.
+// told returns e as it is after the server has told the table of a state of the object.
 func (e ensured) told(s sight) ensured {
 	if e.by == nil && !e.foreign() && s.rv == e.sight.rv {
 		e.owns = s.owns // the server shows the same state in its own way
@@ -70,7 +72,7 @@ func (e ensured) told(s sight) ensured {
 	return e
 }
 
-// answered returns what is known after the server has answered an apply.
+// answered returns e as it is after the server has answered an apply.
 func (e ensured) answered(s sight) ensured {
 	e.owns = s.owns
 	switch {
@@ -82,6 +84,6 @@ func (e ensured) answered(s sight) ensured {
 	return e
 }
 
-// foreign reports that the manager applies other fields than after the apply that is
-// remembered: another process applies in its name.
+// foreign reports that the manager applies other fields than it did after the remembered
+// apply. Then another process applies in the manager's name.
 func (e ensured) foreign() bool { return e.sight.owns != e.owns }

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// sentence compares an error with what it should say, where ADDR and DIR stand
-// for what is another each time.
+// sentence compares an error with the wanted text. In it, ADDR and DIR stand for the
+// parts that differ from run to run.
 func sentence(t *testing.T, err error, want string, replace ...string) {
 	t.Helper()
 	if err == nil {
@@ -141,7 +141,7 @@ func TestUnreachable(t *testing.T) {
 			}
 			addr := strings.TrimPrefix(c.config.Host, "https://")
 			if name == "no such name" {
-				// What comes after is the resolver's.
+				// The resolver writes the rest of the text.
 				if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 					t.Errorf("got error %v", err)
 				}
@@ -220,8 +220,8 @@ type noVersion struct{ kube.Object }
 
 func (noVersion) GVK() kube.GVK { return kube.GVK{Group: "example.com", Kind: "Thing"} }
 
-// TestHandleSentences makes handles that cannot be, and calls that cannot be
-// made: all are errors before any request.
+// TestHandleSentences makes invalid handles and invalid calls. All of them return an
+// error before any request.
 func TestHandleSentences(t *testing.T) {
 	c := offline(t)
 	ctx := t.Context()
@@ -287,7 +287,7 @@ func inNamespace(cm *corev1.ConfigMap, ns string) *corev1.ConfigMap {
 	return cm
 }
 
-// TestWatchSentences has watches and stores say what is wrong with a handle too.
+// TestWatchSentences checks that watches and stores also name the fault of a handle.
 func TestWatchSentences(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()

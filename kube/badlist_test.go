@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lists has all lists answered by f.
+// lists makes f answer all lists.
 func (s *apiServer) lists(f func(*http.Request) (*http.Response, error)) {
 	s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 		if isWatch(r) {
@@ -37,8 +37,8 @@ func metadataLast(resp *http.Response) *http.Response {
 	return answer(200, typeJSON, moved)
 }
 
-// TestStaleListWithItsMetadataLast answers with a list of before that says so at
-// its end only.
+// TestStaleListWithItsMetadataLast answers with a stale list. Only the end of the list
+// shows that it is stale.
 func TestStaleListWithItsMetadataLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -69,7 +69,7 @@ func TestStaleListWithItsMetadataLast(t *testing.T) {
 	})
 }
 
-// TestOlderDuplicateOnALaterPage has pages that are not of one moment.
+// TestOlderDuplicateOnALaterPage answers with pages that are not of one moment.
 func TestOlderDuplicateOnALaterPage(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		old := s.put(key("a"), "one")
@@ -109,8 +109,8 @@ func TestStoreOfAnOlderDuplicateOnALaterPage(t *testing.T) {
 	})
 }
 
-// TestUnreadableItemIsNotTakenForDeleted lists, after a watch was lost, an object
-// whose metadata does not decode.
+// TestUnreadableItemIsNotTakenForDeleted lists an object after a watch was lost. The
+// object's metadata does not decode.
 func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bad  string
@@ -159,11 +159,11 @@ func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 	}
 }
 
-// TestUnreadableProtobufItemIsNotTakenForDeleted is the same in protobuf, where
+// TestUnreadableProtobufItemIsNotTakenForDeleted is the same in protobuf, where the
 // metadata breaks off.
 func TestUnreadableProtobufItemIsNotTakenForDeleted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		cut  int // bytes of the metadata that are left; below zero: all, and then nonsense
+		cut  int // bytes of the metadata that are left; below zero: all, followed by nonsense
 		want []string
 	}{
 		"before the name":      {3, []string{"SYNCED"}},
@@ -201,7 +201,7 @@ func TestUnreadableProtobufItemIsNotTakenForDeleted(t *testing.T) {
 }
 
 // TestDeletionWhoseObjectCannotBeRead deletes an object with metadata that does not
-// decode: whose it is, is known.
+// decode. The key of the object is known all the same.
 func TestDeletionWhoseObjectCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -226,8 +226,8 @@ func TestDeletionWhoseObjectCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestAnswerThatIsNoListOfTheKindEmptiesNothing answers a relist with anything else,
-// that has a resource version all the same.
+// TestAnswerThatIsNoListOfTheKindEmptiesNothing answers a relist with anything but a list
+// of the kind. The answer has a resourceVersion all the same.
 func TestAnswerThatIsNoListOfTheKindEmptiesNothing(t *testing.T) {
 	protoPod := func(kind string) []byte {
 		return inEnvelope(kind, appendBytes(nil, 1, marshal(t, &metav1.ListMeta{ResourceVersion: "900"})))
@@ -235,7 +235,7 @@ func TestAnswerThatIsNoListOfTheKindEmptiesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		contentType string
 		body        []byte
-		widgets     bool // it is no wrong answer for a ConfigMap
+		widgets     bool // the answer is not wrong for a ConfigMap
 	}{
 		"another kind's list":                {typeJSON, []byte(`{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
 		"another group's list":               {typeJSON, []byte(`{"kind":"ConfigMapList","apiVersion":"b.example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
@@ -315,8 +315,8 @@ func TestListsOfAnUnusualName(t *testing.T) {
 	})
 }
 
-// TestKindWhoseListsHaveNoResourceVersion has a store of a kind that cannot be
-// watched, as those of metrics.k8s.io.
+// TestKindWhoseListsHaveNoResourceVersion has a store of a kind that cannot be watched,
+// such as the kinds of metrics.k8s.io.
 func TestKindWhoseListsHaveNoResourceVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

@@ -20,8 +20,8 @@ import (
 
 const bombSize = 200 << 20
 
-// bomb writes, compressed, what a few hundred kilobytes can become: start, very much
-// of the filling, end.
+// bomb writes a compressed body of a few hundred kilobytes: start, a very long filling,
+// and end.
 func bomb(w http.ResponseWriter, contentType, start, filling, end string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Encoding", "gzip")
@@ -37,8 +37,8 @@ func bomb(w http.ResponseWriter, contentType, start, filling, end string) {
 	}
 }
 
-// TestBombsHaveABound has answers that are small on the way and huge when they are
-// unpacked.
+// TestBombsHaveABound answers with bodies that are small on the way and huge when they
+// are unpacked.
 func TestBombsHaveABound(t *testing.T) {
 	const meta = `"apiVersion":"v1","metadata":{"resourceVersion":"7"}`
 	const two = 2<<3 | 2 // the tag of a length-delimited field 2: the list in the envelope, an item in the list
@@ -48,8 +48,8 @@ func TestBombsHaveABound(t *testing.T) {
 	}
 	for name, answers := range map[string]struct {
 		contentType, start, filling, end string
-		watch                            bool // it answers a watch
-		get                              bool // it answers a get
+		watch                            bool // the answer is that of a watch
+		get                              bool // the answer is that of a get
 	}{
 		"item":               {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"metadata":{"name":"`, filling: "a", end: `"}}]}`},
 		"items of a list":    {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"data":[`, filling: "[],", end: `7]}]}`},
@@ -102,7 +102,7 @@ func TestBombsHaveABound(t *testing.T) {
 	}
 }
 
-// TestAnswersWithinTheBound has objects and pages that are large and allowed.
+// TestAnswersWithinTheBound answers with large objects and pages that are allowed.
 func TestAnswersWithinTheBound(t *testing.T) {
 	value := strings.Repeat("a", 900_000)
 	object := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","uid":"u","resourceVersion":"7"},"data":{"note":"` + value + `"}}`

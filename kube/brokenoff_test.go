@@ -28,7 +28,8 @@ func broken(f func()) {
 	<-done
 }
 
-// failingTrace returns a context whose trace breaks by fail at the requests of a verb.
+// failingTrace returns a context with a trace. The trace calls fail at the requests of a
+// verb.
 func failingTrace(ctx context.Context, verb string, fail func()) context.Context {
 	return WithRequestTrace(ctx, func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
 		if r.Verb == verb {
@@ -43,12 +44,12 @@ func waysToBreak(t *testing.T, test func(t *testing.T, fail func())) {
 	t.Run("Goexit", func(t *testing.T) { test(t, runtime.Goexit) })
 }
 
-// unplaced is a kind whose plural and scope only the server knows.
+// unplaced is a kind of which only the server knows the plural and the scope.
 type unplaced struct{ Object }
 
 func (unplaced) GVK() GVK { return GVK{Group: "example.com", Version: "v1", Kind: "Widget"} }
 
-// A caller that breaks while it asks for the kinds of a group holds up nobody else.
+// A caller breaks while it asks for the kinds of a group. It holds up nobody else.
 func TestTraceBreaksDuringDiscovery(t *testing.T) {
 	waysToBreak(t, func(t *testing.T, fail func()) {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestTraceBreaksDuringDiscovery(t *testing.T) {
 	})
 }
 
-// A reader that breaks while it asks about an own write holds up no other reader.
+// A reader breaks while it asks about an own write. It holds up no other reader.
 func TestTraceBreaksDuringAQuestion(t *testing.T) {
 	waysToBreak(t, func(t *testing.T, fail func()) {
 		ownWritesTest(t, asIs, func(c *ownCase) {
@@ -92,7 +93,7 @@ func TestTraceBreaksDuringAQuestion(t *testing.T) {
 	})
 }
 
-// An observer that ends its goroutine costs no request more.
+// An observer that ends its goroutine causes no further request.
 func TestObserverEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -120,7 +121,7 @@ func TestObserverEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-// Keys that cannot be compared cost the object its place in the index, and nothing else.
+// If an object's keys cannot be compared, only its place in the index is lost.
 func TestIndexKeysThatCannotBeCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -151,7 +152,7 @@ func TestIndexKeysThatCannotBeCompared(t *testing.T) {
 	})
 }
 
-// A list whose continue tokens lead in a circle ends.
+// A list ends if its continue tokens lead in a circle.
 func TestPagesInACircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -180,7 +181,8 @@ func TestPagesInACircle(t *testing.T) {
 	})
 }
 
-// An own write that the server is asked about by pages in a circle.
+// A reader asks the server about an own write, and the pages of the answer lead in a
+// circle.
 func TestQuestionInACircle(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
@@ -210,15 +212,15 @@ func TestQuestionInACircle(t *testing.T) {
 	})
 }
 
-// bareScale is what an update of a scale is answered with, as far as a program needs it.
+// bareScale is the answer to an update of a scale, as far as a program needs it.
 type bareScale struct {
 	Spec struct {
 		Replicas int `json:"replicas"`
 	} `json:"spec"`
 }
 
-// Reads are never older than a write through a subresource, whatever that is answered
-// with.
+// Reads are never older than a write through a subresource. The answer to the write does
+// not matter.
 func TestSubresourceThatTellsNoVersion(t *testing.T) {
 	for name, body := range map[string]string{
 		"no metadata": `{"kind":"Scale","apiVersion":"autoscaling/v1","spec":{"replicas":3}}`,
@@ -243,7 +245,8 @@ func TestSubresourceThatTellsNoVersion(t *testing.T) {
 	}
 }
 
-// Reads are never older than a write whose trace breaks when the server has executed it.
+// Reads are never older than a write, even if the write's trace breaks after the server
+// has executed it.
 func TestTraceBreaksBehindAWrite(t *testing.T) {
 	waysToBreak(t, func(t *testing.T, fail func()) {
 		for verb, write := range map[string]func(*ownCase, context.Context){
@@ -290,7 +293,7 @@ func TestDeletionAnsweredWithAFailure(t *testing.T) {
 	})
 }
 
-// A server that knows no field selectors can still be asked about an own write.
+// A reader can ask about an own write even if the server knows no field selectors.
 func TestQuestionToAServerWithoutFieldSelectors(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// builtinGroups maps a directory of k8s.io/api to its API group, which does
-// not follow from it: k8s.io/api/networking holds networking.k8s.io.
+// builtinGroups maps a directory of k8s.io/api to its API group. The name of the
+// directory does not give the group: k8s.io/api/networking holds networking.k8s.io.
 var builtinGroups = map[string]string{
 	"admission":             "admission.k8s.io",
 	"admissionregistration": "admissionregistration.k8s.io",
@@ -57,8 +57,8 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// builtinKind returns the identity of a type of k8s.io/api, found by the path
-// of its package. A test compares all of them with a server's discovery.
+// builtinKind returns the identity of a type of k8s.io/api. It finds the type by the path
+// of its package. A test compares all of these types with a server's discovery.
 func builtinKind(t reflect.Type) (Kind, bool) {
 	rest, ok := strings.CutPrefix(t.PkgPath(), "k8s.io/api/")
 	if !ok {
@@ -83,8 +83,9 @@ func builtinKind(t reflect.Type) (Kind, bool) {
 	}, true
 }
 
-// generatedType returns the type of k8s.io/api that has all fields of the kind of a handle
-// of Go type t. It returns nil if there is none or it is not known.
+// generatedType returns the type of k8s.io/api that has all fields of a kind. The kind is
+// that of a handle of Go type t. The result is nil if there is no such type or if it is
+// not known.
 func generatedType(t reflect.Type, kind Kind) reflect.Type {
 	if kind.whole != nil {
 		t = kind.whole

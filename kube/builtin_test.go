@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestBuiltinKinds compares the table of k8s.io/api with the discovery of a
-// server that serves all it can.
+// TestBuiltinKinds compares the table of k8s.io/api with the discovery of a server. That
+// server serves all kinds that it can.
 func TestBuiltinKinds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")
@@ -49,7 +49,7 @@ func TestBuiltinKinds(t *testing.T) {
 			gvk := gv.WithKind(kind)
 			typ, ok := types[gvk]
 			if !ok {
-				continue // of apiextensions or apiregistration
+				continue // kind of apiextensions or apiregistration
 			}
 			served++
 			found[gvk] = true
@@ -68,8 +68,8 @@ func TestBuiltinKinds(t *testing.T) {
 		t.Errorf("the server serves %d kinds of k8s.io/api; were there not more?", served)
 	}
 	t.Logf("%d of %d served kinds agree", compared, served)
-	// Of those that are served as subresources only, or no longer, the scheme
-	// knows the group.
+	// Some kinds are served as subresources only, or are not served any more. The scheme
+	// knows the group of these kinds.
 	for gvk, typ := range types {
 		if _, object := reflect.New(typ).Interface().(object); !object || found[gvk] {
 			continue

@@ -10,32 +10,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNotCached is wrapped by the errors of [Cached] reads that no running store
-// serves.
+// ErrNotCached means that no running store serves a [Cached] read. The error of the read
+// wraps it. Its counterpart is controller-runtime's cache.ErrResourceNotCached.
 var ErrNotCached = errors.New("no store that runs in this program holds these objects")
 
-// Cached reads the objects of a handle from a store that runs in this program: that
-// of a controller, as a rule. It is a plain value. It starts nothing and needs no
-// end: each call finds the store that runs at the moment.
+// Cached reads the objects of a handle from a store that runs in this program. As a rule
+// that is the store of a controller. A Cached is a plain value. It starts nothing and
+// needs no end: each call finds the store that runs at the moment.
 //
-// A store serves the handles of the same client, kind and type that cover no more
-// than it does. A store of all namespaces serves a handle that is narrowed by In, and
-// one without selector a handle that is narrowed by Labeled. Where no store runs,
-// every call returns an error that wraps [ErrNotCached] and says how to have one.
+// A store serves the handles of the same client, kind and type that cover no more than
+// the store. A store of all namespaces serves a handle that is narrowed by In. A store
+// without selector serves a handle that is narrowed by Labeled. Where no store runs,
+// every call returns an error that wraps [ErrNotCached] and says how to have a store.
 //
-// Reads keep the promises of [Store]. They wait for the first sync, and they are never
-// older than what this process itself has written. A read that needs no wait costs no
-// request.
+// Reads keep the promises of [Store]. They wait for the first sync. They are never older
+// than the writes of this process itself. A read that needs no wait costs no request.
 //
-// It is what the client of a controller-runtime manager reads from.
+// Its counterpart is the client of a controller-runtime manager, which reads from the
+// manager's cache.
 type Cached[T any] struct{ reader Reader[T] }
 
 // Cached returns the reads of the handle's objects that are served from memory. Get and
-// List of the handle itself ask the server.
+// List of the handle itself ask the server. Its counterpart is controller-runtime's
+// Manager.GetClient, and that of the handle's own reads is Manager.GetAPIReader.
 func (r Reader[T]) Cached() Cached[T] { return Cached[T]{r} }
 
-// Get returns an object, as [Store.Get] does. It is not found (apierrors.IsNotFound) if
-// the handle does not cover it. An empty namespace is the handle's, if that has one.
+// Get returns an object, as [Store.Get] does. It returns an error that
+// apierrors.IsNotFound recognizes if the handle does not cover the object. An empty
+// namespace stands for the handle's namespace, if the handle has one. Its counterparts
+// are controller-runtime's client.Reader.Get and Store::get of kube-rs's reflector.
 func (c Cached[T]) Get(ctx context.Context, key Key) (*T, error) {
 	if key.Namespace == "" {
 		key.Namespace = c.reader.namespace()
@@ -47,12 +50,14 @@ func (c Cached[T]) Get(ctx context.Context, key Key) (*T, error) {
 	return s.Get(ctx, key)
 }
 
-// All yields all objects of the handle, as [Store.All] does.
+// All yields all objects of the handle, as [Store.All] does. Its counterparts are
+// controller-runtime's client.Reader.List and Store::state of kube-rs's reflector.
 func (c Cached[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.All(ctx) })
 }
 
-// Labeled yields the objects whose labels match a selector, as [Store.Labeled] does.
+// Labeled yields the objects whose labels match a selector, as [Store.Labeled] does. Its
+// counterpart is controller-runtime's client.MatchingLabelsSelector.
 func (c Cached[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
 	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.Labeled(ctx, selector) })
 }
@@ -96,8 +101,8 @@ func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
 	return &Store[T]{table: t, reader: c.reader, narrow: h.narrowed(t.handle)}, nil
 }
 
-// narrowed returns what picks the entries of a handle from those of a wider one, nil if
-// they are the same.
+// narrowed returns a function that picks the entries of a handle from those of a wider
+// handle. It returns nil if both handles have the same entries.
 func (h handle) narrowed(wide handle) func(*entry) bool {
 	byNamespace := !slices.Equal(h.namespaces, wide.namespaces)
 	byLabel := h.selector.label != wide.selector.label
@@ -110,13 +115,13 @@ func (h handle) narrowed(wide handle) func(*entry) bool {
 	}
 }
 
-// covers reports that a handle's namespaces are all that another one has, or more.
+// covers reports that a handle has all namespaces of another handle, or more.
 func (h handle) covers(other handle) bool {
 	lacks := func(ns string) bool { return !h.hasNamespace(ns) }
 	return len(h.namespaces) == 0 || len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, lacks)
 }
 
-// hasNamespace reports that objects in a namespace are the handle's.
+// hasNamespace reports that the handle covers the objects of a namespace.
 func (h handle) hasNamespace(namespace string) bool {
 	return len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)
 }

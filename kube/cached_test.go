@@ -32,7 +32,7 @@ func namesOf(t *testing.T, list iter.Seq2[*corev1.ConfigMap, error]) (names []st
 	return names
 }
 
-// Cached reads are served by the store that runs, or say how to have one.
+// The running store serves cached reads. Without one, their error says how to have one.
 func TestCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -86,7 +86,7 @@ func TestCached(t *testing.T) {
 			t.Errorf("reads made %d requests", n-requests)
 		}
 
-		// Own writes are seen.
+		// Reads see own writes.
 		s.hold()
 		if err := cms.In("one").Delete(ctx, "b"); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,8 @@ func TestCached(t *testing.T) {
 		wantLines(t, "after own writes", namesOf(t, one.All(ctx)), "one/a", "one/c")
 		s.release()
 
-		// What no store covers is not served: another type, a selector of fields.
+		// Cached does not serve reads that no store covers: of another type, or by a
+		// selector of fields.
 		if _, err := noteViews(cms.client).Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
 			t.Errorf("of another type: %v", err)
 		}

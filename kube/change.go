@@ -9,28 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Change is what an [Informer] yields and what predicates of a controller look at: two
-// states of an object, before and now, or the mark Synced. Its counterpart is
-// controller-runtime's event.UpdateEvent with ObjectOld and ObjectNew; [Decode] returns
-// these two.
+// Change is a change of one object, or the mark Synced. An [Informer] yields changes, and
+// the predicates of a controller look at them. A change of an object has two states,
+// before and now. Its counterpart is controller-runtime's event.UpdateEvent with
+// ObjectOld and ObjectNew; [Decode] returns these two.
 //
-// The methods tell of the object as it is now or, if it was deleted, as it last was.
-// The state before is the one that the loop was last shown, however many steps there
-// were in between. A Change keeps both states, encoded, for as long as it is kept
-// itself.
+// The methods describe the object as it is now or, if it was deleted, as it last was. The
+// state before is the one that the loop was last shown, however many steps there were in
+// between. A Change keeps both states, encoded, for as long as the Change itself is kept.
 type Change struct {
 	// Type is Added, Modified, Deleted or Synced.
 	Type WatchEventType
 	Key  Key
 
 	table *table
-	// was is what the loop last saw of the object, nil if that is nothing. Both are
-	// nil in a Synced.
+	// was is the state of the object that the loop saw last. It is nil if the loop saw
+	// none. In a Synced, was and is are both nil.
 	was, is *entry
 }
 
-// before returns the state before a Modified, nil for other changes. A deletion
-// counts as a change of all there was.
+// before returns the state before a Modified, and nil for other changes. A deletion
+// counts as a change of the whole object.
 func (c Change) before() *entry {
 	if c.Type != Modified {
 		return nil
@@ -46,7 +45,7 @@ func (c Change) Kind() string {
 	return c.table.handle.kindName()
 }
 
-// UID returns the object's uid. A new object under an old name has another.
+// UID returns the object's uid. A recreated object has another uid under the same name.
 func (c Change) UID() types.UID {
 	if c.is == nil {
 		return ""
@@ -54,7 +53,7 @@ func (c Change) UID() types.UID {
 	return c.is.UID()
 }
 
-// ResourceVersion returns the object's resource version.
+// ResourceVersion returns the object's resourceVersion.
 func (c Change) ResourceVersion() string {
 	if c.is == nil {
 		return ""
@@ -62,10 +61,12 @@ func (c Change) ResourceVersion() string {
 	return c.is.ResourceVersion()
 }
 
-// NewGeneration reports that the object's generation is another than before: for
-// most kinds, that its spec has changed or its deletion has begun. It is true for
-// an object that was added or deleted, and for every change of a kind that counts
-// no generations, such as ConfigMap.
+// NewGeneration reports that the object's generation differs from the one before. For
+// most kinds that means that its spec has changed or its deletion has begun.
+// NewGeneration is true for an object that was added or deleted. It is also true for
+// every change of a kind that counts no generations, such as ConfigMap. Its counterparts
+// are controller-runtime's predicate.GenerationChangedPredicate and kube-rs's
+// predicates::generation.
 func (c Change) NewGeneration() bool {
 	before := c.before()
 	if before == nil || c.is == nil {
@@ -75,20 +76,21 @@ func (c Change) NewGeneration() bool {
 	return is == 0 || before.Generation() != is
 }
 
-// Deleting reports that the object is deleted, or that its deletion has begun
-// and is held up by finalizers or a grace period.
+// Deleting reports that the object is deleted, or that its deletion has begun and is held
+// up by finalizers or a grace period.
 func (c Change) Deleting() bool {
 	return c.is != nil && (c.Type == Deleted || c.is.Deleting())
 }
 
-// DeletionBegan reports that this change began the deletion of the object, as far
-// as the informer knows: it is true for an object that is added while it is deleted.
+// DeletionBegan reports that this change began the deletion of the object, as far as the
+// informer knows. It is true for an object that is added while it is deleted.
 func (c Change) DeletionBegan() bool {
 	before := c.before()
 	return c.Deleting() && (before == nil || !before.Deleting())
 }
 
-// Owner is what an owner reference says.
+// Owner has the content of an owner reference. Its counterpart is apimachinery's
+// metav1.OwnerReference.
 type Owner struct {
 	GVK        GVK
 	Name       string
@@ -96,8 +98,8 @@ type Owner struct {
 	Controller bool
 }
 
-// Owners yields the object's owners: those it has, then those it had before this
-// change and has no more.
+// Owners yields the object's owners. First it yields the owners that the object has. Then
+// it yields the owners that the object had before this change and has lost.
 func (c Change) Owners() iter.Seq[Owner] {
 	return func(yield func(Owner) bool) {
 		var seen []types.UID
@@ -118,8 +120,9 @@ func (c Change) Owners() iter.Seq[Owner] {
 	}
 }
 
-// Then returns what c and a later change of the same object add up to. A new
-// object under the old name is another object: then it returns the later change.
+// Then returns the sum of c and a later change of the same object. A recreated object is
+// another object, although it has the same name. If the later change is of another
+// object, Then returns the later change.
 func (c Change) Then(later Change) Change {
 	if c.is == nil || later.is == nil || c.UID() != later.UID() {
 		return later
@@ -134,8 +137,10 @@ func (c Change) Then(later Change) Change {
 }
 
 // Decode decodes the object of a change, before it and now. Was is the state that the
-// loop was last shown, nil for an object that was added; is is the last state of an
-// object that was deleted. T must be the type of the handle that the informer is of.
+// loop was last shown. It is nil for an object that was added. Is is the state of the
+// object now, or the last state of an object that was deleted. T must be the type of the
+// informer's handle. Its counterparts are ObjectOld and ObjectNew of controller-runtime's
+// event.UpdateEvent.
 func Decode[T any](c Change) (was, is *T, err error) {
 	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
 		return nil, nil, fmt.Errorf("decode %s: its store holds no %s", c.Kind(), reflect.TypeFor[T]())

@@ -20,7 +20,7 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// jsonConfigMap is a ConfigMap as a type of one's own, which is read as JSON.
+// jsonConfigMap is a ConfigMap as a type of the test's own. It is read as JSON.
 type jsonConfigMap struct {
 	Object
 	Data map[string]string `json:"data,omitempty"`
@@ -28,15 +28,15 @@ type jsonConfigMap struct {
 
 func (jsonConfigMap) GVK() GVK { return GVK{Version: "v1", Kind: "ConfigMap"} }
 
-// TestChaos verifies the promise of watches and stores against a real API
-// server that is killed, restarted, paused, compacted and cut off at random.
-// CHAOS_SECONDS is how long (default 15), CHAOS_SEED repeats a run's choices.
+// TestChaos verifies the promise of watches and stores against a real API server. The
+// server is killed, restarted, paused, compacted and cut off at random. CHAOS_SECONDS is
+// how long a run lasts (default 15). CHAOS_SEED repeats a run's choices.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts API servers")
 	}
-	// A connection that goes silent is found by HTTP/2 pings: sooner than by
-	// default, so that the test need not last minutes.
+	// HTTP/2 pings find a connection that goes silent. With these settings they find it
+	// sooner than by default, so that the test need not last minutes.
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "2")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "2")
 	seconds, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS"))
@@ -60,8 +60,8 @@ type chaos struct {
 	*testing.T
 	cluster *kubetest.Cluster
 	proxy   *cutProxy
-	steady  *Client // past the proxy
-	shaken  *Client // through it
+	steady  *Client // client past the proxy
+	shaken  *Client // client through the proxy
 	random  *rand.Rand
 	seed    uint64
 	writes  atomic.Int64
@@ -69,7 +69,7 @@ type chaos struct {
 	running sync.WaitGroup
 }
 
-// checkedWatch is a watch that is checked against what the server has.
+// checkedWatch is a watch whose events are compared with the server's objects.
 type checkedWatch struct {
 	*checker
 	truth     handle
@@ -78,7 +78,7 @@ type checkedWatch struct {
 	compacted int
 }
 
-// enoughWrites is how many writes a run has at least.
+// enoughWrites is the smallest number of writes of a run.
 const enoughWrites = 1000
 
 var chaosNamespaces = []string{"chaos-a", "chaos-b", "chaos-c"}
@@ -106,7 +106,7 @@ func newChaos(t *testing.T, gate bool, seed uint64) *chaos {
 	return c
 }
 
-// prepare makes the namespaces and installs the widgets' definition.
+// prepare creates the namespaces and installs the widgets' definition.
 func (c *chaos) prepare() {
 	namespaces := For[corev1.Namespace](c.steady)
 	for _, ns := range append([]string{"chaos-own"}, chaosNamespaces...) {
@@ -128,8 +128,8 @@ func (c *chaos) prepare() {
 	}
 }
 
-// watch adds a watch to what is checked, by an internal loop that knows the
-// resource versions of marks.
+// addWatch adds a watch to the checked ones. It uses an internal loop that knows the
+// resourceVersions of marks.
 func addWatch[T any](ctx context.Context, c *chaos, name string, r Reader[T], how listing, note func(*T) string) {
 	ck := c.addCheck(name, r.handle)
 	c.running.Go(func() { checkWatch(ctx, r, how, ck.checker, note) })
@@ -143,8 +143,8 @@ func (c *chaos) addCheck(name string, h handle) *checkedWatch {
 	return ck
 }
 
-// addStore adds a store, whose changes are checked like a watch, and which is
-// compared with the server at the end.
+// addStore adds a store. Its changes are checked like a watch. Its content is compared
+// with the server at the end.
 func addStore[T any](ctx context.Context, c *chaos, name string, r Reader[T], note func(*T) string) func() map[Key]version {
 	store := r.Store(ctx)
 	ck := c.addCheck(name, r.handle)
@@ -237,14 +237,15 @@ func (c *chaos) write(ctx context.Context, random *rand.Rand) {
 		cm := &corev1.ConfigMap{ObjectMeta: om, Data: map[string]string{"note": note}}
 		w := &widget{Object: Object{ObjectMeta: om}}
 		w.Spec.Note = note
-		// Most of these fail as they must: the object is there, or is not.
+		// Most of these writes fail as they must, because the object exists or does not
+		// exist.
 		var err error
 		switch random.IntN(10) {
 		case 0:
 			err = cms.In(ns).Delete(ctx, name)
 		case 1:
 			err = ws.In(ns).Delete(ctx, name)
-		case 2: // made anew at once
+		case 2: // recreated at once
 			_ = cms.In(ns).Delete(ctx, name)
 			_, err = cms.Create(ctx, cm)
 		case 3, 4, 5:
@@ -267,7 +268,7 @@ func (c *chaos) write(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// disturb does one thing after another to the server and the connections.
+// disturb disturbs the server and the connections in one way after another.
 func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 	end := time.Now().Add(d)
 	api := c.cluster.APIServer()
@@ -311,7 +312,7 @@ func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 			try("start", api.Start(ctx))
 		}},
 		{"compact and restart", func() {
-			// The watches are kept away while history goes on and is dropped.
+			// The proxy keeps the watches away while history goes on and is dropped.
 			c.proxy.darken()
 			pause(time.Second)
 			try("compact", c.cluster.Compact(ctx))
@@ -320,8 +321,8 @@ func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 			c.proxy.light()
 		}},
 	}
-	order := c.random.Perm(len(acts)) // each at least once, if there is time
-	// A machine that is busy with other things gets more time.
+	order := c.random.Perm(len(acts)) // each act at least once, if there is time
+	// A machine that is busy with other work gets more time.
 	more := func() bool { return c.writes.Load() < enoughWrites && time.Now().Before(end.Add(2*d)) }
 	for i := 0; time.Now().Before(end) || more(); i++ {
 		act := acts[c.random.IntN(len(acts))]
@@ -334,7 +335,7 @@ func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 	}
 }
 
-// verifyMarks compares the states at sync marks with what the server had.
+// verifyMarks compares the states at sync marks with the server's states.
 func (c *chaos) verifyMarks() {
 	for _, ck := range c.checks {
 		for _, m := range ck.takeMarks() {
@@ -360,7 +361,7 @@ func (c *chaos) verifyMarks() {
 	}
 }
 
-// settle waits until everything shows what the server has.
+// settle waits until every watch and store shows the server's objects.
 func (c *chaos) settle(ctx context.Context, stores map[*checkedWatch]func() map[Key]version) {
 	deadline := time.Now().Add(time.Minute)
 	for _, ck := range c.checks {

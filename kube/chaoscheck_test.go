@@ -16,27 +16,27 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// version is what a checker knows of an object.
+// version identifies a state of an object for a checker.
 type version struct {
 	uid types.UID
 	rv  string
 }
 
-// checker verifies the promise of a watch, event by event: an object is never
-// seen older than before, a new uid is a Deleted and an Added, and the events
-// add up to what the server had at every sync mark.
+// checker verifies the promise of a watch, event by event. An object is never seen older
+// than before. A new uid is a Deleted and an Added. At every sync mark the events add up
+// to the server's state.
 type checker struct {
 	t    *testing.T
 	name string
 
 	mu       sync.Mutex
 	state    map[Key]version
-	last     map[Key]string // the latest version seen under a name
+	last     map[Key]string // latest version seen under a name
 	events   int
 	marks    int
 	troubles int
-	rv       string // of the mark that is being told
-	// marked are states at marks, to be compared with the server's.
+	rv       string // resourceVersion of the current mark
+	// marked holds states at marks. They are compared with the server's states.
 	marked []mark
 	faults int
 }
@@ -125,7 +125,7 @@ func (c *checker) now() map[Key]version {
 	return maps.Clone(c.state)
 }
 
-// markSink tells the checker which resource version a sync mark is of.
+// markSink tells the checker the resourceVersion of each sync mark.
 type markSink struct {
 	sink
 	c *checker
@@ -138,7 +138,7 @@ func (m markSink) synced(rv string) error {
 	return m.sink.synced(rv)
 }
 
-// checkWatch runs a watch of one namespace, or all, through a checker.
+// checkWatch runs a watch of one namespace, or of all, through a checker.
 func checkWatch[T any](ctx context.Context, r Reader[T], how listing, c *checker, note func(*T) string) {
 	s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev WatchEvent[T], err error) bool {
 		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
@@ -156,9 +156,9 @@ func checkLoop[T any](events func(func(WatchEvent[T], error) bool), c *checker, 
 	}
 }
 
-// serverAt lists, by metadata alone, what the server has, or had at a resource
-// version. It tries again until ctx ends; of a version that is compacted it
-// returns nil.
+// serverAt lists, by metadata alone, the server's objects as they are, or as they were at
+// a resourceVersion. It tries again until ctx ends. If the resourceVersion is compacted,
+// it returns nil.
 func serverAt(ctx context.Context, h handle, namespace, rv string) (map[Key]version, error) {
 	req, err := h.request(ctx, "list", "GET", namespace)
 	if err != nil {
@@ -201,7 +201,7 @@ func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version
 	return state, err
 }
 
-// differ describes how two states differ, or returns "".
+// differ describes the difference of two states, or returns "".
 func differ(got, want map[Key]version) string {
 	var b strings.Builder
 	for key, w := range want {

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// testLogger keeps the troubles of stores, which are many here, out of the way.
+// testLogger drops the troubles of stores, because there are many of them here.
 func testLogger(testing.TB) *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// owner writes objects that nobody else writes, through the proxy, and reads
-// each back from a store at once.
+// owner writes objects through the proxy and reads each back from a store at once. Nobody
+// else writes these objects.
 type owner struct {
 	c                   *chaos
 	cms                 Resource[corev1.ConfigMap]
@@ -30,17 +30,18 @@ func newOwner(c *chaos) *owner {
 func (w *owner) run(ctx context.Context) {
 	store := w.cms.Store(ctx)
 	defer func() { <-store.Done() }()
-	// What is there: nil if there is nothing, missing if it is not known.
+	// have holds the known objects. The value is nil if there is no such object. The name
+	// is missing if that is not known.
 	have := make(map[string]*corev1.ConfigMap)
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("own%d", n%7)
-		// A write that is stuck is given up: its answer is lost.
+		// If a write is stuck, it is given up, and its answer is lost.
 		writing, cancel := context.WithTimeout(ctx, 3*time.Second)
 		is, err := w.write(writing, have, name, n)
 		cancel()
 		w.writes++
 		if err != nil {
-			// It may be executed yet, or never.
+			// The server may still execute the write, or it may never do so.
 			delete(have, name)
 			w.lost++
 			_ = sleep(ctx, 50*time.Millisecond)
@@ -53,8 +54,8 @@ func (w *owner) run(ctx context.Context) {
 	}
 }
 
-// write writes on top of what is there and of nothing else, so that a write
-// whose answer was lost cannot be executed after the next one.
+// write writes on top of the known object and of no other. So a write with a lost answer
+// cannot be executed after the next one.
 func (w *owner) write(ctx context.Context, have map[string]*corev1.ConfigMap, name string, n int) (*corev1.ConfigMap, error) {
 	was, known := have[name]
 	if !known {
@@ -90,7 +91,7 @@ func (w *owner) read(ctx context.Context, store *Store[corev1.ConfigMap], name s
 			w.c.Errorf("own write %q is not found", want)
 		}
 	case err != nil:
-		return // the server had to be asked and was not there
+		return // the read had to ask the server, and the server was not there
 	case o.Data["note"] != want:
 		w.c.Errorf("own write: %q is read as %q", want, o.Data["note"])
 	}

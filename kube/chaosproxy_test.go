@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// cutProxy stands between a client and a server and breaks what goes through.
+// cutProxy stands between a client and a server and breaks the traffic.
 type cutProxy struct {
 	listener net.Listener
 	target   string
@@ -15,7 +15,7 @@ type cutProxy struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
-	dark  chan struct{} // closed while bytes pass; open while none do
+	dark  chan struct{} // closed while bytes pass, open while none do
 	ended bool
 }
 
@@ -105,7 +105,7 @@ func (p *cutProxy) cut() {
 	}
 }
 
-// darken lets nothing pass, and light lets it go on.
+// darken lets no bytes pass until light is called.
 func (p *cutProxy) darken() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/owned"
 )
 
-// Client is a connection to a cluster. It is made by [Connect] and used through
-// the handles that [For] and [ViewOf] make. It keeps connections of its own, one
-// as a rule; those that stay idle are dropped.
+// Client is a connection to a cluster. [Connect] makes it, and the handles that [For] and
+// [ViewOf] make use it. It keeps connections of its own, one as a rule. It drops
+// connections that stay idle. Its counterpart is kube-rs's Client.
 type Client struct {
 	http         *http.Client
 	connections  *connections
@@ -36,17 +36,17 @@ type Client struct {
 	encoders  sync.Map // reflect.Type → *intent.Encoder
 	owned     struct {
 		sync.Mutex
-		sets map[string]*owned.Fields // by their text
+		sets map[string]*owned.Fields // by their encoded text
 	}
 }
 
 func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	cfg = rest.CopyConfig(cfg)
-	// A time-out of the whole exchange would cut watches; requests end with
-	// their context.
+	// A time-out of the whole exchange would cut watches. Requests end with their
+	// context.
 	cfg.Timeout = 0
 	cfg.UserAgent = cmp.Or(c.UserAgent, cfg.UserAgent, programName())
-	tracked := rest.CopyConfig(cfg) // cfg is given away by RestConfig
+	tracked := rest.CopyConfig(cfg) // Client.Config gives copies of cfg away
 	connections := connectionsOf(tracked)
 	hc, err := rest.HTTPClientFor(tracked)
 	if err != nil {
@@ -81,17 +81,18 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	return client, nil
 }
 
-// Close closes the client's connections, also those that requests use: they fail,
-// as later ones do, with an error that wraps [net.ErrClosed]. Watches and stores
-// report that as a trouble and end with their contexts, which should come first.
-// A program that ends need not call it, a test that looks for leaked goroutines
-// does.
+// Close closes the client's connections, also those that requests use. These requests
+// fail with an error that wraps [net.ErrClosed], and so do later requests. Watches and
+// stores report that error as a [Trouble]. They end with their contexts, and the contexts
+// should end before Close. A program that ends need not call Close. A test that looks for
+// leaked goroutines must call it.
 //
-// Of a transport that the configuration brought, which others may use, Close
-// closes the idle connections.
+// A transport that the configuration brought may have other users. Of such a transport
+// Close closes the idle connections.
 func (c *Client) Close() {
 	c.connections.close()
-	// apimachinery's function for it complains of transports that it does not know.
+	// The function of apimachinery for this purpose complains of transports that it does
+	// not know.
 	for rt := c.http.Transport; rt != nil; {
 		if t, ok := rt.(interface{ CloseIdleConnections() }); ok {
 			t.CloseIdleConnections()
@@ -105,14 +106,14 @@ func (c *Client) Close() {
 	}
 }
 
-// Namespace returns the namespace that the kubeconfig's context names, or that
-// the pod runs in, or "default".
+// Namespace returns the namespace that the kubeconfig's context names. Without one it
+// returns the namespace that the pod runs in, or "default". Its counterpart is kube-rs's
+// Client::default_namespace.
 func (c *Client) Namespace() string { return c.namespace }
 
 // Config returns the configuration that makes a client like c. Its Rest is a copy for
-// libraries that connect by themselves. Its Observe tells the observers of c, so that
-// the requests of both clients are observed together. The stores of a client are its
-// own.
+// libraries that connect by themselves. Its Observe tells the observers of c, so these
+// observe the requests of both clients. Each client has stores of its own.
 func (c *Client) Config() Config {
 	return Config{
 		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
@@ -120,8 +121,8 @@ func (c *Client) Config() Config {
 	}
 }
 
-// warnings remembers which of the server's warnings were logged lately, so
-// that a reconcile does not repeat one every second.
+// warnings remembers the server's warnings that were logged lately, so that a reconcile
+// does not repeat one every second.
 type warnings struct {
 	mu   sync.Mutex
 	seen map[string]time.Time

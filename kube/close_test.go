@@ -16,8 +16,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// answerless is a server that takes requests, says so on the channel, and answers
-// none until the client gives up.
+// answerless starts a server that takes requests and says so on the channel. It answers
+// none of them until the client gives up.
 func answerless(t *testing.T) (*rest.Config, chan struct{}) {
 	t.Helper()
 	asked := make(chan struct{}, 1)
@@ -31,7 +31,7 @@ func answerless(t *testing.T) (*rest.Config, chan struct{}) {
 	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(server.Certificate())}}, asked
 }
 
-// A client that is closed ends what is under way and leaves nothing behind.
+// Close ends the client's requests and leaves nothing behind.
 func TestClose(t *testing.T) {
 	config, asked := answerless(t)
 	client := got(kube.Config{Rest: config}.Connect())(t)
@@ -49,7 +49,7 @@ func TestClose(t *testing.T) {
 	client.Close()
 }
 
-// A connection is closed also if its request was given up a moment before.
+// Close also closes a connection whose request was given up a moment before.
 func TestCloseAfterGivingUp(t *testing.T) {
 	config, asked := answerless(t)
 	before := goleak.IgnoreCurrent()
@@ -68,7 +68,7 @@ func TestCloseAfterGivingUp(t *testing.T) {
 		}
 		client.Close()
 	}
-	goleak.VerifyNone(t, before) // which waits a moment for what is about to end
+	goleak.VerifyNone(t, before) // VerifyNone waits a moment for goroutines that are about to end
 }
 
 // late hands over a connection after it was asked for.
@@ -93,7 +93,7 @@ func (c lateConn) Close() error {
 	return nil
 }
 
-// So is one that was still being made.
+// Close also closes a connection that is still being made.
 func TestCloseWhileDialling(t *testing.T) {
 	l := &late{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 	client := got(kube.Config{Rest: &rest.Config{Host: "http://127.0.0.1:1", Dial: l.dial}}.Connect())(t)

@@ -13,44 +13,48 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Config says how to connect. The zero value follows kubectl's rules: the files
-// that the environment variable KUBECONFIG names, else ~/.kube/config, else the
-// service account of the pod that the program runs in.
+// Config says how to connect. The zero value follows kubectl's rules. It uses the files
+// that the environment variable KUBECONFIG names, else ~/.kube/config, else the service
+// account of the pod that the program runs in. Its counterparts are kube-rs's Config and
+// client-go's rest.Config.
 type Config struct {
-	// Kubeconfig is a file to use instead of what KUBECONFIG names.
+	// Kubeconfig is a file to use instead of the files that KUBECONFIG names.
 	Kubeconfig string
 	// Context is a context of the kubeconfig other than its current one.
 	Context string
-	// Rest is used as it is, and Kubeconfig and Context are not, if it is set.
+	// Rest, if it is set, is used as it is. Then Kubeconfig and Context are not used.
 	Rest *rest.Config
-	// Namespace is the one that [Client.Namespace] returns. Default: the namespace of
-	// the kubeconfig's context or of the pod, else "default".
+	// Namespace is the result of [Client.Namespace]. Default: the namespace of the
+	// kubeconfig's context or of the pod, else "default".
 	Namespace string
-	// FieldManager names the program as the owner of the fields it sets. It
-	// must stay the same from release to release. Default: the program's name.
+	// FieldManager names the program as the owner of the fields that it sets. It must
+	// stay the same from release to release. Default: the program's name. Its counterpart
+	// is controller-runtime's client.FieldOwner.
 	FieldManager string
 	// UserAgent is sent with every request. Default: the program's name.
 	UserAgent string
-	// Logger gets the server's warnings and the troubles of stores.
+	// Logger receives the server's warnings and the troubles of stores.
 	// Default: slog.Default().
 	Logger *slog.Logger
-	// Observe, if it is set, is called after every request, from the goroutine
-	// that made it. It is told of the requests that it makes itself. A panic is
-	// logged.
+	// Observe, if it is set, is called after every request. The goroutine that made the
+	// request calls it. Observe is also told of the requests that it makes itself. A
+	// panic of Observe is logged.
 	Observe func(RequestInfo)
-	// MaxObjectBytes is how large an object may be that the server answers with,
-	// after decompression. A larger one is an error. An answer of several objects,
-	// as a page of a list, may be eight times as large; the listings of watches and
-	// stores are read object by object and have no other bound.
-	// Default: 64 MiB, many times what an API server stores.
+	// MaxObjectBytes is the greatest size, after decompression, of an object in the
+	// server's answers. A larger object is an error. An answer that holds several
+	// objects, such as a page of a list, may be eight times as large. Watches and stores
+	// read their listings object by object, and these listings have no other bound.
+	// Default: 64 MiB, many times the size of the objects that an API server stores.
 	MaxObjectBytes int64
 }
 
-// Connect returns a client by the rules of the zero [Config]. It makes no
-// request: a server that cannot be reached shows at the first one.
+// Connect returns a client by the rules of the zero [Config]. It makes no request: if the
+// server cannot be reached, the first request fails. Its counterpart is kube-rs's
+// Client::try_default.
 func Connect() (*Client, error) { return Config{}.Connect() }
 
-// Connect returns a client for the configured cluster. It makes no request.
+// Connect returns a client for the configured cluster. It makes no request. Its
+// counterpart is kube-rs's Client::try_from.
 func (c Config) Connect() (*Client, error) {
 	cfg, namespace := c.Rest, ""
 	if cfg == nil {
@@ -66,7 +70,7 @@ func (c Config) Connect() (*Client, error) {
 func (c Config) load() (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
-	// Missing files are said below, once, in an error that tells what to do.
+	// The error of explainLoad names missing files once and tells how to mend that.
 	rules.WarnIfAllMissing = false
 	rules.Warner = func(error) {}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
@@ -81,7 +85,7 @@ func (c Config) load() (*rest.Config, string, error) {
 	return cfg, namespace, nil
 }
 
-// explainLoad says which files were looked at when none held a cluster.
+// explainLoad names the files that were looked at if none of them held a cluster.
 func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 	if !clientcmd.IsEmptyConfig(err) && !errors.Is(err, rest.ErrNotInCluster) {
 		return err

@@ -43,7 +43,8 @@ func pemOf(cert *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 }
 
-// setHome has clientcmd, which looks when it is initialized, see another home.
+// setHome makes clientcmd see another home. clientcmd itself looks for the home only when
+// it is initialized.
 func setHome(t *testing.T, dir string) {
 	was := clientcmd.RecommendedHomeFile
 	clientcmd.RecommendedHomeFile = filepath.Join(dir, ".kube", "config")
@@ -131,7 +132,7 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
-// robotToken returns a token of a service account of the test's.
+// robotToken returns a token of a service account in the test's namespace.
 func robotToken(t *testing.T, s *server) string {
 	t.Helper()
 	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
@@ -150,8 +151,8 @@ func whoami(ctx context.Context, c *kube.Client) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// plugin writes an exec plugin that runs a script and prints a token file's
-// content, and returns a configuration that uses it.
+// plugin writes an exec plugin that runs a script and prints the content of a token file.
+// It returns a configuration that uses the plugin.
 func plugin(t *testing.T, s *server, script, tokenFile string) *rest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plugin")
@@ -200,7 +201,8 @@ func TestExecPlugin(t *testing.T) {
 	}
 }
 
-// TestSlowExecPlugin has a plugin that takes its time delay only those who need it.
+// TestSlowExecPlugin runs a plugin that takes its time. It delays only the requests that
+// need its token.
 func TestSlowExecPlugin(t *testing.T) {
 	s := start(t)
 	token := filepath.Join(t.TempDir(), "token")
@@ -212,7 +214,7 @@ func TestSlowExecPlugin(t *testing.T) {
 		_, err := whoami(soon(t), slow)
 		waiting <- err
 	}()
-	got(whoami(soon(t), s.Client))(t) // of another user
+	got(whoami(soon(t), s.Client))(t) // call of another user
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := whoami(ctx, slow)
@@ -237,9 +239,9 @@ func TestTokenFile(t *testing.T) {
 	client := s.connect(t, config)
 	got(whoami(soon(t), client))(t)
 	must(t, os.WriteFile(file, []byte("nonsense"), 0o600))
-	got(whoami(soon(t), client))(t) // the old one still holds: it is read every minute
+	got(whoami(soon(t), client))(t) // the old token still holds, because the file is read every minute
 
-	// Once the old one is refused the file is read again at once.
+	// As soon as the old token is refused, the file is read again.
 	must(t, os.WriteFile(file, []byte("nonsense"), 0o600))
 	client = s.connect(t, config)
 	if _, err := whoami(soon(t), client); !apierrors.IsUnauthorized(err) {
@@ -308,7 +310,7 @@ func (s *server) kubeconfig(t *testing.T) string {
 	if file := s.cluster.Kubeconfig(); file != "" {
 		return file
 	}
-	return os.Getenv("KUBECONFIG") // KUBETEST_CLUSTER=current
+	return os.Getenv("KUBECONFIG") // of the cluster of KUBETEST_CLUSTER=current
 }
 
 // pair is a certificate with its key.
@@ -338,8 +340,8 @@ func (p pair) keyPEM(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: got(x509.MarshalECPrivateKey(p.key))(t)})
 }
 
-// TestClientCertificate authenticates by a certificate to a server that is
-// known by another name than its address.
+// TestClientCertificate authenticates by a certificate. The server is known by another
+// name than its address.
 func TestClientCertificate(t *testing.T) {
 	ca := authority(t)
 	serverCert := certify(t, &x509.Certificate{DNSNames: []string{"kubernetes.default.svc"}}, &ca)

@@ -64,7 +64,7 @@ func TestProtobufObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			r, _ := http.NewRequest(http.MethodGet, "http://server/api/v1/configmaps", nil)
 			msg := o.protobuf(r)
 			if bad {
-				msg = appendBytes(msg, 2, []byte{0xff}) // data: no map entry
+				msg = appendBytes(msg, 2, []byte{0xff}) // data: not a map entry
 			}
 			return msg
 		}
@@ -158,7 +158,7 @@ func TestUnstructuredObjects(t *testing.T) {
 	})
 }
 
-// Servers send events without a newline behind, and none may wait for the next.
+// Servers send events without a newline at the end. No event may wait for the next one.
 func TestEventIsNotHeldBackUntilTheNext(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		f := watch(nil)

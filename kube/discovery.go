@@ -15,9 +15,9 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// discovery finds plurals and scopes, by one request per group-version. What it
-// finds is kept until the server answers 404; that a kind is missing is not
-// kept, because it may be installed at any time.
+// discovery finds plurals and scopes, by one request per group-version. It keeps its
+// findings until the server answers 404. It does not keep the finding that a kind is
+// missing, because a kind may be installed at any time.
 type discovery struct {
 	client *Client
 	mu     sync.Mutex
@@ -30,18 +30,19 @@ type served struct {
 	scope  Scope
 }
 
-// discoveredAfter are the waits before a kind that is missing is asked for again:
-// the server lists a custom kind some milliseconds after its definition has
-// become Established, which is what programs wait for before they use it.
+// discoveredAfter holds the waits before discovery asks again for a missing kind. The
+// server lists a custom kind some milliseconds after its definition has become
+// Established. Programs wait for Established before they use a kind.
 var discoveredAfter = [...]time.Duration{50 * time.Millisecond, 250 * time.Millisecond}
 
-// inquiry is a discovery request under way. All but done are set before done
-// is closed.
+// inquiry is a discovery request under way. Its maker sets all fields but done before it
+// closes done.
 type inquiry struct {
 	done  chan struct{}
 	kinds map[string]served
 	err   error
-	// abandoned: the context of whoever asked ended, or its trace broke the request off.
+	// abandoned is set if the context of the inquiry's maker ended, or if the maker's
+	// trace broke the request off.
 	abandoned bool
 }
 
@@ -74,7 +75,7 @@ func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 	return kind, nil
 }
 
-// find returns what is known of a kind or asks. Those who ask for the same
+// find returns a known kind, or asks the server for it. Callers that ask for the same
 // group-version at the same time share a request.
 func (d *discovery) find(ctx context.Context, gvk GVK) (served, bool, error) {
 	for joined := 0; ; joined++ {
@@ -96,17 +97,17 @@ func (d *discovery) find(ctx context.Context, gvk GVK) (served, bool, error) {
 		case mine:
 			return served{}, false, q.err
 		case q.abandoned:
-			joined-- // its failure says nothing of the server
+			joined-- // the failure of an abandoned inquiry says nothing of the server
 		case q.err != nil, joined > 0:
 			return served{}, false, q.err
 		}
-		// The first request that was joined had begun before this call, and the
-		// kind may have been installed in between.
+		// The first request that was joined had begun before this call. The kind may have
+		// been installed in between.
 	}
 }
 
-// look returns a kind if it is known, else the inquiry under way, or a new one,
-// which is the caller's to make.
+// look returns a kind if it is known. Otherwise it returns the inquiry under way. If
+// there is none, it returns a new inquiry, and the caller has to make the request.
 func (d *discovery) look(gvk GVK) (found served, ok bool, q *inquiry, mine bool) {
 	gv := gvk.GroupVersion()
 	d.mu.Lock()
@@ -125,8 +126,9 @@ func (d *discovery) look(gvk GVK) (found served, ok bool, q *inquiry, mine bool)
 	return served{}, false, q, true
 }
 
-// ask makes an inquiry and keeps what it finds. An inquiry that the caller's trace breaks
-// off, by a panic or the end of the goroutine, is abandoned: others wait for it.
+// ask makes an inquiry and keeps the findings. The caller's trace may break an inquiry
+// off, by a panic or by the end of the goroutine. Such an inquiry is abandoned, because
+// others wait for it.
 func (d *discovery) ask(ctx context.Context, gv schema.GroupVersion, q *inquiry) {
 	q.abandoned = true
 	defer d.end(gv, q)
@@ -148,7 +150,7 @@ func (d *discovery) end(gv schema.GroupVersion, q *inquiry) {
 	close(q.done)
 }
 
-// forget drops what is known of a group-version: the server said 404.
+// forget drops the findings about a group-version, because the server answered 404.
 func (d *discovery) forget(gv schema.GroupVersion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

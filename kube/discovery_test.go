@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// script plays a server: it answers with JSON, or with plain 404 for "".
+// script plays a server. It answers with JSON. Its result "" stands for a plain 404.
 type script func(*http.Request) string
 
 func (s script) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -67,7 +67,7 @@ func metaOf(c *kube.Client, kind kube.Kind) kube.View[metav1.PartialObjectMetada
 	return kube.ViewOfKind[metav1.PartialObjectMetadata](c, kind).In("a")
 }
 
-// TestDiscoveryOnce has many callers share a request, and then ask no more.
+// TestDiscoveryOnce makes many callers share a request. Later calls make no request.
 func TestDiscoveryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -91,7 +91,7 @@ func TestDiscoveryOnce(t *testing.T) {
 	})
 }
 
-// TestDiscoverySlow has a group that does not answer hold up no other.
+// TestDiscoverySlow has a group that does not answer. It holds up no other group.
 func TestDiscoverySlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := scripted(t, func(req *http.Request) string {
@@ -112,7 +112,7 @@ func TestDiscoverySlow(t *testing.T) {
 		}()
 		synctest.Wait()
 		got(metaOf(client, kindOf("example.com", "Gadget")).Get(t.Context(), "x"))(t)
-		// Who joined the request of another leaves when his own context ends.
+		// A caller that joined the request of another leaves when its own context ends.
 		start := time.Now()
 		short, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -127,8 +127,8 @@ func TestDiscoverySlow(t *testing.T) {
 	})
 }
 
-// TestDiscoveryAbandoned has who joined a request not fail by the end of
-// another's context.
+// TestDiscoveryAbandoned joins a request of another caller. The end of that caller's
+// context is no failure for the caller that joined.
 func TestDiscoveryAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -152,7 +152,7 @@ func TestDiscoveryAbandoned(t *testing.T) {
 	})
 }
 
-// TestDiscoveryLater finds a kind that was missing before, at once.
+// TestDiscoveryLater finds a kind at once that was missing before.
 func TestDiscoveryLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var installed atomic.Bool
@@ -173,15 +173,15 @@ func TestDiscoveryLater(t *testing.T) {
 		}
 		installed.Store(true)
 		got(gadgets.Get(t.Context(), "x"))(t)
-		// A group that has other kinds only.
+		// This group has other kinds only.
 		if _, err := metaOf(client, kindOf("example.com", "Widget")).Get(t.Context(), "x"); !errors.Is(err, kube.ErrNotServed) {
 			t.Errorf("got error %v", err)
 		}
 	})
 }
 
-// TestDefinitionReplaced installs a definition anew with another scope: the
-// 404 of the old path has the client ask again.
+// TestDefinitionReplaced replaces a definition by one with another scope. The old path
+// answers 404, and so the client asks again.
 func TestDefinitionReplaced(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
@@ -190,8 +190,8 @@ func TestDefinitionReplaced(t *testing.T) {
 	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
 	must(t, crds.Delete(soon(t), "books."+kind.Group))
 	must(t, crds.UntilGone(soon(t), "books."+kind.Group))
-	// The server goes by what its own watch has told it of definitions, which is
-	// a moment after others see them go and come.
+	// The server learns of definitions by its own watch. It sees them go and come a
+	// moment after other clients do.
 	ctx := soon(t)
 	for {
 		_, err := books.In(s.namespace).Get(ctx, "b")

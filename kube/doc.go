@@ -1,11 +1,13 @@
-// Package kube is a typed client for Kubernetes: handles for the objects of a
-// kind, watches that heal, and compact stores that watches fill.
+// Package kube is a typed client for Kubernetes. It has handles for the objects of a
+// kind, watches that heal, and compact stores that watches fill. Its counterparts are
+// controller-runtime's packages client and cache, and kube-rs's kube-client and
+// kube-runtime.
 //
 // [Connect] finds a cluster as kubectl does. [For] makes a [Resource] handle for a Go
-// type, and [ViewOf] a [View] for a struct that has some fields of a kind; [ForKind]
-// and [ViewOfKind] are for types that do not name their kind. A [Reader] only reads.
-// Handles are values: In, Labeled, Fielded and With return narrowed copies, and making
-// one costs no request.
+// type, and [ViewOf] a [View] for a struct that has some fields of a kind. [ForKind] and
+// [ViewOfKind] are for types that do not name their kind. A [Reader] only reads. Handles
+// are values: In, Labeled, Fielded and With return narrowed copies, and making one costs
+// no request.
 //
 //	client, err := kube.Connect()
 //	books := kube.For[Book](client).In("default")
@@ -14,16 +16,15 @@
 // # From the wire to the program
 //
 // reflector.go mirrors the objects of a kind: listing.go lists them and streaming.go
-// watches them. Package kube/internal/wire cuts the answers into objects, drops the fields
-// that nobody asked for, and makes a record of each object. A record goes to a sink: by
-// eventsink.go to the iterator of watch.go or, by tablesink.go, to the table of table.go.
-// The content of a table is an immutable snapshot, of snapshot.go. store.go and index.go
-// read it, and subscribe.go hands the difference of two snapshots to those who act on
-// changes.
+// watches them. Package kube/internal/wire cuts the answers into objects, drops the
+// fields that nobody asked for, and makes a record of each object. A record goes to a
+// sink. eventsink.go takes it to the iterator of watch.go, and tablesink.go takes it to
+// the table of table.go. The content of a table is an immutable snapshot, of snapshot.go.
+// store.go and index.go read the snapshot. subscribe.go hands the difference of two
+// snapshots to every loop that acts on changes.
 //
 // # Caveats
 //
-// There is no client-side rate limit: the server's priority and fairness
-// limits clients. A failed request is repeated only where that is safe; see
-// request.go.
+// There is no client-side rate limit: the server's priority and fairness limits clients.
+// A failed request is repeated only where that is safe; see request.go.
 package kube

@@ -10,28 +10,34 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/intent"
 )
 
-// Ensure is [View.Apply] for a reconcile, which applies the same again and again:
-// it costs no request if a store of this client, of the same type and kind, shows
-// that nothing would change. That is so if the last thing that this process
-// applied to the object says the same, every field that the field manager owns
-// since has the value that it had then, and no other process has applied other
-// fields in its name. It returns the object as the store has it.
+// Ensure is [View.Apply] for a reconcile, which applies the same again and again. It
+// costs no request if a store of this client, of the same type and kind, shows that
+// nothing would change. The store shows that if three conditions hold:
+//
+//   - The last apply of this process to the object says the same.
+//   - Every field that the field manager owns since that apply has the value that it had
+//     then.
+//   - No other process has applied other fields in the manager's name.
+//
+// Ensure returns the object as the store has it. Its counterpart is controller-runtime's
+// controllerutil.CreateOrUpdate.
 //
 // As with Apply, fields that others added stay, such as a key that somebody added to a
 // Secret: where an object must hold nothing else, use [Resource.Update] or [View.Modify].
-// Fields of the manager that others changed or removed are put back. The first Ensure of
-// an object in a process is always an Apply. So is an Ensure without a store, an Ensure
-// that sets a field that the server does not show, such as the stringData of a Secret,
-// and a dry run.
+// If others changed or removed fields of the manager, Ensure puts these fields back. The
+// first Ensure of an object in a process is always an Apply. So is an Ensure without a
+// store, an Ensure that sets a field that the server does not show, such as the
+// stringData of a Secret, and a dry run.
 //
-// A child, which names its controller (see [SetController]), takes the place of no
-// object of its name that the store shows to belong to another controller, nor of
-// one without any, unless that has all the labels of the child: such a one was
-// orphaned, or is meant to be taken over. The error wraps [ErrTaken].
+// A child is an object that names its controller (see [SetController]). It does not take
+// the place of an object of its name if the store shows that this object belongs to
+// another controller. Nor does it take the place of an object without a controller,
+// unless that object has all labels of the child: such an object was orphaned, or is
+// meant to be taken over. The error of a refused Ensure wraps [ErrTaken].
 //
-// Caveat: a store learns of changes a moment later. A change by somebody else that
-// the store has not seen yet is not put back by this call, but by the one that the
-// change itself leads to where the kind is watched.
+// Caveat: a store learns of changes a moment later. Somebody else may have made a change
+// that the store has not seen yet. This call does not put it back. Where the kind is
+// watched, the change itself leads to another call, which puts it back.
 func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 	acc := asObject(o)
 	if o == nil || acc.GetResourceVersion() != "" || len(acc.GetManagedFields()) > 0 || v.write.DryRun {
@@ -62,20 +68,24 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 	return ensures(ctx, v, req, t.ensured.begin(id, wanted, req), acc.GetUID())
 }
 
-// EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status
-// again and again: it costs no request if a store of this client, of the same type
-// and kind, shows that nothing would change. That is so if the status is as the
-// store has it, or if it is what this process last applied to the object and the
-// store shows no other value in a field that the field manager owns since. It is not
-// so if another process has applied other fields in the name of the field manager.
+// EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status again
+// and again. It costs no request if a store of this client, of the same type and kind,
+// shows that nothing would change. The store shows that in two cases:
 //
-// A status that somebody else edits is put back. An empty status is written once,
-// so that there is one. It is not written again however often it is ensured. Where
-// no store runs, and for dry runs, EnsureStatus is ApplyStatus.
+//   - The status is as the store has it.
+//   - This process last applied the same status to the object, and the store shows no
+//     other value in a field that the field manager owns since.
 //
-// Caveat: the first one in a process compares values alone. A field that an earlier
-// release of the program set, and that T does not name, stays until the status
-// changes.
+// Neither case holds if another process has applied other fields in the name of the field
+// manager.
+//
+// If somebody else edits a status, EnsureStatus puts the status back. An empty status is
+// written once, so that there is one. It is not written again however often it is
+// ensured. Where no store runs, and for dry runs, EnsureStatus is ApplyStatus.
+//
+// Caveat: the first EnsureStatus of a process compares values alone. An earlier release
+// of the program may have set a field that T does not name. Such a field stays until the
+// status changes.
 //
 // In controller-runtime a reconcile compares by hand and calls Status().Update or
 // Status().Patch.
@@ -109,12 +119,12 @@ func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
 	return err
 }
 
-// ensures sends an apply that a table is to remember.
+// ensures sends an apply that a table has to remember.
 func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensuring, uid types.UID) (*T, error) {
 	req.ensures = true
 	done := false
 	defer func() {
-		if !done { // a function of the program may have broken it off
+		if !done { // a function of the program may have broken the apply off
 			noted.failed()
 		}
 	}()

@@ -35,7 +35,7 @@ func ensure[T any](t *testing.T, s *server, mine, others kube.Resource[T], inten
 	return &ensuring[T]{t, s, mine, others, store, intent}
 }
 
-// writes ensures the intent and returns how many requests that took.
+// writes ensures the intent and returns the number of requests.
 func (e *ensuring[T]) writes() (n int) {
 	e.Helper()
 	for _, c := range e.during(func() {
@@ -50,7 +50,7 @@ func (e *ensuring[T]) writes() (n int) {
 	return n
 }
 
-// quiet fails unless ensuring takes no request.
+// quiet fails unless Ensure takes no request.
 func (e *ensuring[T]) quiet(when string) {
 	e.Helper()
 	if n := e.writes(); n != 0 {
@@ -58,7 +58,7 @@ func (e *ensuring[T]) quiet(when string) {
 	}
 }
 
-// patch has somebody else change an object.
+// patch changes an object as somebody else.
 func (e *ensuring[T]) patch(name, patch string) {
 	e.Helper()
 	if _, err := e.others.Patch(soon(e.T), name, types.MergePatchType, []byte(patch)); err != nil {
@@ -81,8 +81,8 @@ func (e *ensuring[T]) settles(what, name string, right func(*T) bool) {
 	}
 }
 
-// What is ensured costs no request until somebody changes what it sets, which
-// then comes back; what others add stays.
+// Ensure costs no request until somebody changes a field that it sets. Then the field
+// comes back. Fields that others add stay.
 func TestEnsureDeployment(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
@@ -115,7 +115,7 @@ func TestEnsureDeployment(t *testing.T) {
 	e.quiet("at the end")
 }
 
-// statusOfDeployment has somebody else write a status.
+// statusOfDeployment writes a status as somebody else.
 func statusOfDeployment(t *testing.T, r kube.Resource[appsv1.Deployment], name string) error {
 	t.Helper()
 	d := got(r.Get(soon(t), name))(t)
@@ -124,7 +124,7 @@ func statusOfDeployment(t *testing.T, r kube.Resource[appsv1.Deployment], name s
 	return err
 }
 
-// The same holds for kinds that count no generations.
+// Ensure settles in the same way for kinds that count no generations.
 func TestEnsureWithoutGeneration(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
@@ -189,8 +189,8 @@ func (o overtaken) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// The watch may tell of an object, and of what others have done to it since,
-// before the answer comes.
+// The watch may tell of an object before the answer to the write comes. It may also tell
+// of later changes by others before that.
 func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 	s := start(t)
 	var meanwhile func()
@@ -217,7 +217,7 @@ func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 		}
 	}
 	meanwhile = patched(`{"data":{"theirs":"yes"}}`, func(o *corev1.ConfigMap) bool { return o.Data["theirs"] == "yes" })
-	if n := e.writes(); n != 2 { // the other's is one of them
+	if n := e.writes(); n != 2 { // one of them is the other's
 		t.Errorf("%d requests at first, want 2", n)
 	}
 	e.quiet("after others have added something")
@@ -227,7 +227,7 @@ func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 	e.quiet("at the end")
 }
 
-// Without a store it is Apply.
+// Without a store, Ensure is Apply.
 func TestEnsureWithoutStore(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)

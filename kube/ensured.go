@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// part is the spec or the status of an object, which are applied apart.
+// part is the spec or the status of an object. The two are applied apart.
 type part struct {
 	key    Key
 	status bool
@@ -24,7 +24,7 @@ type part struct {
 
 func partsOf(key Key) []part { return []part{{key, false}, {key, true}} }
 
-// subresource is that of the part, as managedFields name it.
+// subresource returns the subresource of the part, as managedFields name it.
 func (p part) subresource() string {
 	if p.status {
 		return "status"
@@ -32,42 +32,43 @@ func (p part) subresource() string {
 	return ""
 }
 
-// ensured is what a process last applied to a part of an object.
+// ensured is the last apply of a process to a part of an object.
 type ensured struct {
 	uid     types.UID
 	manager string
 	wanted  [sha256.Size]byte // a digest of the body that was sent
 	fields  *owned.Fields     // the fields that the manager owns since; nil if it owns none
-	values  owned.Digest      // of these fields, as the server answered
-	// owns is the hash of the manager's entry after the apply, and sight what the
-	// table was told of that entry since.
+	values  owned.Digest      // values of these fields, as the server answered
+	// owns is the hash of the manager's entry after the apply. Sight describes that entry
+	// as the server last told the table of it.
 	owns  uint64
 	sight sight
-	// seen is the entry that was last found to have these values.
+	// seen is the last entry of the table that was found to have these values.
 	seen *entry
 	// by is set while the answer is on its way.
 	by *ensuring
 }
 
-// ensuredParts is what a table knows of what was ensured.
+// ensuredParts is a table's knowledge of the ensured parts of objects.
 type ensuredParts struct {
-	selector selector // of the table: what it does not fit is never shown, and not remembered
+	selector selector // selector of the table; an object outside it is never shown, and not remembered
 	mu       sync.Mutex
 	by       map[part]ensured
 	flying   map[part]int // the Ensures whose answers are on their way
 }
 
-// ensuring is an apply on its way. It is not remembered if another write of the part
-// is on its way at the same time: which of them the server does last is not known.
+// ensuring is an apply on its way. It is not remembered if another write of the part is
+// on its way at the same time. It is not known which of these writes the server does
+// last.
 type ensuring struct {
 	in    *ensuredParts
 	id    part
 	alone bool
-	// nothing: the body sets no field, so that the manager owns none.
+	// nothing is set if the body sets no field, so that the manager owns none.
 	nothing bool
 }
 
-// begin notes that a part of an object is about to be applied.
+// begin notes that an apply to a part of an object is about to be sent.
 func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *ensuring {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +95,7 @@ func setsNothing(body []byte) bool {
 		}
 	}
 	top := names("apiVersion", "kind", "metadata")
-	_ = scan.Members(body, func(name string, value []byte) error { // it was just encoded
+	_ = scan.Members(body, func(name string, value []byte) error { // body was just encoded
 		if name == "metadata" {
 			_ = scan.Members(value, names("name", "namespace", "uid"))
 		}
@@ -111,14 +112,14 @@ func (by *ensuring) failed() {
 	by.landed()
 }
 
-// landed counts an apply that is no longer on its way. The lock is held.
+// landed counts an apply that has ended. The caller holds the lock.
 func (by *ensuring) landed() {
 	if by.in.flying[by.id]--; by.in.flying[by.id] == 0 {
 		delete(by.in.flying, by.id)
 	}
 }
 
-// done notes how the server has answered an apply.
+// done notes the server's answer o to an apply.
 func (by *ensuring) done(c *Client, o object) {
 	p := by.in
 	p.mu.Lock()
@@ -129,10 +130,10 @@ func (by *ensuring) done(c *Client, o object) {
 	if last.fields, err = c.appliedFields(o, last.manager, by.id.subresource()); err == nil && last.fields != nil {
 		last.values, err = digest(last.fields, o)
 	}
-	// Fields that the server takes and does not show, such as a Secret's
-	// stringData, may be changed unseen.
-	// An empty status is in no fields. A server that tells of no fields does not show
-	// that. Nor is an object in any that is no more than its name.
+	// The server accepts some fields that it does not show, such as a Secret's
+	// stringData. Others may change such a field unseen. An empty status gives the
+	// manager no field, and neither does an object that has only a name. If a server
+	// tells of no managedFields at all, that does not show an empty status.
 	empty := last.fields == nil && (by.nothing || by.id.status && len(o.GetManagedFields()) > 0)
 	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole) && p.selector.fits(o)
 	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
@@ -148,12 +149,11 @@ func (by *ensuring) done(c *Client, o object) {
 		p.by[by.id] = last.answered(sight{o.GetResourceVersion(), owns})
 		return
 	}
-	delete(p.by, by.id) // it is applied again the next time
+	delete(p.by, by.id) // the next Ensure applies it again
 }
 
-// applied notes that an object was written other than by an Ensure, and answered
-// with o. What was ensured is not known any more if the field manager owns other
-// fields since.
+// applied notes a write of an object, other than by an Ensure, and the answer o to it.
+// The table forgets a part if the field manager owns other fields since that write.
 func (p *ensuredParts) applied(key Key, o object) {
 	for _, id := range partsOf(key) {
 		p.mu.Lock()
@@ -169,7 +169,7 @@ func (p *ensuredParts) applied(key Key, o object) {
 	}
 }
 
-// forget drops what is known of parts.
+// forget drops the knowledge of parts.
 func (p *ensuredParts) forget(ids ...part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *ensuredParts) forget(ids ...part) {
 	}
 }
 
-// gone drops what is known of an object that is gone, and reports whether it was
+// gone drops the knowledge of an object that is gone, and reports whether the object was
 // ensured.
 func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 	p.mu.Lock()
@@ -192,8 +192,8 @@ func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 	return was
 }
 
-// unchanged reports that by what is wanted nothing is to change in a part of an
-// object, and decodes the object then. If that is not known it is false.
+// unchanged reports that an apply of the body wanted would change nothing in a part of an
+// object. If so, it decodes the object. It returns false if it does not know.
 func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte, into object) (bool, error) {
 	if _, known := t.ensured.last(id, wanted); !known {
 		return false, nil
@@ -226,8 +226,8 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 	return true, nil
 }
 
-// last returns what was last applied to a part of an object. It is not known while an
-// answer is on its way, or if that was another body.
+// last returns the last apply to a part of an object. Known is false while an answer is
+// on its way, or if the last apply had another body.
 func (p *ensuredParts) last(id part, wanted [sha256.Size]byte) (last ensured, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,8 +244,8 @@ func (p *ensuredParts) foreign(id part) bool {
 	return known && last.by == nil && last.foreign()
 }
 
-// statusShown reports that the table has an object, the same as o by its uid, whose
-// status is what the body of an apply says.
+// statusShown reports that the status of an object in the table equals the status in the
+// body of an apply. If o has a uid, the object must have the same uid.
 func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object) (bool, error) {
 	e, _, live, err := t.get(ctx, key)
 	if err != nil || live || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
@@ -265,8 +265,8 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	return err == nil && bytes.Equal(shown, body), err
 }
 
-// appliedFields returns the fields that a manager owns by applying them to an object
-// or its subresource, nil if it owns none.
+// appliedFields returns the fields that a manager owns because it applied them to an
+// object or its subresource. It returns nil if the manager owns none.
 func (c *Client) appliedFields(o object, manager, subresource string) (*owned.Fields, error) {
 	for _, m := range o.GetManagedFields() {
 		if isApplied(&m, manager, subresource) {
@@ -284,15 +284,16 @@ func digest(fields *owned.Fields, o object) (owned.Digest, error) {
 	return fields.Of(raw)
 }
 
-// maxOwnedSets bounds how many sets of fields a client keeps: the children of all
-// objects that are reconciled alike have the same.
+// maxOwnedSets bounds how many sets of fields a client keeps. Objects that are reconciled
+// alike have children with the same set.
 const maxOwnedSets = 1024
 
-// ownedFields returns a set of an object's fields, which is kept once for all who
-// have it.
+// ownedFields returns a set of an object's fields. The client keeps one copy of it for
+// all objects that have this set.
 func (c *Client) ownedFields(raw []byte, o object) (*owned.Fields, error) {
-	// References to owners go by uid. By their place the sets of like objects are
-	// the same; where the place changes, that is a change.
+	// In the set, a uid stands for each owner reference. With the reference's index in
+	// place of the uid, the sets of like objects are the same. A change of the index
+	// counts as a change.
 	for i, owner := range o.GetOwnerReferences() {
 		raw = bytes.Replace(raw, fmt.Appendf(nil, `"k:{\"uid\":\"%s\"}"`, owner.UID), fmt.Appendf(nil, `"i:%d"`, i), 1)
 	}

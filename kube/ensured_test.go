@@ -18,7 +18,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// ensuredTable is a table without a watch, in which something is ensured.
+// ensuredTable is a table without a watch. The test ensures an object in it.
 type ensuredTable struct {
 	*table
 	t      testing.TB
@@ -30,7 +30,7 @@ type ensuredTable struct {
 func newEnsuredTable(t testing.TB) *ensuredTable {
 	t.Helper()
 	s := newAPIServer()
-	s.intercept = func(int, *http.Request) (*http.Response, error) { // nobody else has applied in the name
+	s.intercept = func(int, *http.Request) (*http.Response, error) { // no other process has applied
 		return jsonAnswer(200, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
 			"name": "a", "namespace": "default", "uid": "uid", "managedFields": ensuredFields,
 		}}), nil
@@ -45,7 +45,7 @@ var ensuredFields = []metav1.ManagedFieldsEntry{{
 	FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:note":{}}}`),
 }}
 
-// state is a version of the object.
+// state returns a version of the object.
 func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap {
 	o := &corev1.ConfigMap{Data: map[string]string{"note": note, "theirs": theirs}}
 	o.Name, o.Namespace, o.UID, o.ResourceVersion = e.at.Name, e.at.Namespace, "uid", strconv.Itoa(version)
@@ -57,7 +57,8 @@ func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap
 	return o
 }
 
-// shared has another process apply a field more in the name of the manager.
+// shared returns o as it is after another process has applied one more field in the name
+// of the manager.
 func shared(o *corev1.ConfigMap) *corev1.ConfigMap {
 	o.Data["<more>"] = "theirs"
 	entry := &o.ManagedFields[len(o.ManagedFields)-1]
@@ -93,13 +94,13 @@ func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) wire.
 func (e *ensuredTable) unchanged(t rapid.TB) bool {
 	same, err := e.table.unchanged(context.Background(), part{key: e.at}, e.wanted, new(corev1.ConfigMap))
 	if err != nil {
-		t.Error(err) // which, other than Fatal, may be called from any goroutine
+		t.Error(err) // any goroutine may call Error, but not Fatal
 	}
 	return same
 }
 
-// What is asked while the watch has not told of the write waits for it, and sees
-// what it has brought.
+// A question waits for the watch as long as the watch has not told of the write. The
+// answer is based on the events of the watch.
 func TestEnsuredWhileTheWatchIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnsuredTable(t)
@@ -118,10 +119,10 @@ func TestEnsuredWhileTheWatchIsBehind(t *testing.T) {
 	})
 }
 
-// TestEnsuredModel has the answer to an Ensure come at any time before, between
-// and after the watch's events, of which a list may hide some. Others change the
-// values, or apply more in the name of the manager. An object that is held to be
-// unchanged is so, and an unchanged object is held so.
+// TestEnsuredModel makes the answer to an Ensure come at any time before, between and
+// after the watch's events. A list may hide some of these events. Others change the
+// values, or apply more in the name of the manager. If an object is held to be unchanged,
+// it is unchanged. If an object is unchanged, it is held to be so.
 func TestEnsuredModel(t *testing.T) {
 	tb := t
 	rapid.Check(t, func(t *rapid.T) {
@@ -175,8 +176,8 @@ func TestEnsuredModel(t *testing.T) {
 	})
 }
 
-// What a child takes the place of is told by a store that shows it, however many
-// others run whose selectors hide it.
+// A child may take the place of an object. A store that shows the object decides that,
+// however many other stores run whose selectors hide it.
 func TestEnsureAsksTheStoreThatShowsTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

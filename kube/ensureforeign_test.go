@@ -19,20 +19,21 @@ type mapView struct {
 	Data map[string]string `json:"data,omitempty"`
 }
 
-// applied is a field that two processes apply, of one kind.
+// applied describes a field of one kind that two processes apply.
 type applied[T any] struct {
 	kind string
 	mine kube.View[T]
-	// others has another client, whose field manager has the same name.
+	// others has another client. Its field manager has the same name.
 	others kube.View[T]
-	// intent sets some fields of the object "a": "both" counts on the field "theirs".
+	// intent returns an object that sets the field "ours" and the field that theirs names.
 	intent func(theirs string) *T
 	theirs func(*T) string
 }
 
-// Another process that applies more in the name of the same field manager is noticed:
-// the next Ensure takes its fields away again. What others apply in their own name is
-// none of its business, and costs no request.
+// Another process may apply more fields in the name of the same field manager. Ensure
+// notices that, and the next Ensure takes these fields away again. Other field managers
+// may apply fields in their own names. Ensure leaves these fields alone, and they cost no
+// request.
 func TestEnsureAfterAnotherProcess(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
@@ -128,7 +129,7 @@ func (a applied[T]) test(t *testing.T, s *server) {
 	}
 }
 
-// The same for a status.
+// The same holds for a status.
 func TestEnsureStatusAfterAnotherProcess(t *testing.T) {
 	s := startStatuses(t)
 	b := got(s.mine.Create(soon(t), newBook("b", "Emma")))(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// ensured ensures an object of a kind several times, which must write once.
+// ensured ensures an object of a kind several times. Only the first time may write.
 func ensured[T any](t *testing.T, name string, h kube.Resource[T], intent func() *T) {
 	t.Run(name, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// An Ensure of an object that sets no field is remembered as every other.
+// An Ensure of an object that sets no field is remembered like every other.
 func TestEnsureOfNothing(t *testing.T) {
 	s := start(t)
 	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
@@ -35,7 +35,7 @@ func TestEnsureOfNothing(t *testing.T) {
 	}
 }
 
-// An Ensure that a trace breaks costs one more write, and not one each time.
+// If a trace breaks an Ensure, one more write follows, and not one for each later Ensure.
 func TestEnsureThatIsBroken(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)

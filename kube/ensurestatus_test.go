@@ -13,8 +13,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Whatever the field manager applies by another verb, the next Ensure makes it what is
-// ensured, and one that changes nothing costs no request.
+// The field manager may apply other fields by another verb. The next Ensure restores the
+// ensured fields. An Ensure that changes nothing costs no request.
 func TestEnsureAfterOtherWrites(t *testing.T) {
 	s := start(t)
 	mine := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -43,7 +43,8 @@ func TestEnsureAfterOtherWrites(t *testing.T) {
 		}
 		e.quiet("after it was put right after " + tc.name)
 	}
-	// A write by another way that takes nothing from the manager is no reason.
+	// Another kind of write that takes nothing from the manager is no reason for a
+	// request.
 	got(mine.Modify(soon(t), "map", func(o *corev1.ConfigMap) error { o.Data["c"] = "3"; return nil }))(t)
 	e.quiet("after a Modify of another field")
 	got(mine.Modify(soon(t), "map", func(o *corev1.ConfigMap) error { o.Data["a"] = "9"; return nil }))(t)
@@ -62,7 +63,7 @@ type statuses struct {
 	store        *kube.Store[book]
 }
 
-// writes returns how many requests EnsureStatus takes.
+// writes returns the number of requests of an EnsureStatus.
 func (s *statuses) writes(o *book) int {
 	s.Helper()
 	return len(s.during(func() { must(s.T, s.mine.EnsureStatus(soon(s.T), o)) }))
@@ -127,7 +128,8 @@ func TestEnsureStatus(t *testing.T) {
 		t.Errorf("the same status after a change of the spec took %d requests", n)
 	}
 
-	// What is read and written as it is costs nothing, in another process neither.
+	// An EnsureStatus of the status that was read costs no request. That also holds for
+	// another process.
 	again := kube.ForKind[book](s.connect(t, s.cluster.Config()), s.mine.Kind()).In(s.namespace)
 	store := again.Store(t.Context())
 	must(t, store.Sync(soon(t)))
@@ -136,7 +138,8 @@ func TestEnsureStatus(t *testing.T) {
 		t.Errorf("another process wrote the status that it read: %s", rows(calls))
 	}
 
-	// Somebody else's edit is put back, whatever else they set stays.
+	// If somebody else edits the status, EnsureStatus puts it back. Other fields that
+	// they set stay.
 	if _, err := kube.Sub[book](s.others, "status").Patch(soon(t), "b", types.MergePatchType, []byte(`{"status":{"replicas":9}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,7 @@ func TestEnsureStatus(t *testing.T) {
 		t.Errorf("the same status took %d requests", n)
 	}
 
-	// ApplyStatus tells EnsureStatus.
+	// EnsureStatus knows of an ApplyStatus.
 	more := newBook("b", "")
 	more.Status.Lent = true
 	must(t, s.mine.ApplyStatus(soon(t), more))
@@ -165,8 +168,8 @@ type withStatus struct {
 	Status *struct{} `json:"status"`
 }
 
-// An object that was recreated is another one, and one whose deletion has begun has a
-// status like others.
+// A recreated object is another object. An object whose deletion has begun has a status
+// like other objects.
 func TestEnsureStatusOfOtherObjects(t *testing.T) {
 	s := startStatuses(t)
 	first := newBook("b", "Emma")
@@ -191,7 +194,7 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 	}
 	named := newBook("b", "")
 	named.Status.Replicas = 1
-	if n := s.writes(named); n != 0 { // the server had it written by the call before, to the successor
+	if n := s.writes(named); n != 0 { // the call before made the server write it, to the successor
 		t.Logf("the successor's status took %d requests", n)
 	}
 	if o := got(s.mine.Get(soon(t), "b"))(t); o.Status.Replicas != 1 {

@@ -18,9 +18,9 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Error says what was being done to which object when Err happened. For an
-// answer of the API server Err is an [apierrors.StatusError]:
-// apierrors.IsNotFound and its like see through an Error.
+// Error names the operation and the object for which Err happened. For an answer of the
+// API server, Err is an [apierrors.StatusError]: apierrors.IsNotFound and its like see
+// through an Error. Its counterpart is kube-rs's Error.
 type Error struct {
 	Verb      string // get, list, watch, create, update, patch, apply, delete …
 	Kind      string
@@ -51,7 +51,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 var (
 	// ErrNotServed is wrapped when the server does not know the kind: its
-	// CustomResourceDefinition is not installed, or serves other versions.
+	// CustomResourceDefinition is not installed, or serves other versions. Its
+	// counterpart is apimachinery's meta.NoKindMatchError.
 	ErrNotServed = errors.New("kind is not served")
 	// ErrScope is wrapped when a namespace is given for a cluster-scoped kind
 	// or is missing for a namespaced one.
@@ -66,14 +67,14 @@ func statusError(resp *http.Response, r *request) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		body = nil // the code alone still says most of it
+		body = nil // the status code alone still tells most of the error
 	}
 	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
 		if s := retryAfterSeconds(resp); s > 0 && (status.Details == nil || status.Details.RetryAfterSeconds == 0) {
-			// The header alone says it where a proxy has answered.
+			// If a proxy has answered, the header alone has the delay.
 			if status.Details == nil {
 				status.Details = new(metav1.StatusDetails)
 			}
@@ -83,9 +84,9 @@ func statusError(resp *http.Response, r *request) error {
 			return hint(&apierrors.StatusError{ErrStatus: *status})
 		}
 	}
-	// A missing object is answered with a Status that names it, a path that is
-	// not served with plain text or, in a group that is, with a Status that
-	// names nothing.
+	// If an object is missing, the answer is a Status that names the object. If a path is
+	// not served, the answer is plain text. In a group that is served, the answer for
+	// such a path is a Status that names nothing.
 	switch {
 	case !servesNot(resp, r):
 	case r.subresource != "":
@@ -98,13 +99,13 @@ func statusError(resp *http.Response, r *request) error {
 	return hint(serr)
 }
 
-// namesNothing reports the Status of a path that is not served. Others may lack
-// details too, so it is known by its message.
+// namesNothing reports that s is the Status of a path that is not served. Other Statuses
+// may lack details too, so the message decides.
 func namesNothing(s *metav1.Status) bool {
 	return (s.Details == nil || s.Details.Name == "" && s.Details.Kind == "") && strings.HasPrefix(s.Message, "the server could not find the requested resource")
 }
 
-// servesNot reports a 404 for the path of a resource.
+// servesNot reports that resp is a 404 for the path of a resource.
 func servesNot(resp *http.Response, r *request) bool {
 	return resp.StatusCode == http.StatusNotFound && r.resource.Plural != ""
 }
@@ -117,7 +118,7 @@ func notServed(gvk GVK, plural string) error {
 	return fmt.Errorf("%w: the server has no %s in %s: install its CustomResourceDefinition, or check group and version", ErrNotServed, what, gvk.GroupVersion())
 }
 
-// hint adds what to do about errors that concern credentials.
+// hint adds advice to errors that concern credentials.
 func hint(err *apierrors.StatusError) error {
 	switch err.ErrStatus.Code {
 	case http.StatusUnauthorized:
@@ -137,7 +138,7 @@ func unreachable(err error, base *url.URL) error {
 	var host x509.HostnameError
 	var cert *tls.CertificateVerificationError
 	if uerr := new(url.Error); errors.As(err, &uerr) {
-		err = uerr.Err // the URL repeats what the Error says
+		err = uerr.Err // the URL repeats the fields of Error
 	}
 	switch {
 	case errors.As(err, &host):
@@ -162,9 +163,9 @@ func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// isTooLarge reports that this server has not yet seen the resource version
-// asked for, as after a restart or on another replica: asking again later is
-// right, listing again is not.
+// isTooLarge reports that this server has not yet seen the requested resourceVersion.
+// That may happen after a restart or on another replica. It is right to ask again later,
+// and wrong to list again.
 func isTooLarge(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

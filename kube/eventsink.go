@@ -14,21 +14,21 @@ type eventSink[T any] struct {
 	yield func(WatchEvent[T], error) bool
 	known map[Key]seen
 	round uint32
-	// latest is the latest resource version up to which everything was seen.
+	// latest is the latest resourceVersion up to which everything was seen.
 	latest string
-	// heldBack are objects of the listing under way that are of before latest.
-	// They are shown if the listing turns out to be no stale one.
+	// heldBack holds objects of the listing under way that are older than latest. They
+	// are shown if the listing turns out not to be stale.
 	heldBack []wire.Record
-	// partial: an object of the listing could not be read, and its key neither.
+	// partial is set if an object of the listing could not be read, and its key neither.
 	partial bool
 }
 
-// seen is what a watch remembers of an object that it has shown.
+// seen identifies the state of an object that a watch has shown.
 type seen struct {
 	uid   types.UID
 	rv    string
-	round uint32 // the listing that it was last in
-	sum   uint64 // of the content, where there is no resource version
+	round uint32 // last listing that had the object
+	sum   uint64 // hash of the content, if there is no resourceVersion
 }
 
 func (s *eventSink[T]) begin() {
@@ -99,7 +99,7 @@ func (s *eventSink[T]) remove(rec wire.Record) error {
 	key := Key(rec.Key)
 	was, ok := s.known[key]
 	if !ok || was.uid != rec.UID || olderThan(rec.ResourceVersion, was.rv) {
-		return nil // told already
+		return nil // the watch has told it already
 	}
 	delete(s.known, key)
 	return s.decode(Deleted, rec)
@@ -134,7 +134,7 @@ func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
 			return err
 		}
 	case kind == Modified && is == (seen{was.uid, was.rv, s.round, was.sum}):
-		kind = "" // of a kind without resource versions
+		kind = "" // the object is of a kind without resourceVersions
 	}
 	if kind == "" {
 		was.round = s.round
@@ -145,7 +145,7 @@ func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
 	return s.decode(kind, rec)
 }
 
-// gone shows that an object vanished, of which no more than this is known.
+// gone shows that an object vanished. Only its kind, key and uid are known.
 func (s *eventSink[T]) gone(key Key, was seen) error {
 	delete(s.known, key)
 	o := new(T)

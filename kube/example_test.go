@@ -10,8 +10,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Reads of a handle's Cached are served by a store that runs in the program: by that of
-// a controller, as a rule, or else by one that the program has opened.
+// A running store of the program serves the reads of a handle's Cached. As a rule that is
+// the store of a controller. Otherwise the program opens one.
 func ExampleReader_Cached() {
 	ctx := context.Background()
 	client, err := kube.Connect()
@@ -24,7 +24,7 @@ func ExampleReader_Cached() {
 		log.Fatal(err)
 	}
 
-	// From here on, anywhere in the program, no request is made.
+	// From here on, no read anywhere in the program makes a request.
 	pod, err := pods.In("default").Cached().Get(ctx, kube.Key{Name: "web"})
 	if err != nil {
 		log.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A server that takes back the history again and again is not asked for all of it each
-// time at once.
+// A server may take back the history again and again. The watch then does not list all
+// objects again at once each time.
 func TestWatchThatExpiresAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

@@ -15,12 +15,12 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/owned"
 )
 
-// Fields returns the paths of the fields that a Modified change changed, sorted:
-// spec.replicas, metadata.labels[app], spec.containers[0].image. It decodes both
-// states, which takes some 100 µs for a Pod. A path goes no deeper than to what
-// was added or removed whole. What changes with every write is left out:
-// resourceVersion, generation and managedFields. Of a view, only the fields that
-// it names are known.
+// Fields returns the paths of the fields that a Modified change changed, such as
+// spec.replicas, metadata.labels[app] and spec.containers[0].image. The paths are sorted.
+// Fields decodes both states, which takes some 100 µs for a Pod. Where a value was added
+// or removed whole, the path ends at that value. Fields leaves out resourceVersion,
+// generation and managedFields, because they change with every write. Of a view, only the
+// fields that it names are known.
 func (c Change) Fields() ([]string, error) {
 	diff, err := c.Diff()
 	if err != nil {
@@ -33,8 +33,8 @@ func (c Change) Fields() ([]string, error) {
 	return paths, nil
 }
 
-// FieldChange is a field that a [Change] has changed, with its values as
-// encoding/json decodes them into an any. Nil is a field that is not there.
+// FieldChange is a field that a [Change] has changed. Its values are those that
+// encoding/json decodes into an any. A nil value stands for a field that is not there.
 type FieldChange struct {
 	Path          string
 	Before, After any
@@ -114,8 +114,8 @@ func appendChanged(diff *[]FieldChange, path string, a, b any) {
 	}
 }
 
-// member returns the path of a member. Keys that are no names of fields, such as
-// those of labels, are put in brackets.
+// member returns the path of a member. Keys that are no names of fields, such as those of
+// labels, are put in brackets.
 func member(path, key string) string {
 	switch {
 	case path == "":
@@ -126,7 +126,8 @@ func member(path, key string) string {
 	return path + "." + key
 }
 
-// Manager is a field manager of an object: who wrote a field, and how.
+// Manager is a field manager of an object. It names the writer of a field and the kind of
+// write. Its counterpart is apimachinery's metav1.ManagedFieldsEntry.
 type Manager struct {
 	Name        string
 	Operation   metav1.ManagedFieldsOperationType // Apply or Update
@@ -141,9 +142,9 @@ func (m Manager) String() string {
 	return m.Name + " (" + string(m.Operation) + " of " + m.Subresource + ")"
 }
 
-// Managers asks the server for the field managers that own fields of the object of
-// a change, by the paths that [Change.Fields] returns. The manager that wrote last
-// is the first. A path into a list names the managers of any of the list's items. It
+// Managers asks the server for the field managers that own fields of the object of a
+// change, by the paths that [Change.Fields] returns. The manager that wrote last is the
+// first. A path into a list names the managers of any of the list's items. Managers
 // returns nothing for an object that is gone or was recreated. Like the store of the
 // change, it needs the right to list the kind, and not the right to get.
 func (c Change) Managers(ctx context.Context, paths ...string) (map[string][]Manager, error) {

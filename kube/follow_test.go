@@ -15,16 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// follower takes the events of a watch down, one line each.
+// follower writes down the events of a watch, one line each.
 type follower struct {
 	mu       sync.Mutex
 	lines    []string
 	troubles []*Trouble
-	// recovered counts the troubles that were over.
+	// recovered counts the troubles that are over.
 	recovered int
 	cancel    context.CancelFunc
 	ended     chan struct{}
-	// slow is how long the loop's body takes.
+	// slow is the time that the loop's body takes.
 	slow time.Duration
 }
 
@@ -76,8 +76,7 @@ func (f *follower) take(kind WatchEventType, o object, note string, err error) {
 	f.lines = append(f.lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, KeyOf(o), note)))
 }
 
-// taken waits until all goroutines are idle and returns the lines since the
-// last call.
+// taken waits until all goroutines are idle. It returns the lines since the last call.
 func (f *follower) taken() []string {
 	synctest.Wait()
 	f.mu.Lock()
@@ -97,7 +96,7 @@ func (f *follower) reports() []*Trouble {
 	return list
 }
 
-// recoveries returns how many troubles were over since the last call.
+// recoveries returns the number of troubles that have ended since the last call.
 func (f *follower) recoveries() int {
 	synctest.Wait()
 	f.mu.Lock()
@@ -113,7 +112,7 @@ func (f *follower) setSlow(d time.Duration) {
 	f.slow = d
 }
 
-// wantLines compares lines and tells the difference.
+// wantLines compares lines and shows the difference.
 func wantLines(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

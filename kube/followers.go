@@ -6,9 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// followers are the loops over the changes of a table, and the last states of the
-// objects whose end some of them have not been shown yet. No lock of it is held
-// while a loop works.
+// followers holds the loops over the changes of a table. It also holds the last states of
+// objects whose end some loops have not been shown yet. It holds no lock while a loop works.
 type followers struct {
 	mu   sync.Mutex
 	all  map[*subscription]struct{}
@@ -17,7 +16,7 @@ type followers struct {
 	order []ending
 }
 
-// ended is the last state of an object, and the first snapshot without it.
+// ended has the last state of an object, and the number of the first snapshot without it.
 type ended struct {
 	last   *entry
 	number uint64
@@ -28,7 +27,8 @@ type ending struct {
 	number uint64
 }
 
-// identity tells an object from all others: some kinds have no uids.
+// identity tells an object from all others. The uid alone does not, because some kinds
+// have no uids.
 type identity struct {
 	key Key
 	uid types.UID
@@ -53,7 +53,7 @@ func (f *followers) remove(s *subscription) {
 	f.trim()
 }
 
-// wake tells the loops of a new snapshot.
+// wake tells the loops that there is a new snapshot.
 func (f *followers) wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *followers) keep(removed []keyed, number uint64) {
 	}
 }
 
-// last returns the last state of an object, nil if it is not known.
+// last returns the last state of an object, or nil if that state is not known.
 func (f *followers) last(key Key, uid types.UID) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +108,7 @@ func (f *followers) reached(s *subscription, number uint64) {
 	f.trim()
 }
 
-// trim forgets the last states of objects whose end all loops were shown.
+// trim forgets the last state of each object whose end all loops were shown.
 func (f *followers) trim() {
 	if len(f.order) == 0 {
 		return

@@ -11,8 +11,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Whatever an answer's status, body and headers are, they make an error and a wait
-// within bounds.
+// Every status, body and header of an answer makes an error, and a wait within bounds.
 
 func FuzzStatus(f *testing.F) {
 	st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "x"}}}}

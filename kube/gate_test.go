@@ -22,7 +22,7 @@ type gatekeeper struct {
 	closed   atomic.Bool
 	asked    atomic.Int32
 	sent     atomic.Int32 // requests that left the process whole
-	dialling func()       // what happens between the request's start and its body
+	dialling func()       // called between the request's start and its body
 	answer   func(*http.Request) (*http.Response, error)
 }
 

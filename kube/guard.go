@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// guard ends a request whose answer goes silent. Its clock runs only while the
-// answer is waited for, not while what came is worked on.
+// guard ends a request if its answer goes silent. Its clock runs only during the wait for
+// data. It stands still while the received data is worked on.
 type guard struct {
 	after  time.Duration
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
 	body   io.Reader
-	err    error // of reading the body, but for its end
+	err    error // error of reading the body, other than its end
 	opened time.Time
-	// lasts, if it is set, is called once, by the reader, as soon as the answer
-	// has been open for lastsAfter, even if nothing comes.
+	// lasts, if it is set, is called once, by the reader. The reader calls it as soon as
+	// the answer has been open for lastsAfter, even if no data comes.
 	lasts func() error
 }
 
-// lastsAfter is how long a watch is open until it works, although it told
-// nothing: there may have been nothing to tell.
+// lastsAfter is how long a watch must be open until it counts as working although it told
+// nothing. The server may have had nothing to tell.
 const lastsAfter = 3 * time.Second
 
-// newGuard starts with the wait for the answer's headers.
+// newGuard starts the guard's clock with the wait for the answer's headers.
 func newGuard(ctx context.Context, after time.Duration) (context.Context, *guard) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	g := &guard{after: after, cancel: cancel}
@@ -39,14 +39,14 @@ func (g *guard) stop() {
 	g.cancel(nil)
 }
 
-// reader reads the answer's body. The headers have come.
+// reader returns a reader of the answer's body. The headers have come.
 func (g *guard) reader(body io.Reader) io.Reader {
 	g.timer.Stop()
 	g.body, g.opened = body, time.Now()
 	return g
 }
 
-// open is how long ago the answer's headers came.
+// open returns the time since the answer's headers came.
 func (g *guard) open() time.Duration {
 	if g.opened.IsZero() {
 		return 0
@@ -68,8 +68,8 @@ func (g *guard) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readAside reads in a goroutine of its own, which has ended when it returns, and
-// calls lasts when its time comes.
+// readAside reads in a goroutine of its own, and calls lasts when it is due. The
+// goroutine has ended when readAside returns.
 func (g *guard) readAside(p []byte) (n int, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -85,7 +85,7 @@ func (g *guard) readAside(p []byte) (n int, err error) {
 	}
 	lasts := g.lasts
 	g.lasts = nil
-	g.timer.Stop() // it may take its time
+	g.timer.Stop() // lasts may take its time
 	if failed := lasts(); failed != nil {
 		g.cancel(nil)
 		<-done
@@ -96,8 +96,8 @@ func (g *guard) readAside(p []byte) (n int, err error) {
 	return n, err
 }
 
-// explain puts errSilent in place of the cancellation that it caused, and what
-// broke the connection in place of what a decoder made of it.
+// explain replaces a cancellation by errSilent if errSilent caused it. It replaces the
+// error of a decoder by the error that broke the connection.
 func (g *guard) explain(ctx context.Context, err error) error {
 	var stop *sinkError
 	switch {
