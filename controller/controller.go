@@ -174,7 +174,7 @@ func (c Controller[T]) everyReplica() bool { return c.EveryReplica }
 
 var nameFormat = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// writer returns the part of a handle that can patch.
+// writer returns the view of a handle that can patch, and whether there is one.
 func writer[T any](h kube.Handle[T]) (kube.View[T], bool) {
 	switch h := h.(type) {
 	case kube.Resource[T]:
