@@ -61,7 +61,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
-// read reads the files, and takes what is in them if that is new.
+// read reads the files, and uses their content if it is new.
 func (c *certificate) read() error {
 	crt, err := os.ReadFile(filepath.Join(c.dir, "tls.crt"))
 	if err != nil {
