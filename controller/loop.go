@@ -34,11 +34,12 @@ const (
 	// freeTurns are the turns in a row that need no pause. Some objects rightly reach
 	// their state in a few steps.
 	freeTurns = 8
-	// movingTurns and maxFreeTurns are the same after a pause in which the world moved.
+	// movingTurns are the least free turns after a pause in which the world moved, and
+	// maxFreeTurns the most.
 	movingTurns  = 64
 	maxFreeTurns = 4096
-	// firstPause is the first pause, and stillPauses are how many in a row, each
-	// twice as long, show a hot loop. The last takes 1.6 s.
+	// firstPause is the first pause. Each further pause is twice as long. stillPauses
+	// is how many pauses in a row show a hot loop. The last of them takes 1.6 s.
 	firstPause  = 25 * time.Millisecond
 	stillPauses = 7
 	// judgedPause is the shortest pause that can show that the world moves. In a shorter

@@ -68,7 +68,7 @@ type attempt[T any] struct {
 	span  func(error, ...slog.Attr) // ends the span; nil: there is none
 	// trace is the context of the span, or of the turn if there is none. It is for
 	// log lines and reports.
-	trace context.Context // it ends with the turn, as the attempt does
+	trace context.Context //nolint:containedctx // it ends with the turn, as the attempt does
 }
 
 // serve does the given turn and then others until there are no more. A turn that panics,
@@ -347,7 +347,7 @@ func (e *engine[T]) count(a *attempt[T], now time.Time) {
 	}
 }
 
-// conclude asks for the reconcile that follows a turn, and logs the turn's outcome.
+// conclude sets the request that follows a turn, and logs the turn's outcome.
 func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	t, now := a.turn, time.Now()
 	t.ended = now

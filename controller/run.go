@@ -76,7 +76,7 @@ type Options struct {
 	// recorder. If the recorder has no Client, it gets that of the first controller. In
 	// controller-runtime a manager's GetEventRecorder returns such a recorder.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span for every reconcile. Below it, it makes a span
+	// Trace, if it is set, makes a span for every reconcile. Below that span it makes one
 	// for every request that is made with the reconcile's context. Log lines about the
 	// reconcile are made with the context that Trace returns: a log handler that adds the
 	// trace's id to lines finds the id there.

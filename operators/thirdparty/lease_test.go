@@ -117,7 +117,7 @@ type candidate struct {
 	cut  atomic.Bool // nothing it sends arrives after this
 
 	began    chan struct{}   // closed when it acts
-	work     context.Context // of the candidate's work; a test ends that by itself
+	work     context.Context //nolint:containedctx // of the candidate's work; a test ends that by itself
 	stopWork context.CancelFunc
 	stopped  chan struct{}   // closed when the work has ended
 	ctx      context.Context //nolint:containedctx // of the candidate, which lives between calls
