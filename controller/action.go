@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Action says what happens to an object next, after a reconcile that succeeded. A change
-// of the object, or of anything that the controller watches, reconciles it again with any
-// action. In controller-runtime this is reconcile.Result, in kube-rs it is Action.
+// Action is the result of a reconcile that succeeded. It decides when the object is
+// reconciled next. A change of the object, or of anything that the controller watches,
+// reconciles it again with any action. In controller-runtime this is reconcile.Result, in
+// kube-rs it is Action.
 type Action time.Duration
 
 const (

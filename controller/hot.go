@@ -23,8 +23,8 @@ type LoopField struct {
 	Kind  string
 	Key   kube.Key
 	Field string // "(added)" or "(deleted)" if the whole object is
-	// Managers own the field. The manager that wrote last comes first. It is empty if the
-	// server does not return the managers.
+	// Managers own the field. The manager that wrote last comes first. The list is empty
+	// if the server does not return the managers.
 	Managers []kube.Manager
 	// Undone is true if somebody else changes the value that the reconcile writes.
 	Undone bool

@@ -38,8 +38,9 @@ const (
 	// maxFreeTurns the most.
 	movingTurns  = 64
 	maxFreeTurns = 4096
-	// firstPause is the first pause. Each further pause is twice as long. stillPauses
-	// is how many pauses in a row show a hot loop. The last of them takes 1.6 s.
+	// firstPause is the first pause. Each further pause is twice as long. stillPauses is
+	// how many pauses in a row in which the world does not move show a hot loop. The last
+	// of them takes 1.6 s.
 	firstPause  = 25 * time.Millisecond
 	stillPauses = 7
 	// judgedPause is the shortest pause that can show that the world moves. In a shorter

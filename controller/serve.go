@@ -224,7 +224,8 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
-// readyz answers whether all controllers can reconcile, and why those that cannot wait.
+// readyz answers whether all controllers can reconcile, and names the reasons of those
+// that cannot.
 func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	code := http.StatusOK
 	var lines strings.Builder

@@ -10,8 +10,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Source makes a controller reconcile, besides changes of the objects themselves.
-// [Owned], [Referenced], [Mapped], [Channel], [Every] and [Hook] make sources. In
+// Source is a cause of reconciles besides the changes of the objects themselves. [Owned],
+// [Referenced], [Mapped], [Channel], [Every] and [Hook] make sources. In
 // controller-runtime this is source.Source.
 type Source struct {
 	name string
@@ -35,14 +35,14 @@ type Source struct {
 	hook    func(*http.Request) ([]kube.Key, error)
 }
 
-// Owned makes a change of a child reconcile its owners of the controller's kind.
-// [kube.SetController] makes an object such a child. A change passes if all filters let
-// it. In controller-runtime this is handler.EnqueueRequestForOwner.
+// Owned reconciles the owners of a child when the child changes: those of the
+// controller's kind. [kube.SetController] makes an object such a child. A change passes
+// if all filters let it. In controller-runtime this is handler.EnqueueRequestForOwner.
 func Owned(children kube.AnyHandle, filters ...Predicate) Source {
 	return Source{objects: children, filters: filters, keys: ownersOf}
 }
 
-// ownersOf returns the keys of the owners of an object that are of a kind.
+// ownersOf returns the keys of an object's owners that are of a kind.
 func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
 	for o := range c.Owners() {
 		if o.GVK.GroupKind() != owner.GroupKind() {
@@ -57,9 +57,9 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 	return keys, nil
 }
 
-// Referenced makes a change of an object reconcile the objects that refer to it. An index
-// finds these by the key of the object that they refer to. For Letters that name their
-// template:
+// Referenced reconciles the objects that refer to an object when that object changes. An
+// index finds them by the key of the object that they refer to. For Letters that name
+// their template:
 //
 //	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key {
 //		return []kube.Key{{Namespace: l.Namespace, Name: l.Spec.Template}}
@@ -82,16 +82,17 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 	return Source{objects: objects, filters: filters, keys: referring, persists: true}
 }
 
-// Mapped makes a change of an object reconcile the keys that keys returns for it. For an
-// object that was modified or deleted, keys is called with both states, so that keys
-// which the object concerned only before the change are reconciled too. It is called for
-// every change that passes all filters, and at the start for all objects. The changes of
-// a kind wait for one another.
+// Mapped reconciles the keys that the function keys returns for an object, when that
+// object changes. For an object that was modified or deleted, keys is called with both
+// states. So a key that the object concerned only before the change is reconciled too.
+// keys is called for every change that passes all filters, and at the start for all
+// objects. The changes of a kind wait for one another.
 //
-// If the keys depend on other objects, the function reads those from the cache. For a
+// If the result depends on other objects, keys reads those from the cache. For a
 // Namespace whose labels the selectors of Mirrors may match, for example, it goes through
-// mirrors.Cached().All(ctx). Its counterparts are handler.EnqueueRequestsFromMapFunc of
-// controller-runtime and watches of kube-rs's Controller.
+// mirrors.Cached().All(ctx). The counterparts of Mapped are
+// handler.EnqueueRequestsFromMapFunc of controller-runtime and watches of kube-rs's
+// Controller.
 func Mapped[T any](
 	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
 ) Source {
@@ -110,9 +111,9 @@ func Mapped[T any](
 	return Source{objects: objects, filters: filters, keys: of}
 }
 
-// Channel makes the keys that come from a channel reconcile. Nothing is received before
-// the controller runs, and nothing after the channel is closed. It is like source.Channel
-// of controller-runtime and reconcile_on of kube-rs.
+// Channel reconciles the keys that come from a channel. Nothing is received before the
+// controller runs, and nothing after the channel is closed. It is like source.Channel of
+// controller-runtime and reconcile_on of kube-rs.
 func Channel(name string, keys <-chan kube.Key) Source {
 	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		for {
@@ -129,9 +130,9 @@ func Channel(name string, keys <-chan kube.Key) Source {
 	}}
 }
 
-// Every makes the keys that keys returns reconcile. The first call comes after the time
-// d, and each further call when d has passed since keys returned. To reconcile all
-// objects of the controller from time to time, use [Controller].Resync.
+// Every reconciles the keys that the function keys returns. The first call comes after
+// the time d, and each further call when d has passed since keys returned. To reconcile
+// all objects of the controller from time to time, use [Controller].Resync.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
 	return Source{name: name, timed: true, period: d, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)
@@ -148,11 +149,11 @@ func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.K
 	}}
 }
 
-// Hook makes an HTTP request reconcile the keys that keys returns for it. The pattern is
-// a pattern of [http.ServeMux], such as "POST /hooks/git", at [Options].Address. The
-// answer is 202, or 400 with the error, or 503 while the controller does not run, as in a
-// standby. keys must check the sender itself: everybody who reaches the port can send a
-// request.
+// Hook reconciles the keys that the function keys returns for an HTTP request. The
+// pattern is a pattern of [http.ServeMux], such as "POST /hooks/git", at
+// [Options].Address. The answer is 202, or 400 with the error, or 503 while the
+// controller does not run, as in a standby. keys must check the sender itself: everybody
+// who reaches the port can send a request.
 func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
 	return Source{name: pattern, pattern: pattern, hook: keys}
 }
