@@ -5,27 +5,30 @@ import (
 	"time"
 )
 
-// Action says what happens to an object next, after a reconcile that went well.
-// A change of the object, or of what the controller watches, makes it reconcile
-// again whatever the action was.
+// Action is the result of a reconcile that succeeded. It decides when the object is
+// reconciled next. A change of the object, or of anything that the controller watches,
+// reconciles it again with any action. In controller-runtime this is reconcile.Result, in
+// kube-rs it is Action.
 type Action time.Duration
 
 const (
-	// Done says that nothing is left to do. The object is reconciled again at the
-	// controller's Resync, if it has one. It is the zero value.
+	// Done means that nothing is left to do. The object is reconciled again at the
+	// controller's Resync, if it has one. Done is the zero value.
 	Done Action = 0
-	// Await says that something is awaited which will show as a change. There is no
-	// resync until then. In a cleanup: it is not complete, the finalizer stays.
+	// Await means that the reconcile awaits something that will show as a change. There
+	// is no resync until then. In a cleanup it means that the cleanup is not complete,
+	// and the finalizer stays. In kube-rs it is Action::await_change.
 	Await Action = -1
 )
 
-// After has the object reconciled again after a time, or earlier if something
-// changes. A time of zero or less is at once, behind the objects that wait.
+// After makes the object be reconciled again after a time, or earlier if something
+// changes. A time of zero or less means at once, behind the objects that wait. It is
+// RequeueAfter of controller-runtime and Action::requeue of kube-rs.
 func After(d time.Duration) Action { return Action(max(d, 1)) }
 
-// Terminal marks an error that trying again does not help against, such as a
-// spec that makes no sense: the object is reconciled again only when something
-// changes, or at a resync. Terminal(nil) is nil.
+// Terminal marks an error that a retry cannot mend, such as a senseless spec. The object
+// is reconciled again only when something changes, or at a resync. Terminal(nil) is nil.
+// It is reconcile.TerminalError of controller-runtime.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +36,7 @@ func Terminal(err error) error {
 	return &terminalError{err}
 }
 
-// IsTerminal reports that an error wraps one that [Terminal] has marked.
+// IsTerminal reports that an error wraps an error that [Terminal] has marked.
 func IsTerminal(err error) bool {
 	var t *terminalError
 	return errors.As(err, &t)

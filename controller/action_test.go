@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A terminal error is not tried again until something changes.
+// A terminal error is not retried until something changes.
 func TestTerminal(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("bad", func(*gizmo) {})
@@ -27,7 +27,7 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
-// A terminal error is tried again at the resync, whatever action came with it.
+// A terminal error is retried at the resync, with any action beside it.
 func TestTerminalIsResynced(t *testing.T) {
 	for name, action := range map[string]Action{"Done": Done, "Await": Await, "After": After(time.Minute)} {
 		onStage(t, func(s *stage) {
@@ -43,8 +43,8 @@ func TestTerminalIsResynced(t *testing.T) {
 	}
 }
 
-// After comes when it says, or earlier if something changes; Await only then;
-// Done at the resync.
+// After reconciles at its time, or earlier if something changes. Await reconciles only at
+// a change. Done reconciles at the resync.
 func TestActions(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("after", func(*gizmo) {})

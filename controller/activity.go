@@ -12,8 +12,8 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// ErrGrace is the cause of the end of the context of a reconcile that took longer
-// than Grace when the program stopped or gave the lease to another process.
+// ErrGrace is the cause of the end of a reconcile's context if the reconcile took longer
+// than Grace after the program stopped or gave the lease to another process.
 var ErrGrace = errors.New("the grace period is over")
 
 // afterGrace is how long Run waits for a reconcile whose context has ended because
@@ -23,10 +23,10 @@ const afterGrace = 5 * time.Second
 // activity is a controller or a runnable of the program.
 type activity struct {
 	kind, name string // as in controller "echo"
-	// run returns when the activity has ended. It begins to stop when ctx ends, and
-	// what it has under way may go on until work ends.
+	// run returns when the activity has ended. The activity begins to stop when ctx ends.
+	// Work under way may go on until work ends.
 	run func(ctx, work context.Context) error
-	// busy returns the objects that are reconciled. It may be nil.
+	// busy returns the keys of the objects that are being reconciled. It may be nil.
 	busy func() []kube.Key
 }
 
@@ -38,7 +38,7 @@ type ending struct {
 	err error
 }
 
-// activities returns what runs together.
+// activities returns the activities that run together.
 func activities(runners []runner, runnables []Runnable, catchUp bool) (all []activity) {
 	for _, r := range runners {
 		all = append(all, activity{
@@ -56,12 +56,12 @@ func activities(runners []runner, runnables []Runnable, catchUp bool) (all []act
 	return all
 }
 
-// together runs activities until ctx ends, or until one of them fails: then it
-// returns the error. When they stop, whatever they have under way goes on for the
-// grace period at most, and only while the lease is held. An activity that has not
-// ended some time after that is left behind, with an error that wraps
-// [lease.ErrUnfinished] and names it: for a lost lease the time is the margin, after
-// which another process may act.
+// together runs activities until ctx ends, or until one of them fails: then it returns
+// the error. When the activities stop, their work under way goes on for the grace period
+// at most, and only while the lease is held. An activity that has not ended some time
+// after that is left behind. Then together returns an error that wraps
+// [lease.ErrUnfinished] and names the activity. For a lost lease this time is the margin,
+// after which another process may act.
 func (p *program) together(ctx context.Context, all []activity) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -69,7 +69,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 	work, cut := context.WithCancelCause(held)
 	defer cut(nil)
 
-	ended := make(chan ending, len(all)) // nothing that was left behind waits for a reader
+	ended := make(chan ending, len(all)) // room for all: an activity that was left behind waits for no reader
 	left := make(map[int]activity)
 	for i, a := range all {
 		left[i] = a
@@ -80,7 +80,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 	stop, lost := ctx.Done(), held.Done()
 	for len(left) > 0 || stop != nil {
 		select {
-		case end := <-ended: // perhaps by itself: a runnable may
+		case end := <-ended: // perhaps by itself: a runnable may return
 			a := left[end.of]
 			delete(left, end.of)
 			if end.err != nil && !errors.Is(end.err, context.Cause(ctx)) && !errors.Is(end.err, ctx.Err()) {
@@ -93,7 +93,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 				p.Logger.Info("stopping", "grace", p.Grace, "because", context.Cause(ctx))
 				patience = time.After(p.graceAfter(context.Cause(ctx)))
 			}
-		case <-lost: // work has ended with it
+		case <-lost: // work has ended with the lease
 			lost = nil
 			patience = time.After(p.margin())
 		case <-patience:
@@ -108,8 +108,8 @@ func (p *program) together(ctx context.Context, all []activity) error {
 	return failed
 }
 
-// graceAfter returns the grace period of a stop. There is none once Run has left
-// something behind: the process should end.
+// graceAfter returns the grace period of a stop. There is none once Run has left a
+// goroutine behind, because the process should end.
 func (p *program) graceAfter(cause error) time.Duration {
 	if errors.Is(cause, lease.ErrUnfinished) {
 		return 0
@@ -123,7 +123,7 @@ func (p *program) margin() time.Duration {
 	return cmp.Or(p.Lease.Margin, cmp.Or(p.Lease.Duration, lease.DefaultDuration)/5)
 }
 
-// sayCut names what takes longer than the grace period.
+// sayCut logs the activities that take longer than the grace period.
 func (p *program) sayCut(left map[int]activity) {
 	for _, a := range left {
 		if a.busy == nil {
@@ -137,7 +137,7 @@ func (p *program) sayCut(left map[int]activity) {
 	}
 }
 
-// unfinished returns an error that names what has not ended.
+// unfinished returns an error that names the activities that have not ended.
 func unfinished(left map[int]activity) error {
 	var failed []error
 	for _, a := range left {

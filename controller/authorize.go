@@ -15,10 +15,11 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// authorizer lets requests through whose bearer token the cluster knows (a
-// TokenReview) and allows to do what the request does to its path (a
-// SubjectAccessReview), as kube-rbac-proxy does. Answers are kept for a moment,
-// because scrapers ask often. What clients make up costs the cluster no more than
+// authorizer lets a request through if the cluster knows its bearer token (a TokenReview)
+// and allows the token's user to do the request's verb on its path (a
+// SubjectAccessReview). kube-rbac-proxy and controller-runtime's
+// filters.WithAuthenticationAndAuthorization do the same. Answers are kept for a moment,
+// because scrapers ask often. Tokens that clients make up cost the cluster no more than
 // the rate of reviews, and this program no more than the size of its maps.
 type authorizer struct {
 	log      *slog.Logger
@@ -30,7 +31,7 @@ type authorizer struct {
 	denied  map[question]answer
 	asking  map[question]*inquiry
 	rate    reviewRate
-	failing bool // the cluster could not be asked the last time
+	failing bool // the last question to the cluster failed
 }
 
 // question is a hash of a token, a verb and a path. Tokens are not kept.
@@ -45,8 +46,8 @@ type answer struct {
 	until time.Time
 }
 
-// inquiry is a question that the cluster is being asked. Its result is there when
-// done is closed.
+// inquiry is a question that the cluster is being asked. Its result is set when done is
+// closed.
 type inquiry struct {
 	done chan struct{}
 	code int
@@ -54,13 +55,13 @@ type inquiry struct {
 }
 
 const (
-	// allowedFor and deniedFor are how long an answer is taken for true.
+	// allowedFor and deniedFor are how long an answer is valid.
 	allowedFor = time.Minute
 	deniedFor  = 10 * time.Second
-	// trustedFor is how long after it was allowed a question is asked again
-	// whatever others ask.
+	// trustedFor is how long, after it was allowed, a question is asked again with no
+	// regard to the rate of others' questions.
 	trustedFor = 10 * time.Minute
-	answersMax = 1000 // of either kind
+	answersMax = 1000 // of allowed ones, and of denied ones
 	reviewTime = 10 * time.Second
 )
 
@@ -81,8 +82,8 @@ func newAuthorizer(c *kube.Client, log *slog.Logger) *authorizer {
 	}
 }
 
-// guard returns a handler that asks before h answers. The end of serving ends what
-// is being asked.
+// guard returns a handler that asks before h answers. The end of serving ends the
+// questions under way.
 func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -94,7 +95,8 @@ func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler
 		code, err := a.ask(serving, r, token)
 		switch {
 		case err != nil:
-			// The error is for the log: it names the server, and nothing is known of the client.
+			// The error is only for the log: it names the server, and the client is
+			// unknown.
 			later(w, "the cluster cannot be asked whose token it is", http.StatusServiceUnavailable)
 		case code == http.StatusTooManyRequests:
 			later(w, "the cluster is asked about too many tokens", code)
@@ -106,8 +108,9 @@ func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler
 	})
 }
 
-// ask returns the status that a request deserves. Of several requests with the same
-// question one asks the cluster, also if its client does not wait for the answer.
+// ask returns the status that a request deserves. If several requests have the same
+// question, one of them asks the cluster, even if its client does not wait for the
+// answer.
 func (a *authorizer) ask(serving context.Context, r *http.Request, token string) (int, error) {
 	verb, path := strings.ToLower(r.Method), r.URL.Path
 	q := questionOf(token, verb, path)
@@ -131,8 +134,8 @@ func (a *authorizer) ask(serving context.Context, r *http.Request, token string)
 	}
 }
 
-// look returns the answer to a question, if it is known or may not be asked. Else
-// it returns an inquiry, and whether it is the caller who makes it.
+// look returns the answer to a question, if it is known or if the question may not be
+// asked. Otherwise it returns an inquiry, and whether the caller must make it.
 func (a *authorizer) look(q question, client string, now time.Time) (code int, asked *inquiry, mine bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,7 +158,7 @@ func (a *authorizer) look(q question, client string, now time.Time) (code int, a
 	return 0, asked, true
 }
 
-// settle keeps what the cluster has answered, and tells those who wait for it.
+// settle keeps the cluster's answer, and wakes the requests that wait for it.
 func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,7 +193,7 @@ func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 	}
 }
 
-// sayFailing says that the cluster cannot be asked, or can be again.
+// sayFailing logs that the cluster cannot be asked, or that it can be asked again.
 func (a *authorizer) sayFailing(err error) {
 	if err == nil {
 		a.log.Info("the cluster can be asked about tokens again")
@@ -199,8 +202,8 @@ func (a *authorizer) sayFailing(err error) {
 	a.log.Error("cannot ask the cluster whose a token is, or what its user may do", "error", err)
 }
 
-// reviewRate limits how often the cluster is asked: for all clients together, and
-// for each address, so that one leaves something to others.
+// reviewRate limits how often the cluster is asked. It limits all clients together, and
+// each address by itself, so that one client leaves some of the rate to others.
 type reviewRate struct {
 	all bucket
 	of  map[string]*bucket
@@ -235,7 +238,8 @@ func (r *reviewRate) take(client string, now time.Time) bool {
 	return one.take(now, addressReviewsASecond, addressBurst) && r.all.take(now, reviewsASecond, reviewBurst)
 }
 
-// bucket lets a burst through at once and a rate for ever. Its zero value is full.
+// bucket lets a burst through at once, and after it a steady rate. Its zero value is
+// full.
 type bucket struct {
 	taken float64
 	at    time.Time
@@ -284,8 +288,8 @@ func (a *authorizer) review(ctx context.Context, token, verb, path string) (int,
 	return http.StatusOK, nil
 }
 
-// tokenReview and accessReview are what is needed of the kinds of their names:
-// the packages of the whole types would be a hundredth of a small program.
+// tokenReview and accessReview have the needed fields of the kinds of their names. The
+// packages of the whole types would be a hundredth of a small program.
 type tokenReview struct {
 	kube.Object
 	Spec struct {

@@ -21,14 +21,14 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// reviewer plays an API server that knows the tokens which begin with "good", and
-// allows /metrics and what is below /open/.
+// reviewer plays an API server. It knows the tokens that begin with "good", and allows
+// /metrics and everything below /open/.
 type reviewer struct {
 	tokens, accesses atomic.Int32
 	takes            time.Duration
-	// forgets has it know no token any more.
+	// forgets makes it know no token any more.
 	forgets atomic.Bool
-	// down has it answer nothing.
+	// down makes it answer nothing.
 	down atomic.Bool
 }
 
@@ -96,8 +96,9 @@ func (g guarded) get(ctx context.Context, client, token, path string) int {
 	return w.Code
 }
 
-// Somebody who makes tokens up has the cluster asked only so often, takes only so
-// much memory, and keeps neither a scraper out that is known nor one that comes.
+// A client that makes tokens up can make the program ask the cluster only so often and
+// take only so much memory. It can keep out neither a known scraper nor one that comes
+// later.
 func TestInventedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s reviewer
@@ -137,7 +138,7 @@ func TestInventedTokens(t *testing.T) {
 	})
 }
 
-// So does one who has a token and makes paths up, from many addresses.
+// The same holds for a client that has a token and makes paths up, from many addresses.
 func TestInventedPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s reviewer
@@ -155,8 +156,8 @@ func TestInventedPaths(t *testing.T) {
 	})
 }
 
-// Of many requests with one token one asks the cluster, and what it is told counts
-// for all, also if its own client has gone.
+// Of many requests with one token, one asks the cluster. The answer counts for all, even
+// if that request's own client has gone.
 func TestOneReviewInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := reviewer{takes: time.Second}
@@ -187,7 +188,7 @@ func TestOneReviewInFlight(t *testing.T) {
 	})
 }
 
-// What was allowed is not allowed for ever.
+// A request that was allowed is not allowed for ever.
 func TestTokenForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s reviewer
@@ -208,7 +209,7 @@ func TestTokenForgotten(t *testing.T) {
 	})
 }
 
-// A client learns nothing of why the cluster cannot be asked. The log says it once.
+// A client does not learn why the cluster cannot be asked. The log has the reason once.
 func TestClusterCannotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s reviewer

@@ -7,10 +7,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Backoff is how long a failed reconcile waits for its next try: Min after the
-// first failure, twice as long after each further one, Max at most, and at random
-// up to half less, so that objects that failed together are not tried together.
-// A success starts it anew; what other objects do has no influence.
+// Backoff is how long a failed reconcile waits for its retry. It is Min after the first
+// failure, twice as long after each further one, and Max at most. Up to half of it is
+// taken off at random, so that objects that failed together are not retried together. A
+// success resets it. The failures of other objects have no influence. In
+// controller-runtime the RateLimiter option does this.
 type Backoff struct {
 	Min time.Duration // default: 50 ms
 	Max time.Duration // default: 5 min
@@ -27,8 +28,8 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// delay returns how long to wait after so many failures in a row, the last with
-// err: not less than what a server has asked for.
+// delay returns how long to wait after a number of failures in a row, the last of them
+// with err. It is not less than the time that a server has asked for.
 func (b Backoff) delay(failures int, err error) time.Duration {
 	d := b.Max
 	if shift := max(failures-1, 0); shift < 40 && b.Min<<shift>>shift == b.Min {

@@ -18,8 +18,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A reconcile that ends its goroutine has failed: its key is tried again, and its
-// place is taken by another worker.
+// A reconcile that ends its goroutine has failed: its key is retried, and another worker
+// takes its place.
 func TestGoexitInReconcile(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for _, name := range []string{"exits", "works"} {
@@ -66,8 +66,8 @@ func TestGoexitInReconcile(t *testing.T) {
 	})
 }
 
-// A cleanup that ends its goroutine has failed: it is called again, and the object
-// keeps its finalizer until it is done.
+// A cleanup that ends its goroutine has failed: it is called again, and the object keeps
+// its finalizer until the cleanup is done.
 func TestGoexitInCleanup(t *testing.T) {
 	onStage(t, func(s *stage) {
 		now := metav1.Now()
@@ -190,7 +190,7 @@ func TestPanicInTrace(t *testing.T) {
 	})
 }
 
-// Whatever durations an error or a configuration has, the delay is one.
+// For all durations in an error or a configuration, the delay is sound.
 func TestOddDurations(t *testing.T) {
 	for _, seconds := range []int32{-1, -1 << 31, 0, 1<<31 - 1} {
 		err := &apierrors.StatusError{ErrStatus: metav1.Status{

@@ -10,38 +10,38 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Reason is the kind of a [Cause].
+// Reason is the kind of a [Cause]. It is like ReconcileReason of kube-rs.
 type Reason string
 
 const (
-	// Listed says that the object was there when the controller started.
+	// Listed means that the object was there when the controller started.
 	Listed Reason = "Listed"
-	// Changed says that an object has changed, the reconciled one or one that is watched.
+	// Changed means that an object has changed: the reconciled one or a watched one.
 	Changed Reason = "Changed"
-	// Retried says that the last reconcile failed.
+	// Retried means that the last reconcile failed.
 	Retried Reason = "Retried"
-	// Requested says that the last reconcile asked for it, by [After].
+	// Requested means that the last reconcile asked for this one, by [After].
 	Requested Reason = "Requested"
-	// Resynced says that the controller's Resync has passed.
+	// Resynced means that the controller's Resync has passed.
 	Resynced Reason = "Resynced"
-	// Triggered says that a source that is no object asked for it: a channel, a timer, an
-	// HTTP hook.
+	// Triggered means that a source without objects asked for the reconcile: a channel, a
+	// timer or an HTTP hook.
 	Triggered Reason = "Triggered"
 )
 
 // Cause is one of the reasons for which a reconcile runs.
 type Cause struct {
 	Reason Reason
-	// Change is what a Listed or Changed object went through since the object was
-	// last reconciled: several changes of one object are added up. Its Fields
+	// Change is the change of a Listed or Changed object since the reconciled object was
+	// last reconciled. Several changes of one object are merged into one. Its Fields
 	// tells which fields changed.
 	Change kube.Change
-	// Source names the source of a Triggered.
+	// Source names the source of a Triggered cause.
 	Source string
-	// Err is the failure before a Retried.
+	// Err is the failure before a Retried cause.
 	Err error
 
-	// due is when a Requested or Resynced is.
+	// due is the time at which a Requested or Resynced cause is due.
 	due time.Time
 }
 
@@ -69,10 +69,10 @@ func verbOf(c Cause) string {
 	return strings.ToLower(string(c.Change.Type))
 }
 
-// Causes returns why the reconcile runs whose context ctx is, or is derived
-// from: all that was asked for since the object's last reconcile began. Of causes
-// that are many, such as the deletion of a thousand children, it returns some; see
-// the log for their number.
+// Causes returns the causes of the reconcile whose context is ctx, or is ctx's ancestor.
+// They are all requests since the object's last reconcile began. If there are many
+// causes, such as the deletion of a thousand children, Causes returns some of them; the
+// log has their number.
 func Causes(ctx context.Context) []Cause {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -81,15 +81,15 @@ func Causes(ctx context.Context) []Cause {
 	return slices.Clone(r.causes.list)
 }
 
-// causesKept bounds the causes of one reconcile that are kept.
+// causesKept bounds how many causes of one reconcile are kept.
 const causesKept = 16
 
 // causes are the merged causes of one reconcile.
 type causes struct {
 	list []Cause
 	more int // causes that are not in the list
-	// timed is the reason of one that is due at a time, which is all that most
-	// keys wait for: it is in the list when it is handed out.
+	// timed is the reason of a cause that is due at a time. Most waiting keys have only
+	// this one. It is put into the list when the key is handed out.
 	timed Reason
 	due   time.Time
 }
@@ -122,8 +122,8 @@ func (cs *causes) add(c Cause) {
 	cs.list = append(cs.list, c)
 }
 
-// drop removes what has ended with an object that is gone: its changes, and what its
-// reconciles have asked for. It returns whether anything is left.
+// drop removes the causes that have ended with an object that is gone: its changes, and
+// the requests of its reconciles. It returns whether any cause is left.
 func (cs *causes) drop(gone kube.Change) (left bool) {
 	cs.timed, cs.due = "", time.Time{}
 	itsOwn := Cause{Change: gone}
@@ -133,8 +133,8 @@ func (cs *causes) drop(gone kube.Change) (left bool) {
 	return len(cs.list) > 0
 }
 
-// dueBy puts what was asked for a time into the list, unless that time is later
-// and something else came first.
+// dueBy puts the timed cause into the list, unless its time is later than now and another
+// cause came first.
 func (cs *causes) dueBy(now time.Time) {
 	if cs.timed == "" || len(cs.list) > 0 && cs.due.After(now) {
 		return
@@ -144,7 +144,7 @@ func (cs *causes) dueBy(now time.Time) {
 	cs.add(Cause{Reason: timed})
 }
 
-// sameAs reports that two causes are one, or changes of one object.
+// sameAs reports that two causes are the same, or are changes of one object.
 func (c *Cause) sameAs(d Cause) bool {
 	if kind := c.Change.Kind(); kind != "" {
 		return kind == d.Change.Kind() && c.Change.Key == d.Change.Key && c.Change.UID() == d.Change.UID()

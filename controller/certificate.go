@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// certificateAge is how long after it was read a certificate is served without a
-// look at its files.
+// certificateAge is how long a certificate is served after it was read before its files
+// are read again.
 const certificateAge = 10 * time.Second
 
-// certificate is that of the files tls.crt and tls.key in a directory, as a Secret
-// of type kubernetes.io/tls is mounted. They are read again when they change, as
-// controller-runtime's certwatcher does. Their content is compared, because the
+// certificate is the certificate in the files tls.crt and tls.key of a directory, as a
+// Secret of type kubernetes.io/tls is mounted. The files are read again when they change,
+// as controller-runtime's certwatcher does. Their content is compared, because the
 // kubelet changes the link that leads to them.
 type certificate struct {
 	dir string
@@ -40,8 +40,8 @@ func newCertificate(dir string, log *slog.Logger) (*certificate, error) {
 	return c, nil
 }
 
-// get implements tls.Config.GetCertificate. If the files cannot be read or do not
-// fit together, as between two writes, it returns the certificate that it has.
+// get implements tls.Config.GetCertificate. If the files cannot be read or do not fit
+// together, as between two writes, get returns the certificate that it has.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
-// read reads the files, and takes what is in them if that is new.
+// read reads the files, and uses their content if it is new.
 func (c *certificate) read() error {
 	crt, err := os.ReadFile(filepath.Join(c.dir, "tls.crt"))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // mount is a directory as the kubelet mounts a Secret: its files are links through
-// ..data, which is changed in one step.
+// ..data, and ..data is changed in one step.
 type mount struct {
 	*testing.T
 	dir string
@@ -42,7 +42,7 @@ func (m mount) check(err error) {
 	}
 }
 
-// swap puts other files in.
+// swap replaces the files.
 func (m mount) swap(version string, crt, key []byte) {
 	m.Helper()
 	dir := filepath.Join(m.dir, ".."+version)
@@ -77,8 +77,8 @@ func selfSigned(t *testing.T, serial int64) (crt, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// A certificate that was renewed is served within moments; one that cannot be read
-// leaves the old one in place, and is told of once.
+// A renewed certificate is served within moments. A certificate that cannot be read
+// leaves the old one in place, and is reported once.
 func TestCertificateIsReadAgain(t *testing.T) {
 	m := newMount(t)
 	crt1, key1 := selfSigned(t, 1)
@@ -146,8 +146,8 @@ func TestServeCertificate(t *testing.T) {
 
 func certificateOf(crt, _ []byte) []byte { return crt }
 
-// A client that names no server gets the certificate in CertDir too, whatever else
-// the program has configured.
+// A client that names no server gets the certificate in CertDir too, with any other
+// configuration of the program.
 func TestServeCertificateWithoutName(t *testing.T) {
 	m := newMount(t)
 	crt, key := selfSigned(t, 7)
@@ -164,7 +164,7 @@ func TestServeCertificateWithoutName(t *testing.T) {
 	defer ours.Close()
 	done := make(chan error, 1)
 	go func() { done <- tls.Server(theirs, config).HandshakeContext(t.Context()) }()
-	client := tls.Client(ours, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it looks itself
+	client := tls.Client(ours, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test itself looks at the certificate
 	m.check(client.HandshakeContext(t.Context()))
 	if serial := client.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); serial != 7 {
 		t.Errorf("certificate %d", serial)

@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// Check is a question about the program that /healthz and /readyz answer besides
-// their own. It is like controller-runtime's healthz.Checker.
+// Check is a question about the program. /healthz and /readyz answer it besides their
+// own. It is like controller-runtime's healthz.Checker.
 type Check struct {
-	// Name names it in the answer. It must be its own in the program.
+	// Name names the check in the answer. No two checks of the program may have the same
+	// name.
 	Name string
-	// Healthy, if it is set, returns why the process should be started again: the
-	// answer of /healthz is 503 then.
+	// Healthy, if it is set, returns why the process should be started again: then the
+	// answer of /healthz is 503.
 	Healthy func(ctx context.Context) error
-	// Ready, if it is set, returns why the program is not ready: the answer of
-	// /readyz is 503 then.
+	// Ready, if it is set, returns why the program is not ready: then the answer of
+	// /readyz is 503.
 	Ready func(ctx context.Context) error
 }
 
 // checkTime is how long a check may take.
 const checkTime = 5 * time.Second
 
-// validate returns what is wrong with a check.
+// validate returns the mistake in a check.
 func (c Check) validate() error {
 	switch {
 	case c.Name == "":
@@ -36,22 +37,22 @@ func (c Check) validate() error {
 	return nil
 }
 
-// checking are the calls of checks that have not returned, by the name of the check
-// and what it is asked. Who asks meanwhile gets the same answer: one that hangs does
-// so once.
+// checking holds the calls of checks that have not returned, by the name of the check and
+// the function. Requests in the meantime share the call's answer, so a check that hangs
+// does so once.
 type checking struct {
 	mu    sync.Mutex
 	calls map[[2]string]*checkCall
 }
 
-// checkCall is a call of a function of a check. Its result is there when done is closed.
+// checkCall is a call of a function of a check. Its result is set when done is closed.
 type checkCall struct {
 	done chan struct{}
 	err  error
 }
 
-// ask returns what a function of a check says. One that panics or takes too long
-// has failed.
+// ask returns the answer of a function of a check. A function that panics or takes too
+// long has failed.
 func (c *checking) ask(ctx context.Context, name, what string, f func(context.Context) error) error {
 	late := fmt.Errorf("no answer within %s", checkTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTime, late)
@@ -66,7 +67,7 @@ func (c *checking) ask(ctx context.Context, name, what string, f func(context.Co
 		}
 		c.calls[of] = call
 		go func() {
-			// The client that was first may go away before the others.
+			// The first client may go away before the others.
 			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), checkTime, late)
 			defer cancel()
 			call.err = protect(func() error { return f(ctx) })
@@ -85,7 +86,7 @@ func (c *checking) ask(ctx context.Context, name, what string, f func(context.Co
 	}
 }
 
-// healthz says whether the process should go on.
+// healthz answers whether the process should go on.
 func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 	var failed []error
 	for _, c := range p.Checks {
@@ -103,9 +104,9 @@ func (p *program) healthz(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// reason returns what /healthz and /readyz say of an error, which may have the text of a
-// server in it. With Authorize those who reach the port are not told, because probes show
-// no token: the log has the reason.
+// reason returns the text that /healthz and /readyz show for an error. The error may have
+// the text of a server in it. With Authorize the text is withheld from the port's
+// clients, because probes show no token: the log has the reason.
 func (p *program) reason(name string, err error) string {
 	if !p.Authorize {
 		return err.Error()
@@ -116,7 +117,8 @@ func (p *program) reason(name string, err error) string {
 	return "fails (the log has the reason)"
 }
 
-// withheld are the reasons that were logged, by what fails.
+// withheld holds the reasons that were logged, by the name of the failing check or
+// controller.
 type withheld struct {
 	mu     sync.Mutex
 	logged map[string]reasonLogged
@@ -127,8 +129,8 @@ type reasonLogged struct {
 	at   time.Time
 }
 
-// reasonAgain is how often a reason is logged that stays the same, and reasonNext how
-// often one that changes.
+// reasonAgain is how often an unchanged reason is logged, and reasonNext how often a
+// reason that changes.
 const (
 	reasonAgain = 5 * time.Minute
 	reasonNext  = 10 * time.Second

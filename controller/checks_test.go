@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The program's own checks show in /healthz and /readyz, each in its own; one that
+// The program's own checks show in /healthz and /readyz, each in its own. A check that
 // panics or hangs has failed.
 func TestChecks(t *testing.T) {
 	well := func(context.Context) error { return nil }
@@ -47,7 +47,7 @@ func TestChecks(t *testing.T) {
 				if said := h.Body.String() + r.Body.String(); !strings.Contains(said, test.says) {
 					t.Errorf("they say %q", said)
 				}
-				time.Sleep(time.Hour) // until nothing hangs
+				time.Sleep(time.Hour) // until no check hangs
 			})
 		})
 	}
@@ -60,7 +60,7 @@ func TestChecks(t *testing.T) {
 }
 
 // A check that hangs is not called again before it has returned, however often it is
-// asked, and one client that goes away does not fail it for others.
+// requested. One client that goes away does not make it fail for others.
 func TestCheckThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -95,8 +95,8 @@ func TestCheckThatHangs(t *testing.T) {
 	})
 }
 
-// With Authorize, the reason of a failure is for the log: it may have the text of a
-// server in it, and whoever reaches the port can ask.
+// With Authorize, only the log has the reason of a failure: the reason may have the text
+// of a server in it, and everybody who reaches the port can ask.
 func TestReasonsAreWithheld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logs)

@@ -8,16 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetCondition puts a condition into a list, in the place of the one of its type,
-// and returns whether that changed anything. The time of the last transition
-// changes only with the status. The observed generation is that of o. It is
-// meta.SetStatusCondition of apimachinery, with a result that every API server
-// takes if the type is valid:
-//   - The default reason is the type, because the API asks for one, and the
-//     default status is Unknown.
-//   - A character that a reason may not have becomes an underscore, and
-//     the prefix of the type is left out of a default: the reason of
-//     example.com/Ready is Ready.
+// SetCondition puts a condition into a list, in the place of the one of its type, and
+// returns whether that changed anything. The time of the last transition changes only
+// with the status. The observed generation is that of o. SetCondition is like
+// meta.SetStatusCondition of apimachinery, with a result that every API server accepts if
+// the type is valid:
+//   - The default reason is the type, because the API requires a reason. The default
+//     status is Unknown.
+//   - A character that is not allowed in a reason becomes an underscore. The prefix of
+//     the type is left out of a default reason: the reason of example.com/Ready is Ready.
 //   - Text that is too long is cut.
 //
 // For example:
@@ -36,8 +35,8 @@ func SetCondition(o metav1.Object, conditions *[]metav1.Condition, c metav1.Cond
 	if c.LastTransitionTime.IsZero() {
 		c.LastTransitionTime = metav1.Now()
 	}
-	// Whole seconds, as the server keeps them: a condition that is read equals the
-	// one that was written.
+	// Whole seconds, as the server keeps them: a condition that is read equals the one
+	// that was written.
 	c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Truncate(time.Second))
 	for i := range *conditions {
 		was := &(*conditions)[i]
@@ -64,9 +63,8 @@ const (
 	cut        = " …"
 )
 
-// reasonWord makes of a text a reason that the API takes: a letter, and then
-// letters, digits, underscores, commas and colons, of which the last two do not end
-// it.
+// reasonWord turns a text into a reason that the API accepts: a letter, and then letters,
+// digits, underscores, commas and colons. The reason does not end in a comma or colon.
 func reasonWord(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if isLetter(r) || r == '_' || '0' <= r && r <= '9' || r == ',' || r == ':' {

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A condition changes its time only with its status, and says of which
-// generation it is.
+// A condition changes its time only with its status, and has the generation that was
+// observed.
 func TestSetCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gizmo
@@ -51,14 +51,14 @@ func TestSetCondition(t *testing.T) {
 	})
 }
 
-// conditionSchema is the schema of metav1.Condition, as the API types say it.
+// conditionSchema is the schema of metav1.Condition, as in the API types.
 var conditionSchema = struct{ kind, reason *regexp.Regexp }{
 	kind: regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
 		`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`),
 	reason: regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`),
 }
 
-// valid returns what a server would refuse about a condition.
+// valid returns the reasons why a server would refuse a condition.
 func valid(c metav1.Condition) (wrong []string) {
 	refuse := func(is bool, what string) {
 		if is {
@@ -75,8 +75,8 @@ func valid(c metav1.Condition) (wrong []string) {
 	return wrong
 }
 
-// Whatever is left out or goes into a text, the server takes the condition, and the
-// same again is no change, also after it was written and read.
+// The server accepts the condition, with any field left out and any text in it. To set
+// the same condition again is no change, also after it was written and read.
 func TestSetConditionIsValid(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := metav1.Condition{

@@ -11,9 +11,9 @@ import (
 )
 
 // limitedListener accepts only so many connections. When all are open and another one
-// comes, the quietest is closed: the one on which no request has been answered for
-// the longest time. So clients that keep connections and ask nothing do not keep the
-// kubelet's probes out.
+// comes, the quietest connection is closed. The quietest is the one on which no request
+// has been answered for the longest time. So clients that keep connections open without
+// requests cannot keep the kubelet's probes out.
 type limitedListener struct {
 	net.Listener
 	slots  chan struct{} // holds a token for each open connection
@@ -38,7 +38,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if !l.enter() {
-		_ = conn.Close() // nothing was said on it
+		_ = conn.Close() // nothing was sent on it
 		return nil, net.ErrClosed
 	}
 	c := &limitedConn{Conn: conn, of: l}
@@ -46,8 +46,8 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// enter waits for room for another connection, and makes some. It returns false if
-// the listener is closed before.
+// enter waits for room for another connection, and closes a quiet one to make room. It
+// returns false if the listener is closed before.
 func (l *limitedListener) enter() bool {
 	select {
 	case l.slots <- struct{}{}:
@@ -67,7 +67,7 @@ func (l *limitedListener) enter() bool {
 }
 
 // makeRoom closes the quietest connection if it has been quiet for long enough. It
-// returns how long to wait for room before it is called again.
+// returns how long to wait for room before the next call.
 func (l *limitedListener) makeRoom(now time.Time) time.Duration {
 	c, since := l.quietest()
 	if c == nil {
@@ -76,12 +76,12 @@ func (l *limitedListener) makeRoom(now time.Time) time.Duration {
 	if left := quietTime - now.Sub(since); left > 0 {
 		return left
 	}
-	_ = c.Close() // its client is not told more than that
+	_ = c.Close() // its client gets no further word
 	return quietTime
 }
 
-// quietest returns the quietest connection and since when it has been quiet, nil if a
-// request is answered on each.
+// quietest returns the quietest connection and since when it has been quiet. It returns
+// nil if a request is being answered on each connection.
 func (l *limitedListener) quietest() (*limitedConn, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,8 @@ func (l *limitedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// limitedConn is a connection that takes a slot of its listener until it is closed.
+// limitedConn is a connection that takes a slot of its listener until the connection is
+// closed.
 type limitedConn struct {
 	net.Conn
 	of *limitedListener
@@ -109,7 +110,7 @@ type limitedConn struct {
 	ended bool
 }
 
-// rest notes that no request is answered on a connection.
+// rest notes that no request is being answered on a connection.
 func (c *limitedConn) rest() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -118,7 +119,8 @@ func (c *limitedConn) rest() {
 	}
 }
 
-// work notes that a request is answered on a connection: it is not quiet.
+// work notes that a request is being answered on a connection: the connection is not
+// quiet.
 func (c *limitedConn) work() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -162,16 +164,16 @@ func connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answering notes that a request is answered. One whose header is still on its way
-// is not.
+// answering notes that a request is being answered. A request whose header is still on
+// its way does not count.
 func answering(r *http.Request) {
 	if c, _ := r.Context().Value(connKey{}).(*limitedConn); c != nil {
 		c.work()
 	}
 }
 
-// limited returns the limited connection below one that may be encrypted, nil if it is
-// not limited.
+// limited returns the limited connection below a connection that may be encrypted, nil if
+// it is not limited.
 func limited(c net.Conn) *limitedConn {
 	if encrypted, ok := c.(*tls.Conn); ok {
 		c = encrypted.NetConn()

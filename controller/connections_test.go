@@ -36,7 +36,7 @@ func (l *pipes) Accept() (net.Conn, error) {
 func (l *pipes) Close() error   { close(l.closed); return nil }
 func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial returns a connection to who listens.
+// dial returns a connection to the listener's server.
 func (l *pipes) dial(t *testing.T) net.Conn {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -101,8 +101,8 @@ func answered(t *testing.T, conn net.Conn) {
 	}
 }
 
-// Connections that are kept and not used keep no probe out, whatever was said on them.
-// Only as many of them are closed as there must be, the oldest first.
+// Idle connections keep no probe out, whether or not bytes were sent on them. Only as
+// many of them are closed as necessary, the oldest first.
 func TestProbesBesideIdleConnections(t *testing.T) {
 	const request = "GET /healthz HTTP/1.1\r\nHost: x\r\n"
 	for name, begin := range map[string]func(t *testing.T, conn net.Conn){
@@ -117,7 +117,7 @@ func TestProbesBesideIdleConnections(t *testing.T) {
 				for range maxConnections {
 					conn := l.dial(t)
 					begin(t, conn)
-					synctest.Wait() // it is idle, after those before it
+					synctest.Wait() // this connection is idle, after the earlier ones
 					idle = append(idle, conn)
 				}
 				for range 10 {
@@ -128,7 +128,7 @@ func TestProbesBesideIdleConnections(t *testing.T) {
 					if took := time.Since(asked); took > 600*time.Millisecond {
 						t.Fatalf("a probe is answered after %s", took)
 					}
-					synctest.Wait() // its connection is closed
+					synctest.Wait() // the connection is closed
 				}
 				synctest.Wait()
 				closed := 0
@@ -153,8 +153,8 @@ func TestProbesBesideIdleConnections(t *testing.T) {
 	}
 }
 
-// A connection whose request is being answered is not closed for another one, which
-// waits.
+// A connection is not closed for another one while its request is being answered. The
+// other one waits.
 func TestBusyConnectionsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -187,7 +187,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 	})
 }
 
-// It is the same over TLS.
+// The same holds over TLS.
 func TestProbesBesideIdleConnectionsOverTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pair, err := tls.X509KeyPair(selfSigned(t, 1))

@@ -13,96 +13,105 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Controller reconciles the objects of a kind. For and Reconcile are required;
-// the zero value of the rest has defaults.
+// Controller reconciles the objects of a kind. For and Reconcile are required; the other
+// fields have defaults for their zero values. In controller-runtime this is
+// builder.Builder, in kube-rs it is Controller.
 type Controller[T any] struct {
-	// Name names the controller in logs, metrics and its finalizer. It must not
-	// be another's in the program, and stay the same from release to release.
-	// Default: the kind in lower case.
+	// Name names the controller in logs, in metrics and in its finalizer. No two
+	// controllers of a program may have the same name. The name must stay the same from
+	// release to release. Default: the kind in lower case.
 	Name string
 	// For is the handle of the objects: a [kube.Resource] or [kube.View], or a
-	// [kube.Reader] if there is no Cleanup. What it is narrowed to is all that
-	// the controller knows of.
+	// [kube.Reader] if there is no Cleanup. If the handle is narrowed by a namespace or
+	// selectors, the controller knows only of the objects inside.
 	For kube.Handle[T]
-	// Owns are kinds whose objects the reconciled ones own: a change of such a
-	// child reconciles its owner. It is short for [Owned] without filters.
+	// Owns are kinds whose objects the reconciled objects own. A change of such a child
+	// reconciles its owner. It is short for [Owned] without filters, and is Owns of
+	// controller-runtime's builder and owns of kube-rs's Controller.
 	Owns []kube.AnyHandle
-	// Watches are the other sources: see [Source].
+	// Watches are the other sources: see [Source]. It is Watches and WatchesRawSource of
+	// controller-runtime's builder.
 	Watches []Source
-	// Reads are kinds that a reconcile only reads. Their stores are filled before
-	// the first reconcile and kept until Run returns; their changes reconcile
-	// nothing.
+	// Reads are kinds that a reconcile only reads. Their stores are filled before the
+	// first reconcile and kept until Run returns. Their changes cause no reconcile.
 	Reads []kube.AnyHandle
-	// Predicate leaves out changes of the objects themselves. Default: none is.
+	// Predicate leaves out changes of the objects themselves. Default: no change is left
+	// out.
 	Predicate Predicate
 
-	// Reconcile brings the world to what an object says, for as much as can be
-	// done now. It is called again until it returns no error, and may be called
-	// at any time though nothing has changed: what it owns it writes with
-	// [kube.View.Ensure] and the object's status with [kube.View.EnsureStatus], which cost
-	// nothing then. The object is its own to change;
-	// its context ends after Timeout, or when the program must stop.
+	// Reconcile makes the world match an object, as far as that can be done at present.
+	// It is called again until it returns no error. It may also be called at any time
+	// though nothing has changed. So it writes the objects that it owns with
+	// [kube.View.Ensure], and the object's status with [kube.View.EnsureStatus]: both
+	// cost nothing when nothing has changed. Reconcile may change the object that it
+	// gets. Its context ends after Timeout, or when the program must stop. It is
+	// Reconcile of controller-runtime's reconcile.Reconciler.
 	Reconcile func(ctx context.Context, o *T) (Action, error)
-	// Cleanup undoes, when the deletion of an object has begun, what the garbage
-	// collector would not. It is called until it returns [Done] without an error;
-	// until then a finalizer, which was added before the object's first reconcile,
-	// keeps the object. A program that drops its Cleanup names the finalizer among
-	// the FormerFinalizers: without that, objects that carry it are never deleted.
+	// Cleanup is called when the deletion of an object has begun. It undoes everything
+	// that the garbage collector would leave behind. It is called until it returns [Done]
+	// without an error. Until then a finalizer keeps the object. The finalizer is added
+	// before the object's first reconcile. A program that drops its Cleanup names the
+	// finalizer among the FormerFinalizers: without that, objects that carry it are never
+	// deleted. It is the Cleanup event of kube-rs's finalizer.
 	Cleanup func(ctx context.Context, o *T) (Action, error)
 	// Finalizer is the name of the finalizer. API servers accept any qualified name for
-	// custom kinds, with a warning if it has no slash. Default: group/name, such as
-	// example.com/echo. It must be given for kinds of the core group. No two
-	// controllers of a program may have a finalizer of one kind in common.
+	// custom kinds, with a warning if the name has no slash. Default: group/name, such as
+	// example.com/echo. It must be given for kinds of the core group. No two controllers
+	// of a program may have a finalizer of one kind in common.
 	Finalizer string
-	// FormerFinalizers are the names that earlier releases of the program, or a
-	// program that this one succeeds, gave their finalizers. An object that carries
-	// one is cleaned up by this controller. The controller puts its own in their
-	// place before the object's next reconcile, or removes them if there is no
-	// Cleanup.
+	// FormerFinalizers are the names of finalizers that earlier releases of the program
+	// used, or a program that this one succeeds. This controller cleans up an object that
+	// carries one. It puts its own finalizer in their place before the object's next
+	// reconcile, or removes them if there is no Cleanup.
 	FormerFinalizers []string
-	// Failed, if it is set, is called after a reconcile or cleanup that failed,
-	// with the object as that left it: to say so in a condition or an event. Its
-	// own error is logged. It has ten seconds, also after a reconcile that took too
-	// long, and is not called for what a stop of the program cut off. It is also
-	// called with a [HotLoopError], after a reconcile that may have gone well. If the
-	// reconcile has failed too, the error wraps both.
+	// Failed, if it is set, is called after a reconcile or cleanup that failed, so that
+	// it can write a condition or an event. It gets the object as the failed function
+	// left it. An error of Failed is logged. Failed has ten seconds, even after a
+	// reconcile that took too long. It is not called for a reconcile that a stop of the
+	// program cut off. It is also called with a [HotLoopError], after a reconcile that
+	// may have succeeded. If the reconcile has failed too, the error wraps both.
 	Failed func(ctx context.Context, o *T, err error) error
-	// Gone, if it is set, is called with the last known state of an object that is
-	// gone, or is no longer among those that For is narrowed to. It is for what can
-	// be forgotten, such as a metric of the object; [Controller.Cleanup] is for what
-	// must not be missed. It is called at least once for every object that the
-	// running controller has seen, until it returns no error or a [Terminal] one, never
-	// at the same time as another function for the key, and before the reconcile of a new
-	// object of the name. It is not called for one that did not decode. It is not called for objects that vanish while the controller does not run.
+	// Gone, if it is set, is called with the last known state of an object that is gone,
+	// or that has left the selection of For. It is for things that may be left undone,
+	// such as the removal of a metric of the object; [Controller.Cleanup] is for things
+	// that must be done.
+	//
+	// Gone is called at least once for every object that the running controller has seen,
+	// until it returns no error or a [Terminal] one. It is never called at the same time
+	// as another function for the key. It is called before the reconcile of a new object
+	// of the name. It is not called for an object that did not decode, nor for objects
+	// that vanish while the controller does not run.
 	Gone func(ctx context.Context, o *T) error
 
-	// Concurrency is how many objects are reconciled at the same time at most.
-	// Default: 16.
+	// Concurrency is the number of objects that are reconciled at the same time at most.
+	// Default: 16. It is MaxConcurrentReconciles of controller-runtime and concurrency of
+	// kube-rs.
 	Concurrency int
-	// Timeout is how long a reconcile may take, all it does included. Default:
-	// 2 minutes.
+	// Timeout is the longest time that a reconcile may take with everything in it.
+	// Default: 2 minutes. It is ReconciliationTimeout of controller-runtime.
 	Timeout time.Duration
-	// Resync is how long after it was [Done] an object is reconciled again though
-	// nothing has changed, for what changes unseen. It varies by a tenth. Default:
-	// never.
+	// Resync is the time after a [Done] when the object is reconciled again though
+	// nothing has changed. It is for changes that no watch shows. The time varies by a
+	// tenth. Default: no resync.
 	Resync time.Duration
-	// Backoff is how long a failed reconcile waits for its next try.
+	// Backoff is how long a failed reconcile waits for its retry.
 	Backoff Backoff
-	// EveryReplica has the controller run in every process of the program, from the
-	// start. No lease keeps its reconciles from writing. It is for what each process
-	// must do for itself, such as filling a cache of its own. Default: it runs
-	// while the lease is held. In controller-runtime it is NeedLeaderElection.
+	// EveryReplica makes the controller run in every process of the program, from the
+	// start. No lease keeps its reconciles from writing. It is for work that each process
+	// must do for itself, such as filling a cache of its own. Default: the controller
+	// runs while the lease is held. In controller-runtime this is NeedLeaderElection set
+	// to false.
 	EveryReplica bool
-	// MinInterval is the least time between the end of a reconcile of an object and
-	// the start of its next one. What is asked for meanwhile is merged. Default: none.
+	// MinInterval is the least time between the end of a reconcile of an object and the
+	// start of its next reconcile. Requests in between are merged. Default: none.
 	MinInterval time.Duration
-	// Priority, if it is set, is asked for the priority of a cause when it arises.
-	// It must be quick: the changes of a kind wait for one another.
+	// Priority, if it is set, returns the priority of a cause when the cause arises. It
+	// must be quick, because the changes of a kind wait for one another.
 	Priority func(Cause) Priority
-	// SkipOwnWrites leaves out a reconcile that is caused by nothing but what the
-	// object's last reconciles have written, in the status or in a child: they know
-	// it from the answers. It is for reconciles that need no second look at what the
-	// server made of their writes.
+	// SkipOwnWrites leaves out a reconcile if its only causes are writes of the object's
+	// last reconciles, to the status or to a child. The controller recognises these
+	// writes by the server's answers to them. It is for reconciles that need no second
+	// look at the result of their writes.
 	SkipOwnWrites bool
 }
 
@@ -118,7 +127,7 @@ const (
 	maxResync          = 10 * 365 * 24 * time.Hour
 )
 
-// withDefaults checks a controller and fills in what was left out.
+// withDefaults checks a controller and sets the defaults.
 func (c Controller[T]) withDefaults() (Controller[T], error) {
 	if c.For == nil {
 		return c, fmt.Errorf("configure controller %q: For is missing", c.Name)
@@ -165,7 +174,7 @@ func (c Controller[T]) everyReplica() bool { return c.EveryReplica }
 
 var nameFormat = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// writer returns the part of a handle that can patch.
+// writer returns the view of a handle that can patch, and whether there is one.
 func writer[T any](h kube.Handle[T]) (kube.View[T], bool) {
 	switch h := h.(type) {
 	case kube.Resource[T]:

@@ -1,5 +1,6 @@
-// Package controller reconciles: it calls a function for every object of a kind
-// whenever the object, or something it depends on, changes, until it says done.
+// Package controller reconciles. It calls a function for each object of a kind. It calls
+// the function again when the object, or something that the object depends on, changes,
+// until the function returns [Done].
 //
 //	echoes := kube.For[Echo](client)
 //	deployments := kube.For[appsv1.Deployment](client)
@@ -10,45 +11,43 @@
 //			Reconcile: func(ctx context.Context, e *Echo) (controller.Action, error) { … },
 //		})
 //
-// [Run] runs any number of [Controller]s, which share stores, one HTTP port
-// and one lease, until its context ends; [Signals] makes a context that ends as
-// a program's should.
+// [Run] runs any number of [Controller]s until its context ends. The controllers share
+// stores, one HTTP port and one lease. [Signals] makes a context that ends when the
+// process gets a signal to stop.
 //
 // # From a change to a reconcile
 //
-// A change enters in follow.go. source.go finds the keys that it concerns.
-// dispatcher.go hands out the turns, with one goroutine that owns the queue (queue.go)
-// and what is remembered of the keys (history.go, loop.go). reconcile.go takes a turn
-// from the object to the [Action], with finalizer.go for deletion.
-// run.go puts a program together, and activity.go starts and stops its controllers
-// and [Runnable]s.
+// A change enters in follow.go. source.go finds the keys that the change concerns.
+// dispatcher.go hands out the turns: one goroutine owns the queue (queue.go) and the
+// memory of each key (history.go, loop.go). reconcile.go takes a turn from the object to
+// the [Action]; finalizer.go does the part for deletion. run.go puts a program together,
+// and activity.go starts and stops its controllers and [Runnable]s.
 //
 // # Reading
 //
-// The stores of the kinds that a controller is for, owns, watches or names in Reads
-// are in memory. A reconcile reads from them by a handle's [kube.Reader.Cached], and
-// by indexes that [kube.IndexBy] declares: [Referenced] shows both. Get and List of a
-// handle ask the server.
+// The stores of the kinds that a controller is for, owns, watches or names in Reads are
+// in memory. A reconcile reads from them by a handle's [kube.Reader.Cached], and by
+// indexes that [kube.IndexBy] declares: [Referenced] shows both. Get and List of a handle
+// ask the server.
 //
 // # Guarantees
 //
-// An object is reconciled by one goroutine at a time, and again after whatever
-// changed while it was. No reconcile runs before all objects of all the
+// One goroutine at a time reconciles an object. If something changes during a reconcile,
+// the object is reconciled again. No reconcile runs before all objects of all the
 // controller's sources are known, nor before the lease is held. The object that a
-// reconcile gets is its own copy, and not older than what this process has written
-// to it; nor is what it reads from stores. A failed reconcile is tried again, see
-// [Backoff]; a panic is a failure, and so is the end of the reconcile's goroutine.
+// reconcile gets is the reconcile's own copy. Neither this copy nor the objects read from
+// stores are older than this process's own writes to them. A failed reconcile is retried,
+// see [Backoff]. A panic is a failure, and so is the end of the reconcile's goroutine.
 // Changes go ahead of the initial listing and of resyncs, unless [Controller].Priority
 // says otherwise.
 //
-// An object whose reconciles lead to one another without end is slowed down to one
-// reconcile a second, and to fewer if that goes on, and reported: see [HotLoopError].
-// A change that has nothing to do with the loop waits for nothing.
+// If the reconciles of an object cause one another without end, the object is slowed down
+// to one reconcile a second, and to fewer if the loop goes on. The loop is also reported:
+// see [HotLoopError]. A change that has nothing to do with the loop is not delayed.
 //
 // # Caveats
 //
-// Changes are added up: a reconcile sees how things are, not every step of how
-// they got there. Objects whose deletion has begun are cleaned up after, not
-// reconciled: what a reconcile would make anew the garbage collector may be about
-// to delete.
+// Changes are merged: a reconcile sees the present state, not every step towards it. An
+// object whose deletion has begun is cleaned up and not reconciled: the garbage collector
+// may be about to delete the very objects that a reconcile would create again.
 package controller

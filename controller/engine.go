@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// environment is what controllers have in common.
+// environment is shared by the controllers of a program.
 type environment struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
@@ -28,29 +28,29 @@ type environment struct {
 type runner interface {
 	name() string
 	client() *kube.Client
-	// everyReplica reports that it runs without the lease.
+	// everyReplica reports that the controller runs without the lease.
 	everyReplica() bool
-	// finalizes returns the finalizers that it removes.
+	// finalizes returns the finalizers that the controller removes.
 	finalizes() []finalizing
-	// open opens the stores, which fill from then on.
+	// open opens the stores. They fill from then on.
 	open() error
-	// run reconciles until ctx ends, and returns when the last reconcile has.
-	// Those that are running have the context work. If a predecessor may have
-	// written since the stores were opened they catch up first.
+	// run reconciles until ctx ends, and returns when the last reconcile has ended.
+	// Running reconciles have the context work. If a predecessor may have written since
+	// the stores were opened, the stores catch up first.
 	run(ctx, work context.Context, catchUp bool)
-	// waitsFor returns what keeps the controller, once it is open, from
-	// reconciling, nil if nothing does.
+	// waitsFor returns the reason that keeps an open controller from reconciling, nil if
+	// there is none.
 	waitsFor() error
 	// busy returns the keys that are being worked on.
 	busy() []kube.Key
 	hooks() []hook
-	// close closes the stores, and waits for those that nobody else uses.
+	// close closes the stores, and waits for the end of those that nobody else uses.
 	close()
 }
 
-// engine runs a controller: it follows the sources, whose requests it gives to a
-// dispatcher, and does the turns that the dispatcher hands out. Its stores are
-// filled once it is open; keys are asked for, and worked on, while run runs.
+// engine runs a controller. It follows the sources and gives their requests to a
+// dispatcher. It does the turns that the dispatcher hands out. Its stores fill once it is
+// open. Keys are asked for, and worked on, while run runs.
 type engine[T any] struct {
 	Controller[T]
 	environment
@@ -60,12 +60,12 @@ type engine[T any] struct {
 	sources []opened
 	reads   []*kube.Informer
 	counts  *metrics.Controller
-	late    error // the cause of the end of a reconcile that takes too long
+	late    error // cause of the end of the context if a reconcile takes too long
 
 	current atomic.Pointer[dispatcher] // nil before run
 }
 
-// opened is a source with its feed, if it is of objects.
+// opened is a source with its feed, if the source is of objects.
 type opened struct {
 	Source
 	feed *kube.Informer
@@ -124,7 +124,7 @@ func (e *engine[T]) open() error {
 func (e *engine[T]) name() string         { return e.Name }
 func (e *engine[T]) client() *kube.Client { return e.For.Client() }
 
-// feeds returns the stores that it has opened.
+// feeds returns the stores that the engine has opened.
 func (e *engine[T]) feeds() (all []*kube.Informer) {
 	if e.objects != nil {
 		all = append(all, e.objects)
@@ -166,7 +166,7 @@ func (e *engine[T]) busy() []kube.Key {
 	return nil
 }
 
-// stats tells the metrics how things are.
+// stats returns the state for the metrics.
 func (e *engine[T]) stats() metrics.ControllerStats {
 	if d := e.current.Load(); d != nil {
 		return d.stats()
@@ -192,14 +192,14 @@ func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 		e.log.Info("controller runs", "objects", e.store.Stats().Objects)
 		close(d.known)
 	}
-	dispatching.Wait() // until ctx ends and the last turn has
+	dispatching.Wait() // until ctx has ended, and then the last turn
 	working.Wait()
 	following.Wait()
 	e.log.Info("controller has stopped")
 }
 
-// learn follows the sources until ctx ends. It returns when all their objects are
-// known, or false if ctx ends before.
+// learn follows the sources until ctx ends. It returns true when all their objects are
+// known, and false if ctx ends before.
 func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.WaitGroup) bool {
 	objects := make(chan struct{})
 	following.Go(func() { e.follow(ctx, d, objects) })
@@ -229,9 +229,9 @@ func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.Wa
 	return true
 }
 
-// catchUp has a store know what a predecessor has written last. It goes on until
-// that is known, as nothing must be decided by what was before, unless the server
-// refuses to tell: then the store is as new as its watch has made it.
+// catchUp waits until a store knows a predecessor's last writes, because no decision may
+// rest on an older state. If the server refuses to answer, catchUp gives up: then the
+// store is as new as its watch has made it.
 func (e *engine[T]) catchUp(ctx context.Context, f *kube.Informer) {
 	log := e.log.With("store", f.Name())
 	for failing := false; ; failing = true {
@@ -268,8 +268,8 @@ func waitFor(ctx context.Context, done <-chan struct{}) bool {
 	}
 }
 
-// clusterScoped reports that the objects have no namespace. What the server
-// says is known by now, as a rule.
+// clusterScoped reports that the objects have no namespace. As a rule the server has
+// already answered this question.
 func (e *engine[T]) clusterScoped(ctx context.Context) bool {
 	for {
 		scope, err := e.For.Scope(ctx)

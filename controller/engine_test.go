@@ -19,8 +19,8 @@ import (
 
 var errBroken = errors.New("broken")
 
-// The back-off of an object grows with its own failures, and starts anew after a
-// success; another object is not held up.
+// The back-off of an object grows with its own failures, and is reset by a success.
+// Another object is not delayed.
 func TestBackoffPerObject(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("bad", func(*gizmo) {})
@@ -65,7 +65,7 @@ func TestBackoffPerObject(t *testing.T) {
 	})
 }
 
-// Nothing is asked of the server while nothing changes.
+// The server gets no requests while nothing changes.
 func TestSteadyState(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i := range 100 {
@@ -87,7 +87,7 @@ func TestSteadyState(t *testing.T) {
 		if n := s.count("PATCH"); n != 101 {
 			t.Errorf("%d writes after a change, want one more than 100", n)
 		}
-		// Whoever changes the status has it put back.
+		// A change of the status by somebody else is put back.
 		s.put("g5", func(g *gizmo) { g.Status.Seen = 3 })
 		s.sleep(time.Minute)
 		if n := s.count("PATCH"); n != 102 {
@@ -96,8 +96,8 @@ func TestSteadyState(t *testing.T) {
 	})
 }
 
-// A reconcile that is caused by what it writes, again and again, is said, with
-// what flips, and slowed down.
+// A reconcile that its own writes cause again and again is reported, with the fields that
+// flip, and slowed down.
 func TestHotLoop(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("hot", func(*gizmo) {})
@@ -131,7 +131,7 @@ func TestHotLoop(t *testing.T) {
 	})
 }
 
-// What a failing reconcile writes into the status does not cut its back-off.
+// The writes of a failing reconcile to the status do not cut its back-off short.
 func TestFailureInStatus(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("bad", func(*gizmo) {})
@@ -253,8 +253,8 @@ func TestPanicsOutsideReconcile(t *testing.T) {
 	})
 }
 
-// No more than Concurrency objects are reconciled at a time, none twice, and
-// changes go ahead of the initial listing.
+// No more than Concurrency objects are reconciled at a time, and none twice at a time.
+// Changes go ahead of the initial listing.
 func TestConcurrencyAndPriority(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for i := range 100 {
@@ -296,7 +296,7 @@ func TestConcurrencyAndPriority(t *testing.T) {
 	})
 }
 
-// When the program stops nothing new starts, what runs may finish, and its
+// When the program stops, no new reconcile starts. Running ones may finish, and their
 // context ends when the grace period is over.
 func TestGrace(t *testing.T) {
 	onStage(t, func(s *stage) {
@@ -337,7 +337,7 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// An object that is deleted costs no reconcile, and its successor is a new one.
+// An object that is deleted costs no reconcile, and its successor is a new object.
 func TestDeletedAndMadeAnew(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -365,8 +365,8 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 	})
 }
 
-// 5,000 objects that ask for themselves at once make 15,000 reconciles in no
-// time, and each gets its turn before any has its next but one.
+// 5,000 objects that ask for themselves at once make 15,000 reconciles in no time. Each
+// object gets its turn before any object has its next turn but one.
 func TestManyAtOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		const objects = 5000

@@ -29,8 +29,8 @@ func (Greeting) GVK() kube.GVK {
 	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"}
 }
 
-// A whole operator: for every Greeting it keeps a ConfigMap, and says in the
-// Greeting's status that it is there.
+// A whole operator. For every Greeting it keeps a ConfigMap, and the Greeting's status
+// tells that the ConfigMap is there.
 func Example() {
 	ctx, stop := controller.Signals()
 	defer stop()
@@ -63,8 +63,8 @@ func Example() {
 	}
 }
 
-// A reconcile reads from memory by the handle's Cached. The controller names what it
-// only reads, so that a store of it runs; an index is a value beside the handle.
+// A reconcile reads from memory by the handle's Cached. The controller names the kinds
+// that it only reads, so that stores of them run. An index is a value beside the handle.
 func ExampleController_reads() {
 	ctx, stop := controller.Signals()
 	defer stop()
@@ -118,9 +118,9 @@ func (l *Letter) template() kube.Key {
 	return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template}
 }
 
-// The change of a ConfigMap reconciles all Letters that refer to it. An index finds
-// them, and the reconcile reads the ConfigMap from memory. The operator in
-// operators/letter is the whole program.
+// The change of a ConfigMap reconciles all Letters that refer to it. An index finds them,
+// and the reconcile reads the ConfigMap from memory. The operator in operators/letter is
+// the whole program.
 func ExampleReferenced() {
 	ctx, stop := controller.Signals()
 	defer stop()

@@ -16,8 +16,9 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// Gone is told of every object that goes, until it returns no error, not while the
-// key is worked on, and before the reconcile of a new object of the name.
+// Gone is called for every object that goes, until it returns no error. It is not called
+// while the key is worked on. It is called before the reconcile of a new object of the
+// name.
 func TestGone(t *testing.T) {
 	onStage(t, func(s *stage) {
 		var mu sync.Mutex
@@ -49,7 +50,7 @@ func TestGone(t *testing.T) {
 				return nil
 			},
 		})
-		s.put("a", func(g *gizmo) { g.Spec.Size = 2 }) // nothing but the store sees it
+		s.put("a", func(g *gizmo) { g.Spec.Size = 2 }) // only the store sees it
 		s.sleep(time.Second)
 		s.delete("slow")
 		s.delete("a")
@@ -78,8 +79,8 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// Whatever asks for it, an object is not reconciled sooner than MinInterval after
-// the last time, and what was asked for meanwhile is not lost.
+// With any cause, an object is not reconciled sooner than MinInterval after the last
+// time. No request in between is lost.
 func TestMinInterval(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -115,8 +116,8 @@ func TestMinInterval(t *testing.T) {
 	})
 }
 
-// The controller says what goes first, by source and by change, and the metrics
-// count by it.
+// The controller chooses the priority, by source and by change, and the metrics count by
+// it.
 func TestPriority(t *testing.T) {
 	onStage(t, func(s *stage) {
 		keys := make(chan kube.Key)
@@ -139,9 +140,9 @@ func TestPriority(t *testing.T) {
 			},
 			Reconcile: func(context.Context, *gizmo) (Action, error) { time.Sleep(time.Second); return Done, nil },
 		})
-		s.sleep(1500 * time.Millisecond) // the second is running
+		s.sleep(1500 * time.Millisecond) // the second one is running
 		s.put("fresh", func(*gizmo) {})
-		var rung []string // of the objects that wait, in whatever order they were listed
+		var rung []string // the objects that wait, in any order of their listing
 		for i := 0; len(rung) < 3; i++ {
 			if name := fmt.Sprintf("g%02d", i); len(s.ran(name)) == 0 {
 				rung = append(rung, name)
@@ -173,9 +174,8 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// A reconcile that is caused by the program's own write alone is left out if the
-// controller says so, and neither what others change nor what was asked for a
-// time is.
+// A reconcile whose only cause is the program's own write is left out if the controller
+// says so. Changes by others and timed requests are not left out.
 func TestSkipOwnWrites(t *testing.T) {
 	for _, skip := range []bool{false, true} {
 		t.Run(fmt.Sprint(skip), func(t *testing.T) {
@@ -183,7 +183,8 @@ func TestSkipOwnWrites(t *testing.T) {
 				s.put("g", func(*gizmo) {})
 				c := Controller[gizmo]{SkipOwnWrites: skip, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 					if g.Spec.Size == 3 && g.Status.Seen != 3 {
-						// Somebody's change comes in between, and is merged with the reconcile's own.
+						// Somebody else's change comes in between, and is merged with the
+						// reconcile's own.
 						s.put("g", func(g *gizmo) { g.Spec.Size = 4 })
 						time.Sleep(time.Millisecond)
 					}
@@ -259,8 +260,8 @@ func TestRequestSpans(t *testing.T) {
 	})
 }
 
-// Stores that a controller only reads are filled before its first reconcile, shared
-// and counted, and their changes reconcile nothing.
+// Stores that a controller only reads are filled before its first reconcile, shared and
+// counted. Their changes reconcile nothing.
 func TestReads(t *testing.T) {
 	onStage(t, func(s *stage) {
 		read := s.gizmos.Labeled("read")

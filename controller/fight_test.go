@@ -61,8 +61,8 @@ func (b *bench) fight(s *side, ensure bool) {
 	})
 }
 
-// Two operators that want different values in one field are both told so, with
-// the field and the other's name, and write once a second at most after that.
+// Two operators want different values in one field. Both are told so, with the field and
+// the other's name. After that they write once a second at most.
 func TestTwoOperatorsFight(t *testing.T) {
 	for _, ensure := range []bool{true, false} {
 		t.Run(map[bool]string{true: "Ensure", false: "Apply"}[ensure], func(t *testing.T) {

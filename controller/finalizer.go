@@ -17,12 +17,12 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Finalizers are changed by a JSON patch that tests the object's uid and
-// resourceVersion: a list that is applied, or updated from an old copy, would
-// remove others' finalizers or bring them back.
+// Finalizers are changed by a JSON patch that tests the object's uid and resourceVersion.
+// An apply or an update from an old copy would remove others' finalizers or bring them
+// back.
 
-// finalizerTries bounds how often a change of the finalizers starts over because
-// the object was not as expected.
+// finalizerTries bounds how often a change of the finalizers starts over because the
+// object was not as expected.
 const finalizerTries = 5
 
 // finalizers returns the finalizers that the controller removes at the end of a
@@ -34,9 +34,9 @@ func (c Controller[T]) finalizers() []string {
 	return append([]string{c.Finalizer}, c.FormerFinalizers...)
 }
 
-// checkFinalizers returns why a name cannot be that of a finalizer. API servers
-// accept qualified names, for most built-in kinds with a slash only, and give two of
-// them a meaning of their own.
+// checkFinalizers returns why a name cannot be that of a finalizer. API servers accept
+// qualified names. For most built-in kinds the name needs a slash. Two names have a
+// meaning of their own for API servers.
 func (c Controller[T]) checkFinalizers() error {
 	for _, name := range c.finalizers() {
 		if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
@@ -62,8 +62,8 @@ type finalizing struct {
 	name string
 }
 
-// finalizes implements runner. Versions of a kind are the same objects, as are those
-// that a view or a narrower handle knows.
+// finalizes implements runner. All versions of a kind have the same objects. A view's
+// objects and a narrower handle's objects are also objects of the kind.
 func (e *engine[T]) finalizes() (all []finalizing) {
 	host := e.client().Config().Rest.Host
 	for _, name := range e.finalizers() {
@@ -72,8 +72,8 @@ func (e *engine[T]) finalizes() (all []finalizing) {
 	return all
 }
 
-// inCommon returns an error about each finalizer that two controllers would remove:
-// the first that is done would end the cleanup of the other.
+// inCommon returns an error about each finalizer that two controllers would remove: the
+// first to finish would end the other's cleanup.
 func inCommon(runners []runner) error {
 	owners := make(map[finalizing]string)
 	var failed []error
@@ -99,10 +99,10 @@ func (e *engine[T]) removes(name string) bool {
 	return e.Cleanup != nil && name == e.Finalizer || slices.Contains(e.FormerFinalizers, name)
 }
 
-// held returns the finalizers that an object should have while it is reconciled: the
-// controller's own takes the place of former ones.
+// held returns the finalizers that an object should have while it is reconciled. The
+// controller's own finalizer takes the place of former ones.
 func (e *engine[T]) held(finalizers []string) (should []string) {
-	has := e.Cleanup == nil // there is none to have
+	has := e.Cleanup == nil // without Cleanup there is none to have
 	for _, f := range finalizers {
 		switch {
 		case !e.removes(f):
@@ -117,7 +117,7 @@ func (e *engine[T]) held(finalizers []string) (should []string) {
 	return should
 }
 
-// ready reports that an object may be reconciled as far as its finalizers go.
+// ready reports that the object's finalizers are as a reconcile needs them.
 func (e *engine[T]) ready(o metav1.Object) bool {
 	if e.Cleanup == nil && len(e.FormerFinalizers) == 0 {
 		return true
@@ -125,8 +125,9 @@ func (e *engine[T]) ready(o metav1.Object) bool {
 	return slices.Equal(o.GetFinalizers(), e.held(o.GetFinalizers()))
 }
 
-// hold adds the finalizer, and removes former ones. It returns the object with it,
-// or nil if the object is gone, or an object without if its deletion has begun.
+// hold adds the finalizer, and removes former ones. It returns the object with the
+// finalizer, nil if the object is gone, or the object without it if its deletion has
+// begun.
 func (e *engine[T]) hold(ctx context.Context, o *T) (*T, error) {
 	held, err := e.finalize(ctx, o, func(acc metav1.Object) []string {
 		if acc.GetDeletionTimestamp() != nil {
@@ -160,9 +161,9 @@ type patchStep struct {
 	Value any    `json:"value"`
 }
 
-// finalize gives an object the finalizers that should returns. If the object has
-// changed it is read and should is asked again. It returns the object as the
-// server has it, nil if it is gone.
+// finalize gives an object the finalizers that should returns. If the object has changed,
+// finalize reads it and calls should again. It returns the object as the server has it,
+// nil if the object is gone.
 func (e *engine[T]) finalize(ctx context.Context, o *T, should func(metav1.Object) []string) (*T, error) {
 	view, _ := writer(e.For)
 	uid, key := meta(o).GetUID(), kube.KeyOf(meta(o))
@@ -198,9 +199,8 @@ func (e *engine[T]) finalize(ctx context.Context, o *T, should func(metav1.Objec
 	}
 }
 
-// notAsTested reports that the object may have been another than the patch
-// was for: the server answers 422 to a test that fails, and to a path that is not
-// there.
+// notAsTested reports that the patch may have met another state of the object. The server
+// answers 422 to a test that fails, and to a path that is not there.
 func notAsTested(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsConflict(err) || errors.As(err, &status) && status.Status().Reason == metav1.StatusReasonInvalid

@@ -20,7 +20,7 @@ import (
 
 const testFinalizer = "example.com/test"
 
-// outside is what reconciles make that no garbage collector knows of.
+// outside holds things that reconciles make and that no garbage collector knows of.
 type outside struct {
 	mu     sync.Mutex
 	things map[string]bool
@@ -41,8 +41,8 @@ func (o *outside) has(name string) bool {
 	return o.things[name]
 }
 
-// cleaner is a controller with a finalizer, which fails the test if it is to
-// reconcile an object without.
+// cleaner is a controller with a finalizer. It fails the test if it gets an object to
+// reconcile without the finalizer.
 func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) Controller[corev1.ConfigMap] {
 	return Controller[corev1.ConfigMap]{
 		Name: "cleaner", For: parents, Finalizer: testFinalizer, Backoff: Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond},
@@ -55,7 +55,7 @@ func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) C
 				b.Errorf("the reconcile of %s does not get its finalizer to see", p.Name)
 			}
 			out.set(p.Name, true)
-			// A write in the middle of a reconcile, for the program to end in.
+			// A write in the middle of a reconcile, at which the program may end.
 			_, err = parents.Patch(ctx, p.Name, types.MergePatchType, []byte(`{"data":{"seen":"true"}}`))
 			return Done, err
 		},
@@ -66,7 +66,7 @@ func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) C
 	}
 }
 
-// release removes the finalizer of somebody else, once that is the only one.
+// release removes somebody else's finalizer, once that is the only one left.
 func (b *bench) release(name, finalizer string) {
 	b.Helper()
 	b.eventually("only the finalizers of others are left", func() bool {
@@ -85,15 +85,15 @@ func (b *bench) release(name, finalizer string) {
 	})
 }
 
-// The finalizers of others stay, also those that come at the same moment; and a
-// cleanup is called until it is done.
+// The finalizers of others stay, also those that are added at the same moment. A cleanup
+// is called until it is done.
 func TestFinalizersOfOthers(t *testing.T) {
 	b := newBench(t)
 	var meddle atomic.Int64
 	other, rival := "example.com/other", b.client
 	slow := func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") && meddle.Add(1)%2 == 1 {
-			// Somebody is quicker by a hair.
+			// Another program writes just before.
 			_, err := kube.For[corev1.ConfigMap](rival).In(b.namespace).Modify(r.Context(), "p", func(p *corev1.ConfigMap) error {
 				p.Finalizers = append([]string{fmt.Sprintf("%s%d", other, meddle.Load())}, p.Finalizers...)
 				if p.DeletionTimestamp != nil {

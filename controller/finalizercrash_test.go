@@ -18,7 +18,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// death is how a program ends: at one of its writes, before the server has got it or
+// death is the way a program ends: at one of its writes, before the server has got it or
 // after.
 type death struct {
 	at   int64
@@ -91,9 +91,9 @@ func (b *bench) guarded(name string, out *outside) (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
-// The next process goes on with the work of one that ends anywhere: nothing is left
-// behind, nothing is done without the finalizer, also if it takes over that of a
-// predecessor.
+// One process ends at any point, and the next process goes on with its work. Nothing is
+// left behind, and nothing is done without the finalizer, also if the next process takes
+// over the finalizer of a predecessor.
 func TestFinalizerSurvivesCrashes(t *testing.T) {
 	b := newBench(t)
 	for _, carries := range [][]string{
@@ -112,7 +112,7 @@ func TestFinalizerSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// live has a program die and another go on.
+// live lets a program die and another one go on.
 func (b *bench) live(name string, carries []string, d *death) {
 	out := new(outside)
 	program := func(client *kube.Client) Controller[corev1.ConfigMap] {

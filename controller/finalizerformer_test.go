@@ -13,8 +13,8 @@ import (
 
 const formerFinalizer = "kube.rs/documents"
 
-// An object that was deleted while it carried a former finalizer alone is cleaned up.
-// A controller without a Cleanup removes former finalizers.
+// An object that was deleted while it carried only a former finalizer is cleaned up. A
+// controller without a Cleanup removes former finalizers.
 func TestFormerFinalizers(t *testing.T) {
 	b := newBench(t)
 	former := func(name string) {

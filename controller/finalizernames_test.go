@@ -26,7 +26,7 @@ func (Trinket) GVK() kube.GVK {
 	return kube.GVK{Group: "finalizers.pintle.test", Version: "v1", Kind: "Trinket"}
 }
 
-// trinkets has the server know trinkets until the test ends.
+// trinkets makes the server know trinkets until the test ends.
 func (b *bench) trinkets() kube.Resource[Trinket] {
 	b.Helper()
 	def, err := crd.Of[Trinket](crd.Options{})
@@ -44,8 +44,8 @@ func (b *bench) trinkets() kube.Resource[Trinket] {
 	return kube.For[Trinket](b.client).In(b.namespace)
 }
 
-// A name is accepted if, and only if, API servers accept it: those of custom kinds
-// need no slash.
+// A name is accepted if, and only if, API servers accept it: those of custom kinds need
+// no slash.
 func TestFinalizerNames(t *testing.T) {
 	b := newBench(t)
 	trinkets := b.trinkets()
@@ -55,7 +55,7 @@ func TestFinalizerNames(t *testing.T) {
 		strings.Repeat("a", 63), strings.Repeat("a", 64),
 		strings.Repeat("a.", 126) + "b/c", strings.Repeat("a.", 127) + "b/c",
 	} {
-		if name != "" { // it stands for the default
+		if name != "" { // the empty name stands for the default
 			o := new(Trinket)
 			o.Name, o.Finalizers = fmt.Sprint("named-", i), []string{name}
 			_, err := trinkets.Create(t.Context(), o)
@@ -84,7 +84,7 @@ func TestFinalizerNames(t *testing.T) {
 			b.release(o.Name, name)
 		}
 	}
-	// They mean something else to the server.
+	// These names mean something else to the server.
 	for _, name := range []string{"orphan", "foregroundDeletion"} {
 		c := b.cleaner(b.parents, new(outside))
 		if c.Finalizer = name; configures(c) == nil {
@@ -97,8 +97,8 @@ func TestFinalizerNames(t *testing.T) {
 	}
 }
 
-// An operator in Rust names its finalizers without a slash: a port keeps them, or
-// takes them over.
+// An operator in Rust names its finalizers without a slash. A port of it keeps these
+// names, or takes the finalizers over.
 func TestFinalizerOfAnotherToolkit(t *testing.T) {
 	b := newBench(t)
 	trinkets := b.trinkets()
@@ -148,8 +148,8 @@ func configures[T any](c Controller[T]) error {
 	return err
 }
 
-// Two controllers must not have a finalizer of a kind in common: the first that is
-// done would cut the other's cleanup short.
+// Two controllers must not have a finalizer of a kind in common: the first to finish
+// would cut the other's cleanup short.
 func TestFinalizerInCommon(t *testing.T) {
 	client, err := kube.Config{Rest: &rest.Config{Host: "https://one.example.com"}}.Connect()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// follow asks for the objects that change, until ctx ends. It closes synced when
-// all that were there have been asked for.
+// follow asks for the objects that change, until ctx ends. It closes synced when it has
+// asked for all objects that were there at the start.
 func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	for c := range e.objects.Changes(ctx) {
@@ -24,7 +24,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 				key: c.Key, priority: live, cause: Cause{Reason: Changed, Change: c}, removed: true, tell: e.Gone != nil,
 			})
 			continue
-		case (e.Cleanup != nil || len(e.FormerFinalizers) > 0) && c.DeletionBegan(): // whatever the filter says
+		case (e.Cleanup != nil || len(e.FormerFinalizers) > 0) && c.DeletionBegan(): // no predicate may leave this out
 		case !e.passes(c):
 			continue
 		}
@@ -35,7 +35,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 	}
 }
 
-// passes reports that the controller's filter lets a change pass.
+// passes reports that the controller's predicate lets a change pass.
 func (e *engine[T]) passes(c kube.Change) bool {
 	pass, err := passes([]Predicate{e.Predicate}, c)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *engine[T]) passes(c kube.Change) bool {
 	return pass
 }
 
-// followSource asks for what the changes of a source's objects concern.
+// followSource asks for the keys that the changes of a source's objects concern.
 func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, cluster bool, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	for c := range s.feed.Changes(ctx) {
@@ -72,7 +72,7 @@ func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, clus
 		e.log.Error("cannot tell what a change concerns",
 			"change", Cause{Reason: Changed, Change: c}.String(), "error", failed, "stack", stackOf(failed))
 	}
-	// A filter that fails has let the change pass: nothing is to be asked again for that.
+	// A filter that fails has let the change pass: that needs no retry.
 	for err != nil && s.persists && !errors.Is(err, kube.ErrNotCached) {
 		select {
 		case <-ctx.Done():
@@ -84,8 +84,8 @@ func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, clus
 	return keys
 }
 
-// askAgain is the pause after which a source is asked again that could not tell what a
-// change concerns.
+// askAgain is the pause before a source is asked again, after it has failed to return the
+// keys that a change concerns.
 const askAgain = time.Second
 
 // askFor asks for keys, all for the same cause.
@@ -99,7 +99,7 @@ func (e *engine[T]) askFor(d *dispatcher, keys []kube.Key, r request) {
 	}
 }
 
-// runSource asks for what a source without objects asks for.
+// runSource asks for the keys that a source without objects returns.
 func (e *engine[T]) runSource(ctx context.Context, d *dispatcher, s opened) {
 	s.run(ctx, func(keys func() []kube.Key) {
 		err := protect(func() error { e.trigger(d, s.name, keys()); return nil })

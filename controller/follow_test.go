@@ -9,8 +9,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A source whose objects cannot be looked up for a while tells of the change when they
-// can be: nothing else does.
+// If a source cannot look its objects up for a while, it reports the change when it can:
+// nothing else does.
 func TestReferencesAreAskedForAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -40,7 +40,7 @@ func TestReferencesAreAskedForAgain(t *testing.T) {
 	})
 }
 
-// An object is reconciled when another one changes that it refers to, comes or goes.
+// An object is reconciled when another object that it refers to changes, comes or goes.
 func TestReferenced(t *testing.T) {
 	onStage(t, func(s *stage) {
 		referred := kube.Key{Namespace: "default", Name: "referred"}
@@ -98,7 +98,7 @@ func TestReferenced(t *testing.T) {
 	})
 }
 
-// An index that no store serves is said to be wrong, and holds nothing up.
+// An index that no store serves is reported as an error, and delays nothing.
 func TestReferencedByAnIndexOfOthers(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})

@@ -30,8 +30,8 @@ func (l *lucky) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*int)(l))
 }
 
-// What cannot be told of an object that is gone does not keep a new one of its name
-// from being reconciled.
+// If Gone fails for good for an object that is gone, a new object of its name is still
+// reconciled.
 func TestNewObjectAfterGoneThatFailsForGood(t *testing.T) {
 	for name, test := range map[string]struct {
 		size int

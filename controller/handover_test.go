@@ -23,8 +23,8 @@ func (b *bench) mark(name, value string) {
 	}
 }
 
-// firstSeen runs a controller with a lease, on connections with a wire, and
-// returns what its first reconcile sees of the predecessor's writes.
+// firstSeen runs a controller with a lease, on connections with a wire. It returns the
+// predecessor's writes that the controller's first reconcile sees.
 func (b *bench) firstSeen(w wire, name string) <-chan string {
 	parents := kube.For[corev1.ConfigMap](b.connect(w)).In(b.namespace).Labeled("role=parent")
 	seen := make(chan string, 1)
@@ -58,8 +58,8 @@ func isList(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/configmaps") && !isWatch(r)
 }
 
-// A process that gets a lease which another one has just given up has its last
-// writes, though it has never seen it hold the lease.
+// A process acquires a lease that another process has just given up. It has the other's
+// last writes, though it has never seen the other hold the lease.
 func TestPredecessorThatWasNotSeen(t *testing.T) {
 	b := newBench(t)
 	b.create("p")
@@ -71,7 +71,7 @@ func TestPredecessorThatWasNotSeen(t *testing.T) {
 			close(looks)
 			<-gone
 		case strings.HasSuffix(r.URL.Path, "/configmaps") && isWatch(r):
-			<-r.Context().Done() // it is slow
+			<-r.Context().Done() // the answer is slow
 			return nil, r.Context().Err()
 		case isList(r):
 			answer, err := send()
@@ -81,14 +81,14 @@ func TestPredecessorThatWasNotSeen(t *testing.T) {
 		return send()
 	}, "unseen")
 	<-looks
-	time.Sleep(500 * time.Millisecond) // for a listing, which should not be made yet
+	time.Sleep(500 * time.Millisecond) // time for a listing that should not be made yet
 	b.mark("p", "last")
 	close(gone)
 	b.wantSeen(seen, "last")
 }
 
-// A standby whose watch is behind has the predecessor's last writes too, also if
-// the server cannot tell them at once.
+// A standby whose watch is behind has the predecessor's last writes too, even if the
+// server cannot tell them at once.
 func TestStandbyIsBehind(t *testing.T) {
 	b := newBench(t)
 	b.create("p")

@@ -11,19 +11,19 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// history is what is remembered of a key between its turns. A key that is left
-// alone has none as a rule. The dispatcher's goroutine owns it.
+// history is the memory of a key between its turns. As a rule, a key without recent turns
+// has none. The dispatcher's goroutine owns it.
 type history struct {
-	// failures counts those in a row; no turn comes before retryAt because of
-	// what the failed reconcile itself has written.
+	// failures counts the failures in a row. The writes of a failed reconcile itself
+	// cause no turn before retryAt.
 	failures int
 	retryAt  time.Time
 	last     time.Time // the end of the last turn
-	// removed are objects of the key that are gone and that the controller must
-	// still be told of.
+	// removed are objects of the key that are gone. The controller must still be told of
+	// them.
 	removed []kube.Change
-	// Both are nil after turns that have written nothing, or when the last one was
-	// so long ago that all changes it has made are known.
+	// Both are nil after turns without writes. They are also nil when the last turn was
+	// so long ago that all its changes are known.
 	writes *writes
 	loop   *loop
 }
@@ -31,7 +31,7 @@ type history struct {
 // fadeAfter is how long after a turn its writes are forgotten.
 const fadeAfter = time.Minute
 
-// fade forgets what no longer matters. It returns whether anything is left.
+// fade forgets facts that do not matter any more. It returns whether anything is left.
 func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 	if since := now.Sub(h.last); since >= fadeAfter {
 		h.writes = nil
@@ -46,11 +46,11 @@ func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 // fading reports that something of the history will be forgotten.
 func (h *history) fading() bool { return h.writes != nil || h.loop != nil }
 
-// putOff returns until when the next turn of the key must wait, zero or a time
-// that has passed if it need not.
+// putOff returns the time until which the next turn of the key must wait. If the turn
+// need not wait, the result is zero or a time that has passed.
 func (h *history) putOff(it *item, minInterval time.Duration, now time.Time) (until time.Time) {
 	if h.failures > 0 && now.Before(h.retryAt) && h.causedBySelf(&it.causes) {
-		return h.retryAt // a failure that is written into a status must not be its own reason
+		return h.retryAt // a failure that is written into a status must not cause its own retry
 	}
 	if len(h.removed) == 0 {
 		until = h.rest(it, now)
@@ -61,15 +61,15 @@ func (h *history) putOff(it *item, minInterval time.Duration, now time.Time) (un
 	return until
 }
 
-// causedBySelf reports that nothing but the writes of the key's last turns is the
-// cause, besides a retry that is to come anyhow.
+// causedBySelf reports that the only causes are the writes of the key's last turns,
+// besides a retry that is due anyhow.
 func (h *history) causedBySelf(cs *causes) bool {
 	own := 0
 	for _, c := range cs.list {
 		switch {
 		case c.Reason == Changed && h.writes.made(c.Change):
 			if c.Change.Type == kube.Modified && c.Change.NewGeneration() {
-				return false // somebody else's change of the spec may be in it
+				return false // the change may include a change of the spec by somebody else
 			}
 			own++
 		case c.Reason != Retried:
@@ -79,7 +79,7 @@ func (h *history) causedBySelf(cs *causes) bool {
 	return own > 0 && cs.more == 0
 }
 
-// tell notes that the controller has been told of so many removed objects.
+// tell notes the number of removed objects that the controller has been told of.
 func (h *history) tell(told int) {
 	h.removed = h.removed[min(told, len(h.removed)):]
 	if len(h.removed) == 0 {
@@ -113,12 +113,12 @@ func (h *history) end(t *turn, now time.Time) {
 	h.writes = t.writes
 }
 
-// writes are what a turn has written, and the last of those before it, whose
-// changes may be told late where watches differ. A reconcile may write from any
+// writes are the writes of a turn, and the last writes of the turns before. The changes
+// of those may come late if they come by another watch. A reconcile may write from any
 // goroutine: hence the lock.
 type writes struct {
 	mu       sync.Mutex
-	versions []string    // resource versions, which no two writes share
+	versions []string    // resourceVersions, which no two writes share
 	deleted  []types.UID // of objects that were deleted
 }
 
@@ -142,7 +142,7 @@ func (w *writes) any() bool {
 	return len(w.versions)+len(w.deleted) > 0
 }
 
-// follow adds the last writes of the turn before, which has ended.
+// follow adds the last writes of the turn before. That turn has ended.
 func (w *writes) follow(before *writes) {
 	if before == nil {
 		return
@@ -156,14 +156,14 @@ func (w *writes) follow(before *writes) {
 	w.deleted = join(deleted, w.deleted)
 }
 
-// join returns the last of the earlier and all of the later.
+// join returns the last of the earlier elements and all of the later.
 func join[E any](earlier, later []E) []E {
 	return slices.Concat(earlier[max(0, len(earlier)-writesKept):], later)
 }
 
-// made reports that a change is one of the writes. Somebody else's change of the
-// same object that was followed by one of the writes before anybody looked cannot
-// be told from it.
+// made reports that a change is one of the writes. If somebody else changes the same
+// object, and one of the writes follows before anybody has looked, the two changes look
+// like one write.
 func (w *writes) made(c kube.Change) bool {
 	return w != nil && w.include(c.ResourceVersion(), c.UID(), c.Deleting())
 }

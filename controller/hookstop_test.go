@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// While the program stops a hook is refused: what it asks for would be lost.
+// A hook is refused while the program stops, because its request would be lost.
 func TestHookWhileStopping(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})

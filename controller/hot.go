@@ -9,12 +9,12 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// HotLoopError says that an object is reconciled again and again because of what its
-// reconcile does. [Controller.Failed] gets it, and so do the log and the events.
+// HotLoopError means that an object is reconciled again and again because of its own
+// reconcile. [Controller.Failed] gets the error, and so do the log and the events.
 type HotLoopError struct {
-	// Fields are those that change in the loop, as far as changes are the reason.
+	// Fields are the fields that change in the loop, if changes cause it.
 	Fields []LoopField
-	// Causes are those of the last reconcile, in a few words.
+	// Causes are the causes of the last reconcile, in a few words.
 	Causes string
 }
 
@@ -23,10 +23,10 @@ type LoopField struct {
 	Kind  string
 	Key   kube.Key
 	Field string // "(added)" or "(deleted)" if the whole object is
-	// Managers own the field, the one that wrote last first. Nothing is known of
-	// them if the server does not tell.
+	// Managers own the field. The manager that wrote last comes first. The list is empty
+	// if the server does not return the managers.
 	Managers []kube.Manager
-	// Undone: somebody else changes what the reconcile writes.
+	// Undone is true if somebody else changes the value that the reconcile writes.
 	Undone bool
 }
 
@@ -34,7 +34,7 @@ func (e *HotLoopError) Error() string {
 	return "the object is reconciled again and again, at most once a second from now on: " + cmp.Or(e.flips(), e.Causes)
 }
 
-// flips returns the fields in words, which are empty if there are none.
+// flips returns the fields in words, or an empty text if there are none.
 func (e *HotLoopError) flips() string {
 	all := make([]string, 0, len(e.Fields))
 	for _, f := range e.Fields {
@@ -60,8 +60,8 @@ func (f LoopField) String() string {
 	return s
 }
 
-// lookAt asks the server for what there is to report of a hot loop. That is done
-// before the reconcile, whose writes would take the fields over.
+// lookAt asks the server for the managers of the fields in a hot loop. It does so before
+// the reconcile, because the reconcile's writes would take the fields over.
 func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
 	found := &HotLoopError{Causes: a.hot.causes}
 	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
@@ -86,11 +86,12 @@ func (e *engine[T]) logHot(a *attempt[T]) {
 		"flips", a.found.flips(), "causes", a.found.Causes)
 }
 
-// objectsAsked is of how many objects the managers are asked for at most.
+// objectsAsked is the number of objects at most for which the server is asked for
+// managers.
 const objectsAsked = 4
 
-// managers asks the server who manages the fields of an object that change in a
-// loop. The report does without if it does not tell.
+// managers asks the server for the managers of the fields of an object that change in a
+// loop. If the server does not answer, the report has no managers.
 func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf) map[string][]kube.Manager {
 	var paths []string
 	var last kube.Change
@@ -111,7 +112,7 @@ func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf)
 			a.run.logger().Debug("cannot tell who manages the fields of a hot loop", "error", err)
 			return found
 		}
-		// The reconcile's own value may be in place at the moment. Whoever undoes it
+		// The reconcile's own value may be in place at the moment. A manager that undoes it
 		// does so soon.
 		if !undone || hasOther(found, own) || time.Since(asked) >= othersTime {
 			return found
@@ -124,7 +125,7 @@ func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf)
 	}
 }
 
-// othersTime is how long a report waits for a field to be another manager's.
+// othersTime is how long a report waits for a field to have another manager.
 const othersTime = 3 * time.Second
 
 // hasOther reports that some field has another manager than own.

@@ -17,9 +17,9 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// Reconciles on a real server that flip fields of their own object, of a child,
-// or of both, whose changes come by two watches, are said to be hot loops, with
-// the fields; and slowed down.
+// Reconciles on a real server flip fields of their own object, of a child, or of both,
+// whose changes come by two watches. They are reported as hot loops, with the fields, and
+// slowed down.
 func TestHotLoops(t *testing.T) {
 	b := newBench(t)
 	flip := [2]string{"false", "true"}
@@ -103,8 +103,8 @@ func TestHotLoops(t *testing.T) {
 	}
 }
 
-// A controller that answers each of many quick changes of something else with
-// writes is no hot loop.
+// A controller that answers each of many quick changes of another object with writes is
+// no hot loop.
 func TestBusyIsNotHot(t *testing.T) {
 	b := newBench(t)
 	b.create("p")

@@ -11,7 +11,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// heapOf returns how many bytes of heap what build returns takes.
+// heapOf returns the bytes of heap that the result of build takes.
 func heapOf(build func() any) int {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -23,8 +23,8 @@ func heapOf(build func() any) int {
 	return int(after.HeapAlloc) - int(before.HeapAlloc)
 }
 
-// What waits for nothing but its resync costs little, and what was reconciled a
-// while ago nothing at all.
+// An object that waits only for its resync costs little. An object that was reconciled a
+// while ago costs nothing at all.
 func TestIdleObjectsAreCheap(t *testing.T) {
 	const objects = 100_000
 	keys := make([]kube.Key, objects)

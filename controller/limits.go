@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// These bound what clients can cost the program, whatever they do: a Deployment
-// that package manifest makes has 128 MiB of memory.
+// These constants bound the cost that clients can cause in the program. A Deployment that
+// package manifest makes has 128 MiB of memory.
 const (
-	// headerTime, readTime and writeTime are how long a client may take to send
-	// the header of a request, to send all of it, and to take the answer.
+	// headerTime is how long a client may take to send the header of a request, readTime
+	// to send all of it, and writeTime to take the answer.
 	headerTime = 5 * time.Second
 	readTime   = 30 * time.Second
 	writeTime  = 30 * time.Second
 	idleTime   = time.Minute
 	headerSize = 16 << 10
-	// defaultMaxBody is the size of the body of a request.
+	// defaultMaxBody is the default limit of a request's body, in bytes.
 	defaultMaxBody = 1 << 20
-	// maxProfiles and maxHooks are how many requests are answered at the same time.
-	// The handler of metrics has a limit of its own. maxConnections is how many
-	// connections are open.
+	// maxProfiles and maxHooks are how many requests are answered at the same time. The
+	// handler of metrics has a limit of its own. maxConnections is how many connections
+	// may be open.
 	maxProfiles    = 4
 	maxHooks       = 32
 	maxConnections = 512
@@ -41,7 +41,7 @@ func atMost(n int, h http.Handler) http.Handler {
 	})
 }
 
-// later refuses a request that may be made again.
+// later refuses a request that the client may send again.
 func later(w http.ResponseWriter, why string, code int) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, why, code)

@@ -24,8 +24,8 @@ func heapSize() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// Clients that read nothing of half a megabyte of metrics hold little memory, and
-// for no longer than the time-out.
+// Clients that request half a megabyte of metrics and read none of it hold little memory,
+// and for no longer than the time-out.
 func TestClientsThatReadNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New()
@@ -45,7 +45,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 		if held := heapSize() - before; held > 20<<20 {
 			t.Errorf("200 clients hold %d MiB", held>>20)
 		}
-		time.Sleep(11 * time.Second) // a second more than they have
+		time.Sleep(11 * time.Second) // a second longer than the clients' time
 		synctest.Wait()
 		if code, text := l.request(t, "GET /metrics HTTP/1.1", ""); code != http.StatusOK || !strings.Contains(text, "filler") {
 			t.Errorf("after the time-out: %d, %d bytes", code, len(text))
@@ -53,7 +53,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 	})
 }
 
-// hooked is a runner that has nothing but hooks.
+// hooked is a runner that has only hooks.
 type hooked struct {
 	runner
 	all []hook
@@ -122,8 +122,8 @@ func TestCloseEndsRequests(t *testing.T) {
 	})
 }
 
-// A program's own routes are served, behind Authorize if that is asked for; one
-// that is no pattern or that is taken is refused.
+// The program's own routes are served, behind Authorize if that is set. A route whose
+// pattern is invalid or taken is refused.
 func TestRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.PathValue("name")) })

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// logs keeps what was logged.
+// logs keeps the lines that were logged.
 type logs struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -18,7 +18,7 @@ func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logs) WithAttrs(attrs []slog.Attr) slog.Handler { return logsWith{l, attrs} }
 func (l *logs) WithGroup(string) slog.Handler            { return l }
 
-// traceKey finds in a context what a handler of a tracer would add to each line.
+// traceKey finds a value in a context. The handler of a tracer would add it to each line.
 type traceKey struct{}
 
 func (l *logs) Handle(ctx context.Context, r slog.Record) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A controller reads its objects with the rights that its store has, to list and to
-// watch: where a finalizer conflicts with a write, where the object has left the
+// A controller reads its objects with the rights of its store, to list and to watch. It
+// does so where a finalizer conflicts with a write, where the object has left the
 // handle's selector by then, and where a reconcile fails because its object is gone.
 func TestControllerGetsNothing(t *testing.T) {
 	b := newBench(t)
@@ -26,7 +26,8 @@ func TestControllerGetsNothing(t *testing.T) {
 			t.Errorf("the controller gets %s", path.Base(r.URL.Path))
 		}
 		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") && rivals.Add(1)%2 == 1 {
-			// Somebody else writes first. The second time that hides the object from the controller.
+			// Another program writes first. The second write hides the object from the
+			// controller.
 			patch := `{"data":{"rival":"true"}}`
 			if rivals.Load() > 1 {
 				patch = `{"metadata":{"labels":{"role":"other"}}}`

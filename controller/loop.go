@@ -12,69 +12,70 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A hot loop is a key whose turns lead to its next turn: its reconcile writes
-// something anew each time, another key or another program answers each write, or
-// it asks for itself at once. Who has much to do has as many turns. The two differ
-// in this: while a key rests, a loop rests too, and real work goes on. So a key that
-// has had many turns in a row without a pause gets pauses, each twice as long as
-// the one before. If changes come during most of a pause, the world moves by itself
-// and the key has turns without pauses again. If a key's pauses are still up to the
-// last, the key is in a hot loop: that is reported, and its pauses stay.
+// A hot loop is a key whose turns cause its next turn. There are three ways: the
+// reconcile writes a change each time, another key or another program answers each write,
+// or the reconcile asks for itself at once. A key with much real work has as many turns.
+// This tells the two apart: while the key rests, a loop rests too, and real work goes on.
+// So a key that has had many turns in a row without a pause gets pauses, each twice as
+// long as the one before. If changes come during most of a pause, the world moves by
+// itself, and the key has turns without pauses again. If a key's pauses are still up to
+// the last, the key is in a hot loop. The loop is reported, and the pauses stay.
 //
-// One kind of loop goes on while a key rests: somebody sets, of its own accord, a
-// field that the reconcile puts back. It is known by its own sign: the reconcile
-// writes the same value into a field several times in a row, and each time that
-// is a change.
+// One kind of loop goes on while a key rests: somebody sets, of its own accord, a field
+// that the reconcile puts back. This loop has a sign of its own: the reconcile writes the
+// same value into a field several times in a row, and each time that is a change.
 
 const (
 	// promptly is how soon after a turn a change must come to belong to a loop.
 	promptly = 250 * time.Millisecond
-	// atOnce is the same for what a reconcile has asked for itself: a request that
-	// it makes for a longer time is meant.
+	// atOnce is the same for the reconcile's own requests. A request for a longer time is
+	// meant as it is.
 	atOnce = 20 * time.Millisecond
-	// freeTurns are the turns in a row that need no pause. Some objects are rightly
-	// brought where they shall be in a few steps.
+	// freeTurns are the turns in a row that need no pause. Some objects rightly reach
+	// their state in a few steps.
 	freeTurns = 8
-	// movingTurns and maxFreeTurns are the same after a pause in which the world moved.
+	// movingTurns are the least free turns after a pause in which the world moved, and
+	// maxFreeTurns the most.
 	movingTurns  = 64
 	maxFreeTurns = 4096
-	// firstPause is the first pause, and stillPauses are how many in a row, each
-	// twice as long, show a hot loop. The last takes 1.6 s.
+	// firstPause is the first pause. Each further pause is twice as long. stillPauses is
+	// how many pauses in a row in which the world does not move show a hot loop. The last
+	// of them takes 1.6 s.
 	firstPause  = 25 * time.Millisecond
 	stillPauses = 7
-	// judgedPause is the shortest pause that can show that the world moves: in a
-	// shorter one the answers to the last turn may still be coming in.
+	// judgedPause is the shortest pause that can show that the world moves. In a shorter
+	// pause the answers to the last turn may still be coming in.
 	judgedPause = 200 * time.Millisecond
-	// movingParts are how many eighths of a pause must see a change for the world
-	// to move by itself. Somebody who answers the last turn once fills two at most,
-	// and a third if he pauses too.
+	// movingParts are how many eighths of a pause must see a change for the world to move
+	// by itself. A program that answers the last turn once fills two at most, and a third
+	// if it pauses too.
 	movingParts = 4
 	// hotPause is the shortest pause of a hot loop, and hotPauseMax the longest. In
-	// between it is a sixtieth of the time for which the loop has lasted.
+	// between, the pause is a sixtieth of the time for which the loop has lasted.
 	hotPause    = time.Second
 	hotPauseMax = 30 * time.Second
-	// hotAgain is how often a hot loop is reported that does not end.
+	// hotAgain is how often a hot loop that does not end is reported.
 	hotAgain = 5 * time.Minute
-	// calm is how long after a pause nothing must have happened for a loop to be over.
+	// calm is how long nothing must happen after a pause before the loop is over.
 	calm = 5 * time.Second
-	// undoneTurns are how often in a row a reconcile must have written the same
-	// value for the field to be one that others undo, and undoneHot how often
-	// that is a hot loop, however long the pauses are that the others make.
+	// undoneTurns are how often in a row a reconcile must have written the same value
+	// before the field counts as undone by others. undoneHot is the number of times that
+	// makes a hot loop, however long the others pause in between.
 	undoneTurns = 3
 	undoneHot   = 10
 )
 
-// loop is what is known of the turns of a key that follow one another.
+// loop holds the facts about consecutive turns of a key.
 type loop struct {
 	turns int       // in a row, each promptly after the one before
 	free  int       // how many turns need no pause, if more than freeTurns
 	still int       // pauses in a row in which the world did not move
-	from  time.Time // the pause, if there is one
+	from  time.Time // start of the pause, if there is one
 	until time.Time // zero: there is no pause
 	parts uint8     // the eighths of the pause in which changes came
-	hot   time.Time // since when it is a hot loop, zero if it is none
+	hot   time.Time // start of the hot loop, zero if there is none
 	said  time.Time // when it was last reported
-	facts *facts    // nil until it is looked at
+	facts *facts    // nil until the loop is looked at
 }
 
 // loops reports that causes may belong to a loop.
@@ -87,10 +88,10 @@ func loops(cs *causes) bool {
 	return len(cs.list) > 0
 }
 
-// lasts reports that a loop of a key without turns must still be remembered.
+// lasts reports that the loop of a key without turns must still be remembered.
 func (l *loop) lasts(since time.Duration) bool { return !l.said.IsZero() && since < hotAgain }
 
-// pause returns how long the next pause is.
+// pause returns the length of the next pause.
 func (l *loop) pause(now time.Time) time.Duration {
 	if l.hot.IsZero() {
 		return firstPause << min(l.still, stillPauses-1)
@@ -98,8 +99,8 @@ func (l *loop) pause(now time.Time) time.Duration {
 	return min(max(now.Sub(l.hot)/60, hotPause), hotPauseMax)
 }
 
-// follows reports that a turn follows the last one so soon that both may belong to
-// a loop.
+// follows reports that a turn follows the last one so soon that both may belong to a
+// loop.
 func (h *history) follows(it *item, now time.Time) bool {
 	limit := atOnce
 	for _, c := range it.causes.list {
@@ -116,7 +117,7 @@ func (h *history) follows(it *item, now time.Time) bool {
 	return it.due.Before(h.last.Add(limit))
 }
 
-// rest returns until when the key must pause, zero if it need not.
+// rest returns the time until which the key must pause, zero if it need not.
 func (h *history) rest(it *item, now time.Time) time.Time {
 	l := h.loop
 	if l == nil {
@@ -129,14 +130,14 @@ func (h *history) rest(it *item, now time.Time) time.Time {
 		l.from, l.until, l.parts = h.last, h.last.Add(l.pause(now)), 0
 	}
 	if !now.Before(l.until) || l.facts != nil && l.facts.fresh {
-		return time.Time{} // nobody waits whose change has nothing to do with the loop
+		return time.Time{} // a change that has nothing to do with the loop is not delayed
 	}
 	l.parts |= 1 << (8 * now.Sub(l.from) / l.until.Sub(l.from))
 	return l.until
 }
 
-// begin notes that a turn begins. It returns what is to be reported of a hot loop,
-// nil if nothing is.
+// begin notes that a turn begins. It returns the hot loop to report, nil if there is
+// none.
 func (h *history) begin(it *item, now time.Time) *hotLoop {
 	l := h.loop
 	if l == nil {
@@ -151,7 +152,7 @@ func (h *history) begin(it *item, now time.Time) *hotLoop {
 	case !l.until.IsZero() || h.follows(it, now):
 		l.turns++
 	case now.Sub(h.last) > calm+pause && now.Sub(h.last) > 2*l.pause(now):
-		*l = loop{said: l.said} // it is over
+		*l = loop{said: l.said} // the loop is over
 	}
 	l.until = time.Time{}
 	switch moved := pause >= judgedPause && bits.OnesCount8(l.parts) >= movingParts; {
@@ -172,8 +173,8 @@ func (h *history) begin(it *item, now time.Time) *hotLoop {
 	return l.facts.report(&it.causes)
 }
 
-// see looks at a change that came for the key. That decodes the object, so only
-// what may belong to a loop is looked at.
+// see looks at a change that came for the key. A look decodes the object, so see looks
+// only at changes that may belong to a loop.
 func (l *loop) see(c Cause, now time.Time) {
 	if c.Reason != Changed || l.turns < freeTurns/2 && l.hot.IsZero() {
 		return
@@ -184,7 +185,7 @@ func (l *loop) see(c Cause, now time.Time) {
 	l.facts.see(c.Change, now)
 }
 
-// facts are what is known of the changes in a loop.
+// facts are the facts about the changes in a loop.
 type facts struct {
 	seed   maphash.Seed
 	began  time.Time
@@ -192,8 +193,8 @@ type facts struct {
 	fields map[fieldOf]*looped
 	steps  []step // since the last turn began
 	turn   int    // counts turns
-	// fresh: since the last turn began, a field has changed that had not changed
-	// in the loop so far.
+	// fresh is true if a field has changed since the last turn began that had not changed
+	// before in the loop.
 	fresh bool
 }
 
@@ -201,15 +202,15 @@ type facts struct {
 type fieldOf struct {
 	kind  string
 	key   kube.Key
-	field string // "(added)" or "(deleted)" if the object was
+	field string // "(added)" or "(deleted)" if the whole object was
 }
 
-// looped is what is known of a field in a loop.
+// looped holds the facts about a field in a loop.
 type looped struct {
-	change kube.Change // the last
-	value  uint64      // a digest of what the reconcile last wrote
-	same   int         // how often in a row it wrote that
-	turn   int         // when it did
+	change kube.Change // the last one
+	value  uint64      // a digest of the reconcile's last value
+	same   int         // how often in a row the reconcile wrote that value
+	turn   int         // the turn in which it did
 }
 
 // step is a change that was looked at.
@@ -220,14 +221,14 @@ type step struct {
 }
 
 const (
-	stepsKept  = 16 // between two turns, to tell whose they are
-	fieldsKept = 32 // in a loop; whatever else changes is none of its own
+	stepsKept  = 16 // between two turns, to tell the reconcile's own from others'
+	fieldsKept = 32 // in a loop; further fields are not kept
 )
 
 // see notes the fields that a change has changed.
 func (f *facts) see(c kube.Change, now time.Time) {
 	if f.spent > 20*time.Millisecond+now.Sub(f.began)/10 {
-		return // to look at more would hold up the other keys
+		return // more looks would delay the other keys
 	}
 	start := time.Now()
 	s := step{change: c}
@@ -256,8 +257,8 @@ func (f *facts) see(c kube.Change, now time.Time) {
 	f.spent += time.Since(start)
 }
 
-// learn tells the steps since the last turn that are the reconcile's own from
-// others', and returns how often in a row the same value had to be written again.
+// learn tells the reconcile's own steps since the last turn from others' steps. It
+// returns how often in a row the reconcile had to write the same value again.
 func (f *facts) learn(own *writes) (undone int) {
 	f.turn++
 	for _, s := range f.steps {
@@ -290,15 +291,15 @@ func (f *facts) learn(own *writes) (undone int) {
 	return undone
 }
 
-// hotLoop is what there is to report of a hot loop.
+// hotLoop is a hot loop to report.
 type hotLoop struct {
 	causes string
 	fields []fieldOf // sorted
 	last   map[fieldOf]kube.Change
-	undone map[fieldOf]bool // others undo what the reconcile writes
+	undone map[fieldOf]bool // others undo the reconcile's value
 }
 
-// report returns what there is to report. f may be nil.
+// report returns the hot loop to report. f may be nil.
 func (f *facts) report(cs *causes) *hotLoop {
 	hot := &hotLoop{causes: cs.String(), last: make(map[fieldOf]kube.Change), undone: make(map[fieldOf]bool)}
 	if f == nil {

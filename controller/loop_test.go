@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// held checks that an object which is in a hot loop has few turns and is reported.
+// held checks that an object in a hot loop has few turns and is reported.
 func (s *stage) held(name string, said ...string) {
 	s.Helper()
 	s.sleep(10 * time.Second)
@@ -30,7 +30,7 @@ func (s *stage) held(name string, said ...string) {
 	}
 }
 
-// free checks that objects are not held up.
+// free checks that objects are not delayed.
 func (s *stage) free(name string, least int) {
 	s.Helper()
 	if n := len(s.ran(name)); n < least {
@@ -41,7 +41,7 @@ func (s *stage) free(name string, least int) {
 	}
 }
 
-// What asks for itself at once, or at a time that has passed, is slowed down.
+// An object that asks for itself at once, or at a time that has passed, is slowed down.
 func TestAtOnceIsHeld(t *testing.T) {
 	for name, action := range map[string]func() Action{
 		"zero":     func() Action { return After(0) },
@@ -59,7 +59,7 @@ func TestAtOnceIsHeld(t *testing.T) {
 	}
 }
 
-// So are a resync and a back-off of next to nothing.
+// A resync and a back-off of next to nothing are slowed down too.
 func TestTinyDurationsAreHeld(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -75,7 +75,7 @@ func TestTinyDurationsAreHeld(t *testing.T) {
 	})
 }
 
-// Who asks to be called in a while, even a short one, is.
+// An object that asks for a reconcile after a while, even a short one, gets it.
 func TestShortAfterIsFree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -85,8 +85,8 @@ func TestShortAfterIsFree(t *testing.T) {
 	})
 }
 
-// A reconcile that writes with a context of its own, or by another client, is in a
-// loop as one that writes with its own context.
+// A reconcile that writes with another context, or by another client, is in a loop just
+// as one that writes with its own context.
 func TestUnseenWritesAreHeld(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -128,8 +128,8 @@ func TestKeysThatWriteEachOther(t *testing.T) {
 	})
 }
 
-// A field that somebody sets of his own accord, again and again, and that the
-// reconcile puts back, is a hot loop though the world moves by itself.
+// A program sets a field of its own accord, again and again, and the reconcile puts it
+// back. This is a hot loop though the world moves by itself.
 func TestUndoneFieldIsHeld(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -152,7 +152,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 		if hot == nil || len(hot.Fields) != 1 || !hot.Fields[0].Undone || hot.Fields[0].Field != "status.seen" {
 			t.Errorf("Failed is told %+v", hot)
 		}
-		// A change that has nothing to do with it waits for nothing.
+		// A change that has nothing to do with the loop is not delayed.
 		before := len(s.ran("g"))
 		s.put("g", func(g *gizmo) { g.Spec.Size = 5 })
 		s.sleep(0)
@@ -175,7 +175,7 @@ func (s *stage) undo() (stop func()) {
 	return func() { stopped.Store(true); undoing.Wait() }
 }
 
-// A turn that is in a hot loop and fails too is reported once, with both errors.
+// A turn that is in a hot loop and also fails is reported once, with both errors.
 func TestHotLoopThatFails(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -203,7 +203,7 @@ func TestHotLoopThatFails(t *testing.T) {
 	})
 }
 
-// To look for the others in a hot loop takes none of the reconcile's time.
+// The search for the others in a hot loop takes none of the reconcile's time.
 func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -223,7 +223,8 @@ func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 				return Done, s.gizmos.EnsureStatus(ctx, g)
 			},
 		})
-		// The fields have no manager but the program itself: the report waits for another.
+		// Only the program itself manages the fields: the report waits for another
+		// manager.
 		stop = s.undo()
 		s.sleep(30 * time.Second)
 		if s.log.count("again and again", "status.seen") != 1 {
@@ -235,8 +236,8 @@ func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 	})
 }
 
-// Objects that others change often, regularly or not, are not held, whatever the
-// reconcile writes and however long it takes.
+// Objects that others change often, regularly or not, are not held. This is so for all
+// writes and any length of the reconcile.
 func TestOthersChangesAreFree(t *testing.T) {
 	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 240 * time.Millisecond, 400 * time.Millisecond} {
 		for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
@@ -286,7 +287,7 @@ func TestBurstsAreFree(t *testing.T) {
 	})
 }
 
-// The pauses of a loop that goes on grow, and end with it.
+// The pauses of a loop that goes on grow, and they end with the loop.
 func TestPausesGrowAndEnd(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -316,7 +317,7 @@ func TestPausesGrowAndEnd(t *testing.T) {
 	})
 }
 
-// The text names each field once, with those who manage it.
+// The text names each field once, with the field's managers.
 func TestHotLoopErrorText(t *testing.T) {
 	err := &HotLoopError{Causes: "resync", Fields: []LoopField{
 		{

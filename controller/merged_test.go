@@ -11,8 +11,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A filter and a source that stand at one object are asked about another one as it
-// was when they last saw it, whatever has happened to it meanwhile.
+// A predicate and a source are held up at one object. They then see the change of another
+// object from the state that they last saw, however often it has changed meanwhile.
 func TestChangesThatAreMergedLoseNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		size := func(n int) func(*gizmo) { return func(g *gizmo) { g.Spec.Size = n } }

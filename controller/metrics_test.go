@@ -8,7 +8,7 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// What is wrong with a program's metrics is said at its start.
+// A mistake in a program's metrics is reported at its start.
 func TestWrongMetrics(t *testing.T) {
 	m := metrics.New()
 	m.Counter("books-printed", "Books that were printed.")

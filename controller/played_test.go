@@ -40,16 +40,16 @@ type gizmoStatus struct {
 
 func (gizmo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Gizmo"} }
 
-// played plays an API server that has gizmos, as an http.RoundTripper, so that
-// tests run in virtual time. It is no more exact than its tests need: whatever
-// depends on how a server answers is tested on a real one.
+// played plays an API server that has gizmos, as an http.RoundTripper, so that tests run
+// in virtual time. It is no more exact than its tests need: tests that depend on a
+// server's answers use a real server.
 type played struct {
 	mu      sync.Mutex
 	rv      int
 	gizmos  map[string]*gizmo
 	history []playedEvent
-	changed chan struct{} // closed, and made anew, at every change
-	// requests are those that were made, as "PATCH /path".
+	changed chan struct{} // closed, and replaced, at every change
+	// requests are the requests so far, as "PATCH /path".
 	requests []string
 	// arrive, if it is set, is called with every request before it is answered.
 	arrive func(*http.Request)
@@ -86,7 +86,7 @@ func (s *played) gizmo(name string) *gizmo {
 	return s.gizmos[name]
 }
 
-// store applies a change and tells the watches. It is called with mu held.
+// store applies a change and sends it to the watches. It is called with mu held.
 func (s *played) store(was *gizmo, added bool, change func(*gizmo)) *gizmo {
 	now := *was
 	now.Status.Conditions = slices.Clone(was.Status.Conditions)
@@ -127,7 +127,7 @@ func (s *played) tell(kind kube.WatchEventType, g *gizmo) {
 	s.changed = make(chan struct{})
 }
 
-// count returns how many requests were made that begin with a text.
+// count returns the number of requests that begin with a text.
 func (s *played) count(prefix string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405, Reason: metav1.StatusReasonMethodNotAllowed})
 }
 
-// onWire returns an object as a server sends it: a status that was applied is there
+// onWire returns an object as a server sends it: a status that was applied is present
 // even if it is all zero.
 func onWire(g *gizmo) any {
 	if len(g.ManagedFields) == 0 {
@@ -229,7 +229,7 @@ func (s *played) answer(code int, v any) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// watch tells of what happens after a resource version until ctx ends.
+// watch sends the changes after a resourceVersion until ctx ends.
 func (s *played) watch(ctx context.Context, w *io.PipeWriter, from int) {
 	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
 	for {
@@ -268,7 +268,7 @@ type stage struct {
 	runs []ran
 }
 
-// ran is a reconcile that was run.
+// ran is a reconcile that has run.
 type ran struct {
 	at     time.Duration
 	name   string
@@ -301,7 +301,7 @@ func (s *stage) connect(transport http.RoundTripper) kube.Resource[gizmo] {
 	return kube.For[gizmo](client).In("default")
 }
 
-// start runs a controller whose reconciles are noted.
+// start runs a controller and notes its reconciles.
 func (s *stage) start(o Options, c Controller[gizmo]) (stop func() error) {
 	s.Helper()
 	f := c.Reconcile

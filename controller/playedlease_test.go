@@ -19,14 +19,14 @@ import (
 )
 
 // playedLease adds one Lease to a played server. Package lease tests elections on a
-// server of its own; this one shows how Run behaves around them.
+// server of its own; this one shows how Run behaves around elections.
 type playedLease struct {
 	*played
 
 	mu      sync.Mutex
 	lease   *coordinationv1.Lease
 	version int
-	changed chan struct{} // closed, and made anew, at every change
+	changed chan struct{} // closed, and replaced, at every change
 }
 
 func (s *playedLease) RoundTrip(r *http.Request) (*http.Response, error) {

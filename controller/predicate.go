@@ -7,21 +7,23 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Predicate decides whether a change makes a controller reconcile. A new object
-// under an old name is a new object: filters see it as [kube.Added]. They never
-// see the end of an object, nor the beginning of the deletion of one that the
-// controller has to clean up after. They must be quick: the changes of a kind
-// wait for one another. A change that one panics at passes, and the log says so.
+// Predicate decides whether a change makes a controller reconcile. In controller-runtime
+// this is predicate.Predicate. A recreated object is a new object: predicates see it as
+// [kube.Added]. They never see the end of an object. If the controller has to clean up
+// after an object, they never see the beginning of its deletion. They must be quick: the
+// changes of a kind wait for one another. If a predicate panics, the change passes and
+// the panic is logged.
 //
-// NewGeneration of a [kube.Change] is one, which leaves out changes of status and
-// metadata of kinds that count generations:
+// NewGeneration of a [kube.Change] is a predicate. It leaves out changes of status and
+// metadata, for kinds that count generations. It is like controller-runtime's
+// GenerationChangedPredicate:
 //
 //	Predicate: kube.Change.NewGeneration
 type Predicate func(kube.Change) bool
 
-// FieldsChanged is a filter for changes of some fields, "spec" or
-// "metadata.labels[app]", and what is below them. It decodes the states before and
-// after, which takes some 100 µs for a Pod. Objects that are added pass.
+// FieldsChanged is a predicate for changes of some fields and of everything below them. A
+// field is written as "spec" or "metadata.labels[app]". The predicate decodes the states
+// before and after, which takes some 100 µs for a Pod. Objects that are added pass.
 func FieldsChanged(fields ...string) Predicate {
 	return func(c kube.Change) bool {
 		if c.Type != kube.Modified {
@@ -29,7 +31,7 @@ func FieldsChanged(fields ...string) Predicate {
 		}
 		changed, err := c.Fields()
 		if err != nil {
-			return true // the reconcile will say what cannot be decoded
+			return true // the reconcile will report the object that does not decode
 		}
 		for _, path := range changed {
 			for _, field := range fields {
@@ -42,15 +44,15 @@ func FieldsChanged(fields ...string) Predicate {
 	}
 }
 
-// within reports that a path is field or below it.
+// within reports that a path is field or lies below it.
 func within(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Where is a filter that looks at the object, before and after the change. Before
-// is nil for an object that was added or deleted. T must be the type of the handle
-// that the filter is for; an object that does not decode passes.
+// Where is a predicate that looks at the object before and after the change. Before is
+// nil for an object that was added or deleted. T must be the type of the handle that the
+// predicate is for. An object that does not decode passes.
 func Where[T any](pass func(before, after *T) bool) Predicate {
 	return func(c kube.Change) bool {
 		was, is, err := kube.Decode[T](c)
@@ -61,8 +63,8 @@ func Where[T any](pass func(before, after *T) bool) Predicate {
 	}
 }
 
-// passes reports that a change passes all filters. It does if one of them panics:
-// a reconcile too many does no harm.
+// passes reports that a change passes all predicates. If one of them panics, the change
+// passes: a superfluous reconcile does no harm.
 func passes(filters []Predicate, c kube.Change) (pass bool, err error) {
 	if !slices.ContainsFunc(filters, func(f Predicate) bool { return f != nil }) {
 		return true, nil

@@ -1,14 +1,14 @@
 package controller
 
-// Priority says which keys go first when more of them wait than can be worked on.
-// Within a priority they go in the order in which they came. Of 33 turns one is of
-// a lower priority, if a key of one waits. controller-runtime has numbers instead,
-// which the metrics show: 100, 0 and -100.
+// Priority says which keys go first when more keys wait than can be worked on. Within a
+// priority, keys go in the order in which they came. One of 33 turns goes to a lower
+// priority, if a key of a lower priority waits. controller-runtime has numbers instead,
+// and the metrics show them: 100, 0 and -100.
 type Priority int8
 
 const (
-	// Default leaves the priority to the package: Low for what is listed at the
-	// start and for resyncs, Normal for all else. A failed reconcile is tried again
+	// Default leaves the priority to the package: Low for objects that are listed at the
+	// start and for resyncs, Normal for all other causes. A failed reconcile is retried
 	// with the priority that it had.
 	Default Priority = iota
 	High
@@ -16,7 +16,7 @@ const (
 	Low
 )
 
-// prioritize sets the priority of a request as the controller says.
+// prioritize sets the priority of a request to the controller's choice.
 func (e *engine[T]) prioritize(r *request) {
 	if e.Priority == nil {
 		return

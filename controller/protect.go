@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is what a function of the program's has failed with that panicked, or
-// that ended its goroutine: then Value is [ErrGoexit].
+// PanicError is the error of one of the program's functions that panicked, or that ended
+// its goroutine: then Value is [ErrGoexit].
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -29,11 +29,11 @@ func (e *PanicError) Unwrap() error {
 // ErrGoexit is wrapped by the error of a function that has ended its goroutine.
 var ErrGoexit = errors.New("the function ended its goroutine, by runtime.Goexit or a test's FailNow")
 
-// brokenBy returns the error of a function that did not return, for the value that
-// recover has returned. It is called by the function that was deferred.
+// brokenBy returns the error of a function that did not return. It takes the value that
+// recover has returned. It must be called by the deferred function.
 func brokenBy(recovered any) error {
 	if recovered == nil {
-		recovered = ErrGoexit // panic(nil) has another value
+		recovered = ErrGoexit // a panic(nil) recovers as another value
 	}
 	if err, ok := recovered.(error); ok && unreadable(err) != nil {
 		recovered = fmt.Sprintf("%v", err)
@@ -41,9 +41,9 @@ func brokenBy(recovered any) error {
 	return &PanicError{Value: recovered, Stack: debug.Stack()}
 }
 
-// protect calls f and returns, as an error, its panic or that it ended its
-// goroutine. It calls f on a goroutine of its own, as nothing can stop the end of
-// one. That takes half a microsecond.
+// protect calls f. It returns a panic of f, or the end of f's goroutine, as an error. It
+// calls f on a goroutine of its own, because nothing can stop the end of a goroutine.
+// That takes half a microsecond.
 func protect(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
@@ -60,8 +60,8 @@ func protect(f func() error) error {
 	return <-result
 }
 
-// unreadable returns what an error breaks by when it is looked at, nil if it does not:
-// its methods may panic, as those of a nil pointer do.
+// unreadable returns the panic of an error's methods as an error, nil if they do not
+// panic. The methods of a nil pointer, for instance, may panic.
 func unreadable(err error) (broken error) {
 	if err == nil {
 		return nil
@@ -72,11 +72,11 @@ func unreadable(err error) (broken error) {
 		}
 	}()
 	_ = err.Error()
-	_ = errors.Is(err, new(unlike)) || errors.As(err, new(*unlike)) // all that it wraps
+	_ = errors.Is(err, new(unlike)) || errors.As(err, new(*unlike)) // these read all that it wraps
 	return nil
 }
 
-// unlike is an error that no other is or wraps.
+// unlike is an error that no other error is or wraps.
 type unlike struct{ _ byte }
 
 func (*unlike) Error() string { return "" }

@@ -8,32 +8,32 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// queue holds the keys that ask for a reconcile. It never hands out a key that
-// is being worked on: what is asked for meanwhile comes after. Of two requests
-// for a key the earlier due time wins. It is plain data: it has no goroutine, no
-// lock and no clock.
+// queue holds the keys that ask for a reconcile. It never hands out a key that is being
+// worked on: requests in the meantime come after. If there are two requests for a key,
+// the earlier due time wins. A queue is plain data: it has no goroutine, no lock and no
+// clock. It does the work of client-go's workqueue.
 type queue struct {
 	waiting map[kube.Key]*item // in ready, in later, or held up by running
 	running map[kube.Key]*item
 	ready   [priorities]list.List // of *item, first in, first out
 	later   dueHeap
-	// passed counts, by priority, the turns that went ahead of keys that waited.
+	// passed counts, by priority, the turns that went ahead of waiting keys.
 	passed [priorities]int
-	most   int // keys that waited at a time since waiting was made
+	most   int // the most keys that waited at a time since waiting was made
 }
 
 // priority is the class of a request. A lower number goes first.
 type priority int
 
 const (
-	high priority = iota // by the controller's Priority
+	high priority = iota // set by the controller's Priority
 	live                 // a change that just happened
 	low                  // initial listing, resync
 	priorities
 )
 
-// lowShare is how many keys go ahead of one of a lower priority, so that the
-// lower ones get on at all where the others never cease.
+// lowShare is how many keys go ahead of one key of a lower priority. So lower priorities
+// advance even if the higher ones never run out of keys.
 const lowShare = 32
 
 // request asks for a reconcile of a key.
@@ -42,27 +42,27 @@ type request struct {
 	due      time.Time // zero: now
 	priority priority
 	cause    Cause
-	// removed: the object of the cause is gone. If tell is true, the controller
-	// gets a turn to be told.
+	// removed means that the object of the cause is gone. If tell is true, the controller
+	// gets a turn to be told of it.
 	removed, tell bool
 }
 
-// item is what is known of a key that waits or is being worked on.
+// item holds the requests of a key that waits or is being worked on.
 type item struct {
 	key      kube.Key
 	priority priority
 	due      time.Time
 	causes   causes
-	since    time.Time     // when it became ready, later when it was taken
+	since    time.Time     // when the key became ready, later when it was taken
 	place    *list.Element // in ready
-	index    int           // in later, -1: it is not there
+	index    int           // in later; -1 if it is not there
 }
 
 func newQueue() *queue {
 	return &queue{waiting: make(map[kube.Key]*item), running: make(map[kube.Key]*item)}
 }
 
-// add takes a request. It returns whether the key did not wait already.
+// add takes a request. It returns true if the key did not wait already.
 func (q *queue) add(r request, now time.Time) (added bool) {
 	if r.due.Before(now) {
 		r.due = now
@@ -116,7 +116,7 @@ func (q *queue) remove(it *item) {
 	}
 }
 
-// promote moves what is due from later to ready.
+// promote moves the items that are due from later to ready.
 func (q *queue) promote(now time.Time) {
 	for len(q.later) > 0 && !q.later[0].due.After(now) {
 		it := heap.Pop(&q.later).(*item)
@@ -125,7 +125,7 @@ func (q *queue) promote(now time.Time) {
 	}
 }
 
-// first returns the priority whose turn it is, and counts that turn.
+// first returns the priority that has the next turn, and counts that turn.
 func (q *queue) first() priority {
 	from := priorities
 	for p := range priorities {
@@ -148,7 +148,7 @@ func (q *queue) first() priority {
 	return from
 }
 
-// take hands out the key whose turn it is, nil if there is none.
+// take hands out the key that has the next turn, nil if there is none.
 func (q *queue) take(now time.Time) *item {
 	q.promote(now)
 	from := q.first()
@@ -166,10 +166,10 @@ func (q *queue) take(now time.Time) *item {
 	return it
 }
 
-// emptied is how many keys may have waited for their map to be kept.
+// emptied is the number of keys up to which an emptied map is kept.
 const emptied = 1000
 
-// postpone takes back a key that was handed out, until it is due.
+// postpone takes back a key that was handed out, until the time due.
 func (q *queue) postpone(it *item, due time.Time) {
 	delete(q.running, it.key)
 	it.due = due
@@ -185,8 +185,8 @@ func (q *queue) done(key kube.Key, now time.Time) {
 	}
 }
 
-// drop drops what a key asks for because of an object that is gone. What else it asks
-// for is due now.
+// drop drops the requests that a key has because of an object that is gone. The key's
+// other requests are due now.
 func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 	it := q.waiting[key]
 	if it == nil {
@@ -201,8 +201,8 @@ func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 	q.put(it, now)
 }
 
-// next returns when a key becomes due that now is not; ok is false if there is
-// none.
+// next returns the time when the first key that is not due yet becomes due. ok is false
+// if there is none.
 func (q *queue) next() (due time.Time, ok bool) {
 	if len(q.later) == 0 {
 		return due, false

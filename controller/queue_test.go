@@ -13,8 +13,8 @@ import (
 
 func named(name string) kube.Key { return kube.Key{Namespace: "default", Name: name} }
 
-// modelQueue is what a queue promises, in the plainest form: a list of what waits,
-// in the order in which it became ready.
+// modelQueue keeps a queue's promises in the plainest form: a list of the waiting
+// requests, in the order in which they became ready.
 type modelQueue struct {
 	waiting []modelItem
 	running map[kube.Key]bool
@@ -26,8 +26,8 @@ type modelItem struct {
 	key      kube.Key
 	priority priority
 	due      time.Time
-	order    int  // when it became ready, in its priority; 0: it is not
-	stays    bool // also if its object is gone
+	order    int  // when it became ready, in its priority; 0 if it is not
+	stays    bool // even if its object is gone
 }
 
 func (m *modelQueue) find(key kube.Key) *modelItem {
@@ -60,7 +60,7 @@ func (m *modelQueue) add(r request, now time.Time) {
 	it.stays = it.stays || r.cause.Reason == Triggered
 }
 
-// order gives those that have become ready their place.
+// place gives a position to the requests that have become ready.
 func (m *modelQueue) place(now time.Time) {
 	var fresh []*modelItem
 	for i := range m.waiting {
@@ -110,7 +110,7 @@ func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
 	return key, true
 }
 
-// A queue does what its model does, whatever it is asked for.
+// A queue does the same as its model, for all requests.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q, m := newQueue(), &modelQueue{running: make(map[kube.Key]bool)}
@@ -123,7 +123,7 @@ func TestQueueModel(t *testing.T) {
 				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried}).Draw(t, "reason")}}
 				r.priority = priority(rapid.IntRange(0, int(priorities)-1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
-					// No two are due at once, so that the order is known.
+					// No two are due at the same time, so that the order is known.
 					delayed++
 					r.due = now.Add(time.Duration(in)*time.Second + time.Duration(delayed)*time.Microsecond)
 					if in <= 0 {
@@ -198,7 +198,7 @@ func TestQueueModel(t *testing.T) {
 	})
 }
 
-// Live keys go ahead of the others, which get on all the same.
+// Live keys go ahead of the others, and the others still advance.
 func TestQueueShare(t *testing.T) {
 	q, now := newQueue(), time.Unix(1, 0)
 	for i := range 10 {
@@ -218,7 +218,7 @@ func TestQueueShare(t *testing.T) {
 	}
 }
 
-// A cause whose time has not come is not among those of an earlier reconcile.
+// A cause that is due later is not among the causes of an earlier reconcile.
 func TestCausesDue(t *testing.T) {
 	q, now := newQueue(), time.Unix(1, 0)
 	later := now.Add(time.Minute)

@@ -17,8 +17,8 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// patience is how long a test waits for what should take a moment, or as long as
-// a store waits before it asks again for a kind that is not there.
+// patience is how long a test waits for an event that should take a moment. It also
+// covers the time that a store waits before it asks again for a kind that is not there.
 const patience = 90 * time.Second
 
 // bench is a namespace of a real API server.
@@ -52,7 +52,7 @@ func (b *bench) sub(t *testing.T) *bench {
 	return &sub
 }
 
-// wire sees every request, and may keep it or its answer from arriving.
+// wire sees every request, and may keep the request or its answer from arriving.
 type wire func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
 
 type wireTransport struct {
@@ -67,7 +67,7 @@ func (t wireTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets idle connections be closed.
 func (t wireTransport) WrappedRoundTripper() http.RoundTripper { return t.RoundTripper }
 
-// connect returns a client of its own connections.
+// connect returns a client with its own connections.
 func (b *bench) connect(w wire, change ...func(*rest.Config)) *kube.Client {
 	b.Helper()
 	config := b.cluster.Config()
@@ -85,8 +85,7 @@ func (b *bench) connect(w wire, change ...func(*rest.Config)) *kube.Client {
 	return client
 }
 
-// start runs controllers until the test ends or stop is called, which waits for
-// the end.
+// start runs controllers until the test ends or stop is called. stop waits for the end.
 func (b *bench) start(o Options, controllers ...Any) (stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
@@ -160,8 +159,7 @@ func (b *bench) hasChild(name string) bool {
 	return err == nil
 }
 
-// A child is made, comes back when it is deleted, and is not made anew when its
-// owner is.
+// A child is created, and comes back each time it is deleted.
 func TestOwnedChildComesBack(t *testing.T) {
 	b := newBench(t)
 	b.create("old")

@@ -22,11 +22,11 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// ErrTimeout is the cause of the end of a reconcile's context that took longer
-// than the controller's Timeout, and is wrapped by its error.
+// ErrTimeout is the cause of the end of a reconcile's context if the reconcile took
+// longer than the controller's Timeout. The error of such a reconcile wraps it.
 var ErrTimeout = errors.New("the reconcile took too long")
 
-// run is one reconcile, in its context.
+// run is one reconcile. It is a value of the reconcile's context.
 type run struct {
 	key    kube.Key
 	causes causes
@@ -36,11 +36,12 @@ type run struct {
 
 type runKey struct{}
 
-// logger is made when it is asked for, as most reconciles log nothing.
+// logger makes the logger only when it is called, because most reconciles log nothing.
 func (r *run) logger() *slog.Logger { return r.log.With("object", r.key.String()) }
 
-// Logger returns the logger of the reconcile whose context ctx is, which names
-// controller and object, or else slog.Default().
+// Logger returns the logger of the reconcile that ctx belongs to. Its lines name the
+// controller and the object. Outside a reconcile it returns slog.Default(). In
+// controller-runtime this is log.FromContext.
 func Logger(ctx context.Context) *slog.Logger {
 	if r, ok := ctx.Value(runKey{}).(*run); ok {
 		return r.logger()
@@ -48,31 +49,31 @@ func Logger(ctx context.Context) *slog.Logger {
 	return slog.Default()
 }
 
-// outcome is what became of a turn.
+// outcome is the result of a turn.
 type outcome struct {
 	gone   bool // there is no such object
 	action Action
 	err    error
 }
 
-// attempt is a turn of a key whose objects are of type T.
+// attempt is a turn of a key in a controller of type T.
 type attempt[T any] struct {
 	*turn
 	run   run
-	o     *T // nil: it was not read
+	o     *T // nil: the object was not read
 	out   outcome
-	start time.Time                 // of the reconcile itself, zero if there was none
-	cause error                     // of the end of the reconcile's context
-	found *HotLoopError             // to be reported, nil if nothing is
+	start time.Time                 // start of the reconcile itself, zero if there was none
+	cause error                     // cause of the end of the reconcile's context
+	found *HotLoopError             // the loop to report, nil if there is none
 	span  func(error, ...slog.Attr) // ends the span; nil: there is none
 	// trace is the context of the span, or of the turn if there is none. It is for
 	// log lines and reports.
 	trace context.Context //nolint:containedctx // it ends with the turn, as the attempt does
 }
 
-// serve does turns, the first of which is given, until there are no more. A turn
-// that panics, or ends this goroutine by [runtime.Goexit], has failed: another
-// goroutine finishes it and takes the place of this one.
+// serve does the given turn and then others until there are no more. A turn that panics,
+// or that ends this goroutine by [runtime.Goexit], has failed: another goroutine finishes
+// that turn and takes the place of this one.
 func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *sync.WaitGroup) {
 	var a *attempt[T]
 	defer func() {
@@ -98,8 +99,8 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 	}
 }
 
-// do reads the object of a turn and calls the controller's functions for it. It
-// panics, or ends its goroutine, if one of them does.
+// do reads the object of a turn and calls the controller's functions for it. do panics,
+// or ends its goroutine, if one of these functions does.
 func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
 	end := time.Now().Add(e.Timeout)
@@ -124,13 +125,13 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		a.out.gone = true
 		return
 	case err != nil && o != nil:
-		err = Terminal(err) // it does not decode
+		err = Terminal(err) // the object does not decode
 	}
 	if o != nil {
 		a.uid = meta(o).GetUID()
 	}
 	if a.hot != nil {
-		// It takes none of the reconcile's time.
+		// The look at the hot loop takes none of the reconcile's time.
 		done()
 		asked := time.Now()
 		a.found = e.lookAt(a.trace, a)
@@ -144,7 +145,8 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	}
 	a.o = o
 	if e.trace != nil {
-		// The span's context outlives the reconcile's time: failures are reported with it.
+		// The span's context outlives the reconcile's Timeout: failures are reported with
+		// it.
 		traced, span := e.trace(a.trace, "reconcile "+e.Name,
 			slog.String("controller", e.Name), slog.String("namespace", a.key.Namespace), slog.String("name", a.key.Name),
 			slog.String("uid", string(meta(o).GetUID())), slog.String("causes", a.causes.String()))
@@ -171,8 +173,8 @@ func (e *engine[T]) traceRequest(
 	}
 }
 
-// finish ends a turn. What the program's errors and trace functions break by is a
-// failure too: it must not end the worker.
+// finish ends a turn. A panic of the program's error or trace functions is a failure too:
+// it must not end the worker.
 func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 	if a.out.err != nil || a.span != nil || a.found != nil {
 		if broken := unreadable(a.out.err); broken != nil {
@@ -185,7 +187,7 @@ func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 	e.conclude(ctx, a)
 }
 
-// review ends the span of a turn, and reports what there is to report.
+// review ends the span of a turn, and reports a failure or hot loop.
 func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	if a.out.err != nil && a.cause != nil && !errors.Is(a.out.err, a.cause) {
 		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
@@ -209,8 +211,7 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	}
 }
 
-// failure returns what there is to report: the error of the reconcile, its hot loop,
-// or both.
+// failure returns the error to report: that of the reconcile, its hot loop, or both.
 func (a *attempt[T]) failure() error {
 	switch {
 	case a.found == nil:
@@ -221,8 +222,8 @@ func (a *attempt[T]) failure() error {
 	return fmt.Errorf("%w; %w", a.out.err, a.found)
 }
 
-// isGone reports that a reconcile has failed because its object was deleted
-// meanwhile: an object of its name may be there again. The server is asked, as the
+// isGone reports that a reconcile has failed because its object was deleted meanwhile.
+// The object may have been recreated under its name. isGone asks the server, because the
 // watch may be late.
 func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 	if !apierrors.IsNotFound(failure) && !apierrors.IsConflict(failure) {
@@ -234,9 +235,9 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 	return err == nil && (is == nil || meta(is).GetUID() != meta(o).GetUID())
 }
 
-// lookUp asks the server for an object of a controller, nil if there is none. It lists
-// the one name: to list is a right that the controller needs anyway, to get is none.
-// The object is found also if it has left the handle's selectors.
+// lookUp asks the server for an object of a controller, and returns nil if there is none.
+// It lists the one name, because a controller needs the right to list anyway, but not the
+// right to get. It also finds an object that has left the handle's selectors.
 func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, error) {
 	handle := of.ReadOnly().Labeled("").Fielded(fields.OneTermEqualSelector("metadata.name", key.Name).String())
 	if key.Namespace != "" {
@@ -253,12 +254,12 @@ func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, er
 	return nil, nil
 }
 
-// reportTime is how long a failure may take to be reported, after a reconcile
-// that may have taken all of its time.
+// reportTime is how long the report of a failure may take. It follows a reconcile that
+// may have used all of its Timeout.
 const reportTime = 10 * time.Second
 
-// report says on the object that a reconcile has failed. It has time of its own, so
-// that it can do so also after a reconcile that took all of its time.
+// report tells Failed and the event recorder that a reconcile has failed. It has time of
+// its own, so that it can do so even after a reconcile that used all of its Timeout.
 func (e *engine[T]) report(a *attempt[T], failure error) {
 	if e.Failed != nil {
 		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, ErrTimeout)
@@ -278,26 +279,26 @@ func (e *engine[T]) report(a *attempt[T], failure error) {
 	e.events.Failure(about, a.start, reason, failure)
 }
 
-// guard calls one of the program's functions, and logs what it breaks by.
+// guard calls one of the program's functions, and logs a panic in it.
 func (e *engine[T]) guard(name string, f func() error) {
 	if err := protect(f); err != nil {
 		e.log.Error("a function of the controller failed", "function", name, "error", err, "stack", stackOf(err))
 	}
 }
 
-// ignores reports an object that is deleted, with nothing for the controller to
+// ignores reports that an object is being deleted and that the controller has nothing to
 // clean up.
 func (e *engine[T]) ignores(o *T) bool {
 	acc := meta(o)
 	return acc.GetDeletionTimestamp() != nil && !e.holds(acc)
 }
 
-// meta returns the metadata of an object: package kube has made sure that every
-// type of a handle has some.
+// meta returns the metadata of an object. Package kube makes sure that every type of a
+// handle has metadata.
 func meta[T any](o *T) metav1.Object { return any(o).(metav1.Object) }
 
-// turn does what an object needs: its reconcile or, if it is deleted, its
-// cleanup, with the finalizer before and after.
+// turn reconciles an object. If the object is being deleted, turn cleans it up. It adds
+// the finalizer before, and removes it after.
 func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 	if meta(o).GetDeletionTimestamp() != nil {
 		if e.Cleanup != nil {
@@ -314,7 +315,7 @@ func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 		case err != nil:
 			return outcome{err: err}
 		case held == nil || meta(held).GetDeletionTimestamp() != nil:
-			return outcome{} // it is being deleted: a change will tell
+			return outcome{} // the object is being deleted: a change will follow
 		}
 		*o = *held
 	}
@@ -346,7 +347,7 @@ func (e *engine[T]) count(a *attempt[T], now time.Time) {
 	}
 }
 
-// conclude says what comes after a turn, and logs what became of it.
+// conclude sets the request that follows a turn, and logs the turn's outcome.
 func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	t, now := a.turn, time.Now()
 	t.ended = now
@@ -373,7 +374,7 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	e.say(a, took, now)
 }
 
-// next returns what comes after a turn, nil if nothing does.
+// next returns the request that follows a turn, nil if none does.
 func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	var next *request
 	switch {
@@ -397,14 +398,14 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	return next
 }
 
-// say logs what became of a reconcile.
+// say logs the outcome of a reconcile.
 func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
 	out, failures, retry := a.out, a.failures, time.Duration(0)
 	if a.next != nil {
 		retry = a.next.due.Sub(now)
 	}
 	if out.gone || a.skipped || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
-		return // what nobody reads is not made
+		return // a line that nobody reads is not built
 	}
 	log := e.log.With("object", a.key.String(), "causes", &a.causes, "took", took)
 	switch stack := stackOf(out.err); {

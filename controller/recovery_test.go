@@ -39,8 +39,8 @@ func (Gadget) GVK() kube.GVK {
 	return kube.GVK{Group: "controller.pintle.test", Version: "v1", Kind: "Gadget"}
 }
 
-// A kind that is not installed is waited for while the others run; one that is
-// removed and comes back goes on.
+// A controller waits for a kind that is not installed while the others run. If the kind
+// is removed and comes back, its controller goes on.
 func TestKindComesAndGoes(t *testing.T) {
 	b := newBench(t)
 	def, err := crd.Of[Gadget](crd.Options{})
@@ -78,7 +78,7 @@ func TestKindComesAndGoes(t *testing.T) {
 			return code == want && strings.Contains(body, say)
 		})
 	}
-	ready(http.StatusOK, "gadget: waits: ") // one that was never there is not waited for
+	ready(http.StatusOK, "gadget: waits: ") // it does not wait for a kind that was never there
 	time.Sleep(2 * time.Second)             // and several tries
 	if n := missing(); n != 1 {
 		t.Errorf("that the kind is missing was said %d times:\n%s", n, b.log)
@@ -109,8 +109,8 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 }
 
-// A permission that is taken away is said in the log and, through Failed, on the
-// object; once it is granted again, reconciles go on by themselves.
+// A permission that is taken away is reported in the log and, through Failed, on the
+// object. Once it is granted again, reconciles go on by themselves.
 func TestPermissionRevoked(t *testing.T) {
 	b := newBench(t)
 	roles := kube.For[rbacv1.Role](b.client).In(b.namespace)
@@ -173,7 +173,7 @@ func TestPermissionRevoked(t *testing.T) {
 		}
 		return false
 	})
-	// The log tells of a reconcile when all else is done.
+	// A reconcile is logged at its very end.
 	b.eventually("it is said in the log", func() bool { return b.log.count("reconcile failed", "after", "not allowed") > 0 })
 	if b.hasChild("after") {
 		t.Error("what is not allowed was done")
@@ -182,11 +182,11 @@ func TestPermissionRevoked(t *testing.T) {
 	b.eventually("it goes on", func() bool { return b.hasChild("after") })
 }
 
-// A reconcile is never shown its object older than it has written it, nor a
-// child that it has created or deleted.
+// A reconcile never sees its object older than its own last write, nor a child as it was
+// before the reconcile created or deleted it.
 func TestReconcileSeesItsWrites(t *testing.T) {
 	b := newBench(t)
-	const objects, writes = 250, 8 // few for each, as After(0) without end is slowed down
+	const objects, writes = 250, 8 // few writes for each object, as After(0) without end is slowed down
 	var stale, total atomic.Int64
 	last := make([]atomic.Int64, objects)
 	store := b.children.Store(t.Context())

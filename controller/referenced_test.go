@@ -9,7 +9,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A filter that fails lets a change pass, also to what refers to the object.
+// A filter that fails lets a change pass, also to the objects that refer to the changed
+// one.
 func TestReferencedWithAFilterThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("broken") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

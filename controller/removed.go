@@ -17,7 +17,7 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 		}
 		switch {
 		case err == nil:
-		case !decoded, IsTerminal(err): // a new object of the name must not wait for it for ever
+		case !decoded, IsTerminal(err): // a new object of the name must not wait for this for ever
 			a.run.logger().ErrorContext(ctx, "cannot tell that the object is gone; it is not tried again", "error", err)
 		default:
 			return fmt.Errorf("tell that the object is gone: %w", err)
@@ -27,10 +27,10 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 	return nil
 }
 
-// skips reports that a turn is caused by nothing but what the key's last reconciles
-// have written and know of: of a child, the answer to the write has shown it, of
-// the object itself, the status and the finalizers are the controller's. It says then
-// what comes next: what was to come before.
+// skips reports that a turn's only causes are writes of the key's last reconciles, and
+// that those reconciles know the result. For a child, the answer to the write has shown
+// the result. For the object itself, the status and the finalizers are the controller's
+// own. skips then sets the next request to the one that was next before.
 func (e *engine[T]) skips(a *attempt[T]) bool {
 	if a.failures > 0 || a.causes.more > 0 || len(a.causes.list) == 0 || len(a.removed) > 0 {
 		return false
@@ -55,8 +55,8 @@ func (e *engine[T]) skips(a *attempt[T]) bool {
 	return true
 }
 
-// knownByHeart reports that a change of the reconciled object has changed nothing
-// but what controllers write.
+// knownByHeart reports that a change of the reconciled object has changed only fields
+// that controllers write.
 func knownByHeart(c kube.Change) bool {
 	fields, err := c.Fields()
 	if err != nil || c.Type != kube.Modified {

@@ -10,7 +10,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// What a hook asks for is done also if the object is recreated before its turn.
+// The request of a hook is carried out even if the object is recreated before its turn.
 func TestHookOfRecreatedObject(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("busy", func(*gizmo) {})
@@ -50,8 +50,8 @@ func TestHookOfRecreatedObject(t *testing.T) {
 	})
 }
 
-// After an object is gone nothing comes that its last reconcile asked for, and nothing
-// is remembered. A new object of the name begins anew.
+// After an object is gone, the requests of its last reconcile are dropped, and nothing is
+// remembered. A new object of the name starts without a history.
 func TestNothingComesAfterTheLastTurn(t *testing.T) {
 	for name, result := range map[string]func() (Action, error){
 		"failed":   func() (Action, error) { return Done, errBroken },

@@ -24,7 +24,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// playedEvents is a server that takes Events.
+// playedEvents is a server that accepts Events.
 type playedEvents struct {
 	mu  sync.Mutex
 	all []*eventsv1.Event
@@ -49,7 +49,7 @@ func (s *playedEvents) RoundTrip(r *http.Request) (*http.Response, error) {
 	return new(played).answer(201, e)
 }
 
-// about returns what was recorded about an object, as "Reason: note".
+// about returns the events that were recorded about an object, as "Reason: note".
 func (s *playedEvents) about(name string) (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,12 +61,12 @@ func (s *playedEvents) about(name string) (all []string) {
 	return all
 }
 
-// A failure is said once on the object: by the reconcile, if it has recorded a
+// A failure is recorded once on the object: by the reconcile, if it has recorded a
 // warning with the error, or by the controller.
 func TestFailureIsSaidOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		record func(r *event.Recorder, g *gizmo, err error)
-		failed bool // it is recorded by Failed
+		failed bool // Failed records it
 		want   []string
 	}{
 		"by the controller": {func(*event.Recorder, *gizmo, error) {}, false, []string{"ReconcileFailed: apply: broken"}},
@@ -123,8 +123,8 @@ func TestFailureIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Log lines about a reconcile are made with the context that Trace returned, so that
-// a handler of the tracer's finds the trace.
+// Log lines about a reconcile are made with the context that Trace returned, so that a
+// tracer's log handler finds the trace.
 func TestLogsCarryTheTrace(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for _, name := range []string{"fails", "panics", "ends", "works", "tells"} {
@@ -179,8 +179,8 @@ func conflict(name string) error {
 	return fmt.Errorf("apply: %w", apierrors.NewConflict(resource, name, errors.New("the uid is another")))
 }
 
-// A reconcile that fails because somebody has deleted its object has not failed. One
-// that misses another object has.
+// A reconcile that fails because somebody has deleted its object has not failed. A
+// reconcile that misses another object has failed.
 func TestObjectIsGoneMeanwhile(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for _, name := range []string{"deleted", "recreated", "kept"} {
@@ -223,7 +223,7 @@ func TestObjectIsGoneMeanwhile(t *testing.T) {
 				s.Errorf("nothing is said of %s:\n%s", name, s.log)
 			}
 		}
-		// The recreated object is another, and is reconciled.
+		// The recreated object is another object, and is reconciled.
 		if n := len(s.ran("recreated")); n != 2 || s.log.count("retryIn") != 1 {
 			s.Errorf("%d reconciles:\n%s", n, s.log)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// tally counts requests by what they do.
+// tally counts requests by method and resource.
 type tally struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -42,7 +42,7 @@ func (c *tally) of(what string) int {
 	return c.n[what]
 }
 
-// Controllers share stores, and while nothing changes nothing is asked for.
+// Controllers share stores, and make no requests while nothing changes.
 func TestSharedStoresAndSilence(t *testing.T) {
 	b := newBench(t)
 	requests := new(tally)
@@ -76,7 +76,7 @@ func TestSharedStoresAndSilence(t *testing.T) {
 	}
 }
 
-// Sources that are no owned objects ask for what they say.
+// Sources without owned objects ask for the keys that they return.
 func TestSources(t *testing.T) {
 	b := newBench(t)
 	var mu sync.Mutex
@@ -132,7 +132,7 @@ func TestSources(t *testing.T) {
 	}
 	set("ignored", "other")
 	set("settings", "panic")
-	// Only then is the next one a change of its own.
+	// Only then is the next change a change of its own.
 	b.eventually("the panic is said", func() bool { return b.log.count("cannot tell what a change concerns", "no settings") > 0 })
 	set("settings", "mapped")
 	b.eventually("the mapping", runs("mapped", "Secret settings modified"))

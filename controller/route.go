@@ -6,15 +6,16 @@ import (
 	"net/http"
 )
 
-// A Route is an HTTP handler of the program's own, at [Options].Address. It is
-// called in every replica. The limits of the port hold for it: an answer may take
-// 30 seconds, unless the handler sets other deadlines with an
-// [http.ResponseController], and the body of a request may have Options.MaxBody.
+// A Route is the program's own HTTP handler at [Options].Address. Every replica calls it.
+// The limits of the port hold for it. An answer may take 30 seconds, unless the handler
+// sets other deadlines with an [http.ResponseController]. The body of a request may have
+// Options.MaxBody bytes. In controller-runtime the ExtraHandlers of the metrics server
+// are like it.
 type Route struct {
-	// Pattern is one of [http.ServeMux], such as "GET /queue/{name}".
+	// Pattern is a pattern of [http.ServeMux], such as "GET /queue/{name}".
 	Pattern string
 	Handler http.Handler
-	// Authorize has requests show a token, as [Options].Authorize says of metrics.
+	// Authorize makes requests show a token, as [Options].Authorize does for metrics.
 	Authorize bool
 }
 

@@ -18,67 +18,77 @@ import (
 	"github.com/pintle-go/pintle/metrics"
 )
 
-// Options are what the controllers of a program have in common. The zero value
-// runs them without an HTTP port and without a lease.
+// Options are the settings that the controllers of a program share. The zero value runs
+// them without an HTTP port and without a lease. In controller-runtime this is
+// manager.Options.
 type Options struct {
-	// Lease, if it has a name, is held while controllers run: of several
-	// processes one reconciles, the others keep their stores filled and wait.
-	// Its client is that of the first controller if it has none.
+	// Lease, if it has a name, is held while controllers run. One of several processes
+	// reconciles; the others keep their stores filled and wait. If Lease has no client,
+	// the client of the first controller is used. In controller-runtime these are
+	// LeaderElection, LeaderElectionID and their relatives.
 	Lease lease.Lease
-	// Grace is how long reconciles that are running may go on after the end of
-	// Run's context, until their own contexts end too. Default: 20 seconds, less
-	// than the 30 that a pod is given.
+	// Grace is how long running reconciles may go on after the end of Run's context.
+	// After that their own contexts end too. Default: 20 seconds, less than the 30 that a
+	// pod is given. In controller-runtime it is GracefulShutdownTimeout.
 	Grace time.Duration
 
-	// Address is what to listen on for health, readiness, metrics and hooks:
-	// ":8080" is all of the machine's addresses. Default: none. See serve.go.
+	// Address is the address to listen on for health, readiness, metrics and hooks.
+	// ":8080" means all addresses of the machine. Default: none. See serve.go. In
+	// controller-runtime these are HealthProbeBindAddress and the BindAddress of the
+	// metrics.
 	Address string
-	// TLS, if it is set, makes it HTTPS. It must have a certificate, or CertDir be set.
+	// TLS, if it is set, makes the port speak HTTPS. It must have a certificate, or
+	// CertDir must be set.
 	TLS *tls.Config
-	// CertDir, if it is set, makes it HTTPS with the certificate in the files tls.crt
-	// and tls.key of a directory, as a Secret of type kubernetes.io/tls is mounted.
-	// They are read again when they change. It is controller-runtime's CertDir.
+	// CertDir, if it is set, makes the port speak HTTPS. It is the directory of the
+	// certificate's files tls.crt and tls.key, as a Secret of type kubernetes.io/tls is
+	// mounted. The files are read again when they change. It is controller-runtime's
+	// CertDir.
 	CertDir string
-	// Routes are handlers of the program's own.
+	// Routes are the program's own handlers.
 	Routes []Route
-	// Authorize has /metrics and /debug/pprof/ ask for a bearer token that the
-	// cluster knows and whose user it allows to get the path, as a ClusterRole with
-	// nonResourceURLs does. It needs the right to create tokenreviews and
-	// subjectaccessreviews. Without TLS whoever sees the traffic sees the tokens.
-	// /healthz and /readyz, which are for probes without a token, name what fails then
-	// and leave the reason to the log.
+	// Authorize protects /metrics and /debug/pprof/. A request needs a bearer token that
+	// the cluster knows, and the token's user must be allowed to get the path. A
+	// ClusterRole with nonResourceURLs allows that. The program then needs the right to
+	// create tokenreviews and subjectaccessreviews. Without TLS, everybody on the network
+	// path sees the tokens.
+	//
+	// With Authorize, /healthz and /readyz name a failing check but leave its reason to
+	// the log, because probes send no token. In controller-runtime it is
+	// filters.WithAuthenticationAndAuthorization.
 	Authorize bool
-	// MaxBody is how many bytes the body of a request to a [Hook] or [Route] may have. Reading
-	// more fails. Default: 1 MiB.
+	// MaxBody is the number of bytes that the body of a request to a [Hook] or [Route]
+	// may have. Reading more fails. Default: 1 MiB.
 	MaxBody int64
-	// Profiles, if it is set, answers what is under /debug/pprof/, as the handler of
-	// package profile does.
+	// Profiles, if it is set, answers requests below /debug/pprof/. The handler of
+	// package profile is meant for it. In controller-runtime it is PprofBindAddress.
 	Profiles http.Handler
-	// Metrics get those of the controllers and their stores, and are served at
-	// /metrics. Default: new ones, which also count the requests of the
-	// controllers' clients. What their Err says before the controllers start, Run
-	// returns.
+	// Metrics get the metrics of the controllers and of their stores, and are served at
+	// /metrics. Default: new ones, which also count the requests of the controllers'
+	// clients. If their Err returns an error before the controllers start, Run returns
+	// that error.
 	Metrics *metrics.Metrics
-	// Logger gets what happens. Default: slog.Default().
+	// Logger gets all log lines. Default: slog.Default().
 	Logger *slog.Logger
-	// Events, if it is set, gets a warning for every reconcile that fails, which
-	// shows in kubectl describe, unless the reconcile or Failed has recorded a warning
-	// about the object with the error. Run runs it; its Client is that of the first
-	// controller if it has none.
+	// Events, if it is set, gets a warning for every reconcile that fails. kubectl
+	// describe shows the warning. If the reconcile or Failed has already recorded a
+	// warning with the error about the object, there is no second one. Run runs the
+	// recorder. If the recorder has no Client, it gets that of the first controller. In
+	// controller-runtime a manager's GetEventRecorder returns such a recorder.
 	Events *event.Recorder
-	// Trace, if it is set, makes a span of every reconcile, and below it one of
-	// every request that is made with the reconcile's context. Log lines about the
-	// reconcile are made with the context that it returns: a handler that adds the
-	// trace's id to lines finds it there.
+	// Trace, if it is set, makes a span for every reconcile. Below that span it makes one
+	// for every request that is made with the reconcile's context. Log lines about the
+	// reconcile are made with the context that Trace returns: a log handler that adds the
+	// trace's id to lines finds the id there.
 	Trace TraceFunc
-	// Runnables are functions of the program's own that run beside the controllers.
+	// Runnables are the program's own functions that run beside the controllers.
 	Runnables []Runnable
-	// Checks are what /healthz and /readyz ask besides.
+	// Checks are further checks that /healthz and /readyz make.
 	Checks []Check
 }
 
-// TraceFunc begins a span, in a context derived from ctx, and returns a function
-// that ends it, with what is known by then. With OpenTelemetry it is:
+// TraceFunc begins a span, in a context derived from ctx. It returns a function that ends
+// the span and takes the attributes that are known by then. With OpenTelemetry it is:
 //
 //	func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 //		ctx, span := tracer.Start(ctx, name)
@@ -98,28 +108,32 @@ type Options struct {
 //	}
 type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr))
 
-// Run runs controllers until ctx ends, and returns nil then. It returns an error
-// at once if a controller is not well configured or the address cannot be
-// listened on (if a handle is not well made, with a lease after that was first
-// looked at), and later if a [Runnable] fails or the lease is lost: then its process
-// should end and be started again.
+// Run runs controllers until ctx ends, and then returns nil. It returns an error at once
+// if a controller is not well configured or if it cannot listen on the address. An error
+// about a handle that is not well made is also returned at once; with a lease, it is
+// returned after the first look at the lease. Later, Run returns an error if a [Runnable]
+// fails or the lease is lost: then the process should end and be started again. In
+// controller-runtime this is Start of a manager.Manager.
 //
-// With a lease, stores are filled from when it is held, or is seen to be
-// another's. In the first case they have what any process before this one has
-// written; in the second they catch up with that when the lease is got, before
-// anything is reconciled. Controllers with EveryReplica run from the start.
+// With a lease, stores are filled from the moment when the lease is held, or is seen to
+// be held by another process. In the first case the stores have everything that any
+// process before this one has written. In the second case they catch up with those writes
+// when the lease is acquired, before any object is reconciled. Controllers with
+// EveryReplica run from the start.
 //
-// When ctx ends no new reconcile starts. Those that are running finish, or see
-// their context end after Grace, or when the lease is lost; then the lease is
-// released, the port closed, and Run returns. It waits for a reconcile that heeds
-// no context for 5 seconds after the end of that context, or for the lease's Margin
-// after a loss. Then it returns an error that wraps [lease.ErrUnfinished] and names
-// the controller and the object. That goroutine is left behind, the lease is not
-// released, and what the goroutine writes with its context, or one derived from it,
-// fails. The process should end, because nothing stops writes with other contexts.
+// When ctx ends, no new reconcile starts. Running reconciles finish, or see their context
+// end after Grace or when the lease is lost. Then the lease is released, the port is
+// closed, and Run returns.
 //
-// A controller of a kind that is not installed waits for it, while the others
-// run; the log says so now and then, and so does /readyz.
+// If a reconcile heeds no context, Run waits for it for 5 seconds after the end of that
+// context, or for the lease's Margin after a loss. Then Run returns an error that wraps
+// [lease.ErrUnfinished] and names the controller and the object. The goroutine of that
+// reconcile is left behind and the lease is not released. The goroutine's writes with its
+// context, or with a context derived from it, fail. The process should end, because
+// nothing stops writes with other contexts.
+//
+// If the kind of a controller is not installed, the controller waits for the kind while
+// the others run. The log says so now and then, and so does /readyz.
 func Run(ctx context.Context, o Options, controllers ...Any) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -132,7 +146,7 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 
 	p := &program{Options: o}
 	p.open = sync.OnceValue(p.openElected)
-	defer p.close() // stores outlive ctx: reconciles that finish read them
+	defer p.close() // stores outlive ctx: reconciles that finish still read from them
 	if err := p.prepare(controllers); err != nil {
 		return err
 	}
@@ -158,20 +172,21 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 // program is one call of Run.
 type program struct {
 	Options
-	// runners are those of all controllers: of everywhere, which run in every
-	// process, and of electing, which run while the lease is held.
+	// runners are those of all controllers. Those of everywhere run in every process.
+	// Those of electing run while the lease is held.
 	runners, everywhere, electing []runner
-	// open opens the stores of electing, at its first call; opened says that it has.
+	// open opens the stores of electing at its first call; opened is true after that
+	// call.
 	open   func() error
 	opened atomic.Bool
-	// checking are the checks that are being asked, withheld the reasons that only the
-	// log has.
+	// checking holds the checks that are running. withheld holds the reasons that only
+	// the log gets.
 	checking checking
 	withheld withheld
 }
 
-// run runs the activities of every replica beside those under the lease, until ctx
-// ends or one of the two fails. The function stop ends ctx.
+// run runs the activities of every replica beside those under the lease, until ctx ends
+// or one of the two groups fails. The function stop ends ctx.
 func (p *program) run(ctx context.Context, stop context.CancelCauseFunc) error {
 	if err := openAll(p.everywhere); err != nil {
 		return err
@@ -199,7 +214,7 @@ func (p *program) run(ctx context.Context, stop context.CancelCauseFunc) error {
 	return errors.Join(err, <-ended)
 }
 
-// client returns the one that is used for what belongs to no controller.
+// client returns the client for requests that belong to no controller.
 func (p *program) client() *kube.Client {
 	if len(p.runners) == 0 {
 		return nil
@@ -237,7 +252,7 @@ func (p *program) prepare(controllers []Any) error {
 	return errors.Join(failed...)
 }
 
-// validate returns what is wrong with the runnables and checks.
+// validate returns the mistakes in the runnables and checks.
 func (p *program) validate() error {
 	var failed []error
 	names := make(map[string]bool)
@@ -281,7 +296,7 @@ type recording struct {
 	ended  chan struct{}
 }
 
-// record writes events until stop is called.
+// record starts a recorder that writes events until stop is called.
 func (p *program) record(ctx context.Context) *recording {
 	if p.Events == nil {
 		return nil
@@ -300,8 +315,8 @@ func (p *program) record(ctx context.Context) *recording {
 	return r
 }
 
-// stop waits for the last events. It does not wait if Run has left something
-// behind, because the process should end before another one acts.
+// stop waits until the last events are written. It does not wait if Run has left a
+// goroutine behind, because the process should then end before another process acts.
 func (r *recording) stop(because error) {
 	if r == nil {
 		return
@@ -328,8 +343,8 @@ func (p *program) countRequests() (stop func()) {
 	}
 }
 
-// elected calls f while the lease is held, or at once if there is none. catchUp
-// is true if stores were opened before the lease was got.
+// elected calls f while the lease is held, or at once if there is none. catchUp is true
+// if stores were opened before the lease was acquired.
 func (p *program) elected(ctx context.Context, f func(ctx context.Context, catchUp bool) error) error {
 	if p.Lease.Name == "" {
 		if err := p.open(); err != nil {
@@ -360,19 +375,19 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 		}
 	}
 	err := election.Run(ctx, func(ctx context.Context) error {
-		catchUp := p.opened.Load() || len(p.everywhere) > 0 // which may share stores
+		catchUp := p.opened.Load() || len(p.everywhere) > 0 // runners of everywhere may share stores with these
 		if err := p.open(); err != nil {
 			return err
 		}
 		return f(ctx, catchUp)
 	})
 	if err == nil && p.opened.Load() {
-		err = p.open() // what it has said
+		err = p.open() // this returns the error of the first call
 	}
 	return err
 }
 
-// close closes the stores and waits for those that nobody else uses.
+// close closes the stores and waits for the end of those that nobody else uses.
 func (p *program) close() {
 	for _, r := range p.runners {
 		r.close()

@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// toggles is whether something runs, and how often it has begun.
+// toggles tells whether a function runs, and how often it has begun.
 type toggles struct {
 	on    atomic.Bool
 	begun atomic.Int32
@@ -26,8 +26,8 @@ func (g *toggles) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// What belongs under the lease runs while it is held; what runs in every replica
-// runs from the start, and writes whoever holds the lease.
+// Functions under the lease run while it is held. Functions of every replica run from the
+// start, and write with any holder of the lease.
 func TestEveryReplica(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {
 		s.put("a", func(*gizmo) {})
@@ -139,7 +139,7 @@ func TestRunnableFails(t *testing.T) {
 	}
 }
 
-// A runnable may finish, and write, within the grace period; Run names one that
+// A runnable may finish, and write, within the grace period. Run names a runnable that
 // does not end.
 func TestRunnableStops(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {

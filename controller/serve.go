@@ -23,33 +23,33 @@ import (
 //	GET /metrics    for Prometheus
 //	/debug/pprof/   if Options.Profiles answers it
 //
-// and hooks and routes. See limits.go for how much at a time.
+// It also answers hooks and routes. See limits.go for the limits.
 //
-// A program is not ready before the stores of all controllers are filled, in a
-// standby too, and while it stops. A kind that was never installed is not waited
-// for, because the other controllers run. A kind that was there and is gone makes
-// the program not ready until it is back: its definition was removed, and with it
-// all objects that the program reconciles. A Check of the program's own that fails
-// makes it not ready too.
+// A program is not ready until the stores of all controllers are filled, even as a
+// standby. It is not ready while it stops. It does not wait for a kind that was never
+// installed, because the other controllers run. If a kind was there and is gone, the
+// program is not ready until the kind is back: its definition was removed, and with it
+// all objects that the program reconciles. If one of the program's own Checks fails, the
+// program is not ready either.
 //
-// Nothing else does. A store that was filled and cannot be kept up to date, as in
-// an outage of the API server, goes on to serve what it has: to take the endpoints
-// of a webhook away for that would make the outage larger. The metric
-// pintle_store_last_event_age_seconds and the log tell of it.
+// Nothing else makes it not ready. In an outage of the API server, for example, a store
+// that was filled cannot be kept up to date. It goes on to serve its contents: to take
+// the endpoints of a webhook away for that would make the outage larger. The metric
+// pintle_store_last_event_age_seconds and the log show the outage.
 
 // server answers at Options.Address.
 type server struct {
 	http   *http.Server
 	failed chan error
 	log    *slog.Logger
-	end    context.CancelFunc // of the contexts of all requests
+	end    context.CancelFunc // ends the contexts of all requests
 
 	mu      sync.Mutex
 	ended   bool           // no more requests are answered
-	answers sync.WaitGroup // that are being made
+	answers sync.WaitGroup // the answers under way
 }
 
-// listen starts to serve, if there is an address to serve at.
+// listen starts to serve, if an address is set.
 func (p *program) listen(ctx context.Context) (*server, error) {
 	if p.Address == "" {
 		return nil, nil
@@ -81,21 +81,21 @@ func (p *program) encryption() (*tls.Config, error) {
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	// Over HTTP/2 one connection would be as many as it has streams.
+	// HTTP/2 could have as many requests on one connection as it has streams.
 	config.NextProtos = []string{"http/1.1"}
 	if p.CertDir != "" {
 		c, err := newCertificate(p.CertDir, p.Logger)
 		if err != nil {
 			return nil, err
 		}
-		config.GetCertificate, config.Certificates = c.get, nil // which would come first
+		config.GetCertificate, config.Certificates = c.get, nil // Certificates would come first
 	}
 	return config, nil
 }
 
 // newServer returns a server that does not serve yet.
 func (p *program) newServer(ctx context.Context) (*server, error) {
-	// Requests are answered also while the last reconciles finish.
+	// Requests are answered even while the last reconciles finish.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	mux, err := p.routes(ctx, serving)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// start serves what comes from a listener.
+// start serves the connections of a listener.
 func (s *server) start(listener net.Listener, config *tls.Config) {
 	listener = limitConnections(listener, maxConnections)
 	if config != nil {
@@ -145,8 +145,8 @@ func (s *server) begin() bool {
 	return !s.ended
 }
 
-// close ends serving. Requests under way get a moment to be answered, and another
-// to see that their contexts have ended.
+// close ends serving. Requests under way get a moment to be answered. Then they get
+// another moment to see that their contexts have ended.
 func (s *server) close() {
 	if s == nil {
 		return
@@ -156,7 +156,7 @@ func (s *server) close() {
 	err := s.http.Shutdown(ctx)
 	s.end()
 	if err != nil {
-		_ = s.http.Close() // what took too long is cut off
+		_ = s.http.Close() // requests that took too long are cut off
 	}
 	if err := <-s.failed; !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("serve HTTP", "error", err)
@@ -176,8 +176,8 @@ func (s *server) close() {
 	}
 }
 
-// routes returns what answers while serving lasts; the program stops when ctx ends.
-// A pattern of a hook or route that is no pattern, or that is taken, is an error.
+// routes returns the handlers that answer while serving lasts. The program stops when ctx
+// ends. If the pattern of a hook or route is invalid or taken, routes returns an error.
 func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err error) {
 	mux = http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.healthz)
@@ -213,7 +213,7 @@ func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err 
 	return mux, nil
 }
 
-// handle adds a handler. A ServeMux refuses a pattern by a panic.
+// handle adds a handler. It turns the panic of a ServeMux at a bad pattern into an error.
 func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -224,8 +224,8 @@ func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
-// readyz says whether all controllers can reconcile, and what the others wait
-// for.
+// readyz answers whether all controllers can reconcile, and names the reasons of those
+// that cannot.
 func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	code := http.StatusOK
 	var lines strings.Builder
@@ -265,7 +265,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 	fmt.Fprint(w, lines.String())
 }
 
-// errGone is wrapped by the trouble of a filled store whose kind is not served.
+// errGone is wrapped by the error of a filled store whose kind is not served any more.
 var errGone = errors.New("the kind is gone")
 
 // gone returns an error if the kind of a filled store is not served any more.
@@ -277,7 +277,7 @@ func gone(f *kube.Informer) error {
 	return fmt.Errorf("%w: %w", errGone, err)
 }
 
-// hookStatus returns the HTTP status of a hook that failed.
+// hookStatus returns the HTTP status for the error of a hook.
 func hookStatus(err error) int {
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return http.StatusRequestEntityTooLarge

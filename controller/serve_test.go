@@ -37,7 +37,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// ask sends a request and returns what it was answered.
+// ask sends a request and returns the answer.
 func ask(t *testing.T, method, url, token string) (code int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -101,7 +101,7 @@ func TestServe(t *testing.T) {
 	if code, body := ask(t, "POST", url+"/hooks/panics", ""); code != http.StatusInternalServerError || strings.Contains(body, "secret") {
 		t.Errorf("a hook that panics: %d %q", code, body)
 	}
-	// A worker is at work for a moment after its reconcile.
+	// A worker counts as working for a moment after its reconcile.
 	var text string
 	b.eventually("the workers rest", func() bool {
 		_, text = ask(t, "GET", url+"/metrics", "")
@@ -141,8 +141,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// With Authorize, metrics are for whom the cluster allows to see them; profiles
-// are not there unless they are asked for.
+// With Authorize, only clients that the cluster allows see metrics. Profiles are served
+// only if they are configured.
 func TestAuthorize(t *testing.T) {
 	b := newBench(t)
 	address := freeAddress(t)
@@ -200,8 +200,8 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// Of two processes one reconciles; when it stops the other goes on within
-// moments, and sees what the first has written last.
+// One of two processes reconciles. When it stops, the other goes on within moments, and
+// sees the first one's last writes.
 func TestHandover(t *testing.T) {
 	b := newBench(t)
 	const rounds = 6
@@ -250,7 +250,7 @@ func TestHandover(t *testing.T) {
 	}
 }
 
-// Who loses the lease stops at once, and Run says so.
+// A process that loses the lease stops at once, and Run returns an error about it.
 func TestLeaseLost(t *testing.T) {
 	b := newBench(t)
 	leases := kube.For[coordinationv1.Lease](b.client).In(b.namespace)

@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// Signals returns a context that ends at the first SIGINT or SIGTERM, or when
-// stop is called. A second signal then ends the process at once, as it would
-// without Signals: whoever asks twice does not want to wait.
+// Signals returns a context that ends at the first SIGINT or SIGTERM, or when stop is
+// called. A second signal then ends the process at once, as it would without Signals, for
+// a user who does not want to wait. It is SetupSignalHandler of controller-runtime and
+// shutdown_on_signal of kube-rs.
 //
 //	ctx, stop := controller.Signals()
 //	defer stop()

@@ -22,7 +22,7 @@ func TestSignals(t *testing.T) {
 		<-ctx.Done()
 		time.Sleep(100 * time.Millisecond) // until the signals are left to themselves
 		fmt.Println("stops")
-		select {} // whatever it does, it takes too long
+		select {} // with any reaction, it takes too long
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSignals$")
 	cmd.Env = append(os.Environ(), "SIGNALS_TEST=yes")

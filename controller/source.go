@@ -10,36 +10,39 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Source is something, besides the objects themselves, that makes a controller
-// reconcile: [Owned], [Referenced], [Mapped], [Channel], [Every] or [Hook] make one.
+// Source is a cause of reconciles besides the changes of the objects themselves. [Owned],
+// [Referenced], [Mapped], [Channel], [Every] and [Hook] make sources. In
+// controller-runtime this is source.Source.
 type Source struct {
 	name string
-	// objects is what a feed is to be opened of.
+	// objects is the handle that a feed is opened of.
 	objects kube.AnyHandle
-	// keys returns what a change concerns; the objects are of kind owner, and
+	// keys returns the keys that a change concerns. Their objects are of kind owner, and
 	// have no namespace if cluster is true.
 	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	filters []Predicate
-	// persists has keys be asked again if it fails: nothing else tells of the change.
+	// persists makes a failed call of keys be retried, because nothing else tells of the
+	// change.
 	persists bool
-	// run asks for the keys that a function returns, until ctx ends, if the source
-	// is not of objects.
+	// run asks for the keys that a function returns, until ctx ends. It is for a source
+	// that is not of objects.
 	run func(ctx context.Context, ask func(func() []kube.Key))
-	// period is that of a source that is timed.
+	// period is the period of a timed source.
 	timed  bool
 	period time.Duration
-	// pattern and hook are of a source that is asked by HTTP.
+	// pattern and hook are those of a source that HTTP requests trigger.
 	pattern string
 	hook    func(*http.Request) ([]kube.Key, error)
 }
 
-// Owned makes a change of a child reconcile its owners of the controller's kind:
-// [kube.SetController] makes it one. A change passes if all filters let it.
+// Owned reconciles the owners of a child when the child changes: those of the
+// controller's kind. [kube.SetController] makes an object such a child. A change passes
+// if all filters let it. In controller-runtime this is handler.EnqueueRequestForOwner.
 func Owned(children kube.AnyHandle, filters ...Predicate) Source {
 	return Source{objects: children, filters: filters, keys: ownersOf}
 }
 
-// ownersOf returns the keys of the owners of a kind that an object has.
+// ownersOf returns the keys of an object's owners that are of a kind.
 func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (keys []kube.Key, err error) {
 	for o := range c.Owners() {
 		if o.GVK.GroupKind() != owner.GroupKind() {
@@ -54,8 +57,9 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 	return keys, nil
 }
 
-// Referenced makes a change of an object reconcile those that refer to it, which an
-// index finds by the key of what they refer to. For Letters that name their template:
+// Referenced reconciles the objects that refer to an object when that object changes. An
+// index finds them by the key of the object that they refer to. For Letters that name
+// their template:
 //
 //	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key {
 //		return []kube.Key{{Namespace: l.Namespace, Name: l.Spec.Template}}
@@ -63,7 +67,7 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 //	…
 //	Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
 //
-// The index is of the controller's own objects. In controller-runtime it takes a field
+// The index is of the controller's own objects. In controller-runtime this takes a field
 // index and handler.EnqueueRequestsFromMapFunc.
 func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filters ...Predicate) Source {
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
@@ -78,14 +82,17 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 	return Source{objects: objects, filters: filters, keys: referring, persists: true}
 }
 
-// Mapped makes a change of an object reconcile what keys returns for it. Of an
-// object that was modified or deleted it is asked about both states, so that what no
-// longer concerns it is reconciled too. It is called for every change that passes all
-// filters, for all objects at the start; the changes of a kind wait for one
-// another. Where the keys depend on other objects, it reads them from the cache: for a
-// Namespace whose labels the selectors of Mirrors may match, it goes through
-// mirrors.Cached().All(ctx). Its counterpart is handler.EnqueueRequestsFromMapFunc of
-// controller-runtime.
+// Mapped reconciles the keys that the function keys returns for an object, when that
+// object changes. For an object that was modified or deleted, keys is called with both
+// states. So a key that the object concerned only before the change is reconciled too.
+// keys is called for every change that passes all filters, and at the start for all
+// objects. The changes of a kind wait for one another.
+//
+// If the result depends on other objects, keys reads those from the cache. For a
+// Namespace whose labels the selectors of Mirrors may match, for example, it goes through
+// mirrors.Cached().All(ctx). The counterparts of Mapped are
+// handler.EnqueueRequestsFromMapFunc of controller-runtime and watches of kube-rs's
+// Controller.
 func Mapped[T any](
 	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
 ) Source {
@@ -96,7 +103,7 @@ func Mapped[T any](
 			if o == nil || err != nil {
 				continue
 			}
-			// What one state makes of it must not keep the other from being asked about.
+			// A failure with one state must not keep the other state from the call.
 			failed = errors.Join(failed, protect(func() error { found = append(found, keys(ctx, o)...); return nil }))
 		}
 		return found, errors.Join(err, failed)
@@ -104,8 +111,9 @@ func Mapped[T any](
 	return Source{objects: objects, filters: filters, keys: of}
 }
 
-// Channel makes what comes from a channel reconcile. Nothing is received before
-// the controller runs, and nothing after the channel is closed.
+// Channel reconciles the keys that come from a channel. Nothing is received before the
+// controller runs, and nothing after the channel is closed. It is like source.Channel of
+// controller-runtime and reconcile_on of kube-rs.
 func Channel(name string, keys <-chan kube.Key) Source {
 	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		for {
@@ -122,9 +130,9 @@ func Channel(name string, keys <-chan kube.Key) Source {
 	}}
 }
 
-// Every makes what keys returns reconcile, first after the time d and then each
-// time that d has passed since keys returned. For all objects of the controller
-// see Resync.
+// Every reconciles the keys that the function keys returns. The first call comes after
+// the time d, and each further call when d has passed since keys returned. To reconcile
+// all objects of the controller from time to time, use [Controller].Resync.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
 	return Source{name: name, timed: true, period: d, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)
@@ -141,15 +149,16 @@ func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.K
 	}}
 }
 
-// Hook makes an HTTP request reconcile what keys returns for it. The pattern is
-// one of [http.ServeMux], such as "POST /hooks/git", at [Options].Address. The
-// answer is 202, or 400 with the error, or 503 while the controller does not run,
-// as in a standby. keys must see for itself who asks: whoever reaches the port can.
+// Hook reconciles the keys that the function keys returns for an HTTP request. The
+// pattern is a pattern of [http.ServeMux], such as "POST /hooks/git", at
+// [Options].Address. The answer is 202, or 400 with the error, or 503 while the
+// controller does not run, as in a standby. keys must check the sender itself: everybody
+// who reaches the port can send a request.
 func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
 	return Source{name: pattern, pattern: pattern, hook: keys}
 }
 
-// validate returns what is wrong with a source.
+// validate returns the mistake in a source.
 func (s Source) validate() error {
 	switch {
 	case s.objects != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// running is a call of Run in a test, whose end is looked at.
+// running is a call of Run in a test that looks at its end.
 type running struct {
 	*stage
 	stop  context.CancelFunc
@@ -34,7 +34,7 @@ func (s *stage) running(o Options, controllers ...Any) *running {
 	return r
 }
 
-// returns waits until Run has returned and says how long that took.
+// returns waits until Run has returned and returns how long that took.
 func (r *running) returns() time.Duration {
 	r.Helper()
 	since := time.Now()
@@ -44,11 +44,12 @@ func (r *running) returns() time.Duration {
 		r.Fatalf("Run does not return:\n%s", r.log.tail(20))
 	}
 	took := time.Since(since)
-	synctest.Wait() // for what was left behind
+	synctest.Wait() // for the goroutine that was left behind
 	return took
 }
 
-// wantUnfinished checks an error that names what was left behind.
+// wantUnfinished checks that the error names the controller and the object that were left
+// behind.
 func (r *running) wantUnfinished() {
 	r.Helper()
 	if !errors.Is(r.err, lease.ErrUnfinished) || !strings.Contains(r.err.Error(), `controller "gizmo"`) ||
@@ -75,8 +76,8 @@ func TestReconcileThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A lease is never released while a reconcile runs, even if Run leaves it behind.
-// Its writes fail then, because another process may act.
+// A lease is never released while a reconcile runs, even if Run leaves the reconcile
+// behind. Its writes fail then, because another process may act.
 func TestLeaseIsNotReleasedUnderAReconcile(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {
 		s.put("a", func(*gizmo) {})
@@ -103,8 +104,8 @@ func TestLeaseIsNotReleasedUnderAReconcile(t *testing.T) {
 	})
 }
 
-// A reconcile may finish after the stop began only for as long as the lease is
-// held. One that goes on nevertheless is named before another process may act.
+// After the stop began, a reconcile may finish only for as long as the lease is held. A
+// reconcile that goes on nevertheless is named before another process may act.
 func TestLeaseLostWhileStopping(t *testing.T) {
 	for name, heeds := range map[string]bool{"heeds its context": true, "heeds none": false} {
 		t.Run(name, func(t *testing.T) {

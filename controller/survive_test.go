@@ -15,14 +15,15 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// wrapping is an error that breaks if it is nil, as those of many packages do.
+// wrapping is an error whose methods panic if it is nil, as the errors of many packages
+// do.
 type wrapping struct{ cause error }
 
 func (e *wrapping) Error() string { return "wrapped: " + e.cause.Error() }
 func (e *wrapping) Unwrap() error { return e.cause }
 
-// An error that cannot be looked at, such as a nil pointer of its type, is a failure
-// of the object like any other.
+// An error whose methods panic, such as a nil pointer of its type, is a failure of the
+// object like any other.
 func TestErrorThatPanics(t *testing.T) {
 	for name, reconcile := range map[string]func(context.Context, *gizmo) (Action, error){
 		"returned": func(context.Context, *gizmo) (Action, error) { return Done, (*wrapping)(nil) },
@@ -47,7 +48,7 @@ func TestErrorThatPanics(t *testing.T) {
 	}
 }
 
-// The same holds for what Gone returns.
+// The same holds for an error of Gone.
 func TestErrorOfGoneThatPanics(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -69,8 +70,8 @@ func TestErrorOfGoneThatPanics(t *testing.T) {
 	})
 }
 
-// A trace function that panics at a request, or that returns no context, ends no
-// process either.
+// Neither a trace function that panics at a request, nor one that returns no context,
+// ends the process.
 func TestTraceThatBreaks(t *testing.T) {
 	for name, trace := range map[string]TraceFunc{
 		"at a request": func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
@@ -101,7 +102,7 @@ func TestTraceThatBreaks(t *testing.T) {
 	}
 }
 
-// brittle is a gizmo that breaks when one of size 13 is read, or any is written.
+// brittle is a gizmo that panics when one of size 13 is decoded, or when any is encoded.
 type brittle struct {
 	kube.Object
 	Spec struct {
@@ -126,7 +127,7 @@ func (s *stage) brittle() kube.Resource[brittle] {
 	return kube.ForKind[brittle](s.gizmos.Client(), kube.Kind{GVK: gizmo{}.GVK(), Plural: "gizmos", Scope: kube.Namespaced}).In("default")
 }
 
-// A type that panics when it is read ends no program that maps its objects.
+// A type that panics while it is decoded does not end a program that maps its objects.
 func TestMappedTypeThatPanics(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
@@ -142,8 +143,8 @@ func TestMappedTypeThatPanics(t *testing.T) {
 	})
 }
 
-// Nor does one that panics when it is written, in a controller that compares its
-// states to find loops.
+// A type that panics while it is encoded does not end the program either, in a controller
+// that compares its states to find loops.
 func TestLoopOfTypeThatPanics(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})

@@ -8,8 +8,8 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// A deployed program steps down for a developer's, in order, and goes on when that
-// has ended: its Run does not return, and it sees what was written meanwhile.
+// A deployed program steps down for a developer's, in order. It goes on when the
+// developer's has ended: its Run does not return, and it sees the writes in between.
 func TestStepDown(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {
 		for _, name := range []string{"a", "b"} {
@@ -79,8 +79,8 @@ func TestStepDown(t *testing.T) {
 	})
 }
 
-// A function of the program's that panics when it is told who holds the lease ends
-// nothing.
+// One of the program's functions panics when it is told the holder of the lease. This
+// ends nothing.
 func TestOnChangeThatPanics(t *testing.T) {
 	onLeasedStage(t, func(s *stage, server *playedLease) {
 		s.put("a", func(*gizmo) {})

@@ -16,8 +16,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// BenchmarkTurns measures what it takes from a request to the end of a reconcile
-// that does nothing, for 5,000 small objects that four sources ask for.
+// BenchmarkTurns measures the work from a request to the end of a reconcile that does
+// nothing, for 5,000 small objects that four sources ask for.
 func BenchmarkTurns(b *testing.B) {
 	const objects, sources = 5000, 4
 	server := newPlayed()
@@ -58,7 +58,7 @@ func BenchmarkTurns(b *testing.B) {
 			for i := source; i < b.N; i += sources {
 				k := i % objects // of this source alone
 				for turns[k].Load() < int64(1+i/objects) {
-					time.Sleep(20 * time.Microsecond) // its last turn has not ended
+					time.Sleep(20 * time.Microsecond) // the last turn of the object has not ended
 				}
 				askFor(e, request{key: keys[k], priority: live, cause: Cause{Reason: Listed}})
 			}
@@ -78,7 +78,7 @@ func BenchmarkTurns(b *testing.B) {
 
 func askFor(e *engine[gizmo], r request) { e.current.Load().ask(r) }
 
-// cpuTime returns what the process has spent.
+// cpuTime returns the processor time that the process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

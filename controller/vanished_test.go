@@ -20,11 +20,11 @@ import (
 
 // cutter cuts the watches of a kind.
 type cutter struct {
-	of string // how the paths of its requests end
+	of string // the end of its requests' paths
 
 	mu     sync.Mutex
 	cut    bool
-	gone   bool // the history after the cut begins too late to resume
+	gone   bool // the history after the cut begins too late for the watch to resume
 	bodies map[*cutBody]struct{}
 }
 
@@ -83,8 +83,8 @@ func (c *cutter) set(cut, gone bool) {
 	}
 }
 
-// A child that is made and deleted by somebody else while the watch is cut comes
-// back, whether the watch is resumed or the children are listed again.
+// Somebody else creates and deletes a child while the watch is cut. The child comes back,
+// whether the watch is resumed or the children are listed again.
 func TestChildDeletedUnseenComesBack(t *testing.T) {
 	for name, relist := range map[string]bool{"by resumption": false, "by relist": true} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestChildDeletedUnseenComesBack(t *testing.T) {
 	}
 }
 
-// Token is a custom kind, of which an owner of another kind has one.
+// Token is a custom kind. An owner of another kind has one.
 type Token struct {
 	kube.Object
 	Spec struct {
@@ -168,7 +168,7 @@ func TestChildrenOfARecreatedKindComeBack(t *testing.T) {
 			return Done, err
 		},
 	})
-	others := kube.For[Token](b.client).In(b.namespace) // the test's own, which the program knows nothing of
+	others := kube.For[Token](b.client).In(b.namespace) // the test's own objects, unknown to the program
 	has := func(name string) func() bool {
 		return func() bool {
 			_, err := others.Get(t.Context(), name)

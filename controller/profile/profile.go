@@ -2,8 +2,8 @@
 //
 //	controller.Options{Address: "127.0.0.1:8080", Profiles: profile.Handler()}
 //
-// Then go tool pprof http://127.0.0.1:8080/debug/pprof/heap shows one. It is a
-// package of its own because not every program shall have, and carry, it.
+// Then go tool pprof http://127.0.0.1:8080/debug/pprof/heap shows one. It is a package of
+// its own so that a program without profiles does not link the code.
 package profile
 
 import (
@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Handler serves what net/http/pprof does under /debug/pprof/, for go tool pprof,
-// without putting itself into every server of the program as importing that does.
+// Handler serves the profiles of net/http/pprof below /debug/pprof/, for go tool pprof.
+// Unlike an import of net/http/pprof, it does not register itself with every server of
+// the program. Its counterpart is PprofBindAddress of controller-runtime.
 func Handler() http.Handler { return http.HandlerFunc(serve) }
 
 func serve(w http.ResponseWriter, r *http.Request) {
@@ -46,14 +47,14 @@ func serve(w http.ResponseWriter, r *http.Request) {
 		} else {
 			w.Header().Set("Content-Type", "application/octet-stream")
 		}
-		_ = p.WriteTo(w, debug) // whoever asked has gone
+		_ = p.WriteTo(w, debug) // the client may have gone
 	}
 }
 
-// longest is how many seconds a recording may take.
+// longest is the longest time that a recording may take, in seconds.
 const longest = 600
 
-// record records for as long as the request says.
+// record records for the time that the request asks for.
 func record(w http.ResponseWriter, r *http.Request, seconds int, start func() error, stop func()) {
 	if n, err := strconv.Atoi(r.FormValue("seconds")); err == nil && n > 0 {
 		seconds = min(n, longest)
@@ -70,7 +71,7 @@ func record(w http.ResponseWriter, r *http.Request, seconds int, start func() er
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := start(); err != nil {
-		http.Error(w, err.Error(), http.StatusConflict) // another one is being recorded
+		http.Error(w, err.Error(), http.StatusConflict) // another recording is under way
 		return
 	}
 	defer stop()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A recording may take longer than the server lets other answers take.
+// A recording may take longer than the server's limit for other answers.
 func TestRecordLongerThanTimeouts(t *testing.T) {
 	server := httptest.NewUnstartedServer(Handler())
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond

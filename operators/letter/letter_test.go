@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, binary.Removed())
 }
 
-// patience is how long something may take on a busy machine.
+// patience is how long a step may take on a busy machine.
 const patience = 90 * time.Second
 
 // desk is a namespace in which letters are written.
@@ -30,8 +30,8 @@ type desk struct {
 	*testing.T
 	letters   kube.Resource[Letter]
 	templates kube.Resource[corev1.ConfigMap]
-	// proxy, if it is not nil, is asked whether something was refused: then nothing is
-	// waited for any more.
+	// proxy, if it is not nil, knows whether a request was refused: then the test stops
+	// waiting.
 	proxy    *optest.Proxy
 	operator *program.Program
 }
@@ -61,7 +61,7 @@ func (d *desk) ok(err error) {
 	}
 }
 
-// write makes a letter be there.
+// write creates a letter or changes it.
 func (d *desk) write(name, template, to string) {
 	d.Helper()
 	l := new(Letter)
@@ -70,7 +70,7 @@ func (d *desk) write(name, template, to string) {
 	d.ok(err)
 }
 
-// template makes a template be there.
+// template creates a template or changes it.
 func (d *desk) template(name, text string) {
 	d.Helper()
 	o := &corev1.ConfigMap{Data: map[string]string{"text": text}}
@@ -89,7 +89,7 @@ func (d *desk) reads(name, want string) {
 	})
 }
 
-// until waits for something, or for a refusal.
+// until waits until a condition holds, or a request is refused.
 func (d *desk) until(what string, holds func() bool) {
 	d.Helper()
 	refused := func() bool { return d.proxy != nil && len(d.proxy.Used.Refused()) > 0 }
@@ -103,7 +103,7 @@ func (d *desk) until(what string, holds func() bool) {
 	}
 }
 
-// TestLetters writes letters, changes what they are written from, and takes it away.
+// TestLetters writes letters, changes their templates, and takes a template away.
 func TestLetters(t *testing.T) {
 	d := served(t)
 	d.write("early", "invitation", "Ahab") // before there is a template

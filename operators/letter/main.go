@@ -1,13 +1,13 @@
-// Command letter writes letters. A Letter names its template, which it shares with
-// others, and who gets it. The program writes the text into the Letter's status, and
+// Command letter writes letters. A Letter names its template and its recipient. Many
+// Letters may share a template. The program writes the text into the Letter's status, and
 // writes it again when the template changes.
 //
 //	go run ./operators/letter                                    # against the kubeconfig's cluster
 //	go run ./operators/letter manifests | kubectl apply -f -     # in it
 //
 // It shows how a reconcile reads from the cache. The templates are ConfigMaps. The
-// controller watches them, and so has them in memory: neither to read a template nor to
-// find the Letters that are written from it takes a request.
+// controller watches them, and so has them in memory. No request is needed to read a
+// template, or to find the Letters that are written from a template.
 package main
 
 import (
@@ -32,7 +32,7 @@ type Letter struct {
 	Spec struct {
 		// The ConfigMap that has the template under the key "text".
 		Template string `json:"template" crd:"minLength=1,column"`
-		// Who gets the letter: the template has NAME in the place of it.
+		// The recipient of the letter: the template has NAME in the place of it.
 		To string `json:"to" crd:"column"`
 	} `json:"spec"`
 	Status struct {
@@ -40,7 +40,7 @@ type Letter struct {
 	} `json:"status,omitzero"`
 }
 
-// GVK names the kind.
+// GVK returns the kind.
 func (Letter) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"} }
 
 // template returns the key of the Letter's template.
@@ -55,7 +55,7 @@ func (op operator) reconcile(ctx context.Context, l *Letter) (controller.Action,
 	template, err := op.templates.Cached().Get(ctx, l.template())
 	switch {
 	case apierrors.IsNotFound(err):
-		l.Status.Text = "" // its creation will be a change
+		l.Status.Text = "" // the creation of the template will be a change
 	case err != nil:
 		return controller.Done, err
 	default:
@@ -69,7 +69,7 @@ var source embed.FS
 
 func main() { program.Main(describe) }
 
-// describe returns the operator: what it runs, and what rights that takes.
+// describe returns the operator with its controllers and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
 	definition, err := crd.Of[Letter](crd.Options{Source: source})
 	op := operator{letters: kube.For[Letter](client), templates: kube.For[corev1.ConfigMap](client).ReadOnly()}

@@ -84,7 +84,7 @@ func newScene(
 	return s
 }
 
-// play has the program do all that it can, until something is refused.
+// play makes the program do all that it can, until a request is refused.
 func (s *scene) play() {
 	s.Helper()
 	for _, step := range []func(){s.acquire, s.create, s.renew, s.vanish} {
@@ -94,7 +94,7 @@ func (s *scene) play() {
 	}
 }
 
-// acquire lets the program have the lease, while it watches it.
+// acquire lets the program acquire the lease, while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
 	s.until("the program waits for the lease", func() bool {
@@ -114,7 +114,7 @@ func (s *scene) create() {
 	s.reads("one", "Come, Ahab")
 }
 
-// renew has the lease be deleted, which is made again then.
+// renew deletes the lease, so that the program creates it again.
 func (s *scene) renew() {
 	s.Helper()
 	s.ok(s.leases.Delete(s.Context(), account))
@@ -124,8 +124,8 @@ func (s *scene) renew() {
 	})
 }
 
-// vanish has a letter be deleted while it is written: the program asks whether that is
-// why it has failed.
+// vanish deletes a letter while the program writes it. The program then asks whether the
+// deletion is why it has failed.
 func (s *scene) vanish() {
 	s.Helper()
 	deleted := make(chan error, 1)

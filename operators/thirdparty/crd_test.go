@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMoveOver installs the definitions that operators ship, made by
-// controller-gen, and over them those that pintle makes of the same Go types and
-// the markers in their comments: without force, as nothing is lost.
+// TestMoveOver installs the definitions that operators ship, which controller-gen made.
+// Over them it installs the definitions that pintle makes of the same Go types and of the
+// markers in their comments. It does so without force, because nothing is lost.
 func TestMoveOver(t *testing.T) {
 	client, _ := connect(t)
 	for _, c := range []struct {
@@ -47,15 +47,15 @@ func TestMoveOver(t *testing.T) {
 			t.Errorf("%s: %v", c.kind, err)
 			continue
 		}
-		// Versions that objects are not stored in go on by Join.
+		// Versions in which objects are not stored go on by Join.
 		for _, v := range theirs.Spec.Versions {
 			if v.Name != "v1" {
 				v.Storage = false
 				ours.Spec.Versions = append(ours.Spec.Versions, v)
 			}
 		}
-		// Groups of Kubernetes' own need an annotation that the project's own
-		// generator adds.
+		// Groups of Kubernetes' own need an annotation. The project's own generator adds
+		// it.
 		const approved = "api-approved.kubernetes.io"
 		if theirs.Annotations[approved] != "" {
 			ours.Annotations = map[string]string{approved: theirs.Annotations[approved]}

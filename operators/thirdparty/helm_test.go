@@ -16,10 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Package manifest's own tests hold these to what is rendered.
+// Package manifest's own tests compare these files with the rendered manifests.
 const rendered = "../../manifest/testdata"
 
-// TestChart has Helm render the chart, and compares with the plain manifests.
+// TestChart makes Helm render the chart, and compares the result with the plain
+// manifests.
 func TestChart(t *testing.T) {
 	c, err := loader.LoadDir(rendered + "/chart")
 	if err != nil {
@@ -79,7 +80,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// render returns what a release would install.
+// render returns the objects that a release would install.
 func render(t *testing.T, c *chart.Chart, namespace string, values map[string]any) map[string]map[string]any {
 	t.Helper()
 	release := common.ReleaseOptions{Name: "release", Namespace: namespace, Revision: 1, IsInstall: true}

@@ -28,8 +28,7 @@ import (
 
 const (
 	leaseDuration = 12 * time.Second // client-go gives up after 5/8 of it
-	// leasePatience is how long a candidate may take to act, whatever else the
-	// machine does.
+	// leasePatience is how long a candidate may take to act, on a busy machine too.
 	leasePatience = 2 * time.Minute
 )
 
@@ -46,7 +45,7 @@ func TestLeaseWithClientGo(t *testing.T) {
 				first := s.start("first-"+holder, kinds[holder], how == "dies")
 				first.awaitActing()
 				second := s.start("second-"+next, kinds[next], false)
-				// Longer than a lease that is not renewed lasts.
+				// This is longer than a lease lasts that is not renewed.
 				time.Sleep(leaseDuration + leaseDuration/2)
 				if !first.acts() || second.acts() {
 					t.Fatalf("the holder acts: %t, the other: %t", first.acts(), second.acts())
@@ -56,7 +55,7 @@ func TestLeaseWithClientGo(t *testing.T) {
 				second.awaitActing()
 				t.Logf("%s acts %s after %s %s", second.name, time.Since(ended).Round(10*time.Millisecond), first.name, how)
 
-				// And back again, to one of the first kind.
+				// And back again, to a candidate of the first kind.
 				third := s.start("third-"+holder, kinds[holder], false)
 				second.release()
 				third.awaitActing()
@@ -66,15 +65,15 @@ func TestLeaseWithClientGo(t *testing.T) {
 	}
 }
 
-// A process that takes over does not disturb a holder with client-go's leader
-// election, which knows no claims: it waits as any candidate does.
+// A process that takes over does not disturb a holder with client-go's leader election.
+// client-go knows no claims, so the process waits as any candidate does.
 func TestTakeOverFromClientGo(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	s := &scene{T: t, config: cluster.Config(), namespace: cluster.Namespace(t), name: "claimed"}
 	first := s.start("first-client-go", (*candidate).runClientGo, false)
 	first.awaitActing()
 	second := s.start("second-takes-over", (*candidate).runTakeOver, false)
-	time.Sleep(2 * leaseDuration) // for many renewals of the lease and of the claim
+	time.Sleep(2 * leaseDuration) // time for many renewals of the lease and of the claim
 	if !first.acts() || second.acts() {
 		t.Fatalf("the holder acts: %t, the other: %t", first.acts(), second.acts())
 	}
@@ -115,15 +114,15 @@ type candidate struct {
 	*scene
 	name string
 	dies bool
-	cut  atomic.Bool // nothing it sends arrives any more
+	cut  atomic.Bool // nothing it sends arrives after this
 
 	began    chan struct{}   // closed when it acts
-	work     context.Context //nolint:containedctx // of what it does; a test ends that by itself
+	work     context.Context //nolint:containedctx // of the candidate's work; a test ends that by itself
 	stopWork context.CancelFunc
-	stopped  chan struct{}   // closed when that has ended
+	stopped  chan struct{}   // closed when the work has ended
 	ctx      context.Context //nolint:containedctx // of the candidate, which lives between calls
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when the election has
+	ended    chan struct{} // closed when the election has ended
 }
 
 func (s *scene) start(name string, run func(*candidate), dies bool) *candidate {
@@ -141,7 +140,7 @@ func (s *scene) start(name string, run func(*candidate), dies bool) *candidate {
 	return c
 }
 
-// act is what the lease is for.
+// act is the work under the lease.
 func (c *candidate) act(ctx context.Context) {
 	defer close(c.stopped)
 	c.begins(c.name)
@@ -168,7 +167,7 @@ func (c *candidate) awaitActing() {
 	}
 }
 
-// release ends what the candidate does and then gives the lease up.
+// release ends the candidate's work and then gives the lease up.
 func (c *candidate) release() {
 	c.stopWork()
 	<-c.stopped
@@ -179,8 +178,8 @@ func (c *candidate) release() {
 // die cuts the candidate off.
 func (c *candidate) die() { c.cut.Store(true) }
 
-// connection returns a configuration whose requests can be cut off: they arrive
-// nowhere, and are not answered.
+// connection returns a configuration whose requests can be cut off: they arrive nowhere,
+// and are not answered.
 func (c *candidate) connection() *rest.Config {
 	config := rest.CopyConfig(c.config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return cuttable{rt, &c.cut} })
@@ -245,8 +244,9 @@ func (c *candidate) runClientGo() {
 			LockConfig: resourcelock.ResourceLockConfig{Identity: c.name},
 		},
 		LeaseDuration: leaseDuration, RenewDeadline: leaseDuration * 5 / 8, RetryPeriod: leaseDuration / 8,
-		// What client-go calls goes on until a release has been answered: one that
-		// is cut off would act for another RenewDeadline, longer than the lease lasts.
+		// The functions that client-go calls go on until a release has been answered. A
+		// candidate that is cut off would act for another RenewDeadline, longer than the
+		// lease lasts.
 		ReleaseOnCancel: !c.dies,
 		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: c.act, OnStoppedLeading: func() {}},
 	})

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What these modules' types are is declared once for each module.
+// The kinds of these modules' types are declared once for each module.
 var (
 	certManagerKind = kube.Kind{AddToScheme: certmanager.AddToScheme}
 	gatewayKind     = kube.Kind{AddToScheme: gateway.Install}
@@ -58,7 +58,7 @@ func TestClusterIssuer(t *testing.T) {
 		return &certmanager.ClusterIssuer{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: certmanager.IssuerSpec{IssuerConfig: certmanager.IssuerConfig{
-				SelfSigned: &certmanager.SelfSignedIssuer{}, // set, and empty
+				SelfSigned: &certmanager.SelfSignedIssuer{}, // it is set, and empty
 			}},
 		}
 	}
@@ -109,7 +109,8 @@ func TestGatewayClass(t *testing.T) {
 		func(c *gateway.GatewayClass) any { return c.Spec })
 }
 
-// TestUndeclared uses a type that does not name its kind without saying so.
+// TestUndeclared uses a type that does not name its kind, without a declaration of the
+// kind.
 func TestUndeclared(t *testing.T) {
 	client, _ := connect(t)
 	_, err := kube.For[gateway.Gateway](client).In("default").Get(t.Context(), "x")
@@ -122,14 +123,14 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// object is what P gives access to.
+// object is the interface of P: a pointer to a T with metadata.
 type object[T any] interface {
 	*T
 	metav1.Object
 }
 
-// use does all that a client can do with a kind, while a watch and a store
-// follow it.
+// use does everything that a client can do with a kind, while a watch and a store follow
+// it.
 func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name string) *T, change func(*T), spec func(*T) any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -173,8 +174,8 @@ func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name
 	check("apply", err)
 	same("apply", applied, build("applied"))
 	expect(ctx, t, events, "ADDED applied")
-	// The first change to an object writes down its default status, if the
-	// definition has one.
+	// The first change to an object writes its default status down, if the definition has
+	// one.
 	applied, err = all.Apply(ctx, build("applied"))
 	check("apply again", err)
 	again, err := all.Apply(ctx, build("applied"))
@@ -213,7 +214,7 @@ func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name
 	}
 }
 
-// follow sends what a watch sees, as text, and closes the channel when it has
+// follow sends the events of a watch, as text, and closes the channel when the watch has
 // ended.
 func follow[T any, P object[T]](ctx context.Context, all kube.Resource[T]) <-chan string {
 	events := make(chan string)
@@ -268,7 +269,7 @@ func connect(t *testing.T) (client *kube.Client, namespace string) {
 	return client, cluster.Namespace(t)
 }
 
-// definition is what of a CustomResourceDefinition says whether it is served.
+// definition is the part of a CustomResourceDefinition that tells whether it is served.
 type definition struct {
 	kube.Object
 	Status struct {
@@ -280,8 +281,8 @@ func (definition) GVK() kube.GVK {
 	return kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
 
-// install installs a definition that a module ships, and waits until objects of
-// it can be listed.
+// install installs a definition that a module ships, and waits until its objects can be
+// listed.
 func install(t *testing.T, client *kube.Client, module, file string) (dir string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()

@@ -14,7 +14,7 @@ import (
 
 const root = "../.."
 
-// tilted is what a Tiltfile asks for.
+// tilted holds the settings of a Tiltfile.
 type tilted struct {
 	yaml      []string
 	resources map[string]resource
@@ -66,9 +66,9 @@ func evalTiltfile(t *testing.T) tilted {
 	return found
 }
 
-// TestTiltfile holds what the Tiltfile says to the sources: its commands build
-// programs that take the flags, and a program is rebuilt for whatever it is
-// compiled from.
+// TestTiltfile compares the Tiltfile with the sources. Its commands build programs that
+// take the flags. A change in any directory that a program is compiled from rebuilds the
+// program.
 func TestTiltfile(t *testing.T) {
 	found := evalTiltfile(t)
 	if len(found.resources) == 0 || len(found.yaml) == 0 {
@@ -90,7 +90,7 @@ func TestTiltfile(t *testing.T) {
 				if strings.Contains(path, "**") {
 					continue
 				}
-				// Not every operator has all of what is left out.
+				// An ignored path need not exist for every operator.
 				if !slices.ContainsFunc(r.deps, func(dep string) bool { return strings.HasPrefix(path, dep+"/") }) {
 					t.Errorf("%s is in none of %q", path, r.deps)
 				}
@@ -105,7 +105,8 @@ func TestTiltfile(t *testing.T) {
 			program, flags, _ := strings.Cut(r.serve, " ")
 			built := filepath.Join(t.TempDir(), name)
 			shell(t, strings.ReplaceAll(r.cmd, program, built))
-			// Without a cluster it ends for that reason, not because of its flags.
+			// Without a cluster the program ends for that reason, not because of its
+			// flags.
 			run := exec.CommandContext(t.Context(), built, strings.Fields(flags)...)
 			run.Env = append(os.Environ(), "KUBECONFIG=/nonexistent", "HOME=/nonexistent", "KUBERNETES_SERVICE_HOST=")
 			out, err := run.CombinedOutput()

@@ -27,7 +27,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// openTelemetry is what the comment of controller.TraceFunc shows.
+// openTelemetry is the code in the comment of controller.TraceFunc.
 func openTelemetry(tracer trace.Tracer) controller.TraceFunc {
 	return func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr)) {
 		ctx, span := tracer.Start(ctx, name)
@@ -68,7 +68,7 @@ func TestTraces(t *testing.T) {
 	defer cancel()
 	var left atomic.Int32
 	left.Store(int32(len(made)))
-	// What runs the program may be in a span too.
+	// The code that runs the program may be in a span too.
 	runs, root := tracer.Start(ctx, "run")
 	err := controller.Run(runs, controller.Options{Trace: openTelemetry(tracer), Logger: slog.New(slog.DiscardHandler)},
 		controller.Controller[corev1.ConfigMap]{
@@ -140,7 +140,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// What the comment of controller.TraceFunc shows is what is tested here.
+// The code in the comment of controller.TraceFunc is the code that is tested here.
 func TestTraceIsAsDocumented(t *testing.T) {
 	fset := token.NewFileSet()
 	run, err := parser.ParseFile(fset, "../../controller/run.go", nil, parser.ParseComments)

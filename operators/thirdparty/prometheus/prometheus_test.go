@@ -1,5 +1,5 @@
-// Package prometheus_test compares package metrics with Prometheus' own Go
-// libraries: what one writes the other reads, and both tell the same.
+// Package prometheus_test compares package metrics with Prometheus' own Go libraries:
+// each reads the other's text, and both return the same values.
 package prometheus_test
 
 import (
@@ -56,7 +56,7 @@ func parse(t fataler, text string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// encode writes what a registry has.
+// encode writes the metrics of a registry.
 func encode(t fataler, g prometheus.Gatherer) string {
 	t.Helper()
 	families, err := g.Gather()
@@ -72,8 +72,8 @@ func encode(t fataler, g prometheus.Gatherer) string {
 	return text.String()
 }
 
-// TestDefaults compares what is told of the process and the runtime with what
-// the library's default collectors tell.
+// TestDefaults compares our metrics of the process and the runtime with those of the
+// library's default collectors.
 func TestDefaults(t *testing.T) {
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that no pause comes between
@@ -86,7 +86,7 @@ func TestDefaults(t *testing.T) {
 	after := parse(t, write(t, m))
 
 	others := func(name string, _ *dto.MetricFamily) bool {
-		ofProcess := strings.HasPrefix(name, "process_") && runtime.GOOS == "linux" // elsewhere we tell less
+		ofProcess := strings.HasPrefix(name, "process_") && runtime.GOOS == "linux" // elsewhere we have fewer
 		return !ofProcess && !strings.HasPrefix(name, "go_")
 	}
 	maps.DeleteFunc(before, others)
@@ -103,7 +103,7 @@ func TestDefaults(t *testing.T) {
 		if got.GetType() != want.GetType() {
 			t.Errorf("%s: type %s, want %s", name, got.GetType(), want.GetType())
 		}
-		// The runtime's own words may be others in another release of Go.
+		// The runtime's own words may be different in another release of Go.
 		if !strings.Contains(want.GetHelp(), " Sourced from ") && got.GetHelp() != want.GetHelp() {
 			t.Errorf("%s: help %q, want %q", name, got.GetHelp(), want.GetHelp())
 		}
@@ -117,10 +117,10 @@ func TestDefaults(t *testing.T) {
 			continue
 		}
 		low, value, high := number(before[name]), number(want), number(after[name])
-		slack := 0.1 // what is counted ticks of processor time
+		slack := 0.1 // processor time is counted in ticks
 		if want.GetType() == dto.MetricType_GAUGE {
 			low, high = min(low, high), max(low, high)
-			slack = 20 + high/2 // it rises and falls meanwhile
+			slack = 20 + high/2 // the value rises and falls meanwhile
 			if strings.HasPrefix(name, "go_memstats_") {
 				slack += 16 << 20
 			}
@@ -143,20 +143,20 @@ var (
 		rapid.SampledFrom([]float64{0, 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, math.SmallestNonzeroFloat64, 1e6, 1e21, 0.1}))
 )
 
-// bounds are what histograms are made with.
+// bounds returns the bounds of histograms.
 func bounds(t *rapid.T) []float64 {
 	all := rapid.SliceOfNDistinct(rapid.Float64Range(-100, 1e7), 1, 8, func(v float64) float64 { return v }).Draw(t, "bounds")
 	slices.Sort(all)
 	return all
 }
 
-// sets are combinations of values of some labels.
+// sets returns combinations of values of some labels.
 func sets(t *rapid.T, labels int, values *rapid.Generator[string]) [][]string {
 	return rapid.SliceOfNDistinct(rapid.SliceOfN(values, labels, labels), 1, 6, func(set []string) string { return strings.Join(set, "\xff") }).Draw(t, "values")
 }
 
-// TestSame does the same with package metrics and with the library. Their texts
-// are the same, byte for byte.
+// TestSame does the same with package metrics and with the library. Their texts are the
+// same, byte for byte.
 func TestSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		registry := prometheus.NewRegistry()
@@ -215,8 +215,8 @@ func TestSame(t *testing.T) {
 	})
 }
 
-// TestReadBack has the library read any text that is written, and find in it
-// what was meant.
+// TestReadBack makes the library read any text that is written, and checks that it finds
+// the values that were meant.
 func TestReadBack(t *testing.T) {
 	bytesOrText := rapid.OneOf(text, rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) }))
 	rapid.Check(t, func(t *rapid.T) {
@@ -234,7 +234,8 @@ func TestReadBack(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		f := parse(t, write(t, m))[gauge]
-		// What a text's help begins with is not told from what separates it.
+		// White space at the start of a help text looks the same as the separator before
+		// it.
 		if got := f.GetHelp(); strings.TrimLeft(got, " \t") != strings.TrimLeft(valid(help), " \t") {
 			t.Fatalf("help %q, want %q", got, valid(help))
 		}
@@ -260,7 +261,7 @@ func TestReadBack(t *testing.T) {
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// library is a registry as programs of the library have it, with the defaults.
+// library returns a registry with the defaults, as programs of the library have it.
 func library() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	books := prometheus.NewCounter(prometheus.CounterOpts{Name: "books_total", Help: "Books."})
@@ -269,7 +270,7 @@ func library() *prometheus.Registry {
 	return registry
 }
 
-// TestAppend has a program's metrics of the library shown with ours.
+// TestAppend shows a program's metrics of the library together with ours.
 func TestAppend(t *testing.T) {
 	registry := library()
 	m := metrics.New()
@@ -282,7 +283,7 @@ func TestAppend(t *testing.T) {
 		}
 		return err
 	})
-	families := parse(t, write(t, m)) // it refuses a family that is there twice
+	families := parse(t, write(t, m)) // parse refuses a family that is there twice
 	for name, want := range map[string]float64{"books_total": 3, "leader_election_master_status": 1, "go_info": 1, "pintle_metrics_errors": 0} {
 		if f := families[name]; f == nil || number(f) != want {
 			t.Errorf("%s: got %v, want %v", name, f, want)
@@ -290,8 +291,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestGatherer has ours shown with a program's metrics of the library, by its
-// handler.
+// TestGatherer shows our metrics together with a program's metrics of the library, by the
+// library's handler.
 func TestGatherer(t *testing.T) {
 	m := metrics.New()
 	m.Leader("lease", true)
