@@ -109,7 +109,7 @@ func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // whoever takes the answer closes it
+		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // the receiver of the answer closes it
 		answers <- answer{resp, err}
 	}()
 	select {
