@@ -18,7 +18,8 @@ type GVK = schema.GroupVersionKind
 // schema.GroupVersionResource.
 type GVR = schema.GroupVersionResource
 
-// Scope tells whether the objects of a kind live in namespaces.
+// Scope tells whether the objects of a kind live in namespaces. Its counterpart is
+// meta.RESTScope of apimachinery.
 type Scope string
 
 const (

@@ -257,7 +257,7 @@ func (r Resource[T]) Fielded(selector string) Resource[T] {
 
 // WithManagedFields returns a handle whose stores and watches keep
 // metadata.managedFields. Without it they drop this field, which is most of an object's
-// metadata.
+// metadata, as TransformStripManagedFields of controller-runtime's cache does.
 func (r Reader[T]) WithManagedFields() Reader[T] {
 	if r.codec != nil {
 		r.codec = r.codec.WithManagedFields()

@@ -90,7 +90,7 @@ func TestWhichRequestsAreRepeated(t *testing.T) {
 				if strings.Contains(tc.name, "lost") && !errors.Is(err, errLost) {
 					t.Errorf("the answer was lost, and the error does not say so: %v", err)
 				}
-				// A request that works is sent once.
+				// Once the server answers, the request succeeds.
 				s.requests = nil
 				s.intercept = func(n int, r *http.Request) (*http.Response, error) {
 					if n == 1 {

@@ -91,7 +91,8 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 	return s.decode(e, key)
 }
 
-// All yields all objects, in no order. The objects are of one moment.
+// All yields all objects, in no order. The objects are of one moment. Its counterpart is
+// List of a client-go lister.
 func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return s.read(ctx, query[T]{pick: all, matches: func(*T) bool { return true }})
 }

@@ -88,8 +88,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 // renew reports whether a request that was answered 401 may succeed if it is repeated.
-// client-go has run the exec plugin again by then. But client-go reads a token's file
-// every minute and not for a 401, so renew reads that file.
+// client-go has run the exec plugin again by then. But client-go reads a token's file only
+// every minute, and not because of a 401. So renew reads that file.
 func (c *Client) renew(r *request) bool {
 	if file := c.config.BearerTokenFile; file != "" {
 		token, err := os.ReadFile(file)

@@ -89,7 +89,8 @@ func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
 	return r.update(ctx, "", o)
 }
 
-// UpdateStatus is Update of the status alone.
+// UpdateStatus is Update of the status alone. Its counterpart is Status().Update of
+// controller-runtime's client.
 func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
 	return r.update(ctx, "status", o)
 }
@@ -157,7 +158,8 @@ func (v View[T]) unread(o object) error {
 // ApplyStatus is [View.Apply] of the status alone. o may have been read: besides its
 // status, only name, namespace and uid count. If o has the uid of an object that was
 // recreated since, ApplyStatus returns a conflict. The status of a custom kind may have
-// been written all the same: the server does not look at the uid there.
+// been written all the same: the server does not look at the uid there. The counterpart
+// is Api::patch_status of kube-rs with Patch::Apply.
 func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 	acc := asObject(o)
 	req, err := v.applyRequest(ctx, acc, intent.Status)

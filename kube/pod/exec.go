@@ -18,7 +18,7 @@ import (
 )
 
 // ExecOptions tells which command to run and where its streams go. A nil stream is not
-// connected.
+// connected. Its counterpart is remotecommand.StreamOptions of client-go.
 type ExecOptions struct {
 	// Container may be empty for a pod with one container.
 	Container string
@@ -46,7 +46,8 @@ type AttachOptions struct {
 // Size is the size of a terminal.
 type Size = remotecommand.TerminalSize
 
-// ExitError is returned for a command that ended with another status than 0.
+// ExitError is returned for a command that ended with another status than 0. Its
+// counterpart is exec.CodeExitError of client-go.
 type ExitError struct {
 	Code int
 }

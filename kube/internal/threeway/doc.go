@@ -29,9 +29,9 @@
 //     belong to it. If there are such members, the answer is [ErrAmbiguous]. If a type
 //     names all fields, no change is ambiguous.
 //
-// Before a patch is returned, it is applied to raw, and the type reads the outcome. That
-// must be the requested change. So a change that a merge patch cannot express, above all
-// a null that is to be stored, is [ErrInexpressible]. It never becomes another change.
+// Before a patch is returned, it is applied to raw. The outcome, as the type reads it,
+// must be the requested one. So a change that a merge patch cannot express, above all a
+// null that is to be stored, is [ErrInexpressible]. It never becomes another change.
 //
 // Source: https://www.rfc-editor.org/rfc/rfc7386.
 package threeway
