@@ -46,7 +46,7 @@ func (t *table) hideDeleted(key Key, uid types.UID) *entry {
 	return e
 }
 
-// hide has reads leave out an object. The caller holds the lock.
+// hide makes reads leave out an object. The caller holds the lock.
 func (w *ownWrites) hide(key Key, uid types.UID) {
 	if uid != "" && !w.isGone(key, uid) {
 		w.gone[key] = append(slices.Clip(w.gone[key]), deletion{uid, time.Now()})

@@ -35,7 +35,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAll reads a whole answer. The answer may have at most most bytes.
+// ReadAll reads a whole answer. The answer may have up to most bytes.
 func ReadAll(r io.Reader, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(body)) > most {
