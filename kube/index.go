@@ -26,20 +26,21 @@ type Index[T any, K comparable] struct {
 	handle handle
 	of     func(*T) []K
 	failed atomic.Bool // a failure was logged
-	exits  atomic.Bool // the function has ended its goroutine
+	exits  atomic.Bool // the function ended its goroutine
 }
 
 // IndexBy returns an index of a handle's objects. The function returns the keys of an
 // object. It is called for every object and for every change, perhaps more than once and
 // from several goroutines. While it runs, later changes wait. It must not read the store
-// of the same handle, which waits for it. Declare an index once, beside its handle: an
-// index is kept as long as the client.
+// of the same handle, because that store waits for it. Declare an index once, beside its
+// handle: the client keeps an index as long as the client lives.
 //
 // The counterparts are IndexField of controller-runtime's FieldIndexer and the Indexers
 // of client-go.
 //
-// An object that does not decode is left out of the index. So is one for which of panics
-// or ends its goroutine: the client's logger gets the first such failure of an index.
+// An object that does not decode is left out of the index. An object is also left out if
+// the function panics or ends its goroutine. The client's logger gets the first such
+// failure of an index.
 func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 	x := &Index[T, K]{handle: h.base(), of: of}
 	if x.handle.err == nil && x.handle.client == nil {
@@ -51,9 +52,10 @@ func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 	return x
 }
 
-// Get yields the objects that have a key, in no order, from the store of the handle
-// that runs in this program. It looks at no others. Like every read of a store, it
-// is never older than what this process itself has written, see [Store].
+// Get yields the objects that have a key, in no order. It reads the store of the handle
+// that runs in this program, and looks at no other objects. Like every read of a store,
+// Get is never older than the own writes of this process, see [Store]. Its counterparts
+// are ByIndex of client-go's Indexer and client.MatchingFields of controller-runtime.
 func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		s, err := x.store()
@@ -67,8 +69,9 @@ func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	}
 }
 
-// Keys returns the keys that there are objects for, in no order. Like Get, it is never
-// older than what this process itself has written.
+// Keys returns the keys that have at least one object, in no order. Like Get, it is never
+// older than the own writes of this process. Its counterpart is ListIndexFuncValues of
+// client-go's Indexer.
 func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 	s, err := x.store()
 	if err != nil {
@@ -120,7 +123,7 @@ func (x *Index[T, K]) wrap(err error) error {
 	return &Error{Verb: "list", Kind: x.handle.kindName(), Err: err}
 }
 
-// keysOf returns the keys of an object, none if the function that tells them fails.
+// keysOf returns the keys of an object. It returns none if the index's function fails.
 func (x *Index[T, K]) keysOf(key Key, o *T) []K {
 	return x.apart(key, func() []K { return x.of(o) })
 }
@@ -133,14 +136,14 @@ func (x *Index[T, K]) collect(ctx context.Context, edit *hamt.Edit, of entries) 
 	return collectIndex(ctx, edit, of, x.entryKeys)
 }
 
-// entryKeys is keysOf for an entry, of which there may be none. The slice is the caller's.
+// entryKeys is keysOf for an entry, which may be nil. The caller owns the slice.
 func (x *Index[T, K]) entryKeys(key Key, e *entry) []K {
 	of := func() []K {
 		o := new(T)
 		if err := e.Decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
 			return nil
 		}
-		return slices.Clone(x.of(o)) // the slice is the program's
+		return slices.Clone(x.of(o)) // the program owns the slice
 	}
 	switch {
 	case e == nil:
@@ -151,9 +154,9 @@ func (x *Index[T, K]) entryKeys(key Key, e *entry) []K {
 	return x.call(key, of)
 }
 
-// call calls code of the program, and returns no keys if it panics. The code may also end
-// its goroutine, as t.FailNow does in a test: then from the next call on it runs apart,
-// and the caller's work is done again by whoever has started the goroutine.
+// call calls code of the program. It returns no keys if that code panics. The code may
+// also end its goroutine, as t.FailNow does in a test. Then the code runs apart from the
+// next call on, and the starter of the ended goroutine repeats the caller's work.
 func (x *Index[T, K]) call(key Key, of func() []K) (keys []K) {
 	returned := false
 	defer func() {
@@ -166,15 +169,14 @@ func (x *Index[T, K]) call(key Key, of func() []K) (keys []K) {
 	return keys
 }
 
-// findable returns the keys without those that differ from themselves, as NaN does:
-// nothing finds them. It panics, as a map does, at interfaces whose values cannot be
-// compared.
+// findable returns the keys without those that differ from themselves, such as NaN: no
+// lookup finds them. Like a map, it panics at interfaces whose values cannot be compared.
 func findable[K comparable](keys []K) []K {
 	differs := func(k K) bool { return !same(k, k) }
 	if !slices.ContainsFunc(keys, differs) {
 		return keys
 	}
-	return slices.DeleteFunc(slices.Clone(keys), differs) // the slice is the program's
+	return slices.DeleteFunc(slices.Clone(keys), differs) // the program owns the slice
 }
 
 func same[K comparable](a, b K) bool { return a == b }
@@ -190,8 +192,8 @@ func (x *Index[T, K]) apart(key Key, of func() []K) (keys []K) {
 	return keys
 }
 
-// persist calls f in a goroutine of its own until it returns: the function of an index
-// may end the goroutine.
+// persist calls f in a goroutine of its own until f returns, because the function of an
+// index may end the goroutine.
 func persist(f func()) {
 	for returned := false; !returned; {
 		done := make(chan struct{})
@@ -205,7 +207,7 @@ func persist(f func()) {
 }
 
 // fails logs the first failure of the index's function. The value of a panic is nil if
-// the function has ended its goroutine.
+// the function ended its goroutine.
 func (x *Index[T, K]) fails(key Key, p any) {
 	if p == nil {
 		x.exits.Store(true)
@@ -225,15 +227,15 @@ func (x *Index[T, K]) empty() indexed { return keyIndex[K]{} }
 
 // indexer is an index as tables see it. It has no state of its own.
 type indexer interface {
-	// values returns what an object is found by, a nil entry by nothing. It runs
-	// code of the program, and so is called with no lock held.
+	// values returns the index keys of an object, and no keys for a nil entry. It runs
+	// code of the program, so the caller must hold no lock.
 	values(key Key, e *entry) any
-	// collect returns what is found in entries. It ends early when ctx does.
+	// collect returns the index of the entries. It ends early when ctx ends.
 	collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error)
 	empty() indexed
 }
 
-// indexed is what an index has found in a snapshot. It is never changed.
+// indexed is the content of an index for one snapshot. It is never changed.
 type indexed interface {
 	with(edit *hamt.Edit, key Key, values any) indexed
 	values(key Key) any
@@ -263,7 +265,7 @@ func ownedBy(owner types.UID) pick {
 	}
 }
 
-// keyIndex maps values to the keys of objects, and back.
+// keyIndex maps values to the keys of objects, and keys back to values.
 type keyIndex[K comparable] struct {
 	at hamt.Map[K, hamt.Map[Key, struct{}]]
 	of hamt.Map[Key, []K]
@@ -315,8 +317,8 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 	return x
 }
 
-// collectIndex makes an index of entries that none has seen, for much less than adding
-// one after the other costs.
+// collectIndex makes an index of entries that are not in any index yet. It costs much
+// less than adding the entries one by one.
 func collectIndex[K comparable](
 	ctx context.Context, edit *hamt.Edit, of entries, values func(Key, *entry) []K,
 ) (indexed, error) {
@@ -350,11 +352,11 @@ func collectIndex[K comparable](
 // builds are the indexes that are being built for a table that runs.
 type builds struct {
 	mu      sync.Mutex
-	running map[indexer]chan struct{} // closed at the end
+	running map[indexer]chan struct{} // closed at the end of the build
 }
 
-// build adds an index to the content of a table, unless it is there. It walks a
-// snapshot, so that nobody waits for it but those who ask for the same index.
+// build adds an index to the content of a table, unless it is there already. It walks a
+// snapshot, so only callers that ask for the same index wait for it.
 func (t *table) build(ctx context.Context, by indexer) error {
 	for t.now().index(by) == nil {
 		mine, done := t.builds.begin(by)
@@ -379,7 +381,7 @@ func (t *table) build(ctx context.Context, by indexer) error {
 func (t *table) buildNow(ctx context.Context, by indexer) error {
 	d := t.now().draft()
 	if d.next.index(by) != nil {
-		return nil // another one has just ended
+		return nil // another build has just ended
 	}
 	found, err := by.collect(ctx, d.edit, d.next.entries)
 	if err != nil {
@@ -390,8 +392,8 @@ func (t *table) buildNow(ctx context.Context, by indexer) error {
 	return nil
 }
 
-// begin returns whether the build of an index is the caller's, and a channel that
-// is closed at its end.
+// begin reports whether the caller must build the index. It also returns a channel that
+// is closed at the end of the build.
 func (b *builds) begin(by indexer) (mine bool, done chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // notes is the function of an index by the note of a ConfigMap.
 func notes(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} }
 
-// found lists what an index has for a key, sorted by name.
+// found lists the objects that an index has for a key, sorted by name.
 func found(t *testing.T, x *Index[corev1.ConfigMap, string], note string) (names []string) {
 	t.Helper()
 	for o, err := range x.Get(t.Context(), note) {
@@ -49,7 +49,7 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		if _, err := byNote.Keys(t.Context()); !errors.Is(err, ErrNotCached) {
 			t.Errorf("the keys without a store: %v", err)
 		}
-		other := IndexBy(maps.In("default"), notes) // of a narrower handle, which the same store serves
+		other := IndexBy(maps.In("default"), notes) // the index of a narrower handle, which the same store serves
 		store, stop := startStore(t, maps)
 		if err := store.Sync(t.Context()); err != nil || calls.Load() != 2 || store.table.now().index(byNote) == nil {
 			t.Fatalf("after the sync, %v, the index has seen %d objects", err, calls.Load())
@@ -88,7 +88,7 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 	}
 }
 
-// A read of an index is no older than what this process has written.
+// A read of an index is no older than the own writes of this process.
 func TestIndexShowsOwnWrites(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		byNote := IndexBy(c.cms.ReadOnly(), notes)
@@ -100,7 +100,7 @@ func TestIndexShowsOwnWrites(t *testing.T) {
 	})
 }
 
-// blocking is the function of an index that blocks at objects of a name.
+// blocking is the function of an index. It blocks at objects of a certain name.
 type blocking struct {
 	name  string
 	open  chan struct{}
@@ -115,8 +115,8 @@ func (g *blocking) notes(o *corev1.ConfigMap) []string {
 	return notes(o)
 }
 
-// usable checks that a store with two namespaces is read, told of events and followed
-// without a wait.
+// usable checks that a store with two namespaces can be read, can get events and can be
+// followed without a wait.
 func usable(t *testing.T, s *apiServer, store *Store[corev1.ConfigMap], f *follower) {
 	t.Helper()
 	start := time.Now()
@@ -151,8 +151,8 @@ func usable(t *testing.T, s *apiServer, store *Store[corev1.ConfigMap], f *follo
 	}
 }
 
-// The function of an index that blocks holds up the reads of that index and the
-// events of the namespace that it was called for. Nothing else waits.
+// If the function of an index blocks, it holds up the reads of that index and the events
+// of the namespace that it was called for. Nothing else waits.
 func TestNothingWaitsForAnIndex(t *testing.T) {
 	start := func(t *testing.T, s *apiServer) (Reader[corev1.ConfigMap], *Store[corev1.ConfigMap], *follower) {
 		for i := range 20 {
@@ -288,8 +288,8 @@ func TestNothingWaitsForAnIndex(t *testing.T) {
 	})
 }
 
-// An object for which the function of an index fails is not in the index, and all else
-// goes on. The first failure is logged.
+// If the function of an index fails for an object, the object is not in the index, and
+// everything else goes on. The first failure is logged.
 func TestIndexWhoseFunctionPanics(t *testing.T) {
 	testFailingIndex(t, "no such note", func() { panic("no such note") })
 }
@@ -338,7 +338,7 @@ func testFailingIndex(t *testing.T, logged string, fail func()) {
 	})
 }
 
-// The keys of a narrow handle are not those of the wider store that serves it.
+// The keys of a narrow handle differ from the keys of the wider store that serves it.
 func TestKeysOfANarrowHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

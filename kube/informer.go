@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Informer tells of the changes of a store whose objects may be of any type. It
-// decodes nothing: a [Change] reads the few fields that it is asked for from the
-// encoded object, which takes less than a microsecond. Its counterpart is client-go's
+// Informer tells of the changes of a store whose objects may be of any type. It decodes
+// nothing: a [Change] reads the few fields that it is asked for from the encoded object,
+// which takes less than a microsecond. Its counterpart is client-go's
 // SharedIndexInformer.
 type Informer struct {
 	table *table
 	leave func() bool
 }
 
-// OpenInformer returns an informer of the store of a handle, which it shares as
-// [Reader.Store] says. It must be closed.
+// OpenInformer returns an informer of a handle's store. The informer shares the store as
+// [Reader.Store] says. The caller must close the informer.
 func OpenInformer(s AnyHandle) *Informer {
 	h := s.base()
 	if h.client == nil {
@@ -27,22 +27,24 @@ func OpenInformer(s AnyHandle) *Informer {
 	return &Informer{t, sync.OnceValue(leave)}
 }
 
-// OpenStore is [OpenInformer] with the store itself, which runs until the
+// OpenStore is [OpenInformer] that also returns the store. The store runs until the
 // informer is closed.
 func OpenStore[T any](h Handle[T]) (*Store[T], *Informer) {
 	f := OpenInformer(h)
 	return &Store[T]{table: f.table, reader: Reader[T]{h.base()}}, f
 }
 
-// Close ends the use of the store. If nobody else uses it, Close returns when it
-// has stopped. Loops over changes should have ended: they may go on otherwise.
+// Close ends the use of the store. If nobody else uses the store, Close returns when the
+// store has stopped. Loops over changes should end before Close: they may go on
+// otherwise.
 func (f *Informer) Close() {
 	if f.leave() {
 		<-f.table.done
 	}
 }
 
-// Err returns why the informer never tells anything: a mistake in making the handle.
+// Err returns the mistake in making the handle, because of which the informer never tells
+// anything. It returns nil if there is none.
 func (f *Informer) Err() error {
 	if err := f.table.handle.err; err != nil {
 		return &Error{Verb: "watch", Kind: f.table.handle.kindName(), Err: err}
@@ -50,11 +52,11 @@ func (f *Informer) Err() error {
 	return nil
 }
 
-// Kind returns what is known of the kind without asking the server.
+// Kind returns the parts of the kind that are known without a request to the server.
 func (f *Informer) Kind() Kind { return f.table.handle.kind }
 
-// Name names the store for people: its kind with the group, and what narrows it
-// down, as in "deployment.apps in default,prod app=web".
+// Name names the store for people: its kind with the group, and the namespaces and
+// selectors that narrow it, as in "deployment.apps in default,prod app=web".
 func (f *Informer) Name() string {
 	h := f.table.handle
 	name := strings.ToLower(h.kind.Kind)
@@ -72,7 +74,8 @@ func (f *Informer) Name() string {
 	return name
 }
 
-// Synced reports whether the store has been filled.
+// Synced reports whether the store has been filled. Its counterpart is HasSynced of
+// client-go's SharedIndexInformer.
 func (f *Informer) Synced() bool {
 	select {
 	case <-f.table.synced:
@@ -82,25 +85,25 @@ func (f *Informer) Synced() bool {
 	}
 }
 
-// Filled is closed when the store has been filled.
+// Filled returns a channel that is closed when the store has been filled.
 func (f *Informer) Filled() <-chan struct{} { return f.table.synced }
 
-// Trouble returns what the store has trouble with at the moment, nil if all is
-// well. Of several namespaces it is the trouble that has lasted longest. As long as
-// there is one, what the store holds may be out of date: watches do not work, or
-// the kind is not served. An object that could not be read is a trouble for a
-// minute.
+// Trouble returns the present trouble of the store, or nil if there is none. If several
+// namespaces have trouble, it returns the one that has lasted longest. While there is
+// trouble, the content of the store may be out of date: watches do not work, or the kind
+// is not served. An object that could not be read counts as trouble for one minute.
 func (f *Informer) Trouble() error { return f.table.troubles.longest() }
 
-// Stats tells the size of the store.
+// Stats returns the size of the store.
 func (f *Informer) Stats() StoreStats { return f.table.stats() }
 
-// Done is closed when the store has stopped and all its goroutines have ended.
+// Done returns a channel that is closed when the store has stopped and all its goroutines
+// have ended.
 func (f *Informer) Done() <-chan struct{} { return f.table.done }
 
-// Changes yields what [Store.Watch] yields, and keeps what it promises, as a [Change]:
-// not decoded, and with the state before. Its counterpart is a handler that is added to
-// client-go's SharedIndexInformer.
+// Changes yields the events of [Store.Watch] as values of type [Change], with the same
+// promises. A Change is not decoded, and also holds the state before. The counterpart is
+// an event handler of client-go's SharedIndexInformer.
 func (f *Informer) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		if f.table.handle.err == nil {

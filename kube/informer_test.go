@@ -46,8 +46,8 @@ func nextChange(t *testing.T, changes <-chan kube.Change) kube.Change {
 	}
 }
 
-// A change tells what it is asked for from the encoded object, for a kind with
-// protobuf and for one without.
+// A change reads the requested fields from the encoded object, for a kind with protobuf
+// and for one without.
 func TestFeed(t *testing.T) {
 	s := start(t)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
@@ -118,7 +118,7 @@ func TestFeed(t *testing.T) {
 	}
 	must(t, deployments.Delete(soon(t), "web"))
 	gone := nextChange(t, changes)
-	for gone.Type != kube.Deleted { // with its finalizers, if it has any
+	for gone.Type != kube.Deleted { // a deletion with finalizers takes several changes
 		gone = nextChange(t, changes)
 	}
 	if gone.UID() != d.UID || !gone.Deleting() {
@@ -129,8 +129,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// After a Refresh a store is read no older than the server was then, though its
-// watch has been told of nothing.
+// After a Refresh, reads of a store are no older than the server's state at that time,
+// even if the store's watch has shown nothing.
 func TestRefresh(t *testing.T) {
 	s := start(t)
 	other := kube.For[corev1.ConfigMap](s.connect(t, s.cluster.Config())).In(s.namespace)
@@ -161,7 +161,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// What a program writes is told to the recorder of its context.
+// The recorder of a context is told of the program's writes.
 func TestRecorder(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -189,7 +189,7 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("told of %v, want %v", briefs, want)
 	}
 
-	// A deletion that finalizers hold up is a write; DeleteAll tells of each object.
+	// A deletion that finalizers hold up is a write. DeleteAll tells of each object.
 	told = nil
 	held := configMap("held")
 	held.Finalizers = []string{"example.com/held"}
@@ -207,7 +207,7 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("told of a DeleteAll: %+v", told)
 	}
 
-	// What is written through a subresource is a write of the object.
+	// A write through a subresource is a write of the object.
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	d := new(appsv1.Deployment)
 	d.Name = "d"

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An object that this process has deleted is not the one that a listing could not
-// read.
+// If this process has deleted an object and a listing has an object that cannot be read,
+// the two are not taken for the same.
 func TestOwnDeletionsAndObjectsThatCannotBeRead(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		loop := follow(c.T, c.store.Watch, noteOfConfigMap)

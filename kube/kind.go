@@ -11,13 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GVK names a kind: group, version and kind.
+// GVK names a kind: group, version and kind. It is schema.GroupVersionKind.
 type GVK = schema.GroupVersionKind
 
-// GVR names a resource: group, version and plural name.
+// GVR names a resource: group, version and plural name. It is
+// schema.GroupVersionResource.
 type GVR = schema.GroupVersionResource
 
-// Scope tells whether the objects of a kind live in namespaces.
+// Scope tells whether the objects of a kind live in namespaces. Its counterpart is
+// meta.RESTScope of apimachinery.
 type Scope string
 
 const (
@@ -25,22 +27,22 @@ const (
 	ClusterScoped Scope = "Cluster"
 )
 
-// Kind declares the identity of a Go type as an API object. Most types need
-// none: those of k8s.io/api are known, and a type of one's own names its kind
-// with a method
+// Kind declares the identity of a Go type as an API object. Most types need no Kind: the
+// types of k8s.io/api are known, and a program's own type names its kind with a method
 //
 //	func (Book) GVK() kube.GVK
 //
-// For the types of other API packages, declare a Kind once, as a package-level
-// value, and give it to [ForKind]:
+// For the types of other API packages, declare a Kind once, as a package-level value, and
+// give it to [ForKind]:
 //
 //	var CertManager = kube.Kind{AddToScheme: certmanagerv1.AddToScheme}
 //
 //	certificates := kube.ForKind[certmanagerv1.Certificate](client, CertManager)
 //
-// It takes the place of registering a type in a runtime.Scheme.
+// A Kind takes the place of registering a type in a runtime.Scheme. Its counterpart in
+// kube-rs is ApiResource.
 //
-// Fields that are left out are looked up: group, version and kind in the type or
+// Fields that are left out are looked up: group, version and kind in the type or in
 // AddToScheme, plural and scope in the server's discovery.
 type Kind struct {
 	GVK
@@ -50,23 +52,23 @@ type Kind struct {
 	// AddToScheme is the function that API packages export to list their types.
 	AddToScheme func(*runtime.Scheme) error
 
-	// whole is the Go type that has all fields of the kind, where it is known. The
-	// protobuf of a view's objects is decoded with it.
+	// whole is the Go type that has all fields of the kind, if that type is known. It
+	// decodes the protobuf of a view's objects.
 	whole reflect.Type
-	// err is why KindOf or Of found no kind.
+	// err is the reason why KindOf or Of found no kind.
 	err error
 }
 
 // KindOf returns the kind that T itself names, by a GVK method or as a type of
-// k8s.io/api: see [ViewOfKind]. If T names none, the handle that gets the Kind returns
-// the error.
+// k8s.io/api: see [ViewOfKind]. If T names no kind, the handle that gets the Kind returns
+// the error. Its counterpart is GVKForObject of controller-runtime's apiutil.
 func KindOf[T any, P embedsKubeObject[T]]() Kind {
 	return Kind{}.whose(reflect.TypeFor[T]())
 }
 
-// Of returns the declaration with group, version and kind filled in for the Go type of
-// an object. The content of the object does not matter. A view of a kind that
-// AddToScheme lists is made with it:
+// Of returns the declaration with group, version and kind filled in for the Go type of an
+// object. The content of the object does not matter. Use Of to make a view of a kind that
+// AddToScheme lists:
 //
 //	kube.ViewOfKind[certificateStatus](client, CertManager.Of(&certmanagerv1.Certificate{}))
 //
@@ -82,7 +84,7 @@ func (k Kind) Of(o metav1.Object) Kind {
 	return k.whose(t)
 }
 
-// whose returns the declaration of the kind whose objects Go type t describes whole.
+// whose returns the declaration of the kind for which Go type t has all fields.
 func (k Kind) whose(t reflect.Type) Kind {
 	kind, err := k.identify(t)
 	if err != nil {
@@ -92,14 +94,15 @@ func (k Kind) whose(t reflect.Type) Kind {
 	return kind
 }
 
-// Err returns why [KindOf] or [Kind.Of] could not find the kind, or nil.
+// Err returns the reason why [KindOf] or [Kind.Of] could not find the kind, or nil.
 func (k Kind) Err() error { return k.err }
 
-// ErrKind is wrapped by errors of handles whose type does not name its kind.
+// ErrKind is wrapped by the errors of handles whose type does not name its kind.
 var ErrKind = errors.New("unknown kind")
 
-// identify fills in group, version and kind of Go type t, unless they are declared:
-// from its GVK method, from the k8s.io/api table, or from AddToScheme, in this order.
+// identify fills in group, version and kind of Go type t, unless they are declared. It
+// looks at the type's GVK method, at the k8s.io/api table and at AddToScheme, in this
+// order.
 func (k Kind) identify(t reflect.Type) (Kind, error) {
 	kind := k
 	if kind.err != nil {
@@ -148,8 +151,8 @@ func check(t reflect.Type, kind Kind) error {
 	return nil
 }
 
-// GroupResource names the resource without its version, as the server's
-// messages do: deployments.apps.
+// GroupResource names the resource without its version, as the server's messages do:
+// deployments.apps.
 func (k Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
 }
@@ -159,8 +162,8 @@ func (k Kind) Resource() GVR {
 	return GVR{Group: k.Group, Version: k.Version, Resource: k.Plural}
 }
 
-// path returns the URL path of the kind's objects in a namespace ("" for all
-// or none), of the one called name, or of that one's subresource.
+// path returns a URL path of the kind: of the objects in a namespace ("" for all or
+// none), of the object called name, or of that object's subresource.
 func (k Kind) path(namespace, name, subresource string) string {
 	p := groupVersionPath(k.GroupVersion())
 	if namespace != "" && k.Scope == Namespaced {

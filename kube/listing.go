@@ -23,7 +23,7 @@ func (r *reflector) list(ctx context.Context) outcome {
 	return outcome{rv: rv, err: err, stage: inListing, took: time.Since(start)}
 }
 
-// listAll returns the resource version that the objects are of.
+// listAll returns the resource version of the listed objects.
 func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	req, err := r.request(ctx, "list")
 	if err != nil {
@@ -62,18 +62,20 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	return rv, nil
 }
 
-// errRepeats: the token of the next page is one that led to this page or one before.
+// errRepeats: the continue token of the next page is one that led to this page or to an
+// earlier one.
 var errRepeats = fmt.Errorf("%w: a page that goes on with itself", wire.ErrAnswer)
 
-// circle notices continue tokens that lead in a circle, by Brent's algorithm: it
-// compares with one token, and takes a later one after twice as many pages each time.
+// circle notices continue tokens that lead in a circle, by Brent's algorithm: it compares
+// each token with a single stored one, and stores a later token after twice as many pages
+// each time.
 type circle struct {
 	token       string
 	pages, most int
 }
 
-// closes reports that a token is one that has led to an earlier page. It may need some
-// rounds to notice.
+// closes reports that a token has led to an earlier page before. It may notice this only
+// after some rounds.
 func (c *circle) closes(token string) bool {
 	if c.most > 0 && token == c.token {
 		return true
@@ -84,16 +86,16 @@ func (c *circle) closes(token string) bool {
 	return false
 }
 
-// listed is what a listing has had so far.
+// listed is the state of a listing so far.
 type listed struct {
-	kind   string // that the list names
+	kind   string // as the list names it
 	sure   bool   // the list has the usual name
-	named  int    // objects that said of which kind they are
+	named  int    // objects that named their kind
 	unread int    // objects that could not be read
 }
 
-// isOfKind refuses a list of an unusual name of which nothing shows that it is of
-// the kind: neither an object nor an earlier list.
+// isOfKind refuses a list of an unusual name if nothing shows that it is of the kind:
+// neither an object nor an earlier list.
 func (r *reflector) isOfKind(l *listed) error {
 	switch {
 	case l.sure, l.kind == r.listKind:
@@ -105,8 +107,8 @@ func (r *reflector) isOfKind(l *listed) error {
 	return nil
 }
 
-// fresh returns an error for a listing that is older than what was seen before.
-// After some tries the next one is taken as it is.
+// fresh returns an error for a stale listing: one that is older than the state the
+// reflector has seen. After some tries, the next listing is accepted as it is.
 func (r *reflector) fresh(rv string) error {
 	if !olderThan(rv, r.latest) {
 		return nil
@@ -119,8 +121,8 @@ func (r *reflector) fresh(rv string) error {
 	return err
 }
 
-// complete ends a listing of a resource version. A kind whose lists have none is
-// listed again and again.
+// complete ends a listing of a resource version. A kind whose lists have no resource
+// version is listed again and again.
 func (r *reflector) complete(rv string) error {
 	if err := r.fresh(rv); err != nil {
 		return err
@@ -144,8 +146,8 @@ func (r *reflector) page(ctx context.Context, req *request, read *listed) (metav
 	list := wire.ListReader{
 		Codec: r.codec, MaxBytes: r.client.maxObject,
 		Named: func(kind string, usual bool) { read.kind, read.sure = kind, usual },
-		// A stale list is refused before its objects are shown, if its version stands
-		// before them.
+		// If the version stands before the objects, a stale list is refused before any
+		// object is shown.
 		Head: func(meta metav1.ListMeta) error { return r.fresh(meta.ResourceVersion) },
 		Each: func(item wire.Raw) error { return r.listItem(item, read) },
 	}
@@ -153,8 +155,8 @@ func (r *reflector) page(ctx context.Context, req *request, read *listed) (metav
 	return meta, guard.explain(ctx, err)
 }
 
-// listItem gives an object of a listing to the sink. One that cannot be read costs
-// this object, not the list.
+// listItem gives an object of a listing to the sink. An object that cannot be read is
+// lost alone: the list goes on.
 func (r *reflector) listItem(item wire.Raw, read *listed) error {
 	rec, err := r.record(item)
 	if rec.Named {
@@ -170,7 +172,7 @@ func (r *reflector) listItem(item wire.Raw, read *listed) error {
 	return asSinkError(r.sink.item(rec))
 }
 
-// keep has the sink keep what it has of an object of a listing that cannot be read.
+// keep tells the sink to keep its state of a listed object that cannot be read.
 func (r *reflector) keep(item wire.Raw, err error) error {
 	rec, known := wire.Identify(item)
 	key := Key(rec.Key)
@@ -181,7 +183,7 @@ func (r *reflector) keep(item wire.Raw, err error) error {
 	return r.skips(r.nameIn(err, key))
 }
 
-// nameIn has an error name the object that it is about, if that is known.
+// nameIn adds the name of the object to an error, if the name is known.
 func (r *reflector) nameIn(err error, key Key) error {
 	return &Error{Verb: "watch", Kind: r.kind.Kind, Namespace: key.Namespace, Name: key.Name, Err: err}
 }
@@ -190,7 +192,7 @@ func (r *reflector) nameIn(err error, key Key) error {
 func (r *reflector) chooseListing(err error) {
 	code := codeOf(err)
 	switch {
-	case err == nil: // pages that work stay: the single list was too large
+	case err == nil: // paging works, so it stays: the single list was too large
 	case isDenied(err):
 		r.how = inStream
 	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError,
@@ -198,11 +200,11 @@ func (r *reflector) chooseListing(err error) {
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSilent):
 		r.how = inPages
 	case isExpired(err) && r.how == inPages:
-		r.how = inOneList // a continue token does not live as long as these pages took
+		r.how = inOneList // the continue token expired before these pages were all read
 	}
 }
 
-// isDenied reports that listing is not allowed, which watching may be.
+// isDenied reports that listing is not allowed. Watching may still be allowed.
 func isDenied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -6,5 +6,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Whatever a test starts has ended when it ends: no watch, store or timer stays.
+// Everything that a test starts has ended when the test ends: no watch, store or timer
+// stays.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,8 +14,7 @@ import (
 )
 
 // The server tells who manages the fields of a change, and a trace is told of the
-// request. The program may list and watch the kind, and not get it: a store needs no
-// more.
+// request. The program may list and watch the kind but not get it: a store needs no more.
 func TestManagers(t *testing.T) {
 	s := start(t)
 	config := s.cluster.Config()

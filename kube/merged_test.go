@@ -16,8 +16,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// heldLoop is a loop over the changes of a feed whose body takes one change for each
-// call of next.
+// heldLoop is a loop over the changes of a feed. Its body takes one change for each call
+// of next.
 type heldLoop struct {
 	t       *testing.T
 	feed    *Informer
@@ -44,7 +44,7 @@ func holdLoop(t *testing.T, s AnyHandle) *heldLoop {
 	return l
 }
 
-// next lets the loop take the change that it stands at.
+// next lets the loop take the change at which it waits.
 func (l *heldLoop) next() Change {
 	l.t.Helper()
 	synctest.Wait()
@@ -57,7 +57,8 @@ func (l *heldLoop) next() Change {
 	}
 }
 
-// rest lets the loop take all there is, sorted by key and in order for each.
+// rest lets the loop take all remaining changes. It returns them sorted by key, and in
+// order for each key.
 func (l *heldLoop) rest() (all []Change) {
 	for {
 		synctest.Wait()
@@ -83,7 +84,7 @@ func linesOf(t *testing.T, changes []Change) (lines []string) {
 	return lines
 }
 
-// entryOf returns an entry of a ConfigMap that says that it is ours.
+// entryOf returns an entry of a ConfigMap with the label of this operator.
 func entryOf(t *testing.T, table *table, name string) *entry {
 	t.Helper()
 	cm := &corev1.ConfigMap{Data: map[string]string{"note": "ours"}}
@@ -91,8 +92,8 @@ func entryOf(t *testing.T, table *table, name string) *entry {
 	return wire.NewEntry(recordOf(t, table.handle.codec, cm))
 }
 
-// A loop that stands at one object, while another goes through several steps, is
-// shown one change, from what it saw last to what is.
+// A loop waits at one object while another object goes through several steps. The loop is
+// shown one change, from the state that it saw last to the present state.
 func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -110,10 +111,10 @@ func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 		if n := len(l.rest()); n != 6 {
 			t.Fatalf("%d changes at first", n)
 		}
-		s.put(key("busy"), "two") // the loop stands at it
+		s.put(key("busy"), "two") // the loop waits at it
 		synctest.Wait()
 		s.put(key("spec"), "two", generation(2))
-		s.put(key("spec"), "two, and its status") // as another controller writes it
+		s.put(key("spec"), "two, and its status") // a write of another controller
 		s.put(key("child"), "one", generation(2), owned("second"))
 		s.put(key("child"), "two")
 		s.put(key("orphan"), "one", owned("second"))
@@ -163,7 +164,7 @@ func TestMergedChangesBeginAtWhatTheLoopSaw(t *testing.T) {
 	})
 }
 
-// Several changes that add up begin where the first one began.
+// Several changes that are merged begin at the state before the first one.
 func TestChangesAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -203,8 +204,8 @@ func TestChangesAddUp(t *testing.T) {
 	})
 }
 
-// An object that this process has ensured is shown to a loop that was behind while
-// it came and went; others are not.
+// A loop was behind while an object came and went. It is shown the object if this process
+// has ensured it, and no other object.
 func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -225,7 +226,7 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 			}
 			table.ensured.by[part{key: o.key}] = ensured{uid: o.uid}
 		}
-		s.put(key("busy"), "two") // the loop stands at it
+		s.put(key("busy"), "two") // the loop waits at it
 		synctest.Wait()
 		for _, name := range []string{"ours", "twice", "seen"} {
 			for range 2 {
@@ -253,7 +254,7 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 			"DELETED seen ours", "ADDED seen ours", "DELETED seen ours",
 			"ADDED twice ours", "DELETED twice ours")
 
-		// One that no watch has ever told of is shown to all loops once.
+		// An object that no watch has ever shown is shown to all loops once.
 		other := holdLoop(t, maps)
 		other.rest()
 		table.vanished(key("never"), entryOf(t, table, "never"))

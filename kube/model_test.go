@@ -20,8 +20,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a played server with watches and stores that are checked while its
-// history goes on at random. rapid prints the seed of a failure.
+// model is a played server with watches and stores. The test checks them while the
+// server's history goes on at random. rapid prints the seed of a failure.
 type model struct {
 	*rapid.T
 	t       *testing.T
@@ -34,7 +34,7 @@ type model struct {
 	loops   []*shownLoop
 
 	mu    sync.Mutex
-	fault modelFault // of the next request
+	fault modelFault // the fault of the next request
 }
 
 type modelFault func(*http.Request) (*http.Response, error)
@@ -127,8 +127,8 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 	return m
 }
 
-// shownLoop checks that each change that a loop is shown begins at what it was shown
-// last.
+// shownLoop checks that each change that a loop is shown begins at the state that the
+// loop was shown last.
 type shownLoop struct {
 	mu     sync.Mutex
 	shown  map[Key]*entry
@@ -196,7 +196,7 @@ func (m *model) anew(rt *rapid.T) {
 	m.s.put(k, k.Name+"|anew")
 }
 
-// breakNext has the next request fail in one of the ways that servers have.
+// breakNext makes the next request fail in one of the ways that servers have.
 func (m *model) breakNext(rt *rapid.T) {
 	kind := rapid.SampledFrom([]string{"refused", "503", "429", "410", "410 event", "empty", "half", "silent"}).Draw(rt, "fault")
 	m.setFault(func(r *http.Request) (*http.Response, error) {
@@ -239,7 +239,7 @@ func (h *halfBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stale has the next list answered as of an earlier time.
+// stale makes the next list be answered as of an earlier time.
 func (m *model) stale(rt *rapid.T) {
 	back := int64(rapid.IntRange(1, 8).Draw(rt, "versions back"))
 	m.setFault(func(r *http.Request) (*http.Response, error) {
@@ -260,7 +260,7 @@ func (m *model) stale(rt *rapid.T) {
 	})
 }
 
-// finish lets everything calm down and compares all there is.
+// finish waits until everything is quiet and compares the whole content.
 func (m *model) finish() {
 	m.setFault(nil)
 	m.s.release()

@@ -17,14 +17,15 @@ import (
 // maxConflicts bounds how often Modify starts over.
 const maxConflicts = 20
 
-// Modify reads an object, has change alter it, sends the difference, and returns
-// the object as the server has it. If somebody else has changed it meanwhile it
-// starts over, so change may be called several times, each time with the object
-// as it then is; its error ends Modify. Nothing is sent if nothing changed.
+// Modify reads an object, calls change to alter it, sends the difference, and returns the
+// object as the server has it. If somebody else has changed the object meanwhile, Modify
+// starts over. So change may be called several times, each time with the current object.
+// An error of change ends Modify. Modify sends nothing if nothing changed. Its
+// counterpart is a read and a patch within client-go's retry.RetryOnConflict.
 //
-// Fields that T does not name are left alone, also in the items of lists. A
-// change that would have to guess which items of a list became which, or that a
-// merge patch cannot express, is an error. Status is ignored where it is a
+// Fields that T does not name are left alone, also in the items of lists. A change is an
+// error if Modify would have to guess which items of a list became which, or if a merge
+// patch cannot express the change. Changes of status are ignored if the kind has a status
 // subresource.
 func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
 	for try := 1; ; try++ {
@@ -38,13 +39,13 @@ func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error)
 	}
 }
 
-// modify tries once. conflict reports that somebody else was quicker.
+// modify tries once. conflict reports that somebody else changed the object first.
 func (v View[T]) modify(ctx context.Context, name string, change func(*T) error) (o *T, conflict bool, err error) {
 	get, err := v.one(ctx, "modify", http.MethodGet, name)
 	if err != nil {
 		return nil, false, err
 	}
-	get.accept = wire.TypeJSON // what T does not name must be seen to be left alone
+	get.accept = wire.TypeJSON // fields that T does not name must be visible, so that they can be left alone
 	raw, _, err := v.client.roundTrip(ctx, get)
 	if err != nil {
 		return nil, false, err
@@ -78,8 +79,8 @@ func (v View[T]) modify(ctx context.Context, name string, change func(*T) error)
 	return o, apierrors.IsConflict(err), err
 }
 
-// difference returns the merge patch that makes of raw, which before was
-// decoded from, what after says.
+// difference returns a merge patch of raw. before is the value decoded from raw. The
+// patch turns raw into the object that after describes.
 func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
 	was, err := encodeJSON(before)
 	if err != nil {

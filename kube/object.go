@@ -8,8 +8,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Object is what every API object begins with. Embed it first in a type of
-// one's own:
+// Object holds the fields that every API object begins with: metav1.TypeMeta and
+// metav1.ObjectMeta. Embed it first in a type of the program:
 //
 //	type Book struct {
 //		kube.Object
@@ -20,12 +20,14 @@ type Object struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 }
 
-// Key names an object of a kind. Namespace is empty for cluster-scoped kinds.
+// Key names an object of a kind. Namespace is empty for cluster-scoped kinds. Its
+// counterpart is client.ObjectKey of controller-runtime.
 type Key struct {
 	Namespace, Name string
 }
 
-// KeyOf returns the key of an object.
+// KeyOf returns the key of an object, as client.ObjectKeyFromObject of controller-runtime
+// does.
 func KeyOf(o metav1.Object) Key { return Key{o.GetNamespace(), o.GetName()} }
 
 // String returns namespace/name, or the name alone if there is no namespace.
@@ -46,10 +48,10 @@ type embedsKubeObject[T any] interface {
 	object
 }
 
-// asObject returns t's accessors. The constructors of handles have made sure,
-// at compile time, that *T has them.
+// asObject returns t's accessors. The constructors of handles check at compile time that
+// *T has them.
 func asObject[T any](t *T) object { return any(t).(object) }
 
-// encodeJSON encodes an object as every Go client does. The authors of a type have tested
-// with what encoding/json makes of its tags.
+// encodeJSON encodes an object as every Go client does. The authors of a type tested its
+// tags with encoding/json.
 func encodeJSON(v any) ([]byte, error) { return json.Marshal(v) }

@@ -14,30 +14,30 @@ type RequestInfo struct {
 	Verb     string // get, list, watch, create, update, patch, apply, delete …
 	Method   string // HTTP method
 	Host     string
-	Kind     string // empty where the request is for no kind
+	Kind     string // empty if the request is for no kind
 	Resource GVR
-	// Namespace, Name and Subresource are empty where the request names none.
+	// Namespace, Name and Subresource are empty if the request names none.
 	Namespace, Name, Subresource string
 
 	Code     int           // HTTP status, 0 if there was no answer
 	Duration time.Duration // until the answer's headers
 }
 
-// RequestTrace is told of a request before it is sent, and returns the context to
-// send it with and a function to call with the answer's status code and duration, or
-// with the error if there was no answer. A request that is repeated is told of each
-// time.
+// RequestTrace is called before a request is sent. It returns the context for the
+// request, and a function that is called with the answer's status code and duration, or
+// with the error if there was no answer. If a request is repeated, RequestTrace is called
+// each time.
 type RequestTrace func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error))
 
-// WithRequestTrace returns a context whose requests f is told of. It takes the
-// place of another one.
+// WithRequestTrace returns a context that has f called for its requests. f replaces the
+// trace that ctx has.
 func WithRequestTrace(ctx context.Context, f RequestTrace) context.Context {
 	return context.WithValue(ctx, requestTraceKey{}, f)
 }
 
 type requestTraceKey struct{}
 
-// traced tells a context's trace of a request.
+// traced calls a context's trace for a request.
 func traced(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
 	f, ok := ctx.Value(requestTraceKey{}).(RequestTrace)
 	if !ok {
@@ -46,18 +46,19 @@ func traced(ctx context.Context, r RequestInfo) (context.Context, func(RequestIn
 	return f(ctx, r)
 }
 
-// observers are told of requests besides the one that the configuration names. No
-// lock is held while they are called: an observer may stop itself, add another or
-// make a request.
+// observers are called after requests, in addition to the observer that the configuration
+// names. No lock is held during a call: an observer may stop itself, add another observer
+// or make a request.
 type observers struct {
 	mu sync.Mutex
-	// list is never changed, but replaced. It holds pointers, so that each can be
-	// told from the others.
+	// list is never changed, only replaced. It holds pointers, so that its functions can
+	// be compared.
 	list []*func(RequestInfo)
 }
 
-// OnRequest has f called after every request, as [Config].Observe is, until stop
-// is called. A call that is under way when stop is called goes on.
+// OnRequest has f called after every request, as [Config].Observe is, until stop is
+// called. If a call of f is under way when stop is called, that call goes on. Its
+// counterparts are the RequestLatency and RequestResult metrics of client-go.
 func (c *Client) OnRequest(f func(RequestInfo)) (stop func()) {
 	added := &f
 	c.observers.change(func(list []*func(RequestInfo)) []*func(RequestInfo) { return append(list, added) })
@@ -89,9 +90,9 @@ func (c *Client) observed(r RequestInfo) {
 	}
 }
 
-// tell calls an observer. If it panics or ends its goroutine, that costs what it
-// observes and not the request, which may be a watch's. So it has a goroutine of its own,
-// which takes half a microsecond.
+// tell calls an observer in a goroutine of its own, which takes half a microsecond. If
+// the observer panics or ends its goroutine, only its observation is lost. The request,
+// which may be a watch, goes on.
 func (c *Client) tell(f func(RequestInfo), r RequestInfo) {
 	done := make(chan struct{})
 	go func() {

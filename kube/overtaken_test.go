@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// afterServing has the next read of the server be answered, and calls f before the
+// afterServing waits until the server has answered the next read, and calls f before the
 // answer arrives.
 func (c *ownCase) afterServing(f func()) {
 	served := false
@@ -20,8 +20,8 @@ func (c *ownCase) afterServing(f func()) {
 	})
 }
 
-// What the server says of an object is older than what is written before its answer
-// arrives: such a write is still waited for.
+// A write may be made before the server's answer about its object arrives. The answer is
+// older than such a write, so reads still wait for the write.
 func TestAnswersThatWritesOvertake(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -51,7 +51,7 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 		})
 		t.Run(tc.name+" and a lost answer", func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
-				c.s.put(key("b"), "one") // which a question finds
+				c.s.put(key("b"), "one") // a question finds this object
 				c.afterServing(func() {
 					c.s.put(key("a"), "new")
 					c.s.put(key("b"), "new")

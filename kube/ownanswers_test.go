@@ -41,8 +41,8 @@ func TestAnswerWakesThoseWhoWait(t *testing.T) {
 	})
 }
 
-// The answer to an update that was sent before a DeleteAll and comes after its answer
-// does not bring the object back.
+// An update is sent before a DeleteAll, and its answer comes after the answer to the
+// DeleteAll. The answer does not bring the object back.
 func TestLateAnswerAfterDeleteAll(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprint("held by a finalizer ", held), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 				}
 				c.cms.client.stores.wrote(c.cms.kind, late)
 				c.s.mu.Lock()
-				c.s.held = versionOf(late.ResourceVersion) // the watch tells of the update, and not of the deletion
+				c.s.held = versionOf(late.ResourceVersion) // the watch shows the update but not the deletion
 				close(c.s.changed)
 				c.s.changed = make(chan struct{})
 				c.s.mu.Unlock()
@@ -121,7 +121,7 @@ func TestOwnWritesOnAServerWithoutFieldSelectors(t *testing.T) {
 	})
 }
 
-// An object that is there and cannot be read is an error, and not gone.
+// An object that exists and cannot be read is an error. It does not count as gone.
 func TestOwnWriteThatCannotBeReadBack(t *testing.T) {
 	for _, n := range []int{1, askedEach + 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 		go e.follow(t.Context(), func(c Change) bool {
 			if first {
 				first = false
-				<-busy // with something else
+				<-busy // the reader is busy with another object
 			}
 			for o := range c.Owners() {
 				owners <- string(c.Type) + " " + string(o.UID)
@@ -213,7 +213,8 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 	})
 }
 
-// What was ensured is forgotten with its object, also if the store never showed that.
+// The record of an Ensure is forgotten with its object, even if the store never showed
+// the object.
 func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 	for name, end := range map[string]func(e *ensuredTable){
 		"its deletion is shown": func(e *ensuredTable) {
@@ -252,7 +253,7 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 	t.Run("the answer does not fit the selector", func(t *testing.T) {
 		e := newEnsuredTable(t)
 		e.table = newTable(configMaps(e.handle.client).In("default").Labeled("app=web").handle, nil)
-		e.answered(e.state(10, "ours", "none")) // a webhook has taken the label
+		e.answered(e.state(10, "ours", "none")) // a webhook has removed the label
 		if n := len(e.ensured.by); n != 0 {
 			t.Errorf("%d parts are remembered", n)
 		}

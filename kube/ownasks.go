@@ -14,16 +14,16 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// A write that the watch does not show in time is asked about once: the answer is
-// remembered with the write until the watch has come as far, and readers that come
-// while the question is on its way wait for its answer. An overloaded server, whose
+// If the watch does not show a write in time, the server is asked about it once. The
+// answer is remembered with the write until the watch has come as far. Readers that come
+// while the question is on its way wait for its answer. So an overloaded server, whose
 // watches are late, gets no more questions than there are writes.
 
-// reply is what the server had of an object. The entry is nil if there was none in
-// the table's handle.
+// reply is the server's state of an object. The entry is nil if the table's handle had no
+// such object on the server.
 type reply struct{ entry *entry }
 
-// question is asked by one reader for all.
+// question is a question to the server that one reader asks for all readers.
 type question struct {
 	done   chan struct{}
 	answer reply
@@ -32,11 +32,11 @@ type question struct {
 	left bool
 }
 
-// askedEach is how many objects are read from the server one by one, at most.
+// askedEach is the largest number of objects that are read from the server one by one.
 const askedEach = 16
 
-// ask returns what the server has of objects whose writes are not seen in time, and
-// the errors of what could not be asked.
+// ask returns the server's state of objects whose writes the watch does not show in time.
+// It also returns the errors of the questions that failed.
 func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []error) {
 	for len(keys) > 0 {
 		mine, others, settled := t.questions(keys, &found)
@@ -57,7 +57,7 @@ func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []erro
 				return found, append(errs, context.Cause(ctx))
 			}
 			if q.left {
-				keys = append(keys, key) // somebody else has to ask
+				keys = append(keys, key) // another reader has to ask
 				continue
 			}
 			found, errs = q.take(key, found, errs)
@@ -76,9 +76,9 @@ func (q *question) take(key Key, found []keyed, errs []error) ([]keyed, []error)
 	return found, errs
 }
 
-// questions sorts keys: those that the caller has to ask about, those that others
-// have asked about, and those whose writes are settled. What is answered is added
-// to found.
+// questions sorts keys into three groups: keys that the caller has to ask about, keys
+// that others have asked about, and keys whose writes are settled. It adds the answers
+// that are there already to found.
 func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*question, settled []Key) {
 	mine, others = make(map[Key]*question), make(map[Key]*question)
 	t.own.mu.Lock()
@@ -104,7 +104,7 @@ func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*que
 }
 
 // askAll asks the server questions. The reader's trace may break that off, by a panic or
-// the end of the goroutine. Then others who wait for the answers have to ask.
+// by the end of the goroutine. Then another reader that waits for the answers has to ask.
 func (t *table) askAll(ctx context.Context, asked map[Key]*question) {
 	defer func() {
 		for key, q := range asked {
@@ -131,14 +131,14 @@ func (t *table) giveUp(key Key, q *question) {
 	close(q.done)
 }
 
-// answerAll asks the server, one by one or by a list.
+// answerAll asks the server, either one by one or by a list.
 func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 	before := make(map[Key]*entry, len(asked))
 	for key := range asked {
 		before[key] = t.entry(key)
 	}
 	sel := t.handle.selector
-	// An object that a selector leaves out of a list may still be there.
+	// A list may lack an object that exists, because a selector does not match it.
 	if len(asked) > askedEach && sel.label == "" && sel.field == "" {
 		listed := make(map[Key]*fetched, len(asked))
 		for key := range asked {
@@ -156,19 +156,19 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 	}
 }
 
-// answer notes what the server has answered for an object whose write was pending:
-// nil if there is none. Before is its entry when the server was asked.
+// answer notes the server's answer for an object whose write was pending: nil if there is
+// no object. Before is its entry at the time of the question.
 func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
 	t.settled(t.noteAnswer(ctx, key, q, before, is, err), nil)
 }
 
-// noteAnswer is answer. It returns the write if its object is gone and was never in the
-// content.
+// noteAnswer does the work of answer. It returns the write if its object is gone and was
+// never in the content.
 func (t *table) noteAnswer(
 	ctx context.Context, key Key, q *question, before, is *entry, err error,
 ) (vanished []settledWrite) {
 	sel := t.handle.selector
-	// A list by the field selector was asked for those that fit.
+	// A list by the field selector asked for the objects that the selector matches.
 	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches(is.Labels()))
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
@@ -189,15 +189,15 @@ func (t *table) noteAnswer(
 	e := t.entry(key)
 	switch {
 	case !asked:
-		return nil // the write is seen meanwhile, or a later one has come, of which this tells nothing
+		return nil // meanwhile the write was seen, or a later one came, about which the answer says nothing
 	case is == nil && e != before && e != nil:
-		return nil // the answer is of before what the watch has told since
+		return nil // the answer is older than the state that the watch has shown since
 	case is == nil:
 		t.own.drop(key)
 		if e != nil {
 			t.own.hide(key, e.UID())
 		} else if uid := w.known(); sel.field == "" && uid != "" && !w.deleting && !w.hidden {
-			t.own.hide(key, uid) // the watch may still tell of it
+			t.own.hide(key, uid) // the watch may still show the object
 			return []settledWrite{{key, uid, w.last}}
 		}
 		return nil
@@ -206,16 +206,16 @@ func (t *table) noteAnswer(
 		t.own.drop(key)
 	}
 	t.answered(key, ownWrite{uid: is.UID(), rv: is.ResourceVersion(), meta: is, hidden: !fits, answer: &q.answer})
-	t.own.wake() // nobody needs to wait longer for the watch
+	t.own.wake() // no reader needs to wait longer for the watch
 	return nil
 }
 
-// fetch reads an object from the server: nil if there is none, or none that the field
-// selector fits.
+// fetch reads an object from the server. It returns nil if there is no such object, or if
+// the field selector does not match the object.
 func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 	h := named(t.handle, key)
 	if field := t.handle.selector.field; field != "" {
-		h.selector.field = field + "," + h.selector.field // of the other fields only the server can tell
+		h.selector.field = field + "," + h.selector.field // only the server can evaluate the other fields
 	}
 	found := map[Key]*fetched{key: {}}
 	err := t.fetchFrom(ctx, h, found)
@@ -230,10 +230,10 @@ func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 	return found[key].entry, found[key].err
 }
 
-// named narrows a handle to one object, with whatever labels and fields. A list of the
-// handle needs the right that a store has, which a get does not. The server finds the
-// object of such a list by its name, as it does for a get. It may also ignore field
-// selectors, and list others.
+// named narrows a handle to one object and drops its labels and fields. A list of the
+// handle needs a right that a store has, and a get needs another one. The server finds
+// the object of such a list by its name, as it does for a get. The server may also ignore
+// field selectors, and list other objects.
 func named(h handle, key Key) handle {
 	if h.namespaces = nil; key.Namespace != "" {
 		h.namespaces = []string{key.Namespace}
@@ -242,13 +242,13 @@ func named(h handle, key Key) handle {
 	return h
 }
 
-// fetched is what a list has of an object.
+// fetched is the result of a list for one object.
 type fetched struct {
-	entry *entry // nil if it is not in the list
-	err   error  // it is there, and cannot be read
+	entry *entry // nil if the object is not in the list
+	err   error  // the object is in the list and cannot be read
 }
 
-// fetchFrom lists the objects of a handle until those that are asked for are found.
+// fetchFrom lists the objects of a handle until it has found all that are asked for.
 // Servers may ignore a field selector.
 func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*fetched) error {
 	for ns := range h.eachNamespace() {
@@ -285,7 +285,7 @@ func missing(asked map[Key]*fetched) bool {
 	return false
 }
 
-// fetchPage reads one page of a list. A page whose token has expired goes on from a
+// fetchPage reads one page of a list. If the page's token has expired, it goes on from a
 // later moment, as the server offers.
 func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetched) (next string, err error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
@@ -316,7 +316,7 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetch
 }
 
 // unreadable notes an object of a list that cannot be read. If its key cannot be read
-// either, it may be any of the objects that are asked for and not found.
+// either, the object may be any of those that are asked for and not found.
 func unreadable(item wire.Raw, asked map[Key]*fetched, err error) {
 	r, known := wire.Identify(item)
 	for key, f := range asked {

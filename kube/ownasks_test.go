@@ -32,8 +32,8 @@ func ownedByUID(owner string) func(*corev1.ConfigMap) {
 	}
 }
 
-// However many ask for what the watch has not told of, the server is asked once for each
-// write, and only about what may be among the objects that are asked for.
+// Any number of readers may ask for writes that the watch has not shown. The server is
+// asked once for each write, and only about objects that the readers may ask for.
 func TestOneQuestionForAWrite(t *testing.T) {
 	for _, n := range []int{askedEach, askedEach + 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 				if asked := c.asked(before); len(asked) != want {
 					c.Errorf("the server was asked %d times, want %d", len(asked), want)
 				}
-				// A later write is another one.
+				// A later write needs a question of its own.
 				c.write("o00", "two", ownedByUID("mine"))
 				c.wantNote("o00", "two")
 				c.took(ownWriteWait)
@@ -92,7 +92,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 	}
 }
 
-// A reader that goes leaves the question to those who wait.
+// If a reader goes, the waiting readers take over its question.
 func TestQuestionWhoseReaderGoes(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		c.write("b", "one")
@@ -125,7 +125,7 @@ func TestQuestionWhoseReaderGoes(t *testing.T) {
 	})
 }
 
-// All who refresh a store at a take-over share one list.
+// All callers that refresh a store at a take-over share one list.
 func TestRefreshOnceForAll(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		c.s.put(key("a"), "by a predecessor")
@@ -147,7 +147,7 @@ func TestRefreshOnceForAll(t *testing.T) {
 		c.start = time.Now()
 		c.wantNote("a", "by a predecessor")
 		c.took(ownWriteWait)
-		// One that comes while a list is made needs another.
+		// A caller that comes while a list is under way needs another list.
 		feed := OpenInformer(c.cms)
 		defer feed.Close()
 		for range 2 {
@@ -161,8 +161,8 @@ func TestRefreshOnceForAll(t *testing.T) {
 	})
 }
 
-// Reads find what is there without the objects that were deleted, however many deletions
-// are remembered.
+// Reads find the existing objects without the deleted ones, for any number of remembered
+// deletions.
 func TestReadsWithManyDeletions(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		for i := range 300 {
@@ -189,7 +189,7 @@ func TestReadsWithManyDeletions(t *testing.T) {
 	})
 }
 
-// What a store is opened for again and again is said once.
+// If a store is opened again and again, that is logged once.
 func TestStoreOpenedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(strings.Builder)
@@ -220,12 +220,12 @@ func TestStoreOpenedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// The keys of an index are never older than what this process has written: they wait as
-// long as its objects do, and what is not seen by then is asked for.
+// The keys of an index are never older than the own writes of this process: they wait as
+// long as reads of objects do. Then the server is asked for the unseen writes.
 func TestKeysAfterOwnWrites(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		byNote := IndexBy(c.cms.ReadOnly(), notes)
-		wide := IndexBy(c.cms.ReadOnly().Labeled("app=web"), notes) // of some of the same store's objects
+		wide := IndexBy(c.cms.ReadOnly().Labeled("app=web"), notes) // an index of some of the same store's objects
 		want := func(x *Index[corev1.ConfigMap, string], took time.Duration, want ...string) {
 			c.Helper()
 			keys, err := x.Keys(c.Context())

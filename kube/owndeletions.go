@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deletion is an object that this process has deleted. Reads leave it out, whatever the
-// watch still tells of it.
+// deletion is an object that this process has deleted. Reads leave it out even while the
+// watch still shows it.
 type deletion struct {
 	uid types.UID
 	at  time.Time
 }
 
-// goneKept is how long a deletion is remembered at most where the watch does not tell of
-// it: the watch told of it before the answer came, or it never showed the object.
+// goneKept is how long a deletion is remembered at most if the watch does not show it.
+// The watch may have shown it before the answer came, or may never have shown the object.
 const goneKept = 10 * time.Minute
 
-// deleted hides an object from reads, whatever the watch still tells of it.
+// deleted hides an object from reads, even while the watch still shows it.
 func (t *table) deleted(key Key, uid types.UID) {
 	shown := t.hideDeleted(key, uid) != nil
 	switch {
-	case shown: // what was ensured is forgotten when the content loses the object
+	case shown: // the record of its Ensure is forgotten when the content loses the object
 	case uid == "":
 		t.ensured.forget(partsOf(key)...)
 	default:
@@ -30,7 +30,8 @@ func (t *table) deleted(key Key, uid types.UID) {
 	}
 }
 
-// hideDeleted is deleted for reads. It returns the entry that is left.
+// hideDeleted is the part of deleted that concerns reads. It returns the entry that is
+// left.
 func (t *table) hideDeleted(key Key, uid types.UID) *entry {
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
@@ -45,14 +46,14 @@ func (t *table) hideDeleted(key Key, uid types.UID) *entry {
 	return e
 }
 
-// hide has reads leave out an object. The lock is held.
+// hide makes reads leave out an object. The caller holds the lock.
 func (w *ownWrites) hide(key Key, uid types.UID) {
 	if uid != "" && !w.isGone(key, uid) {
 		w.gone[key] = append(slices.Clip(w.gone[key]), deletion{uid, time.Now()})
 	}
 }
 
-// unhide forgets the deletions of a key that are over. The lock is held.
+// unhide forgets the deletions of a key that are over. The caller holds the lock.
 func (w *ownWrites) unhide(key Key, over func(deletion) bool) {
 	left := slices.DeleteFunc(slices.Clone(w.gone[key]), over)
 	if len(left) == 0 {

@@ -23,7 +23,7 @@ func TestOwnDeletionsNeedNoWait(t *testing.T) {
 		c.write("a", "again") // under another uid
 		c.wantNote("a", "again")
 		c.took(ownWriteWait)
-		// The watch tells of all of it, step by step, and no step shows.
+		// The watch shows all of it, step by step, and no step is visible to readers.
 		c.s.mu.Lock()
 		last := c.s.rv
 		c.s.mu.Unlock()
@@ -77,7 +77,7 @@ func TestDeleteAllAndReads(t *testing.T) {
 			}
 			get := r.Clone(r.Context())
 			get.Method = http.MethodGet
-			resp, err := c.s.list(get, "default") // as they were
+			resp, err := c.s.list(get, "default") // the objects as they were
 			c.s.remove(key("a"))
 			now := metav1.Now()
 			c.s.put(key("held"), "one", func(o *modelObject) { o.extra.DeletionTimestamp = &now })
@@ -102,8 +102,8 @@ func TestDeleteAllAndReads(t *testing.T) {
 	})
 }
 
-// A deletion is remembered until the watch of its own namespace has come as far,
-// however far others have.
+// A deletion is remembered until the watch of its own namespace has come as far. The
+// watches of other namespaces do not matter.
 func TestOwnDeletionsWhileAnotherNamespaceIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -129,7 +129,7 @@ func TestOwnDeletionsWhileAnotherNamespaceIsWatched(t *testing.T) {
 	})
 }
 
-// What is remembered of own writes does not grow where no bookmark comes.
+// The memory of own writes does not grow if no bookmark comes.
 func TestOwnWritesWithoutBookmarks(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		c.s.release()

@@ -13,9 +13,10 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// SetOwner adds a reference to owner to a child's owner references, so that the
-// garbage collector deletes the child after the owner. The child's namespace is
-// set to the owner's if it has none and its kind is namespaced.
+// SetOwner adds an owner reference to the child, which names owner, so that the garbage
+// collector deletes the child after the owner. If the child has no namespace and its kind
+// is namespaced, SetOwner sets the child's namespace to the owner's. Its counterpart is
+// SetOwnerReference of controller-runtime's controllerutil.
 //
 // An owner in another namespace is an error, as is a namespaced owner of a cluster-scoped
 // child: the garbage collector would delete the child. An owner that was not read from
@@ -24,8 +25,9 @@ func SetOwner[O, C any](owners Handle[O], owner *O, children Handle[C], child *C
 	return setOwner(owners.base(), asObject(owner), children.base(), asObject(child), false)
 }
 
-// SetController is [SetOwner] with the owner as the one controller of the child.
-// A child that another controller has is an error.
+// SetController is [SetOwner] with the owner as the one controller of the child. It
+// returns an error if the child has another controller. Its counterpart is
+// SetControllerReference of controller-runtime's controllerutil.
 func SetController[O, C any](owners Handle[O], owner *O, children Handle[C], child *C) error {
 	return setOwner(owners.base(), asObject(owner), children.base(), asObject(child), true)
 }
@@ -79,20 +81,20 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		refs = append(refs, ref)
 	case controller:
 		refs[mine] = ref
-	default: // a controller is an owner already
+	default: // a controller is an owner too
 		refs[mine].APIVersion, refs[mine].Name = ref.APIVersion, ref.Name
 	}
 	child.SetOwnerReferences(refs)
 	return nil
 }
 
-// ErrTaken is wrapped by the error of [View.Ensure] when an object of that name is
-// there already and belongs to somebody else.
+// ErrTaken is wrapped by the error of [View.Ensure] if an object of that name exists
+// already and belongs to somebody else.
 var ErrTaken = errors.New("there is one of that name already")
 
-// takes returns why an object that names its controller may not take the place of
-// the one that the table has: that has another controller, or none and lacks one
-// of the labels by which it would be known as such a child.
+// takes returns the reason why an object that names its controller may not replace the
+// object that the table has. There are two reasons: the table's object has another
+// controller; or it has no controller and lacks one of the labels that mark such a child.
 func (t *table) takes(ctx context.Context, key Key, o object) error {
 	owner := metav1.GetControllerOfNoCopy(o)
 	if owner == nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What owner references say is decided without a server.
+// The content of owner references is decided without a server.
 func TestSetOwner(t *testing.T) {
 	client := offline(t)
 	maps, secrets := kube.For[corev1.ConfigMap](client), kube.For[corev1.Secret](client)
@@ -103,7 +103,7 @@ func equalRefs(a, b []metav1.OwnerReference) bool {
 	return text(a) == text(b)
 }
 
-// TestOwned has the server take what SetController sets.
+// TestOwned checks that the server accepts the owner references of SetController.
 func TestOwned(t *testing.T) {
 	s := start(t)
 	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)

@@ -10,16 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestOwnWritesAndContentInOrder has writers note what they wrote, the watch tell of
-// it, and readers look, all at once. A reader that need not wait never sees content
-// that is older than what was written before it looked, nor what was deleted.
+// TestOwnWritesAndContentInOrder runs writers, the watch and readers at once: writers
+// note their writes, the watch shows them, and readers look. A reader that need not wait
+// never sees content that is older than the writes before its look, and never sees a
+// deleted object.
 func TestOwnWritesAndContentInOrder(t *testing.T) {
 	for name, deletes := range map[string]bool{"writes": false, "deletions": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnsuredTable(t)
 			_ = e.sink.synced("1")
 			const rounds = 1500
-			var written atomic.Int64 // the latest version that was answered
+			var written atomic.Int64 // the latest answered version
 			told := make(chan int, 16)
 			var running sync.WaitGroup
 			running.Go(func() { // writes

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// get returns an object's entry and the key that it has, or live if the server must
-// be asked for what is called key then.
+// get returns an object's entry and the key under which the table has the object. It
+// returns live if the caller must ask the server for the object with that key.
 func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live bool, err error) {
 	e, key, w, waiting := t.peek(asked)
 	if !waiting {
@@ -24,8 +24,8 @@ func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live boo
 	return nil, key, true, nil
 }
 
-// peek returns what there is of an object, under the key that it has: that of a
-// cluster-scoped one has no namespace, whatever is asked for.
+// peek returns the state of an object, and the key under which the table has it. The key
+// of a cluster-scoped object has no namespace, even if the caller asks for one.
 func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
 	bare := Key{Name: asked.Name}
 	t.own.mu.Lock()
@@ -49,8 +49,8 @@ func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
 	return e, at, w, waiting && !w.hidden
 }
 
-// settle waits, as long as a read does, until the writes that were made before and
-// that may matter are seen, and returns their number.
+// settle waits until the earlier writes that may matter are seen, as long as a read waits
+// for them. It returns the number of the earlier writes.
 func (t *table) settle(ctx context.Context, may func(*entry) bool) (made uint64, err error) {
 	made = t.own.made()
 	return made, t.await(ctx, func() bool {
@@ -63,9 +63,9 @@ func (t *table) settle(ctx context.Context, may func(*entry) bool) (made uint64,
 	})
 }
 
-// matters reports that an object that was written may be one of those that are asked
-// for, by the metadata that the write was answered with. A deletion changes nothing
-// that is asked for.
+// matters reports that a written object may be one of those that are asked for. It judges
+// by the metadata in the answer to the write. A deletion changes nothing that is asked
+// for.
 func (t *table) matters(key Key, w ownWrite, may func(*entry) bool) bool {
 	e := w.meta
 	if w.deleting {
@@ -74,8 +74,8 @@ func (t *table) matters(key Key, w ownWrite, may func(*entry) bool) bool {
 	return e == nil || may(e)
 }
 
-// await waits until ok, called with the lock of the own writes held, is true, or
-// ownWait has passed.
+// await waits until ok returns true or ownWait has passed. It calls ok with the lock of
+// the own writes held.
 func (t *table) await(ctx context.Context, ok func() bool) error {
 	var timeout *time.Timer
 	for {
@@ -107,10 +107,10 @@ func (t *table) ownWait() time.Duration {
 	return ownWriteWait
 }
 
-// unseen tells of the first so many writes that are not seen yet and that may matter:
-// what the server has answered about them, and the keys that it is to be asked for.
-// It also tells which entries a read does without. It comes before the look at the
-// content, which has all that is settled by then.
+// unseen tells of the first made writes, if they are not seen yet and may matter. It
+// returns the server's answers about them, and the keys that the server is to be asked
+// for. It also tells which entries a read leaves out. It runs before the look at the
+// content, which has all writes that are settled by then.
 func (t *table) unseen(made uint64, may func(*entry) bool) (
 	answered []keyed, unseen []Key, without func(Key, *entry) bool,
 ) {

@@ -13,7 +13,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// unseenBy keeps the watches of a client from being answered again, once they are cut.
+// unseenBy stops the server from answering the watches of a client, once they are cut.
 type unseenBy struct {
 	http.RoundTripper
 	cut <-chan struct{}
@@ -35,8 +35,8 @@ func (u unseenBy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r.WithContext(ctx))
 }
 
-// ownReads checks reads after own writes that the watch does not show, of a user whose
-// only rights to read the kind are list and watch.
+// ownReads checks reads after own writes that the watch does not show. The only rights of
+// its user to read the kind are list and watch.
 type ownReads[T any] struct {
 	kind    string
 	objects kube.Resource[T]
@@ -45,8 +45,8 @@ type ownReads[T any] struct {
 	changed func(*T) bool
 }
 
-// The cached reads of a program need no right that its store does not need, also where
-// they ask the server.
+// The cached reads of a program need no right that its store does not need, even if they
+// ask the server.
 func TestCachedReadsNeedOnlyListAndWatch(t *testing.T) {
 	s := start(t)
 	books := installBooks(t, s, kube.Namespaced)
@@ -72,7 +72,8 @@ func TestCachedReadsNeedOnlyListAndWatch(t *testing.T) {
 	t.Run("built in, of the cluster", func(t *testing.T) {
 		s.readsOwn(t, "rbac.authorization.k8s.io", "clusterroles", func(c *kube.Client) ownReader {
 			return ownReads[rbacv1.ClusterRole]{"role", kube.For[rbacv1.ClusterRole](c), func(name string) *rbacv1.ClusterRole {
-				// Names of these may have what field selectors are made of.
+				// The names of cluster roles may have the special characters of field
+				// selectors.
 				return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name + `:a,b=c\d`}}
 			}, func(o *rbacv1.ClusterRole) { o.Labels = map[string]string{"a": "2"} },
 				func(o *rbacv1.ClusterRole) bool { return o.Labels["a"] == "2" }}
@@ -91,7 +92,8 @@ type ownReader interface {
 	test(t *testing.T, cut func())
 }
 
-// readsOwn runs a test as a user who may list, watch and write a resource, and not get it.
+// readsOwn runs a test as a user with the rights to list, watch and write a resource, and
+// without the right to get it.
 func (s *server) readsOwn(t *testing.T, group, resource string, of func(*kube.Client) ownReader) {
 	user := s.user(t, group, resource, "list", "watch", "create", "update", "delete")
 	config, unseen := s.cluster.Config(), make(chan struct{})
@@ -100,7 +102,7 @@ func (s *server) readsOwn(t *testing.T, group, resource string, of func(*kube.Cl
 	of(s.connect(t, config)).test(t, func() { close(unseen) })
 }
 
-// user returns the name of a user who has some rights to a resource.
+// user returns the name of a user with some rights to a resource.
 func (s *server) user(t *testing.T, group, resource string, verbs ...string) string {
 	t.Helper()
 	user := s.namespace + "-" + resource + "-" + group
@@ -155,7 +157,7 @@ func (r ownReads[T]) test(t *testing.T, cut func()) {
 			t.Errorf("%s: %s is listed: %t", r.kind, name, names[name])
 		}
 	}
-	// More than the server is asked about one by one.
+	// These are more than the server is asked about one by one.
 	for i := range 20 {
 		o := got(r.objects.Create(soon(t), r.make(fmt.Sprint("many-", i))))(t)
 		defer remove(o)

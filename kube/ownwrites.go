@@ -12,76 +12,74 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// A store learns of a write by its watch, some time after the write was
-// answered. Until then the write is pending: the store does not answer for that
-// object by itself. Of an object that this process has deleted only the uid
-// counts, and nothing needs to be waited for: the watch may still bring the
-// object, and reads leave it out. Resource versions are compared within one
-// resource only.
+// A store learns of a write by its watch, some time after the server answered the write.
+// Until then the write is pending: the store alone does not answer for that object. Of an
+// object that this process has deleted, only the uid counts, and reads do not wait for
+// anything: the watch may still show the object, and reads leave it out. Resource
+// versions are compared within one resource only.
 //
-// The own writes have a lock of their own. No lock of the table is held while it
-// is taken, and it is held for some map accesses only. Two rules make that right.
+// The own writes have a lock of their own. No lock of the table is held while this lock
+// is taken, and this lock is held for some map accesses only. Two rules make that right.
 //
 // A reader looks at the own writes first and at the content second (peek, settle,
-// snapshot). The writer of the table changes the content first and settles own
-// writes second (event, listed, progress). So a reader that finds a write settled
-// finds content that shows the write. A reader that finds a write pending waits or
-// asks, which is right even if the content shows the write by then. A deletion is
-// forgotten only after the content has lost the object, so a reader that finds no
-// deletion finds no deleted object.
+// snapshot). The writer of the table changes the content first and settles own writes
+// second (event, listed, progress). So a reader that finds a write settled finds content
+// that shows the write. A reader that finds a write pending waits or asks, which is right
+// even if the content shows the write by then. A deletion is forgotten only after the
+// content has lost the object, so a reader that finds no deletion finds no deleted
+// object.
 //
-// An answer is noted with the lock held from the look at the content to the end
-// (answered, deleted, found). If the writer of the table settles before that, the
-// content that is looked at shows the write. If it settles after that, it settles
-// the noted write.
+// An answer is noted with the lock held, from the look at the content to the end
+// (answered, deleted, found). If the writer of the table settles earlier, the content
+// shows the write. If the writer settles later, it settles the noted write.
 
 // ownWrite is a write of this process that a table has not seen.
 type ownWrite struct {
 	uid types.UID
 	rv  string
-	// meta is the metadata that the write was answered with, nil if it was not
-	// answered with the object.
+	// meta is the metadata in the answer to the write. It is nil if the answer had no
+	// object.
 	meta *entry
-	// last is the latest metadata that an unseen write of the object was answered
-	// with: that of this write or of an earlier one.
+	// last is the latest metadata that the server has answered an unseen write of the
+	// object with: this write or an earlier one.
 	last *entry
-	// unknown: the answer was lost, so only the server can tell what is.
+	// unknown: the answer was lost, so only the server knows the object's state.
 	unknown bool
-	// deleting: the object was deleted with others, and may be gone or be held
-	// by finalizers and its grace period. The answer to another write of the object,
-	// which may be older or later, does not change that.
+	// deleting: the object was deleted together with others. It may be gone, or its
+	// finalizers and its grace period may hold it. The answer to another write of the
+	// object, which may be older or later, does not change that.
 	deleting bool
-	// hidden: the object does not match the table's selector since, so reads
-	// do without it and need not wait.
+	// hidden: since the write, the object does not match the table's selector. So reads
+	// leave it out and need not wait.
 	hidden bool
-	// perhaps: whether the object matches the table's field selector is not known.
+	// perhaps: it is unknown whether the object matches the table's field selector.
 	perhaps bool
-	// answer is what the server had when it was asked about the object after the
-	// write. Reads need neither wait nor ask again.
+	// answer is the server's state of the object, asked for after the write. Reads need
+	// neither wait nor ask again.
 	answer *reply
-	// question is on its way to the server.
+	// question is a question that is on its way to the server.
 	question *question
 	// since is the number of the first write of the object that is not seen.
 	since uint64
 	seq   uint64
 }
 
-// ownWrites is what a table knows of this process's writes.
+// ownWrites is a table's record of this process's writes.
 type ownWrites struct {
 	mu      sync.Mutex
 	seq     uint64 // counts writes
 	pending map[Key]ownWrite
-	settled chan struct{} // closed, and made anew, when a write needs no wait any more
-	// gone are objects that were deleted: the watch has told of it already or
-	// will. The slices are never changed.
+	settled chan struct{} // closed, and replaced, when a write needs no wait any more
+	// gone holds the objects that this process deleted. The watch has shown their
+	// deletions already or will show them. The slices are never changed.
 	gone map[Key][]deletion
-	// shown are writes that the content has shown lately. Some subscribers may not
+	// shown holds the writes that the content has shown lately. Some subscribers may not
 	// have taken them yet.
 	shown map[Key]shown
-	// forgot is when it was last looked for what may be forgotten.
+	// forgot is the time of the last search for records to forget.
 	forgot time.Time
-	entry  func(Key) *entry // of the table's content
-	lanes  map[string]*lane // by the namespaces that are watched on their own
+	entry  func(Key) *entry // finds an entry in the table's content
+	lanes  map[string]*lane // by the namespaces that have a watch of their own
 }
 
 // shown is an own write that the content has shown.
@@ -99,9 +97,9 @@ type settledWrite struct {
 
 // lane is one watch's view of the writes.
 type lane struct {
-	heard string // everything up to this resource version has been seen
-	// order are the pending writes in the order of their answers, which is
-	// nearly that of their resource versions.
+	heard string // the watch has seen everything up to this resource version
+	// order holds the pending writes in the order of their answers, which is nearly the
+	// order of their resource versions.
 	order []laneWrite
 }
 
@@ -114,11 +112,12 @@ type laneWrite struct {
 const (
 	// ownWriteWait is how long a read waits for the watch to see a write.
 	ownWriteWait = time.Second
-	// ownFieldWait is the same for a store with a field selector, which may never
-	// see the write.
+	// ownFieldWait is the same for a store with a field selector, which may never see the
+	// write.
 	ownFieldWait = 100 * time.Millisecond
-	// shownKept is how long a subscriber may take to be told of an own write before
-	// its deletion by somebody else goes the way of all merged changes.
+	// shownKept is how long a subscriber has to learn of an own write. If somebody else
+	// deletes the object after that time, the write and the deletion merge like all
+	// changes.
 	shownKept = time.Minute
 )
 
@@ -142,8 +141,8 @@ func (w *ownWrites) lane(namespace string) *lane {
 	return w.lanes[""]
 }
 
-// seenBy reports that a table whose entry for the object is e, and which has
-// seen everything up to rv, has seen the write.
+// seenBy reports that a table has seen the write. The table's entry for the object is e,
+// and the table has seen everything up to rv.
 func (w ownWrite) seenBy(e *entry, rv string) bool {
 	switch {
 	case w.unknown:
@@ -171,17 +170,16 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 		t.settled([]settledWrite{{key, w.uid, w.meta}}, nil)
 	}
 	if w.hidden && t.entry(key) == nil {
-		t.ensured.gone(key, w.uid) // the content may never show it, and so never lose it
+		t.ensured.gone(key, w.uid) // the content may never show the object, and so never lose it
 	}
 }
 
-// answered notes a state of an object that the server has answered with, and
-// reports whether the table has seen it before. It is called with the lock of the
-// own writes held.
+// answered notes a state of an object from the server's answer. It reports whether the
+// table has seen that state before. The caller holds the lock of the own writes.
 func (t *table) answered(key Key, w ownWrite) (seen bool) {
 	was, pending := t.own.pending[key]
 	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
-		return false // answers overtake one another
+		return false // answers may arrive in another order
 	}
 	w.deleting = w.deleting || pending && was.deleting && was.uid == w.uid
 	e, heard := t.entry(key), t.own.lane(key.Namespace).heard
@@ -191,17 +189,17 @@ func (t *table) answered(key Key, w ownWrite) (seen bool) {
 		return true
 	}
 	if w.hidden && e == nil && !pending && !numeric(w.rv) {
-		return false // it may never be seen that the write was
+		return false // the table may never see that the write happened
 	}
 	t.own.expect(key, w)
 	return false
 }
 
-// settled tells the loops over changes of own writes that are not pending any more
-// and whose objects are not there: somebody else has deleted them before the table
-// could show them. The process knows of these objects, because it wrote them, and
-// their absence is a change for their owners. The end of what was removed from the
-// content just before is told already.
+// settled tells the loops over changes about objects that do not exist although their own
+// writes have settled: somebody else deleted the objects before the table could show
+// them. The process knows of these objects, because it wrote them, and their absence is a
+// change for their owners. The loops already know of the objects in removed, which the
+// content has just lost.
 func (t *table) settled(writes []settledWrite, removed []keyed) {
 	for _, w := range writes {
 		e := t.entry(w.key)
@@ -218,7 +216,7 @@ func (t *table) settled(writes []settledWrite, removed []keyed) {
 	}
 }
 
-// expect notes a pending write. The lock is held.
+// expect notes a pending write. The caller holds the lock.
 func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.seq++
 	write.seq, write.since = w.seq, w.seq
@@ -244,7 +242,7 @@ func (t *table) unsure(key Key) {
 	t.own.expect(key, ownWrite{unknown: true})
 }
 
-// deleting makes reads wait until an object is gone or going.
+// deleting makes reads wait until an object is gone or being deleted.
 func (t *table) deleting(key Key, uid types.UID) {
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
@@ -254,7 +252,7 @@ func (t *table) deleting(key Key, uid types.UID) {
 	}
 }
 
-// drop ends the wait for a write. The lock is held.
+// drop ends the wait for a write. The caller holds the lock.
 func (w *ownWrites) drop(key Key) {
 	if _, ok := w.pending[key]; ok {
 		delete(w.pending, key)
@@ -262,20 +260,20 @@ func (w *ownWrites) drop(key Key) {
 	}
 }
 
-// wake has the waiting readers look again. The lock is held.
+// wake makes the waiting readers look again. The caller holds the lock.
 func (w *ownWrites) wake() {
 	close(w.settled)
 	w.settled = make(chan struct{})
 }
 
-// made returns how many writes were noted so far.
+// made returns the number of writes that were noted so far.
 func (w *ownWrites) made() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seq
 }
 
-// settle ends the wait for a write that the table has seen. The lock is held.
+// settle ends the wait for a write that the table has seen. The caller holds the lock.
 func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 	write := w.pending[key]
 	w.drop(key)
@@ -290,7 +288,7 @@ func (w *ownWrites) settle(settled []settledWrite, key Key) []settledWrite {
 	return append(settled, settledWrite{key, uid, write.last})
 }
 
-// known returns the uid of the object that was written, as far as it is known.
+// known returns the uid of the written object, or "" if the uid is unknown.
 func (w ownWrite) known() types.UID {
 	if w.uid == "" && w.last != nil {
 		return w.last.UID()
@@ -298,8 +296,8 @@ func (w ownWrite) known() types.UID {
 	return w.uid
 }
 
-// wrote reports whether this process wrote an object that some subscribers may not
-// have been told of.
+// wrote reports whether this process wrote an object and some subscribers may not know it
+// yet.
 func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -307,8 +305,8 @@ func (w *ownWrites) wrote(key Key, uid types.UID) bool {
 	return pending && (write.uid == uid || write.unknown) || uid != "" && w.shown[key].uid == uid
 }
 
-// event notes that the watch has told of an object, whose entry is e now, and
-// returns the writes that this settles.
+// event notes that the watch has shown an object, whose entry is e after that. It returns
+// the writes that this settles.
 func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *wire.Record) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,7 +331,7 @@ func (w *ownWrites) progress(namespace, rv string) []settledWrite {
 	return w.reached(nil, namespace, rv)
 }
 
-// reached is progress with the lock held.
+// reached does the work of progress. The caller holds the lock.
 func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []settledWrite {
 	l := w.lanes[namespace]
 	if rv == "" || olderThan(rv, l.heard) {
@@ -352,8 +350,8 @@ func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []sett
 	return settled
 }
 
-// forget drops writes that were remembered long enough, and such deletions that are
-// over. The lock is held.
+// forget drops writes that were remembered long enough, and deletions for which over
+// returns true. The caller holds the lock.
 func (w *ownWrites) forget(over func(Key, deletion) bool) {
 	w.forgot = time.Now()
 	maps.DeleteFunc(w.shown, func(_ Key, s shown) bool { return time.Since(s.at) > shownKept })
@@ -362,9 +360,9 @@ func (w *ownWrites) forget(over func(Key, deletion) bool) {
 	}
 }
 
-// listed notes that a listing of a namespace, which began at a time after a
-// number of writes, is complete: it has seen all of them. It returns the writes
-// that this settles.
+// listed notes that a listing of a namespace is complete. The listing began at a time
+// after a number of writes, so it has seen all of these. It returns the writes that this
+// settles.
 func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (settled []settledWrite) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -379,6 +377,6 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 		}
 	}
 	w.forget(func(key Key, _ deletion) bool { return namespace == "" || key.Namespace == namespace })
-	w.lanes[namespace].heard = "" // where the server's storage was restored, it goes back
+	w.lanes[namespace].heard = "" // if the server's storage was restored, versions go back
 	return w.reached(settled, namespace, rv)
 }

@@ -43,7 +43,7 @@ func ownWritesTest(t *testing.T, narrowTo func(Reader[corev1.ConfigMap]) Reader[
 
 func asIs(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r }
 
-// took fails if reading has waited for longer, or not as long, as it should.
+// took fails if reading has waited for longer, or for less time, than it should.
 func (c *ownCase) took(want time.Duration) {
 	c.Helper()
 	if d := time.Since(c.start); d != want {
@@ -103,7 +103,7 @@ func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
 		c.took(ownWriteWait)
 		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b new")
 		c.took(ownWriteWait)
-		c.wantNote("b", "new") // which was asked for
+		c.wantNote("b", "new") // the server was asked for it
 		c.took(0)
 		c.write("b", "newer")
 		go func() {
@@ -219,7 +219,7 @@ func TestAnswersThatOvertakeOneAnother(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		first := c.write("a", "two")
 		last := c.write("a", "three")
-		c.cms.client.stores.wrote(c.cms.kind, first) // told late
+		c.cms.client.stores.wrote(c.cms.kind, first) // the stores are told late
 		if w := c.store.table.own.pending[key("a")]; w.rv != last.GetResourceVersion() {
 			c.Errorf("version %s is waited for, want %s", w.rv, last.GetResourceVersion())
 		}
@@ -240,14 +240,14 @@ func TestAnswersThatOvertakeOneAnother(t *testing.T) {
 	})
 }
 
-// A read waits for what was written before it began, not for what comes after.
+// A read waits for the writes before it began, not for later writes.
 func TestReadsDoNotWaitForLaterWrites(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		c.write("b", "one")
 		done := make(chan []string)
 		go func() { done <- content(c.T, c.store) }()
 		synctest.Wait()
-		c.s.release() // b is seen
+		c.s.release() // the watch shows b
 		synctest.Wait()
 		select {
 		case got := <-done:
@@ -261,7 +261,7 @@ func TestReadsDoNotWaitForLaterWrites(t *testing.T) {
 
 func TestVersionsThatAreNoNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// An aggregated server with versions of its own.
+		// The objects are of an aggregated server with versions of its own.
 		object := func(name, uid, rv, note string) *corev1.ConfigMap {
 			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u", ResourceVersion: rv}, Data: map[string]string{"note": note + uid}}
 		}
@@ -309,7 +309,8 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		if time.Since(start) != 0 || len(store.table.own.pending) > 0 {
 			t.Errorf("after %s, %v", time.Since(start), store.table.own.pending)
 		}
-		// Written by us and by another after us, and the watch merged it.
+		// This process wrote the object, then another process wrote it, and the watch
+		// merged the two changes.
 		live = object("a", "", "v-c", "three")
 		if _, err := cms.Update(t.Context(), live); err != nil {
 			t.Fatal(err)
@@ -324,8 +325,8 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 	})
 }
 
-// Ten thousand writes while the watch is away cost no more than they must when
-// it comes back.
+// Ten thousand writes while the watch is away cost no more than they must when the watch
+// comes back.
 func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		const n = 10000
@@ -341,7 +342,7 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 		if len(own.pending) != n/2 || len(own.lanes["default"].order) != n/2 {
 			c.Errorf("%d are pending after half", len(own.pending))
 		}
-		own.listed("default", "1000", own.seq-10, time.Now()) // of before the last ten
+		own.listed("default", "1000", own.seq-10, time.Now()) // the listing is from before the last ten writes
 		if len(own.pending) != 10 {
 			c.Errorf("%d are pending after a list that began before the last ten", len(own.pending))
 		}
@@ -361,7 +362,7 @@ func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
 				}
 				return status(code, metav1.StatusReasonUnknown, "no"), nil
 			})
-			if code != 429 { // which is repeated
+			if code != 429 { // the client repeats a request that got 429
 				if err := c.cms.Delete(c.Context(), "a"); err == nil {
 					c.Error("deleted")
 				}
@@ -409,7 +410,7 @@ func TestManyUnseenWritesAreAskedForAtOnce(t *testing.T) {
 			c.write(name, "own")
 			want = append(want, name+" own")
 		}
-		c.s.remove(key("o00")) // by somebody else
+		c.s.remove(key("o00")) // somebody else deletes it
 		want = slices.Delete(want, 1, 2)
 		before := len(c.s.paths())
 		for range 2 {

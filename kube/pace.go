@@ -16,15 +16,14 @@ type pace int
 const (
 	// atOnce follows a watch that worked.
 	atOnce pace = iota
-	// brisk follows a watch that told something and ended within a second, and an
-	// attempt to connect that took longer than that.
+	// brisk follows a watch that told something and ended within a second. It also
+	// follows an attempt to connect that took longer than a second.
 	brisk
-	// cheap follows a failure that costs the server nothing: nobody answered, or
-	// a proxy said at once that nobody does. The delay stays short, so that an
-	// outage is over for the clients soon after it is over for the server.
+	// cheap follows a failure that costs the server nothing: nobody answered, or a proxy
+	// said at once that no server answers. The delay stays short, so that the clients
+	// recover soon after the server does.
 	cheap
-	// patient follows every other failure, and above all an answer that asks for
-	// patience.
+	// patient follows every other failure, above all an answer that asks for patience.
 	patient
 	paces
 )
@@ -34,11 +33,11 @@ const (
 	maxDelay = 30 * time.Second
 	// reconnectWithin spreads clients whose watches were cut at the same time.
 	reconnectWithin = 50 * time.Millisecond
-	// quickly is how soon a failure has come that cost nothing.
+	// quickly is the time within which a failure counts as one that cost nothing.
 	quickly = time.Second
 )
 
-// most is the longest delay at a pace, but for atOnce.
+// most is the longest delay at a pace, except for atOnce.
 func (p pace) most() time.Duration {
 	switch p {
 	case brisk:
@@ -56,7 +55,7 @@ func paceAfter(err error, took time.Duration) pace {
 	case asksForTime(err):
 		return patient
 	case errors.Is(err, ErrUnreachable) && took >= quickly:
-		return brisk // the wait for a connection was one
+		return brisk // the time for a connection was waiting enough
 	case errors.Is(err, ErrUnreachable):
 		return cheap
 	case took >= quickly:
@@ -72,7 +71,7 @@ func paceAfter(err error, took time.Duration) pace {
 // backOff counts the tries at each pace since a watch last worked for a while.
 type backOff struct{ tries [paces]int }
 
-// delay is how long to wait before the next try. At each pace it doubles with
+// delay is how long to wait before the next try. At each pace the delay doubles with
 // every try, and is spread over its upper half.
 func (b *backOff) delay(p pace) time.Duration {
 	if p == atOnce {
@@ -98,14 +97,14 @@ func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/2+1)
 }
 
-// asksForTime reports an answer that asks the client to come back later.
+// asksForTime reports that an answer asks the client to come back later.
 func asksForTime(err error) bool {
 	_, asked := suggestedDelay(err)
 	return asked || codeOf(err) == http.StatusTooManyRequests
 }
 
-// suggestedDelay is how long an answer asks the client to wait. Servers say
-// anything, also times below zero.
+// suggestedDelay is how long an answer asks the client to wait. Servers may send any
+// value, also one below zero.
 func suggestedDelay(err error) (time.Duration, bool) {
 	seconds, asked := apierrors.SuggestsClientDelay(err)
 	return min(max(time.Duration(seconds)*time.Second, 0), maxRetryAfter), asked
@@ -120,7 +119,7 @@ func codeOf(err error) int {
 	return 0
 }
 
-// sleep waits for d or until ctx ends, and returns the latter's cause.
+// sleep waits for d or until ctx ends. If ctx ends, it returns the cause of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

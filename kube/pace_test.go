@@ -82,8 +82,8 @@ func TestDelaysOfEachPaceGrowByThemselves(t *testing.T) {
 	}
 }
 
-// TestOutageThatSwallowsPackets has connections time out, as they do where a
-// network drops packets.
+// TestOutageThatSwallowsPackets makes connections time out, as they do if a network drops
+// packets.
 func TestOutageThatSwallowsPackets(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		f := watch(nil)
@@ -103,8 +103,8 @@ func TestOutageThatSwallowsPackets(t *testing.T) {
 	})
 }
 
-// TestMetadataOfAServerThatKnowsNoPartialObjects has views of metadata get whole
-// objects.
+// TestMetadataOfAServerThatKnowsNoPartialObjects checks that views of metadata can read
+// whole objects.
 func TestMetadataOfAServerThatKnowsNoPartialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

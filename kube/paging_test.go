@@ -13,8 +13,8 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// TestWatchInPages lists more than two pages from a real API server, while
-// objects change, and follows what comes after.
+// TestWatchInPages lists more than two pages from a real API server, while objects
+// change, and follows the later changes.
 func TestWatchInPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")

@@ -17,8 +17,9 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Get reads an object from the server. Of a namespaced kind, the handle must be
-// narrowed to the object's namespace.
+// Get reads an object from the server. If the kind is namespaced, the handle must be
+// narrowed to the object's namespace. Its counterparts are Get of controller-runtime's
+// client.Reader and Api::get of kube-rs.
 func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
 	req, err := r.one(ctx, "get", http.MethodGet, name)
 	if err != nil {
@@ -27,7 +28,7 @@ func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
 	return exchange[T](ctx, r.handle, req)
 }
 
-// exchange sends a request and decodes the object that answers it.
+// exchange sends a request and decodes the object in the answer.
 func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if err != nil {
@@ -44,15 +45,15 @@ func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 	return o, nil
 }
 
-// List yields the objects of the handle, read from the server page by page as
-// the loop goes on: it holds one page, of 500 objects. With several namespaces
-// one is listed after the other.
+// List yields the objects of the handle. It reads them from the server page by page as
+// the loop goes on, and holds one page, of 500 objects. If the handle has several
+// namespaces, List reads one after the other. Its counterparts are List of
+// controller-runtime's client.Reader and ListPager of client-go.
 //
-// The objects of a namespace are of one moment, unless the loop takes so long
-// (minutes) that the server's history of it ends: what comes after is then of
-// a later moment. No object is yielded twice. An error ends the sequence;
-// an object that does not decode is yielded with its error, and the sequence
-// goes on.
+// The objects of a namespace are of one moment, unless the loop takes so long (minutes)
+// that the server's history of that moment ends. Then the rest of the objects is of a
+// later moment. No object is yielded twice. An error ends the sequence. An object that
+// does not decode is yielded with its error, and the sequence goes on.
 func (r Reader[T]) List(ctx context.Context) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for ns := range r.eachNamespace() {
@@ -103,9 +104,9 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 	}
 }
 
-// listPage yields the objects of one page and returns the token of the next. It
-// reads the page first: the server cuts off who takes longer than a minute, and
-// a loop may.
+// listPage yields the objects of one page and returns the token of the next page. It
+// reads the whole page first: the server cuts off a client that takes longer than a
+// minute, and a loop may take that long.
 func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, error) bool) (next string, ok bool) {
 	body, contentType, err := r.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
@@ -141,8 +142,8 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 	return meta.Continue, true
 }
 
-// expiredPage reports that a continue token expired, with what the server says
-// about it.
+// expiredPage reports that a continue token expired. It also returns the metadata of the
+// server's answer.
 func expiredPage(err error) (metav1.ListMeta, bool) {
 	var status apierrors.APIStatus
 	if !isExpired(err) || !errors.As(err, &status) {
@@ -156,7 +157,7 @@ func (h handle) request(ctx context.Context, verb, method, namespace string) (*r
 	return h.requestFor(ctx, verb, method, Key{Namespace: namespace})
 }
 
-// requestFor prepares a request for an object, or for all in a namespace.
+// requestFor prepares a request for an object, or for all objects in a namespace.
 func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*request, error) {
 	namespace := key.Namespace
 	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace, name: key.Name}
@@ -201,10 +202,10 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 	return req, nil
 }
 
-// errNoHandle: kinds of handles are structs, so a zero one can be had.
+// errNoHandle: kinds of handles are structs, so a program can make a zero one.
 var errNoHandle = errors.New("the handle is a zero value: make it with For or ViewOf")
 
-// validName keeps out what would lead to another path than the name's.
+// validName refuses names that would change the path of the request's URL.
 func validName(name string) bool {
 	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }

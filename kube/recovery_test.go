@@ -23,7 +23,7 @@ func (s *apiServer) setIntercept(f func(int, *http.Request) (*http.Response, err
 	s.intercept = f
 }
 
-// silent is an answer whose body sends what it is given and then nothing.
+// silent returns an answer whose body sends start and then nothing.
 func silent(r *http.Request, contentType string, start []byte) *http.Response {
 	reader, writer := io.Pipe()
 	go func() {
@@ -34,7 +34,7 @@ func silent(r *http.Request, contentType string, start []byte) *http.Response {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r}
 }
 
-// piped is an answer whose body the test writes. It ends with the request.
+// piped returns an answer whose body the test writes. It ends with the request.
 func piped(r *http.Request, contentType string) (*http.Response, *io.PipeWriter) {
 	reader, writer := io.Pipe()
 	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
@@ -127,7 +127,7 @@ func TestSlowConsumerIsNotTakenForSilence(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		f := watch(nil)
 		f.taken()
-		f.setSlow(4 * time.Minute) // longer than any silence that is allowed
+		f.setSlow(4 * time.Minute) // longer than any allowed silence
 		for _, n := range []string{"a", "b", "c"} {
 			s.put(key(n), "one")
 		}
@@ -141,7 +141,7 @@ func TestSlowConsumerIsNotTakenForSilence(t *testing.T) {
 	})
 }
 
-// refused is what a client gets while the server is down.
+// refused returns the error that a client gets while the server is down.
 func refused() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
@@ -216,8 +216,8 @@ func TestServerThatEndsWatchesAtOnceIsNotAskedInAHotLoop(t *testing.T) {
 	})
 }
 
-// Whatever the server answers, at once and again and again, it is not asked
-// more than a few times in the first seconds.
+// For any answer of the server, sent at once and again and again, the client asks the
+// server no more than a few times in the first seconds.
 func TestNoAnswerMakesAHotLoop(t *testing.T) {
 	list := func(r *http.Request) *http.Response {
 		return (&apiServer{jsonOnly: true}).encodeList(r, 7, "", nil)
@@ -381,7 +381,7 @@ func TestKindThatIsInstalledLater(t *testing.T) {
 		s.setIntercept(nil)
 		time.Sleep(maxDelay)
 		wantLines(t, "installed", names(f.taken()), "ADDED default/a", "SYNCED")
-		// And goes again, and comes again, empty.
+		// The kind goes again, and comes again, empty.
 		s.setIntercept(func(int, *http.Request) (*http.Response, error) {
 			return answer(404, "text/plain", []byte("404 page not found")), nil
 		})
@@ -397,7 +397,7 @@ func TestKindThatIsInstalledLater(t *testing.T) {
 	})
 }
 
-// listOnly has every list be of these objects and of that version.
+// listOnly makes every list return these objects and that version.
 func (s *apiServer) listOnly(rv int64, items ...modelObject) {
 	s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 		if isWatch(r) {
@@ -407,9 +407,9 @@ func (s *apiServer) listOnly(rv int64, items ...modelObject) {
 	})
 }
 
-// TestListThatIsNewerThanItSays has a server list objects that are newer than the
-// version it names, as one that lists without a snapshot may: what the watch tells
-// of the time in between has been seen.
+// TestListThatIsNewerThanItSays makes a server list objects that are newer than the
+// version that the list names, as a server that lists without a snapshot may do. The
+// watcher has already seen the events of the time in between.
 func TestListThatIsNewerThanItSays(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		first := s.put(key("a"), "one")
@@ -424,8 +424,8 @@ func TestListThatIsNewerThanItSays(t *testing.T) {
 	})
 }
 
-// The same where the object was made anew in between: its first life's end is no
-// end of what the store has.
+// The same happens if the object was recreated in between: the end of the first object is
+// no end of the store's object.
 func TestStoreOfListThatIsNewerThanItSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -435,7 +435,7 @@ func TestStoreOfListThatIsNewerThanItSays(t *testing.T) {
 		last := s.put(key("a"), "second")
 		s.listOnly(first.rv, last)
 		s.mu.Lock()
-		s.held = last.rv - 1 // the watch tells of the deletion, and of nothing after it
+		s.held = last.rv - 1 // the watch shows the deletion, and nothing after it
 		s.mu.Unlock()
 		store := For[corev1.ConfigMap](c).Store(t.Context())
 		time.Sleep(time.Second)
@@ -456,7 +456,7 @@ func TestListOlderThanWhatWasSeen(t *testing.T) {
 		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 			if !isWatch(r) && old {
 				old = false
-				return s.encodeList(r, 90, "", nil), nil // of before there was anything
+				return s.encodeList(r, 90, "", nil), nil // the version is from before there was anything
 			}
 			return nil, nil
 		})

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestRedirectToAnotherHostIsNotFollowed has a server send clients elsewhere: the
-// token is not for there, and neither is what a write says.
+// TestRedirectToAnotherHostIsNotFollowed makes a server send clients to another host:
+// that host may get neither the token nor the content of a write.
 func TestRedirectToAnotherHostIsNotFollowed(t *testing.T) {
 	var strayed atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
@@ -67,7 +67,8 @@ func TestRedirectToAnotherHostIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestRedirectAtTheSameHost follows a read, and no write that would become a read.
+// TestRedirectAtTheSameHost follows a read. It does not follow a write that would become
+// a read.
 func TestRedirectAtTheSameHost(t *testing.T) {
 	var methods []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,12 +11,12 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// A reflector mirrors the objects of a kind into a sink: it lists them, watches
-// from the list's resource version, resumes where a watch ended, and lists again
-// when the watch cannot be resumed.
+// A reflector mirrors the objects of a kind into a sink: it lists them, watches from the
+// list's resource version, resumes where a watch ended, and lists again when the watch
+// cannot be resumed.
 //
-// Its states are two: without a resource version it lists, with one it watches.
-// Every end of either comes back to run, which decides what is next.
+// It has two states: without a resource version it lists, with one it watches. After
+// every end of a listing or a watch, run decides about the next step.
 type reflector struct {
 	client    *Client
 	kind      Kind
@@ -27,82 +27,84 @@ type reflector struct {
 	recorder  *wire.Recorder
 
 	how      listing
-	listKind string // the name of the kind's lists, where it is an unusual one
-	denied   error  // why there is no right to list, where streaming is tried instead
-	latest   string // the latest resource version that was seen
-	stale    int    // listings in a row that were older
+	listKind string // the name of the kind's lists, if it is an unusual one
+	denied   error  // the reason why listing is not allowed; streaming is tried instead
+	latest   string // the latest resource version so far
+	stale    int    // listings in a row that were older than latest
 	backOff  backOff
-	// failed counts the watches that failed since one worked, and failedSince is
-	// when the server first answered one so.
+	// failed counts the watches that failed since one worked. failedSince is the time of
+	// the first of these failures that the server answered.
 	failed      int
 	failedSince time.Time
-	// marked: a watch got bookmarks. Mute counts the watches in a row, since then, that
-	// told nothing, although they were open for long enough.
+	// marked: a watch got bookmarks. mute counts the watches in a row, since then, that
+	// told nothing although they were open for long enough.
 	marked   bool
 	mute     int
 	troubles troubles
 	unread   troubles // of objects that could not be read
 }
 
-// listing is a way to get all objects. The quickest comes first: 20,000 Pods
-// take 0.8 s in one compressed list, 1.5 s in pages, 1.7 s as a streaming list
-// (KEP-3157), and the order is the same for JSON.
+// listing is a way to get all objects. The quickest comes first: 20,000 Pods take 0.8 s
+// in one compressed list, 1.5 s in pages, 1.7 s as a streaming list (KEP-3157), and the
+// order is the same for JSON.
 type listing int
 
 const (
 	inOneList listing = iota
-	inPages           // where a single list is too large for the server or the way to it
-	inStream          // where listing is not allowed: it needs no right but watch
+	inPages           // if a single list is too large for the server or for the way to it
+	inStream          // if listing is not allowed: this needs no right but watch
 )
 
 const (
 	pageSize = 500
-	// watchTimeout is how long a watch is asked to last, plus up to a fifth,
-	// so that clients spread out over replicated servers.
+	// watchTimeout is how long a watch is asked to last, plus up to a fifth, so that
+	// clients spread out over replicated servers.
 	watchTimeout = 5 * time.Minute
-	// silence is how long a list's answer, or a watch that was seen to get
-	// bookmarks (which are sent every minute), may send nothing.
+	// silence is how long a list's answer may send nothing. It also holds for a watch
+	// that got a bookmark before: bookmarks are sent every minute.
 	silence = 2 * time.Minute
 	// beginSilence is how long a watch may take to begin.
 	beginSilence = 30 * time.Second
-	// initialSilence is how long a streaming list may send nothing before its
-	// end: a server that ignores sendInitialEvents never marks the end.
+	// initialSilence is how long a streaming list may send nothing before the end of its
+	// initial events: a server that ignores sendInitialEvents never marks that end.
 	initialSilence = 10 * time.Second
-	// muteWatches is how many watches in a row may tell nothing, not even a bookmark,
-	// where earlier ones got bookmarks.
+	// muteWatches is how many watches in a row may tell nothing, not even a bookmark, if
+	// earlier watches got bookmarks.
 	muteWatches = 2
 	// watchTries is how many watches in a row may fail before the next listing.
 	watchTries = 3
-	// waitsFor is how long a server may ask for time until the next listing.
+	// waitsFor is the longest time for which a server may put off the next listing.
 	waitsFor = 30 * time.Second
-	// pollEvery is how often a kind is listed whose lists have no resource version
-	// to watch from, give or take a half.
+	// pollEvery is how often a kind is listed, give or take a half, if its lists have no
+	// resource version to watch from.
 	pollEvery = maxDelay
 )
 
 var (
 	errSilent = errors.New("the connection went silent")
 	errBroken = errors.New("the connection broke")
-	// errNoStream: the server takes a request for a streaming list as one for a
-	// plain watch, which never marks the end of the initial events.
+	// errNoStream: the server takes the request for a streaming list as a plain watch,
+	// which never marks the end of the initial events.
 	errNoStream = errors.New("the server does not stream lists")
 	errStale    = errors.New("the list is older than what was seen before")
 	errNothing  = errors.New("the watch ended at once and told nothing: does a proxy before the server not stream?")
 	// errMute: a server accepts a watch from a resource version that it has not reached,
-	// and says nothing on it until it has. So does one whose storage was restored.
+	// and sends nothing on the watch until it has reached it. A server whose storage was
+	// restored does so too.
 	errMute = errors.New("watches told nothing, not even a bookmark: was the server's storage restored from a backup?")
 )
 
-// staleTries is how often a listing that is older than what was seen before is
-// tried again. Then the server's history was turned back, as by a restore.
+// staleTries is how often a stale listing is tried again: one that is older than the
+// state that the reflector has seen. A listing that is stale after these tries means that
+// the server's history was turned back, as by a restore.
 const staleTries = 5
 
-// outcome is how a listing or a watch ended.
+// outcome tells how a listing or a watch ended.
 type outcome struct {
-	rv    string // to go on from; empty: list again
+	rv    string // the version to go on from; empty: list again
 	err   error
-	stage stage         // where err happened
-	took  time.Duration // until the answer came, or failed to
+	stage stage         // the stage in which err happened
+	took  time.Duration // the time until the answer came, or failed to come
 	open  time.Duration // how long a watch was open
 	// worked: a watch told something, or was open for a while.
 	worked bool
@@ -136,7 +138,7 @@ func (r *reflector) run(ctx context.Context) error {
 		case !listing || o.err != nil:
 			rv, wait, err = r.next(o)
 		case o.rv == "":
-			wait = spread(pollEvery) // there is nothing to watch from
+			wait = spread(pollEvery) // there is no version to watch from
 		default:
 			rv = o.rv
 		}
@@ -149,8 +151,8 @@ func (r *reflector) run(ctx context.Context) error {
 	}
 }
 
-// next decides, after a watch or a failed listing, where to go on and when. Its
-// error is the sink's.
+// next decides how to go on after a watch or a failed listing: from which version, and
+// when. The error is the sink's.
 func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	pace := atOnce
 	switch {
@@ -166,7 +168,7 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	}
 	switch {
 	case o.rv == "" && r.how == inStream && r.denied == nil && isDenied(o.err):
-		r.denied = o.err // no trouble as long as streaming works
+		r.denied = o.err // this is no trouble as long as streaming works
 		return "", 0, nil
 	case r.denied != nil && r.how != inStream:
 		o.err, r.denied = fmt.Errorf("%w; and streamed: %w", r.denied, o.err), nil
@@ -180,7 +182,8 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	}
 	switch {
 	case isExpired(o.err), errors.Is(o.err, ErrNotServed), errors.Is(o.err, errMute):
-		// The history after o.rv is gone or another one, or the whole kind is gone.
+		// The history after o.rv is gone, or the server has another history, or the whole
+		// kind is gone.
 		rv, pace = "", patient
 	case rv != "" && !o.worked && r.givesUp(o.err):
 		rv, pace = "", patient
@@ -195,11 +198,11 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	return rv, wait, nil
 }
 
-// givesUp notes that a watch failed and decides whether to list instead of trying
-// once more. After such a listing a single failure is enough.
+// givesUp notes that a watch failed. It decides whether the reflector lists instead of
+// trying to watch once more. After such a listing a single failure is enough.
 func (r *reflector) givesUp(err error) bool {
 	if errors.Is(err, ErrUnreachable) {
-		return false // and so would the listing be
+		return false // a listing would not reach the server either
 	}
 	if r.failedSince.IsZero() {
 		r.failedSince = time.Now()
@@ -211,7 +214,7 @@ func (r *reflector) givesUp(err error) bool {
 	return r.failed >= watchTries
 }
 
-// fails reports a failure to the sink, whose error it returns.
+// fails reports a failure to the sink, and returns the sink's error.
 func (r *reflector) fails(err error, in stage) error {
 	report := r.troubles.failed(r.wrap(err), in)
 	r.tell()
@@ -251,7 +254,7 @@ func (r *reflector) over(t *troubles, in stage) error {
 	return asSinkError(r.sink.recovered(was))
 }
 
-// tell tells the sink what trouble there is.
+// tell tells the sink about the present trouble.
 func (r *reflector) tell() {
 	t := r.troubles.current()
 	if t == nil {
@@ -276,7 +279,7 @@ func (r *reflector) wrap(err error) error {
 	return &Error{Verb: "watch", Kind: r.kind.Kind, Namespace: r.namespace, Err: err}
 }
 
-// sinkError marks an error as the sink's: it ends the reflector.
+// sinkError marks an error of the sink, which ends the reflector.
 type sinkError struct{ err error }
 
 func (e *sinkError) Error() string { return e.err.Error() }

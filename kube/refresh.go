@@ -11,12 +11,12 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Refresh asks the server what there is now, and has later reads of the store be
-// no older than that: reads wait for the watch, or ask the server, as they do
-// after writes of this process. It is for a program that goes on where another one
-// ended, whose last writes its watch may not have told of yet. It lists the
-// metadata of all objects of the handle, for which the store must have been
-// filled. All who ask for it at about the same time share one list.
+// Refresh asks the server for its present state. Later reads of the store are no older
+// than that state: reads wait for the watch, or ask the server, as they do after own
+// writes. Use Refresh in a program that takes over from another one: its watch may not
+// have shown the last writes of that program yet. Refresh lists the metadata of all
+// objects of the handle. The store must have been filled. Callers at about the same time
+// share one list.
 func (f *Informer) Refresh(ctx context.Context) error {
 	if f.table.handle.err != nil {
 		return f.Err()
@@ -24,11 +24,11 @@ func (f *Informer) Refresh(ctx context.Context) error {
 	return f.table.refresh.do(ctx, f.table.relist)
 }
 
-// refreshGather is how long a list of Refresh waits for others who want one.
+// refreshGather is how long a list of Refresh waits for other callers to join.
 const refreshGather = 20 * time.Millisecond
 
-// refreshes are the lists of Refresh. One that has begun may miss what was written
-// before a later call, so such a call needs another.
+// refreshes holds the lists of Refresh. A list that has begun may miss writes from before
+// a later call, so that call needs another list.
 type refreshes struct {
 	mu   sync.Mutex
 	next *refreshing // the list that has not begun
@@ -78,7 +78,7 @@ func (r *refreshes) make(ctx context.Context, next *refreshing, list func(contex
 	return err
 }
 
-// relist is Refresh of a table.
+// relist does the work of Refresh for a table.
 func (t *table) relist(ctx context.Context) error {
 	h := t.handle
 	h.codec = h.codec.Metadata()
@@ -100,7 +100,7 @@ func (t *table) relist(ctx context.Context) error {
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	for key, e := range before {
-		if t.entry(key) == e { // it was there before the list and is not in it
+		if t.entry(key) == e { // the entry was there before the list, and the list does not have it
 			if t.own.pending[key].seq <= made {
 				t.own.drop(key)
 			}

@@ -33,22 +33,22 @@ type request struct {
 	namespace   string
 	name        string
 	subresource string
-	path        string // instead of the resource's
+	path        string // replaces the path of the resource
 	query       url.Values
 	accept      string
 	contentType string
 	body        []byte
-	// authorization is sent instead of the credentials that were configured.
+	// authorization is sent instead of the configured credentials.
 	authorization string
 	// once: the caller has a retry policy of its own.
 	once bool
-	// ensures: the write is an Ensure, which notes by itself how it was answered.
+	// ensures: the write is an Ensure, which records its answer by itself.
 	ensures bool
 }
 
 const (
-	// maxTries bounds how often a request is sent. The server's priority and
-	// fairness asks clients to come back with 429 and Retry-After.
+	// maxTries bounds how often a request is sent. The server's priority and fairness
+	// tells clients by 429 and Retry-After to come back later.
 	maxTries = 10
 	// maxLost bounds how often a read is repeated after its answer was lost.
 	maxLost       = 3
@@ -56,27 +56,27 @@ const (
 )
 
 const (
-	// defaultMaxObject is many times what an API server stores.
+	// defaultMaxObject is many times the size of the largest object in an API server.
 	defaultMaxObject = 64 << 20
-	// severalObjects is how many times larger an answer of several objects may be.
+	// severalObjects is how many times larger an answer with several objects may be.
 	severalObjects = 8
 )
 
-// causeDisruptionBudget is k8s.io/api/policy/v1.DisruptionBudgetCause, not
-// imported because it would bring all of core/v1 into every program.
+// causeDisruptionBudget is DisruptionBudgetCause of k8s.io/api/policy/v1. That package is
+// not imported, because it would bring all of core/v1 into every program.
 const causeDisruptionBudget = "DisruptionBudget"
 
 // errLost marks an error after which the server may have executed the request.
 var errLost = errors.New("the answer was lost")
 
-// do sends r until it is answered, and returns an answer with a status below
-// 300, whose body the caller closes, or an error with the object's name.
+// do sends r until the server answers it. It returns an answer with a status below 300,
+// or an error with the object's name. The caller closes the body of the answer.
 //
-// Repeated are: any request that the server answers with 429, 500 or 503 and a
-// Retry-After header (it has not executed it); a read whose answer was lost or
-// was 502, 503 or 504; once, any request that was answered 401, if credentials
-// are renewed. Nothing else is: a write whose answer was lost may have
-// been executed, and its repetition's answer, such as 409, would be wrong.
+// do repeats: any request that the server answers with 429, 500 or 503 and a Retry-After
+// header (the server has not executed it); a read whose answer was lost or was 502, 503
+// or 504; once, any request that was answered 401, if credentials are renewed. It repeats
+// no other request: a write whose answer was lost may have been executed, and then the
+// answer to its repetition, such as 409, would be wrong.
 func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 	lost, renewed := 0, false
 	for try := 1; ; try++ {
@@ -113,7 +113,8 @@ func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
 		if r.once || try == maxTries || !repeatable(r, resp.StatusCode, asked, serr) {
 			return nil, r.wrap(serr)
 		}
-		// A server that says to come back at once is not asked in a hot loop.
+		// A server may tell the client to come back at once. It is not asked in a hot
+		// loop.
 		wait = max(wait, time.Duration(try)*200*time.Millisecond)
 		if err := sleep(ctx, jitter(wait)); err != nil {
 			return nil, r.wrap(fmt.Errorf("%w while waiting to repeat the request: %w", err, serr))
@@ -136,8 +137,8 @@ func repeatable(r *request, code int, asked bool, err error) bool {
 	return false
 }
 
-// send sends r once. It tells whether the server may have seen it, which is not
-// so if no connection was made or no credentials were had.
+// send sends r once. It reports whether the server may have seen r. The server has not
+// seen r if there was no connection or if there were no credentials.
 func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sent bool, err error) {
 	u := *c.base
 	path := r.path
@@ -152,7 +153,7 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	}
 	ctx, ended := traced(ctx, info)
 	defer func() { ended(info, err) }()
-	var wrote atomic.Bool // set from a goroutine of the transport
+	var wrote atomic.Bool // a goroutine of the transport sets it
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
@@ -190,7 +191,7 @@ func (c *Client) warn(resp *http.Response, r *request) {
 	if len(headers) == 0 {
 		return
 	}
-	parsed, _ := utilnet.ParseWarningHeaders(headers) // what does not parse is no warning of the API's
+	parsed, _ := utilnet.ParseWarningHeaders(headers) // text that does not parse is no warning of the API
 	for _, w := range parsed {
 		if w.Code == 299 && w.Text != "" && c.warnings.fresh(w.Text) {
 			c.logger.Warn("server warning", "text", w.Text, "verb", r.verb, "kind", r.resource.Kind, "object", Key{r.namespace, r.name}.String())
@@ -212,7 +213,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, conten
 		switch {
 		case err == nil:
 			return body, resp.Header.Get("Content-Type"), nil
-		case errors.Is(err, wire.ErrTooLarge): // and so it would be the next time
+		case errors.Is(err, wire.ErrTooLarge): // the answer would be too large the next time too
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		case r.method == http.MethodGet && !r.once && lost <= maxLost:
@@ -225,7 +226,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (body []byte, conten
 	}
 }
 
-// most is how large the answer to a request may be.
+// most returns the largest size that the answer to a request may have.
 func (c *Client) most(r *request) int64 {
 	if r.verb == "list" || r.verb == "deletecollection" {
 		return severalObjects * c.maxObject
@@ -237,7 +238,7 @@ func (r *request) wrap(err error) error {
 	return &Error{Verb: r.verb, Kind: r.kindName(), Namespace: r.namespace, Name: r.name, Err: err}
 }
 
-// kindName is the kind, with the subresource behind a slash.
+// kindName returns the kind, with the subresource behind a slash.
 func (r *request) kindName() string {
 	if r.subresource == "" {
 		return r.resource.Kind
@@ -245,8 +246,8 @@ func (r *request) kindName() string {
 	return r.resource.Kind + "/" + r.subresource
 }
 
-// retryAfter reads the Retry-After header, in seconds or as a date. A time in the
-// past counts as none to wait.
+// retryAfter reads the Retry-After header, in seconds or as a date. A time in the past
+// means no wait.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	h := resp.Header.Get("Retry-After")
 	if h == "" {

@@ -20,19 +20,21 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Reader reads the objects of a kind: it cannot write. Readers are values; a
-// method that narrows one returns a copy.
+// Reader reads the objects of a kind: it cannot write. Readers are values; a method that
+// narrows a Reader returns a copy. Its counterpart is client.Reader of
+// controller-runtime.
 //
-// An error in making a handle, such as a type that does not name its kind, is
-// returned by each of its methods before any request.
+// If making a handle fails, for example because its type does not name its kind, each of
+// its methods returns the error before any request.
 type Reader[T any] struct{ handle }
 
-// View reads objects of a kind into a struct that may name some of their fields
-// only. It can apply, patch, modify and delete, which leave other fields alone,
-// but neither create nor update, which would lose them.
+// View reads objects of a kind into a struct that may have only some of their fields. It
+// can apply, patch, modify and delete, because these leave other fields alone. It can
+// neither create nor update, because these would lose the other fields.
 type View[T any] struct{ Reader[T] }
 
-// Resource reads and writes the objects of a kind.
+// Resource reads and writes the objects of a kind. Its counterparts are client.Client of
+// controller-runtime and Api of kube-rs.
 type Resource[T any] struct{ View[T] }
 
 // AnyHandle is a [Reader], [View] or [Resource] of any type.
@@ -55,12 +57,12 @@ type Handle[T any] interface {
 func (r Reader[T]) base() handle { return r.handle }
 func (r Reader[T]) of(*T)        {}
 
-// handle is what handles of all types have in common.
+// handle is the common part of handles of all types.
 type handle struct {
 	client     *Client
 	kind       Kind
 	codec      *wire.Codec
-	view       bool // the type names some of the kind's fields
+	view       bool // the type has only some of the kind's fields
 	goType     reflect.Type
 	namespaces []string // empty: all
 	selector   selector
@@ -68,23 +70,24 @@ type handle struct {
 	err        error
 }
 
-// For returns a handle for the objects that T describes whole. T embeds [Object], or
-// metav1.TypeMeta and metav1.ObjectMeta, and names its kind itself or is a type of
-// k8s.io/api; see [Kind]. The handle covers all namespaces until [Resource.In] narrows
-// it. It does what a typed client of client-go does.
+// For returns a handle for the objects of a kind. T has all fields of the kind, embeds
+// [Object], or metav1.TypeMeta and metav1.ObjectMeta, and names its kind itself or is a
+// type of k8s.io/api; see [Kind]. The handle covers all namespaces until [Resource.In]
+// narrows it. Its counterparts are the typed clients of client-go and Api::all of
+// kube-rs.
 func For[T any, P embedsKubeObject[T]](c *Client) Resource[T] {
 	return ForKind[T, P](c, Kind{})
 }
 
-// ForKind is [For] with a declared kind, for a T that does not name its own: a type
-// of another API package, or unstructured.Unstructured.
+// ForKind is [For] with a declared kind, for a T that does not name its own: a type of
+// another API package, or unstructured.Unstructured.
 func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
 }
 
-// ViewOf returns a handle for a struct that has some of the fields of a kind, and a
-// GVK method that names the kind:
+// ViewOf returns a handle for a struct that has some of the fields of a kind, and a GVK
+// method that names the kind:
 //
 //	type bookTitle struct {
 //		kube.Object
@@ -97,14 +100,14 @@ func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 //
 //	titles := kube.ViewOf[bookTitle](client)
 //
-// Fields that the struct does not have are neither decoded nor kept. A view of a
-// built-in kind, and any struct without the method, takes [ViewOfKind].
+// Fields that the struct does not have are neither decoded nor kept. For a view of a
+// built-in kind, and for any struct without the method, use [ViewOfKind].
 func ViewOf[T any, P embedsKubeObject[T]](c *Client) View[T] {
 	return ViewOfKind[T, P](c, Kind{})
 }
 
-// ViewOfKind is [ViewOf] for a struct without a GVK method. A view of a built-in kind
-// takes it, with [KindOf]:
+// ViewOfKind is [ViewOf] for a struct without a GVK method. Use it with [KindOf] for a
+// view of a built-in kind:
 //
 //	type podPhase struct {
 //		kube.Object
@@ -116,7 +119,8 @@ func ViewOf[T any, P embedsKubeObject[T]](c *Client) View[T] {
 //	phases := kube.ViewOfKind[podPhase](client, kube.KindOf[corev1.Pod]())
 //
 // If T has only metadata, as [Object] and metav1.PartialObjectMetadata do, the server
-// sends no more. Such a view is what OnlyMetadata is in controller-runtime.
+// sends only metadata. The counterpart of such a view is OnlyMetadata of
+// controller-runtime.
 func ViewOfKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) View[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, true)
 	return View[T]{Reader[T]{h}}
@@ -134,7 +138,7 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 	switch {
 	case c == nil:
 		h.err = errors.New("the client is nil: was the error of Connect looked at?")
-		h.client = &Client{logger: slog.Default()} // for what is asked before the error is seen
+		h.client = &Client{logger: slog.Default()} // for methods that run before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
 		h.err = fmt.Errorf("%w: %s is not the whole of %s, and writing it would lose fields: use ViewOfKind",
@@ -156,14 +160,14 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 // ReadOnly returns a handle that cannot write.
 func (r Reader[T]) ReadOnly() Reader[T] { return r }
 
-// Kind returns what is known of the kind without asking the server: plural and
-// scope may be empty.
+// Kind returns the parts of the kind that are known without a request to the server:
+// plural and scope may be empty.
 func (r Reader[T]) Kind() Kind { return r.kind }
 
-// Namespaces returns the namespaces that In has narrowed the handle to, none for all.
+// Namespaces returns the namespaces to which In has narrowed the handle. None means all.
 func (r Reader[T]) Namespaces() []string { return slices.Clone(r.namespaces) }
 
-// Client returns the client that the handle was made with, nil for a zero handle.
+// Client returns the client that made the handle, or nil for a zero handle.
 func (r Reader[T]) Client() *Client {
 	if r.codec == nil {
 		return nil
@@ -171,7 +175,7 @@ func (r Reader[T]) Client() *Client {
 	return r.client
 }
 
-// Err returns the mistake in making the handle, nil if there is none.
+// Err returns the mistake in making the handle, or nil if there is none.
 func (r Reader[T]) Err() error {
 	err := r.err
 	if err == nil && r.codec == nil {
@@ -183,9 +187,9 @@ func (r Reader[T]) Err() error {
 	return &Error{Verb: "use", Kind: r.kindName(), Err: err}
 }
 
-// Scope returns whether the objects of the handle live in namespaces. It asks the
-// server if it must. The error wraps [ErrNotServed] if the server does not know the
-// kind.
+// Scope returns whether the objects of the handle live in namespaces. If the answer is
+// not known, it asks the server. The error wraps [ErrNotServed] if the server does not
+// know the kind. Its counterpart is IsObjectNamespaced of controller-runtime's client.
 func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	if err := r.Err(); err != nil {
 		return "", err
@@ -197,9 +201,9 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	return kind.Scope, nil
 }
 
-// In returns the handle narrowed to one or several namespaces, as client.InNamespace
-// of controller-runtime does for one call. Reading or writing one object by name needs
-// exactly one, unless the kind has none.
+// In returns the handle narrowed to one or several namespaces, as client.InNamespace of
+// controller-runtime does for one call. Reading or writing one object by name needs
+// exactly one namespace, unless the kind is cluster-scoped.
 func (r Reader[T]) In(namespaces ...string) Reader[T] {
 	return Reader[T]{r.in(namespaces)}
 }
@@ -216,8 +220,8 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 
 // Labeled returns the handle narrowed to objects whose labels match a selector, as in
 // "app=web,tier in (front,back)". Its counterpart is client.MatchingLabelsSelector of
-// controller-runtime. The selector takes the place of one that the handle has: to ask for
-// both, join them with a comma. An empty selector is none.
+// controller-runtime. The selector replaces the handle's earlier label selector: to ask
+// for both, join them with a comma. An empty selector matches all objects.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
 	return Reader[T]{r.labeled(selector)}
 }
@@ -233,10 +237,10 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 }
 
 // Fielded returns the handle narrowed to objects whose fields match a selector, as in
-// "status.phase=Running". The server knows metadata.name and metadata.namespace of
-// every kind, and some fields more of some kinds. Its counterpart is
-// client.MatchingFieldsSelector of controller-runtime. The selector takes the place of one
-// that the handle has.
+// "status.phase=Running". The server supports metadata.name and metadata.namespace for
+// every kind, and a few more fields for some kinds. Its counterpart is
+// client.MatchingFieldsSelector of controller-runtime. The selector replaces the handle's
+// earlier field selector.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
 	return Reader[T]{r.fielded(selector)}
 }
@@ -252,8 +256,8 @@ func (r Resource[T]) Fielded(selector string) Resource[T] {
 }
 
 // WithManagedFields returns a handle whose stores and watches keep
-// metadata.managedFields, which are most of an object's metadata and are
-// dropped otherwise.
+// metadata.managedFields. Without it they drop this field, which is most of an object's
+// metadata, as TransformStripManagedFields of controller-runtime's cache does.
 func (r Reader[T]) WithManagedFields() Reader[T] {
 	if r.codec != nil {
 		r.codec = r.codec.WithManagedFields()
@@ -323,15 +327,16 @@ func (s selector) set(q url.Values) {
 	}
 }
 
-// fits reports whether the labels of an object match. Of its fields it knows
-// nothing.
+// fits reports whether the labels of an object match. It does not look at the object's
+// fields.
 func (s selector) fits(o metav1.Object) bool {
 	return s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels()))
 }
 
-// excludes reports that the field selector does not fit an object, as far as its JSON
-// can tell: it names fields by their path there, with few exceptions, and a field that
-// is not there may have a default. Where it cannot tell, only the server can.
+// excludes reports that the field selector does not match an object, as far as the
+// object's JSON shows. With few exceptions the selector names fields by their path in the
+// JSON. A field that is not in the JSON may have a default. excludes ignores such a
+// field, because only the server knows its value.
 func (s selector) excludes(o metav1.Object) bool {
 	if s.field == "" {
 		return false
@@ -366,10 +371,10 @@ func (s selector) excludes(o metav1.Object) bool {
 	return false
 }
 
-// scalarAt returns the value at a path of names in JSON, if it is a scalar.
+// scalarAt returns the value at a path of names in JSON, if that value is a scalar.
 func scalarAt(raw []byte, path string) (value string, ok bool) {
 	first, rest, more := strings.Cut(path, ".")
-	_ = scan.Members(raw, func(name string, v []byte) error { // it was just encoded
+	_ = scan.Members(raw, func(name string, v []byte) error { // the JSON was just encoded
 		switch {
 		case name != first:
 		case more:
@@ -384,7 +389,7 @@ func scalarAt(raw []byte, path string) (value string, ok bool) {
 	return value, ok
 }
 
-// inScope is an error for a namespace on a kind that has none.
+// inScope returns an error if a namespace is given for a cluster-scoped kind.
 func inScope(kind Kind, namespace string) error {
 	if namespace != "" && kind.Scope == ClusterScoped {
 		return fmt.Errorf("%w: %s is cluster-scoped, it has no namespace (%q was given): leave In out", ErrScope, kind.Kind, namespace)

@@ -12,10 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// restore turns the server's state back to what it was at a resource version, as
-// a restore of etcd from a backup does. Bumped, the versions of what comes after
-// are later than all before, as etcdutl's --bump-revision has it; otherwise they
-// are given out a second time.
+// restore turns the server's state back to a resource version, as a restore of etcd from
+// a backup does. If bumped, all later versions are greater than all versions before, as
+// with --bump-revision of etcdutl. Otherwise versions are given out a second time.
 func (s *apiServer) restore(rv int64, bumped bool) {
 	state := s.at(rv)
 	s.mu.Lock()
@@ -50,7 +49,7 @@ func TestRestoredStorageIsTakenAsItIs(t *testing.T) {
 
 				s.restore(gone.rv, bumped)
 				if !bumped {
-					// The watch, which the server would keep waiting, is refused.
+					// The server would keep the watch waiting, so the watch is refused.
 					s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 						if isWatch(r) && r.URL.Query().Get("resourceVersion") > "103" {
 							return status(410, metav1.StatusReasonExpired, "too old"), nil
@@ -72,7 +71,8 @@ func TestRestoredStorageIsTakenAsItIs(t *testing.T) {
 }
 
 // A server whose storage was restored may accept a watch from a resource version that it
-// has not reached again, and says nothing on it until it has. Its lists tell.
+// has not reached again, and sends nothing on the watch until it has. Its lists show the
+// restore.
 func TestServerThatIsSilentAboutItsFuture(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		s.put(key("a"), "one")
@@ -107,15 +107,16 @@ func TestServerThatIsSilentAboutItsFuture(t *testing.T) {
 	})
 }
 
-// stopBookmarks has no watch get a bookmark any more.
+// stopBookmarks stops the bookmarks of all watches.
 func (s *apiServer) stopBookmarks() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bookmarks = 1000 * time.Hour
 }
 
-// Objects that do not change are not listed again: neither where no bookmarks are sent,
-// nor where watches are too short for one. Where bookmarks stop, one list makes sure.
+// Objects that do not change are not listed again: neither if the server sends no
+// bookmarks, nor if watches are too short for one. If bookmarks stop, one list makes
+// sure.
 func TestSilenceCostsNoLists(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -185,7 +186,7 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 		want("first")
 		put("second")
 		want("second")
-		s.hold() // the write is not seen by the watch, and lost with the storage
+		s.hold() // the watch does not show the write, which is lost with the storage
 		put("lost")
 		s.restore(first.rv, true)
 		s.loseHistory()
@@ -194,8 +195,7 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 	})
 }
 
-// A list that is older than what was seen, as a cache in between may answer, is
-// not shown at all.
+// A stale list, such as a cache in between may answer, is not shown at all.
 func TestStaleListIsNotShown(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		f := watch(nil)

@@ -50,7 +50,7 @@ func TestWhichRequestsAreRepeated(t *testing.T) {
 		name  string
 		do    func(*testing.T, Resource[corev1.ConfigMap]) error
 		fails func(*http.Request) (*http.Response, error)
-		tries int // in all, if it always fails
+		tries int // the number of tries, if every try fails
 	}{
 		{"get, lost", get, lost, 1 + maxLost},
 		{"get, half", get, half, 1 + maxLost},
@@ -90,7 +90,7 @@ func TestWhichRequestsAreRepeated(t *testing.T) {
 				if strings.Contains(tc.name, "lost") && !errors.Is(err, errLost) {
 					t.Errorf("the answer was lost, and the error does not say so: %v", err)
 				}
-				// And once it works, it works.
+				// Once the server answers, the request succeeds.
 				s.requests = nil
 				s.intercept = func(n int, r *http.Request) (*http.Response, error) {
 					if n == 1 {

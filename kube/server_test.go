@@ -29,32 +29,33 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire/wiretest"
 )
 
-// apiServer plays an API server for ConfigMaps and widgets, as an
-// http.RoundTripper, so that tests run in virtual time. It keeps all of its
-// history, of which it can forget the beginning.
+// apiServer plays an API server for ConfigMaps and widgets. It is an http.RoundTripper,
+// so that tests run in virtual time. It keeps its whole history, and can forget the
+// beginning of it.
 type apiServer struct {
 	mu      sync.Mutex
 	rv      int64
 	uids    int
 	objects map[Key]modelObject
 	history []modelChange
-	// oldest is the oldest resource version that a watch can begin at.
+	// oldest is the oldest resource version from which a watch can begin.
 	oldest  int64
-	changed chan struct{} // closed, and made anew, at every change
-	cut     chan struct{} // closed, and made anew, to cut all watches
-	// repeats counts the times that watches were made to tell again what they
-	// told, from so many versions back on.
+	changed chan struct{} // closed, and replaced, at every change
+	cut     chan struct{} // closed, and replaced, to cut all watches
+	// repeats counts how often watches were made to repeat their events, from some number
+	// of versions back on.
 	repeats int
 	back    int64
-	// held keeps watches from telling of anything later than a version.
+	// held stops watches from showing anything later than a version.
 	held int64
-	// noStream: sendInitialEvents is ignored.
+	// noStream: the server ignores sendInitialEvents.
 	noStream bool
-	// jsonOnly: protobuf is not spoken.
+	// jsonOnly: the server does not support protobuf.
 	jsonOnly  bool
 	bookmarks time.Duration
 	requests  []*http.Request
-	// intercept answers a request instead, unless it returns neither.
+	// intercept answers a request instead of the server, unless it returns neither an
+	// answer nor an error.
 	intercept func(n int, r *http.Request) (*http.Response, error)
 }
 
@@ -165,7 +166,7 @@ func (s *apiServer) cutWatches() {
 	s.cut = make(chan struct{})
 }
 
-// forget drops the history up to now, so that watches from before get 410.
+// forget drops the history up to now, so that watches from earlier versions get 410.
 func (s *apiServer) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *apiServer) forget() {
 	s.oldest = s.rv
 }
 
-// loseHistory ends a hold such that the watches can only list again.
+// loseHistory ends a hold in such a way that the watches can only list again.
 func (s *apiServer) loseHistory() {
 	s.forget()
 	s.cutWatches()
@@ -181,7 +182,7 @@ func (s *apiServer) loseHistory() {
 	s.release()
 }
 
-// hold keeps watches from telling of anything later than now; release ends it.
+// hold stops watches from showing anything later than now; release ends the hold.
 func (s *apiServer) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +197,7 @@ func (s *apiServer) release() {
 	s.changed = make(chan struct{})
 }
 
-// repeat has all watches tell again what they told of the latest versions.
+// repeat makes all watches repeat the events of the latest versions.
 func (s *apiServer) repeat(versions int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +207,7 @@ func (s *apiServer) repeat(versions int64) {
 	s.changed = make(chan struct{})
 }
 
-// at returns what there was at a resource version.
+// at returns the objects at a resource version.
 func (s *apiServer) at(rv int64) map[Key]modelObject {
 	s.mu.Lock()
 	defer s.mu.Unlock()

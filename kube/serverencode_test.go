@@ -16,7 +16,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire/wiretest"
 )
 
-// How the played API server encodes its objects.
+// The functions below encode the objects of the played API server.
 
 const (
 	typeJSON     = wire.TypeJSON
@@ -75,7 +75,7 @@ func (s *apiServer) contentType(r *http.Request) string {
 	return typeJSON
 }
 
-// object builds what is asked for: a ConfigMap, a widget or its metadata.
+// object builds the requested object: a ConfigMap, a widget or its metadata.
 func (o modelObject) object(r *http.Request) message {
 	om := o.extra
 	om.Namespace, om.Name, om.UID, om.ResourceVersion, om.Labels = o.key.Namespace, o.key.Name, o.uid, strconv.FormatInt(o.rv, 10), o.labels

@@ -103,7 +103,7 @@ func (w *modelWatch) run() {
 			return
 		case <-marks.C:
 			if w.request.URL.Query().Get("allowWatchBookmarks") != "true" || upTo < w.pos {
-				continue // of a watch from its future a server says nothing
+				continue // on a watch from its future, a server sends nothing
 			}
 			if !w.send(eventBookmark, modelObject{rv: upTo}) {
 				return

@@ -17,7 +17,7 @@ type mute struct {
 
 func (mute) GVK() GVK { return GVK{Group: "example.com", Version: "v1", Kind: "Mute"} }
 
-// A handle of a type that cannot be read back says so before anything is sent.
+// A handle of a type that cannot be read back returns an error before any request.
 func TestUnreadableType(t *testing.T) {
 	s := newAPIServer()
 	_, err := For[mute](s.client(t)).In("default").Get(t.Context(), "a")

@@ -14,33 +14,33 @@ type sink interface {
 	// begin: a listing starts. It may be cut short and begin again.
 	begin()
 	// item is an object of the listing. It is the server's state, even if it is older
-	// than the one that was seen before, as after a restore of the server's storage.
+	// than the state that was seen before, as after a restore of the server's storage.
 	item(wire.Record) error
 	// drop: an object of the listing under way was deleted meanwhile.
 	drop(wire.Record) error
-	// keep: the object of a key is in the listing under way, but cannot be read.
-	// If the key is not known either, the key is zero, and any object may be the
-	// one that was not read.
+	// keep: the listing under way has the object of a key, but the object cannot be read.
+	// If the key cannot be read either, the key is zero: the unread object may be any
+	// object.
 	keep(Key)
-	// synced: the listing is complete as of a resource version, or as of now if
-	// that is empty. Objects that were there before and were not listed are gone.
+	// synced: the listing is complete as of a resource version, or as of now if rv is
+	// empty. Objects that were there before and were not listed are gone.
 	synced(rv string) error
 	// event is a change after the listing.
 	event(kind string, rec wire.Record) error
 	// progress: everything up to a resource version has been seen.
 	progress(rv string)
-	// ails gets the trouble that there is, nil if there is none.
+	// ails gets the present trouble, or nil if there is none.
 	ails(*Trouble)
 	// trouble reports a trouble to people.
 	trouble(*Trouble) error
-	// recovered reports that a trouble that was reported is over.
+	// recovered reports that a reported trouble is over.
 	recovered(*Trouble) error
 }
 
-// change returns the meaning of a record to a reader who has, or has not, seen an object
+// change returns the meaning of a record for a reader who has, or has not, seen an object
 // of the same name before: Added, Modified or, if the record is not later, nothing. A
-// record that was listed counts even if it is older. Added of a known object means that
-// the old object is gone.
+// listed record counts even if it is older. Added of a known object means that the old
+// object is gone.
 func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) WatchEventType {
 	switch {
 	case !known:
@@ -55,9 +55,9 @@ func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) Watc
 	return Modified
 }
 
-// olderThan reports that resource version a is of before b. It is false where
-// the two do not compare. The versions of most servers are integers that grow, but
-// Kubernetes promises so only since 1.35, by KEP-5504.
+// olderThan reports that resource version a is older than b. It returns false if the two
+// cannot be compared. The versions of most servers are integers that grow, but Kubernetes
+// promises so only since 1.35, by KEP-5504.
 func olderThan(a, b string) bool {
 	x, err := strconv.ParseUint(a, 10, 64)
 	if err != nil {
@@ -67,7 +67,8 @@ func olderThan(a, b string) bool {
 	return err == nil && x < y
 }
 
-// reached reports that resource version a is b or later, where they compare.
+// reached reports that resource version a is b or later. It returns false if the two
+// cannot be compared.
 func reached(a, b string) bool {
 	if a == b {
 		return a != ""
@@ -80,5 +81,5 @@ func reached(a, b string) bool {
 	return err == nil && x >= y
 }
 
-// numeric reports that a resource version compares with others.
+// numeric reports that a resource version can be compared with others.
 func numeric(rv string) bool { return reached(rv, "0") }

@@ -17,10 +17,10 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// large is how many objects the benchmarks of a store have.
+// large is the number of objects in the benchmarks of a store.
 const large = 200_000
 
-// largeStore is a store of many Pods without a reflector: its sink is the caller's.
+// largeStore is a store of many Pods without a reflector: the caller uses its sink.
 type largeStore struct {
 	*Store[corev1.Pod]
 	sink    *tableSink
@@ -61,7 +61,7 @@ func (l *largeStore) podRecord(i, version int) wire.Record {
 	return rec
 }
 
-// list has the sink take a listing in which every object is of a new version.
+// list gives the sink a listing in which every object has a new version.
 func (l *largeStore) list() {
 	l.sink.begin()
 	l.rv++
@@ -167,7 +167,7 @@ func BenchmarkLargeIndexBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkLargeEvent measures an event in a store with so many indexes.
+// BenchmarkLargeEvent measures an event in a store with a number of indexes.
 func BenchmarkLargeEvent(b *testing.B) {
 	for _, indexes := range []int{0, 2} {
 		b.Run(fmt.Sprint(indexes, " indexes"), func(b *testing.B) {
@@ -201,9 +201,9 @@ func BenchmarkLargeSubscribe(b *testing.B) {
 }
 
 // BenchmarkLargeRelist measures a relist in which all objects have changed, with two
-// indexes and ten loops over changes, and how long a read and the start of another loop
-// took meanwhile. The same is done on a store that nobody writes to: there, only the
-// machine, the scheduler and the collector of garbage make it wait.
+// indexes and ten loops over changes. It also measures how long a read and the start of
+// another loop take meanwhile. The same is done on a store that nobody writes to: there,
+// only the machine, the scheduler and the garbage collector make a read wait.
 func BenchmarkLargeRelist(b *testing.B) {
 	l := newLargeStore(b, 2)
 	still := &Store[corev1.Pod]{table: newTable(l.table.handle, nil), reader: l.reader}
@@ -231,13 +231,13 @@ func BenchmarkLargeRelist(b *testing.B) {
 	quiet.report(b, "still")
 }
 
-// waits are how long reads took.
+// waits holds the durations of reads.
 type waits struct {
 	longest  time.Duration
-	late, in int // reads that took longer than lateAfter, of so many
+	late, in int // late reads took longer than lateAfter, out of in reads
 }
 
-// lateAfter is longer than anybody should wait for another's work.
+// lateAfter is longer than any reader should wait for the work of others.
 const lateAfter = 20 * time.Millisecond
 
 // measure reads an object of a store and starts a loop over its changes, again and again.
@@ -262,8 +262,8 @@ func (w *waits) report(b *testing.B, name string) {
 	b.ReportMetric(1e6*float64(w.late)/float64(max(1, w.in)), name+"-late-ppm")
 }
 
-// BenchmarkLargeSleepers measures what a loop holds that does not read, while all
-// objects are there, and while as many have come and gone.
+// BenchmarkLargeSleepers measures the memory that a sleeping loop holds while all objects
+// exist, and after as many objects have come and gone.
 func BenchmarkLargeSleepers(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()
@@ -301,9 +301,9 @@ func BenchmarkLargeSleepers(b *testing.B) {
 	runtime.KeepAlive(l)
 }
 
-// used reports the CPU time and the time that goroutines waited for locks, for each
-// run since it was called: other than the time that passed, they do not depend on how
-// busy the machine is.
+// used reports, for each run since it was called, the CPU time and the time that
+// goroutines waited for locks. Unlike the elapsed time, they do not depend on how busy
+// the machine is.
 func used(b *testing.B) (report func()) {
 	sample := []metrics.Sample{{Name: "/sync/mutex/wait/total:seconds"}}
 	read := func() (cpu, wait float64) {
@@ -322,7 +322,8 @@ func used(b *testing.B) (report func()) {
 	}
 }
 
-// BenchmarkLargeHeap measures what a store takes for an object, besides its bytes.
+// BenchmarkLargeHeap measures the memory of a store for an object, besides the object's
+// bytes.
 func BenchmarkLargeHeap(b *testing.B) {
 	var before, after runtime.MemStats
 	for b.Loop() {

@@ -17,22 +17,22 @@ type keyed struct {
 	entry *entry
 }
 
-// entries are the objects of a snapshot.
+// entries holds the objects of a snapshot.
 type entries = hamt.Map[Key, *entry]
 
-// A snapshot is the content of a table at one moment. It is never changed: readers
-// take no lock, and two snapshots share all that is the same in both.
+// A snapshot is the content of a table at one moment. It is never changed: readers take
+// no lock, and two snapshots share their common parts.
 type snapshot struct {
 	entries entries
 	size    int64 // of the data of all entries
 	indexes []builtIndex
-	// synced: the first sync of all namespaces is in it.
+	// synced: the snapshot includes the first sync of all namespaces.
 	synced bool
 	// number counts the snapshots of a table.
 	number uint64
 }
 
-// builtIndex is an index and what it has found in the entries of a snapshot.
+// builtIndex is an index with its content for one snapshot.
 type builtIndex struct {
 	by    indexer
 	found indexed
@@ -43,7 +43,7 @@ func (s *snapshot) entry(key Key) *entry {
 	return e
 }
 
-// index returns what an index has found, nil if the snapshot does not have it.
+// index returns the content of an index, or nil if the snapshot does not have the index.
 func (s *snapshot) index(by indexer) indexed {
 	for i := range s.indexes {
 		if s.indexes[i].by == by {
@@ -53,15 +53,15 @@ func (s *snapshot) index(by indexer) indexed {
 	return nil
 }
 
-// A draft is the next snapshot in the making. It belongs to one goroutine, which
-// holds no lock while it works on it and while it calls the functions of indexes.
+// A draft is the next snapshot in the making. It belongs to one goroutine. That goroutine
+// holds no lock while it works on the draft and while it calls the functions of indexes.
 type draft struct {
-	base *snapshot // what next was made of
+	base *snapshot // next is made from base
 	next *snapshot
 	edit *hamt.Edit
-	// removed are the last states of the objects of base that are not in next.
+	// removed holds the last states of the objects of base that are not in next.
 	removed []keyed
-	// vanished are those of them that were shown to loops as such.
+	// vanished holds those removed objects that were shown to loops as vanished.
 	vanished []keyed
 }
 
@@ -72,7 +72,7 @@ func (s *snapshot) draft() *draft {
 	return &draft{base: s, next: &next, edit: new(hamt.Edit)}
 }
 
-// set puts an entry in the place of what is there, or removes that if e is nil.
+// set replaces the entry of a key by e. If e is nil, it removes the entry.
 func (d *draft) set(key Key, e *entry) {
 	old := d.next.entry(key)
 	if old == e {
@@ -107,7 +107,7 @@ func (d *draft) put(key Key, old, e *entry) {
 	d.next.entries = d.next.entries.With(d.edit, key, e)
 }
 
-// fill puts entries into a draft that has none. It takes them over.
+// fill puts entries into a draft that has none. The draft then owns them.
 func (d *draft) fill(with entries) {
 	d.next.entries = with
 	for _, e := range with.All() {
@@ -115,13 +115,12 @@ func (d *draft) fill(with entries) {
 	}
 	for i := range d.next.indexes {
 		x := &d.next.indexes[i]
-		x.found, _ = x.by.collect(context.Background(), d.edit, with) // that context never ends
+		x.found, _ = x.by.collect(context.Background(), d.edit, with) // context.Background never ends
 	}
 }
 
-// rebase takes into the draft what has become of its base meanwhile. The objects
-// that others have changed are none of those that the draft has changed: each
-// object has one reflector.
+// rebase takes the changes of base since the draft began into the draft. These changes
+// are never about objects that the draft has changed: each object has one reflector.
 func (d *draft) rebase(now *snapshot) {
 	for c := range hamt.Diff(d.base.entries, now.entries) {
 		e := deref(c.Is)
@@ -150,7 +149,7 @@ func (d *draft) rebase(now *snapshot) {
 	d.base, d.next.number = now, now.number+1
 }
 
-// deref returns the entry of one side of a difference, nil if there is none.
+// deref returns the entry of one side of a difference, or nil if there is none.
 func deref(e **entry) *entry {
 	if e == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// drafts is a table that several reflectors and builders of indexes change at once:
-// each has a draft of its own, which was begun at another time.
+// drafts is a table that several reflectors and builders of indexes change at once: each
+// has a draft of its own, and the drafts were begun at different times.
 type drafts struct {
 	t       *testing.T
 	table   *table
@@ -31,8 +31,8 @@ type building struct {
 	by    indexer
 }
 
-// However drafts are made and published beside one another, the content has what
-// each of them has changed, and the indexes have what is in the content.
+// Drafts may be made and published beside one another in any order. The content has the
+// changes of each of them, and the indexes match the content.
 func TestDraftsBesideOneAnother(t *testing.T) {
 	c := newAPIServer().client(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -12,15 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store holds the objects of a handle, kept up to date by a watch. What it
-// returns is the caller's own: objects are kept encoded and decoded on every
-// read, which costs some 20 µs for a Pod and saves most of the memory.
+// Store holds the objects of a handle, and a watch keeps them up to date. The caller owns
+// the objects that a Store returns: they are kept encoded and decoded on every read,
+// which costs some 20 µs for a Pod and saves most of the memory. Its counterparts are
+// the cache of controller-runtime, a lister of client-go, and the reflector Store of
+// kube-rs.
 //
-// Reads wait for the first sync. They are never older than what this process
-// itself has written to the kind through the same client: a read that would be
-// waits, at most a second, for the watch to catch up, and then asks the server by a
-// list. The answers of writes in flight are not waited for. A store and its reads
-// need the rights to list and to watch the kind, and no other.
+// Reads wait for the first sync. They are never older than the own writes of this process
+// to the kind, made through the same client. If a read would be older, it waits, at most
+// a second, for the watch to catch up, and then asks the server by a list. Reads do not
+// wait for the answers of writes in flight. A store and its reads need the rights to list
+// and to watch the kind, and no other right.
 //
 // managedFields are dropped, see [Reader.WithManagedFields].
 //
@@ -32,20 +34,21 @@ type Store[T any] struct {
 	narrow func(*entry) bool
 }
 
-// Store returns a store of the handle's objects. All who ask one client for the
-// same kind, type, namespaces and selectors share one store. It runs until ctx,
-// and the contexts of all who share it, have ended: then [Store.Done] is closed.
-// Stopping waits for nothing but its goroutines, which a request in flight does
-// not hold up.
+// Store returns a store of the handle's objects. All callers that ask one client for the
+// same kind, type, namespaces and selectors share one store. It runs until ctx, and the
+// contexts of all callers that share the store, have ended: then [Store.Done] is closed.
+// Stopping waits only for the store's goroutines, and a request in flight does not hold
+// them up.
 //
-// What goes wrong meanwhile is logged by the client's logger; see [Reader.Watch]
-// for what it recovers from.
+// The client's logger logs the troubles of the store. [Reader.Watch] says from which
+// failures a store recovers.
 func (r Reader[T]) Store(ctx context.Context) *Store[T] {
 	return &Store[T]{table: r.client.stores.open(ctx, r.handle), reader: r}
 }
 
-// Sync waits until the store has been filled. If ctx ends first the error says
-// what the store last had trouble with.
+// Sync waits until the store has been filled. If ctx ends first, the error names the
+// latest trouble of the store. Its counterpart is WaitForCacheSync of
+// controller-runtime's cache and of client-go.
 func (s *Store[T]) Sync(ctx context.Context) error {
 	if err := s.table.wait(ctx); err != nil {
 		return s.wrap("sync", Key{}, err)
@@ -53,16 +56,18 @@ func (s *Store[T]) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Synced reports whether the store has been filled.
+// Synced reports whether the store has been filled, as HasSynced of a client-go informer
+// does.
 func (s *Store[T]) Synced() bool {
 	return s.table.filled()
 }
 
-// Done is closed when the store has stopped and all its goroutines have ended.
+// Done returns a channel that is closed when the store has stopped and all its goroutines
+// have ended.
 func (s *Store[T]) Done() <-chan struct{} { return s.table.done }
 
-// Get returns an object. It is not found (apierrors.IsNotFound) if the store's
-// handle does not cover it. The namespace counts only for namespaced kinds.
+// Get returns an object. The error is apierrors.IsNotFound if the store's handle does not
+// cover the object. The namespace counts only for namespaced kinds.
 func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 	if err := s.table.wait(ctx); err != nil {
 		return nil, s.wrap("get", key, err)
@@ -86,13 +91,14 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 	return s.decode(e, key)
 }
 
-// All yields all objects, in no order. The objects are of one moment.
+// All yields all objects, in no order. The objects are of one moment. Its counterpart is
+// List of a client-go lister.
 func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return s.read(ctx, query[T]{pick: all, matches: func(*T) bool { return true }})
 }
 
-// Labeled yields the objects whose labels match a selector. It looks at the
-// labels of all and decodes those that match.
+// Labeled yields the objects whose labels match a selector. It looks at the labels of all
+// objects, and decodes the objects that match.
 func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
 	sel, err := labels.Parse(selector)
 	if err != nil {
@@ -105,8 +111,8 @@ func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, e
 	return s.read(ctx, query[T]{pick: labeled(sel), matches: matches, may: may})
 }
 
-// OwnedBy yields the objects that have an owner reference with a uid. The first
-// call builds an index; further ones scan nothing.
+// OwnedBy yields the objects that have an owner reference with a uid. The first call
+// builds an index; later calls scan nothing.
 func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
 	owns := func(o *T) bool {
 		for _, ref := range asObject(o).GetOwnerReferences() {
@@ -125,34 +131,35 @@ func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 	return s.read(ctx, query[T]{by: byOwner{}, pick: ownedBy(owner), matches: owns, may: may})
 }
 
-// StoreStats are the size and the age of a store.
+// StoreStats holds the size and the age of a store.
 type StoreStats struct {
-	// Objects is how many there are, Bytes what they take encoded, without
-	// keys and indexes.
+	// Objects is the number of objects. Bytes is their encoded size, without keys and
+	// indexes.
 	Objects int
 	Bytes   int64
-	// LastHeard is when the watch last heard from the server: an object, a
-	// bookmark (about every minute), a listing. Zero before the first sync.
+	// LastHeard is the time when the watch last received something from the server: an
+	// object, a bookmark (about every minute), a listing. It is zero before the first
+	// sync.
 	LastHeard time.Time
 }
 
-// Stats tells the size of the store.
+// Stats returns the size and the age of the store.
 func (s *Store[T]) Stats() StoreStats { return s.table.stats() }
 
 // query is a read of several objects.
 type query[T any] struct {
-	by   indexer // the index that pick needs, nil if it needs none
+	by   indexer // the index that pick needs, or nil
 	pick pick
 	// matches chooses among the objects that the server was asked for.
 	matches func(*T) bool
-	// may reports that an object which was written may be among those that are
-	// picked. Nil: each may.
+	// may reports that a written object may be among the picked ones. Nil: each may.
 	may func(*entry) bool
 }
 
 func anyEntry(*entry) bool { return true }
 
-// covers returns what tells the entries of the store's handle from others of its table.
+// covers returns a function that tells whether the store's handle covers an entry of its
+// table.
 func (s *Store[T]) covers() func(*entry) bool {
 	if s.narrow == nil {
 		return anyEntry
@@ -160,9 +167,9 @@ func (s *Store[T]) covers() func(*entry) bool {
 	return s.narrow
 }
 
-// read yields the objects of a query, once the store is synced and has seen this
-// process's own writes. It asks the server about writes that could not be seen in
-// time. The loop runs over a snapshot, which nobody waits for.
+// read yields the objects of a query, once the store is synced and has seen the own
+// writes of this process. It asks the server about writes that could not be seen in time.
+// The loop runs over a snapshot, so nothing waits for the loop.
 func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
 	if q.may == nil {
 		q.may = anyEntry
@@ -202,8 +209,8 @@ func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
 	}
 }
 
-// ready waits for the first sync, for an index and for this process's own writes that
-// may matter. It returns the number of writes.
+// ready waits for the first sync, for an index, and for the own writes of this process
+// that may matter. It returns the number of writes.
 func (s *Store[T]) ready(ctx context.Context, by indexer, may func(*entry) bool) (made uint64, err error) {
 	if err := s.table.wait(ctx); err != nil {
 		return 0, err

@@ -17,7 +17,7 @@ import (
 	"github.com/pintle-go/pintle/kube/pod"
 )
 
-// state is what a store says of an object: "", "there" or "going".
+// state is a store's state of an object: "", "there" or "going".
 func state[T any, P interface {
 	*T
 	metav1.Object
@@ -63,7 +63,7 @@ func wantState[T any, P interface {
 	}
 }
 
-// TestStoreReadsAfterDeletions reads, at once, what the API server deletes in
+// TestStoreReadsAfterDeletions reads immediately after the API server deletes objects in
 // different ways: at once, once a finalizer is gone, and after a grace period.
 func TestStoreReadsAfterDeletions(t *testing.T) {
 	s := start(t)
@@ -110,8 +110,8 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 	}
 }
 
-// TestStoreReadsAfterScale reads at once what was written through a subresource
-// of another kind.
+// TestStoreReadsAfterScale reads immediately after a write through a subresource of
+// another kind.
 func TestStoreReadsAfterScale(t *testing.T) {
 	s := start(t)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)

@@ -237,7 +237,7 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 				t.Errorf("bad selector: %v", err)
 			}
 		}
-		// What is read is the reader's own.
+		// The reader owns the objects that it reads.
 		a, _ := store.Get(ctx, key("o2"))
 		a.Data["note"], a.Labels["half"] = "changed", "changed"
 		if b, _ := store.Get(ctx, key("o2")); b.Data["note"] != "2" || b.Labels["half"] != "0" {
@@ -310,7 +310,7 @@ func TestLeavingAWatchOfSeveralNamespaces(t *testing.T) {
 		for range configMaps(s.client(t)).In("n1", "n2", "n3").Watch(t.Context()) {
 			break
 		}
-		// The bubble ends only if all goroutines have.
+		// The bubble ends only when all goroutines have ended.
 	})
 }
 

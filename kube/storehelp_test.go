@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// startStore starts a store that is stopped, and waited for, at the test's end.
+// startStore starts a store. At the end of the test it stops the store and waits for
+// that.
 func startStore[T any](t *testing.T, r Reader[T]) (*Store[T], context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -35,7 +36,7 @@ func content(t *testing.T, s *Store[corev1.ConfigMap]) []string {
 	return lines
 }
 
-// sizeOf counts what an index of strings, of one type or another, has.
+// sizeOf counts the entries of an index of strings, of one type or another.
 func sizeOf(x indexed) int {
 	switch x := x.(type) {
 	case keyIndex[string]:

@@ -15,26 +15,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stores are the tables that a client runs.
+// stores holds the tables that a client runs.
 type stores struct {
 	mu     sync.Mutex
 	tables map[tableID]*running
-	opened uint64 // how many tables were started
-	// indexes are declared for the tables that start.
+	opened uint64 // the number of tables that were started
+	// indexes holds the indexes that are declared for tables that start.
 	indexes map[tableID][]indexer
-	starts  map[tableID][]time.Time // the latest of each, at most churnStarts
+	starts  map[tableID][]time.Time // the latest starts of each table, at most churnStarts
 }
 
-// A store that is started as often as this within a time is opened where it should be
-// read from.
+// If a store is started this often within this time, the program opens a store where it
+// should read from one.
 const (
 	churnStarts = 5
 	churnWithin = time.Minute
-	// churnKept bounds for how many stores the starts are remembered.
+	// churnKept is the number of stores whose starts are remembered.
 	churnKept = 1000
 )
 
-// tableID is what the users of a table have in common.
+// tableID is the common part of the handles that share a table.
 type tableID struct {
 	gvk                              GVK
 	goType, whole                    reflect.Type
@@ -65,21 +65,21 @@ func (s *stores) declare(h handle, x indexer) {
 type running struct {
 	*table
 	id     tableID
-	number uint64 // tables are numbered as they are started
+	number uint64 // tables are numbered in the order of their start
 	users  int
 }
 
-// open returns the table for a handle, started if there is none yet, and keeps
-// it running until ctx ends.
+// open returns the table for a handle, and keeps it running until ctx ends. If there is
+// no such table, it starts one.
 func (s *stores) open(ctx context.Context, h handle) *table {
 	t, leave := s.enter(h)
 	context.AfterFunc(ctx, func() { leave() })
 	return t
 }
 
-// enter returns the table for a handle, started if there is none yet, and the function
-// to call when it is no longer used. That reports whether nobody else uses the table,
-// which stops then.
+// enter returns the table for a handle, and starts one if there is none. The caller calls
+// leave when it does not use the table any more. leave reports whether it was the last
+// user; then the table stops.
 func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	if h.err != nil {
 		t := newTable(h, nil)
@@ -93,8 +93,8 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 	return r.table, func() bool { return s.leave(r) }
 }
 
-// join counts a user of the table for a handle. If it starts the table, it also returns
-// the latest starts of that table, should they be many.
+// join counts a user of the table for a handle. If it starts the table and the table was
+// started many times lately, it also returns these starts.
 func (s *stores) join(h handle) (r *running, churn []time.Time) {
 	id := tableOf(h)
 	s.mu.Lock()
@@ -125,8 +125,8 @@ func (s *stores) leave(r *running) (last bool) {
 	return true
 }
 
-// started notes the start of a table, and returns its latest starts if they are many. It
-// is called with mu held.
+// started notes the start of a table. It returns the table's latest starts if there were
+// many. The caller holds mu.
 func (s *stores) started(id tableID) (churn []time.Time) {
 	if s.starts == nil || len(s.starts) >= churnKept {
 		s.starts = make(map[tableID][]time.Time)
@@ -140,8 +140,8 @@ func (s *stores) started(id tableID) (churn []time.Time) {
 	return slices.Clone(at)
 }
 
-// warnOfChurn logs the latest starts of the table of a handle. It is called without a
-// lock: the logger may use the client.
+// warnOfChurn logs the latest starts of the table of a handle. The caller holds no lock,
+// because the logger may use the client.
 func (h handle) warnOfChurn(starts []time.Time) {
 	if kind := h.kindName(); h.client.warnings.fresh("store opened again and again: " + kind) {
 		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: "+
@@ -159,7 +159,7 @@ func startTable(h handle, indexes []indexer) *table {
 	for ns := range h.eachNamespace() {
 		sink := &tableSink{table: t, namespace: ns, first: true}
 		reflectors.Go(func() {
-			persist(func() { _ = h.reflector(ns, sink).run(ctx) }) // ends with ctx: a table's sink returns no error
+			persist(func() { _ = h.reflector(ns, sink).run(ctx) }) // it ends with ctx: a table's sink returns no error
 		})
 	}
 	go func() {
@@ -176,9 +176,10 @@ func (s *stores) all() []*running {
 	return slices.Collect(maps.Values(s.tables))
 }
 
-// each calls f for the tables that hold objects of a kind in a namespace,
-// whatever version of it they read. The lock of the stores is not held meanwhile. A
-// table that is started later lists the objects after the write that f is about.
+// each calls f for the tables that hold objects of a kind in a namespace, also for tables
+// that read another version of the kind. It does not hold the lock of the stores
+// meanwhile. A table that is started later lists the objects after the write that f is
+// about.
 func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 	for _, r := range s.all() {
 		h := r.handle
@@ -188,10 +189,10 @@ func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 	}
 }
 
-// choose returns the running table that serves a handle, nil if there is none. The table
-// has the handle's type and kind, and holds reports that its objects will do. Of several
-// such tables, the handle's own comes first, then those that are filled, then the one
-// that was started first.
+// choose returns the running table that serves a handle, or nil if there is none. The
+// table must have the handle's type and kind, and holds must return true for it. If there
+// are several, choose prefers the handle's own table, then tables that are filled, then
+// the table that was started first.
 func (s *stores) choose(h handle, holds func(*table) bool) *table {
 	own := tableOf(h)
 	var best *running
@@ -218,9 +219,9 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 	return best.table
 }
 
-// serving returns the table that the cached reads of a handle are served from, nil if
-// there is none. It holds all objects of the handle, and keeps them as the handle's codec
-// reads them.
+// serving returns the table from which the cached reads of a handle are served, or nil if
+// there is none. The table holds all objects of the handle, and keeps them as the
+// handle's codec reads them.
 func (s *stores) serving(h handle) *table {
 	return s.choose(h, func(t *table) bool {
 		has := t.handle
@@ -230,10 +231,10 @@ func (s *stores) serving(h handle) *table {
 	})
 }
 
-// showing returns the filled table that shows what an apply of o would change, nil if
-// there is none. It holds all objects of the namespace. If no table does, it is one that
-// a label selector narrows, but that has the object or would have it with the labels
-// of o.
+// showing returns the filled table that shows the effect of an apply of o, or nil if
+// there is none. It prefers a table that holds all objects of the namespace. Otherwise it
+// takes a table with a label selector that has the object, or that would have it with the
+// labels of o.
 func (s *stores) showing(h handle, key Key, o object) *table {
 	holds := func(t *table) bool {
 		return t.filled() && t.handle.hasNamespace(key.Namespace) && t.handle.selector.field == ""
@@ -246,29 +247,29 @@ func (s *stores) showing(h handle, key Key, o object) *table {
 	})
 }
 
-// wrote tells the tables of a write that was answered with o.
+// wrote tells the tables of a write that the server answered with o.
 func (s *stores) wrote(kind Kind, o object) {
 	key := KeyOf(o)
 	grace := o.GetDeletionGracePeriodSeconds()
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (grace == nil || *grace == 0) {
-		// The removal of the last finalizer is answered with the object as it
-		// was before, although it is gone.
+		// The server answers the removal of the last finalizer with the object as it was
+		// before, although the object is gone.
 		s.deleted(kind, key, o.GetUID())
 		return
 	}
 	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
 }
 
-// applied tells the tables of a write other than an Ensure, which was answered with
-// o: the field manager may own other fields since.
+// applied tells the tables of a write other than an Ensure, which the server answered
+// with o: the field manager may own other fields after it.
 func (s *stores) applied(kind Kind, o object) {
 	key := KeyOf(o)
 	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(key, o) })
 }
 
-// wrotePart tells the tables of a write that was answered with an object of
-// another kind, such as a Scale, that has the identity and the version of the
-// object written but not its labels.
+// wrotePart tells the tables of a write that the server answered with an object of
+// another kind, such as a Scale. That object has the identity and the version of the
+// written object, but not its labels.
 func (s *stores) wrotePart(kind Kind, o object) {
 	key := KeyOf(o)
 	s.each(kind, key.Namespace, func(t *table) {
@@ -282,8 +283,7 @@ func (s *stores) deleted(kind Kind, key Key, uid types.UID) {
 	s.each(kind, key.Namespace, func(t *table) { t.deleted(key, uid) })
 }
 
-// lost tells the tables of a write that failed, if it may have been executed
-// all the same.
+// lost tells the tables of a failed write that the server may have executed all the same.
 func (s *stores) lost(kind Kind, key Key, err error) {
 	var status apierrors.APIStatus
 	refused := errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
@@ -293,9 +293,9 @@ func (s *stores) lost(kind Kind, key Key, err error) {
 	s.unsure(kind, key)
 }
 
-// executing calls a function that sends a write of an object. A trace, or the way in which
-// the type decodes itself, may break it off by a panic or the end of the goroutine. The
-// server may have executed the write by then.
+// executing calls a function that sends a write of an object. That function may be broken
+// off by a panic or by the end of the goroutine, in a trace or in the code by which the
+// type decodes itself. The server may have executed the write by then.
 func (s *stores) executing(kind Kind, key Key, send func() error) error {
 	returned := false
 	defer func() {
@@ -308,7 +308,7 @@ func (s *stores) executing(kind Kind, key Key, send func() error) error {
 	return err
 }
 
-// unsure tells the tables that only the server knows what became of an object.
+// unsure tells the tables that only the server knows the state of an object.
 func (s *stores) unsure(kind Kind, key Key) {
 	s.each(kind, key.Namespace, func(t *table) {
 		t.ensured.forget(partsOf(key)...)
@@ -316,7 +316,7 @@ func (s *stores) unsure(kind Kind, key Key) {
 	})
 }
 
-// deleting makes reads wait until an object is gone or going.
+// deleting makes reads wait until an object is gone or being deleted.
 func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
 	s.each(kind, key.Namespace, func(t *table) { t.deleting(key, uid) })
 }

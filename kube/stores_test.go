@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// clientHandler is a slog handler that reads from a store for each record, as one that
-// writes Kubernetes events may.
+// clientHandler is a slog handler that reads from a store for each record. A handler that
+// writes Kubernetes events may do so.
 type clientHandler struct {
 	slog.Handler
 	client *Client
@@ -53,12 +53,12 @@ func TestLoggerUsesTheClient(t *testing.T) {
 	})
 }
 
-// enabled has records of all levels handled.
+// enabled handles the records of all levels.
 type enabled struct{ slog.Handler }
 
 func (enabled) Enabled(context.Context, slog.Level) bool { return true }
 
-// A logger may read by the index whose panic it is told of.
+// A logger may read by an index while it logs a panic of that index.
 func TestLoggerUsesTheIndex(t *testing.T) {
 	handler := &indexHandler{Handler: slog.DiscardHandler}
 	c, err := Config{Rest: restTo(newAPIServer()), Logger: slog.New(enabled{handler})}.Connect()
@@ -84,8 +84,7 @@ func (h *indexHandler) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// Where several stores hold the objects of a handle, it is always the same one that
-// serves it.
+// If several stores hold the objects of a handle, the same one always serves the handle.
 func TestStoreThatServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -133,7 +132,7 @@ func TestStoreThatServes(t *testing.T) {
 	})
 }
 
-// A store that is filled is asked before one that is not.
+// A filled store serves before a store that is not filled.
 func TestFilledStoreServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// onlyWatch refuses lists, as to who has no right but watch.
+// onlyWatch refuses lists, as for a user whose only right is watch.
 func onlyWatch(_ int, r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && !isWatch(r) {
 		return status(403, metav1.StatusReasonForbidden, `User "u" cannot list resource`), nil
@@ -90,7 +90,7 @@ func TestServerThatIgnoresSendInitialEvents(t *testing.T) {
 				if len(r) == 0 {
 					t.Fatalf("no report; requests %q", s.paths())
 				}
-				s.setIntercept(nil) // the right to list is given
+				s.setIntercept(nil) // the user gets the right to list
 				time.Sleep(time.Minute)
 				lines := f.taken()
 				if len(lines) == 0 || lines[len(lines)-1] != "SYNCED" {
@@ -101,8 +101,8 @@ func TestServerThatIgnoresSendInitialEvents(t *testing.T) {
 	}
 }
 
-// While the initial events are sent, changes come too: between the state that
-// is sent and the one that the mark promises.
+// Changes come while the initial events are sent. These are changes between the state
+// that is sent and the state that the mark promises.
 func TestChangesAmongTheInitialEvents(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		var out *io.PipeWriter
@@ -133,7 +133,7 @@ func TestChangesAmongTheInitialEvents(t *testing.T) {
 		send(eventDeleted, modelObject{key: key("never"), uid: "n", rv: 112})
 		b.uid, b.rv = "b2", 113
 		send(eventAdded, b)
-		send(eventDeleted, modelObject{key: key("b"), uid: "b", rv: 111}) // of the old one
+		send(eventDeleted, modelObject{key: key("b"), uid: "b", rv: 111}) // the deletion of the old object
 		send(eventBookmark, modelObject{rv: 114, extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
 		wantLines(t, "events", names(f.taken()), "ADDED default/a", "ADDED default/b", "MODIFIED default/a", "DELETED default/b", "ADDED default/b", "SYNCED")
 		s.rv = 114
@@ -147,7 +147,7 @@ func TestChangesAmongTheInitialEvents(t *testing.T) {
 	})
 }
 
-// The same in a store, whose content appears in one step.
+// The same holds for a store, whose content appears in one step.
 func TestStoreOfAStreamedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

@@ -15,8 +15,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// watch follows changes after rv, or from the initial events on if rv is empty,
-// until the watch ends.
+// watch follows changes after rv until the watch ends. If rv is empty, it begins with the
+// initial events.
 func (r *reflector) watch(ctx context.Context, rv string) outcome {
 	start := time.Now()
 	s := &stream{reflector: r, rv: rv, initial: rv == "", stage: inRequest}
@@ -45,9 +45,9 @@ func (r *reflector) watch(ctx context.Context, rv string) outcome {
 	return o
 }
 
-// heard notes whether a watch told something, and reports that it is the last of too many
-// that did not. A server that stops sending bookmarks costs one list: before another one,
-// it has to send some again.
+// heard notes whether a watch told something. It reports that too many watches in a row
+// told nothing, of which this is the last. A server that stops sending bookmarks costs
+// one listing: before another such listing, the server has to send bookmarks again.
 func (r *reflector) heard(s *stream, open time.Duration) (mute bool) {
 	switch {
 	case s.told:
@@ -65,17 +65,17 @@ func (r *reflector) heard(s *stream, open time.Duration) (mute bool) {
 // stream is one watch.
 type stream struct {
 	*reflector
-	rv        string // to resume from
+	rv        string // the version to resume from
 	initial   bool   // the initial events of a streaming list have not ended
-	stage     stage  // how far it came
+	stage     stage  // how far the stream came
 	told      bool   // it told something after the listing
-	unreadNow int    // initial events that could not be read
+	unreadNow int    // the number of initial events that could not be read
 	bookmarks int
 	guard     *guard
 	quiet     time.Duration // how long it may be silent after the initial events
 }
 
-// run returns nil when the server ends the watch.
+// run follows the watch. It returns nil when the server ends the watch.
 func (s *stream) run(ctx context.Context) error {
 	req, err := s.request(ctx, "watch")
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *stream) run(ctx context.Context) error {
 	return s.guard.explain(ctx, s.follow(events))
 }
 
-// begun notes that the watch has been answered as one.
+// begun notes that the server has answered the request with a watch.
 func (s *stream) begun() error {
 	s.guard.after = s.quiet
 	if s.initial {
@@ -122,8 +122,8 @@ func (s *stream) begun() error {
 	return s.awaitEvent()
 }
 
-// awaitEvent passes the stage of the request. If there was trouble with watches
-// that began and told nothing, it is over when this one tells something, or lasts.
+// awaitEvent passes the stage of the request. If there was trouble with watches that
+// began and told nothing, the trouble is over when this watch tells something or lasts.
 func (s *stream) awaitEvent() error {
 	if err := s.works(inRequest); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *stream) tells() error {
 	return s.works(beforeEvent)
 }
 
-// follow takes the events of a watch. One that is malformed costs no more than itself.
+// follow takes the events of a watch. A malformed event costs no other event.
 func (s *stream) follow(events *wire.Events) error {
 	for {
 		ev, err := events.Next()
@@ -155,7 +155,7 @@ func (s *stream) follow(events *wire.Events) error {
 		}
 		switch {
 		case err == nil:
-		case err == io.EOF && s.initial: //nolint:errorlint // the stream's own end, not one inside an object
+		case err == io.EOF && s.initial: //nolint:errorlint // the end of the stream, not of an object inside it
 			return io.ErrUnexpectedEOF
 		case err == io.EOF: //nolint:errorlint // the same
 			return nil // the server ends watches when their time is over
@@ -165,8 +165,9 @@ func (s *stream) follow(events *wire.Events) error {
 	}
 }
 
-// streamFailed decides how to list after a streaming list that did not sync. A
-// server that ended it when its time was over did not know what was asked for.
+// streamFailed decides how to list after a streaming list that did not sync. If the
+// server ended the stream when its time was over, the server does not support streaming
+// lists.
 func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	code := codeOf(err)
 	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, wire.ErrAnswer) || lasted >= watchTimeout ||
@@ -175,8 +176,7 @@ func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	}
 }
 
-// malformed reports an event that cannot be read. Any object may be the one that it is
-// about.
+// malformed reports an event that cannot be read. The event may be about any object.
 func (s *stream) malformed(err error) error {
 	if s.initial {
 		s.unreadNow++
@@ -192,7 +192,7 @@ func (s *stream) take(ev wire.Event) error {
 		return s.bookmark(ev.Object)
 	case wire.Added, wire.Modified, wire.Deleted:
 	default:
-		return nil // an event type that this program is too old for
+		return nil // this program is too old for the event type
 	}
 	rec, err := s.record(ev.Object)
 	switch {
@@ -205,7 +205,7 @@ func (s *stream) take(ev wire.Event) error {
 	case s.initial:
 		return asSinkError(s.sink.item(rec))
 	case olderThan(rec.ResourceVersion, s.rv):
-		return nil // a server that replays what was seen: the object may be gone since
+		return nil // the server replays old events, and the object may be gone since
 	}
 	return s.change(ev.Type, rec)
 }
@@ -219,8 +219,8 @@ func (s *stream) change(kind string, rec wire.Record) error {
 	return s.tells()
 }
 
-// unreadable handles an event whose object cannot be read. Of a deletion it is
-// enough to know which object it is about.
+// unreadable handles an event whose object cannot be read. For a deletion it is enough to
+// know the object's key.
 func (s *stream) unreadable(ev wire.Event, err error) error {
 	rec, known := wire.Identify(ev.Object)
 	key := Key(rec.Key)
@@ -238,7 +238,7 @@ func (s *stream) unreadable(ev wire.Event, err error) error {
 	return s.skips(s.nameIn(err, key))
 }
 
-// reached moves the resume point, never back.
+// reached moves the resume point forward, never back.
 func (s *stream) reached(rv string) {
 	if rv != "" && !olderThan(rv, s.rv) {
 		s.rv = rv
@@ -266,7 +266,7 @@ func (s *stream) bookmark(object wire.Raw) error {
 		return s.tells()
 	}
 	if !endsInitial {
-		return errNoStream // a server that knows what was asked for marks the end first
+		return errNoStream // a server that supports streaming lists marks the end of the initial events first
 	}
 	if err := s.complete(rv); err != nil {
 		return err

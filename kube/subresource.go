@@ -18,8 +18,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Subresource reads and writes a part of objects that has a path and a type of
-// its own, such as scale.
+// Subresource reads and writes a part of objects that has a path and a type of its own,
+// such as scale. Its counterpart is SubResourceClient of controller-runtime.
 type Subresource[S any] struct {
 	handle handle
 	name   string
@@ -30,8 +30,9 @@ type Subresource[S any] struct {
 //	scales := kube.Sub[autoscalingv1.Scale](deployments, "scale")
 //	tokens := kube.Sub[authenticationv1.TokenRequest](serviceAccounts, "token")
 //
-// S is the type that the subresource speaks, which may be of another group than
-// the objects. It is spoken in JSON.
+// S is the type of the subresource's requests and answers. It may be of another group
+// than the objects. It is sent and received as JSON. The counterpart is
+// Client.SubResource of controller-runtime.
 func Sub[S, T any](of Handle[T], name string) Subresource[S] {
 	return Subresource[S]{of.base(), name}
 }
@@ -41,8 +42,8 @@ func (s Subresource[S]) Get(ctx context.Context, name string) (*S, error) {
 	return s.exchange(ctx, "get", http.MethodGet, name, "", nil)
 }
 
-// Create posts to the subresource of an object, as eviction, binding and token
-// want it, and returns the answer.
+// Create posts to the subresource of an object, as eviction, binding and token require,
+// and returns the answer.
 func (s Subresource[S]) Create(ctx context.Context, name string, o *S) (*S, error) {
 	return s.send(ctx, "create", http.MethodPost, name, o)
 }
@@ -61,7 +62,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 	if o == nil {
 		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: errNoObject}
 	}
-	// Servers want apiVersion and kind, which the types of k8s.io/api do not
+	// Servers need apiVersion and kind, which values of the types of k8s.io/api do not
 	// carry by themselves.
 	if acc, ok := any(o).(object); ok {
 		if kind, err := (Kind{}).identify(reflect.TypeFor[S]()); err == nil {
@@ -99,7 +100,7 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	return o, err
 }
 
-// ask sends a request and returns what it is answered with.
+// ask sends a request and returns the answer.
 func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 	answer, _, err := s.handle.client.roundTrip(ctx, req)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 	}
 	o := new(S)
 	if _, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
-		return o, nil // evictions and bindings are answered with success, not with an S
+		return o, nil // the server answers evictions and bindings with success, not with an S
 	}
 	if err := json.Unmarshal(answer, o, jsonfields.ReadOptions(reflect.TypeFor[S]())); err != nil {
 		return nil, req.wrap(err)
@@ -115,23 +116,23 @@ func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 	return o, nil
 }
 
-// wrote tells the stores of the objects that one of them was written through
-// the subresource, so that they are not read older, and the recorder.
+// wrote tells the stores of the objects, and the recorder, that an object was written
+// through the subresource. So later reads of the stores are not stale.
 func (s Subresource[S]) wrote(ctx context.Context, req *request, answer *S, err error) {
 	stores, key := &s.handle.client.stores, Key{req.namespace, req.name}
 	if err != nil {
 		stores.lost(req.resource, key, err)
 		return
 	}
-	// A scale or a status has the identity and the version of the object that it
-	// belongs to.
+	// A scale or a status has the identity and the version of the object that it belongs
+	// to.
 	if o, ok := any(answer).(object); ok && o.GetUID() != "" && o.GetResourceVersion() != "" {
 		stores.wrotePart(req.resource, o)
 		confirmed(ctx, o)
 		return
 	}
-	// Success, but of which version is not told. A new token of a ServiceAccount leaves
-	// that as it is.
+	// The write was successful, but the answer has no version. A new token of a
+	// ServiceAccount leaves the ServiceAccount as it is.
 	if s.name != "token" {
 		stores.unsure(req.resource, key)
 	}
@@ -152,9 +153,9 @@ func (h handle) part(ctx context.Context, verb, method, name, subresource string
 	return req, nil
 }
 
-// Stream reads a subresource that is no object, such as a pod's log, until the
-// caller closes it or ctx ends. The client's transport neither limits nor
-// repeats it.
+// Stream reads a subresource that is no object, such as a pod's log, until the caller
+// closes it or ctx ends. The client's transport neither limits nor repeats the request.
+// Its counterpart is Stream of client-go's rest.Request.
 func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, query url.Values) (io.ReadCloser, error) {
 	h := of.base()
 	req, err := h.part(ctx, "get", http.MethodGet, name, subresource)
@@ -169,17 +170,17 @@ func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, 
 	return resp.Body, nil
 }
 
-// Location is where a subresource of an object is served.
+// Location tells where a subresource of an object is served.
 type Location struct {
 	URL *url.URL
-	// Config says how to connect. It is the caller's own to change.
+	// Config tells how to connect. The caller of Locate owns it and may change it.
 	Config *rest.Config
 
 	request *request
 }
 
-// Locate finds a subresource for protocols that are no HTTP requests, such as
-// those of exec and port-forward. The verb is for the errors of [Location.Wrap].
+// Locate finds a subresource for protocols that are no HTTP requests, such as those of
+// exec and port-forward. The verb is for the errors of [Location.Wrap].
 func Locate[T any](ctx context.Context, of Handle[T], verb, name, subresource string) (*Location, error) {
 	h := of.base()
 	req, err := h.part(ctx, verb, "", name, subresource)
@@ -190,7 +191,7 @@ func Locate[T any](ctx context.Context, of Handle[T], verb, name, subresource st
 	return &Location{u, h.client.Config().Rest, req}, nil
 }
 
-// Wrap returns err as an [Error] that says what was being done to which object.
+// Wrap returns err as an [Error] that names the operation and the object.
 func (l *Location) Wrap(err error) error {
 	return l.request.wrap(unreachable(err, l.URL))
 }

@@ -69,7 +69,7 @@ func TestTokenRequest(t *testing.T) {
 	if token.Status.Token == "" || token.Status.ExpirationTimestamp.IsZero() {
 		t.Fatalf("answered %+v", token.Status)
 	}
-	// The token is somebody's.
+	// The token belongs to somebody.
 	config := s.Config().Rest
 	config.BearerToken, config.BearerTokenFile = token.Status.Token, ""
 	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", ""
@@ -80,7 +80,7 @@ func TestTokenRequest(t *testing.T) {
 	}
 }
 
-// TestOtherSubresources uses some by name alone.
+// TestOtherSubresources uses some subresources by name alone.
 func TestOtherSubresources(t *testing.T) {
 	s := start(t)
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
@@ -120,7 +120,7 @@ func TestOtherSubresources(t *testing.T) {
 	}
 }
 
-// TestStatusNotServed applies a status of a kind that has no such subresource.
+// TestStatusNotServed applies a status of a kind that has no status subresource.
 func TestStatusNotServed(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)

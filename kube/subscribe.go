@@ -8,24 +8,23 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
-// Watch yields the objects of the store as Added, then Synced, then every change. It
-// ends when ctx does, the loop is left or the store stops. It costs the server
-// nothing, unlike [Reader.Watch], and yields neither a [Trouble] nor Recovered: the
-// store logs those.
+// Watch yields the objects of the store as Added, then Synced, then every change. It ends
+// when ctx ends, the loop is left or the store stops. Unlike [Reader.Watch], it costs the
+// server nothing, and it yields neither a [Trouble] nor Recovered: the store logs those.
+// Its counterpart is an event handler of a client-go informer.
 //
-// A slow loop holds up neither the store nor other loops. It gets the newest state
-// of each object, and steps in between are merged: a Modified goes from what the
-// loop last saw to what is. What was Added is Deleted at the end, however much was
-// merged; a new object under an old name is a Deleted and an Added. A Deleted has
-// the last state of the object or, if a loop is more than about a thousand
-// deletions behind, the state that the loop last saw. An object that came and went
-// while the loop was behind is left out, unless this process has ensured it. Synced
-// comes once. There is no order among objects, and no object is yielded twice
-// before each one that has changed by then is yielded. An object that does not
-// decode is yielded with its error and its metadata.
+// A slow loop holds up neither the store nor other loops. It gets the newest state of
+// each object, and steps in between are merged: a Modified goes from the state that the
+// loop last saw to the present state. Each Added object is Deleted at the end, even if
+// changes were merged. A new object under an old name is a Deleted and an Added. A
+// Deleted has the last state of the object or, if a loop is more than about a thousand
+// deletions behind, the state that the loop last saw. An object that came and went while
+// the loop was behind is left out, unless this process has ensured it. Synced comes once.
+// There is no order among objects. If several objects have changed, each of them is
+// yielded once before any of them is yielded again. An object that does not decode is
+// yielded with its error and its metadata.
 //
-// A loop that sleeps holds on to the objects as it last saw them, and to nothing
-// else.
+// A loop that sleeps keeps in memory the objects as it last saw them, and nothing else.
 func (s *Store[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
 	return func(yield func(WatchEvent[T], error) bool) {
 		if err := s.table.handle.err; err != nil {
@@ -63,38 +62,38 @@ func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 		case <-ctx.Done():
 			return
 		case <-t.done:
-			stopped = true // what waits is still delivered
+			stopped = true // waiting changes are still delivered
 		case <-sub.wake:
 		}
 	}
 }
 
-// subscription is what one loop over changes has seen. But for what it shares, it
-// belongs to the loop's goroutine.
+// subscription holds the objects that one loop over changes has seen. Except for its
+// shared parts, it belongs to the loop's goroutine.
 type subscription struct {
 	table *table
 	wake  chan struct{} // holds a token when there is a newer snapshot
 
-	seen   entries // what the loop was shown
+	seen   entries // the objects that the loop was shown
 	synced bool    // Synced was shown
 
-	// number is the one of the snapshot whose changes were all shown. It is guarded
-	// by the followers' mu.
+	// number is the number of the latest snapshot whose changes were all shown. The
+	// followers' mu guards it.
 	number uint64
 
 	mu      sync.Mutex
 	unknown map[Key]*entry // see table.vanished
 }
 
-// round shows the loop what has changed from what it has seen to the content of
-// this moment. It returns whether there is more by then, and whether the loop was
+// round shows the loop the changes from the objects that it has seen to the present
+// content. It returns whether there are more changes by then, and whether the loop was
 // left.
 func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
 	if !s.showVanished(ctx, yield) {
 		return false, true
 	}
 	to := s.table.now()
-	var ahead []keyed // what was shown in a later state than that of to
+	var ahead []keyed // objects that were shown in a later state than the one of to
 	for c := range hamt.Diff(s.seen, to.entries) {
 		now := s.table.entry(c.Key)
 		if now != deref(c.Is) {
@@ -118,7 +117,7 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 	return s.table.now() != to, false
 }
 
-// saw notes what the loop was shown of an object, nil for its end.
+// saw notes the state of an object that the loop was shown, nil for the object's end.
 func (s *subscription) saw(key Key, e *entry) {
 	if e == nil {
 		s.seen = s.seen.Without(nil, key)
@@ -127,7 +126,7 @@ func (s *subscription) saw(key Key, e *entry) {
 	s.seen = s.seen.With(nil, key, e)
 }
 
-// show yields what has become of an object. It returns false if the loop was left.
+// show yields the change of an object. It returns false if the loop was left.
 func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bool {
 	if was != nil && (is == nil || was.UID() != is.UID()) {
 		if !yield(Change{Deleted, key, s.table, was, s.lastOf(key, was)}) {
@@ -144,8 +143,8 @@ func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bo
 	return yield(Change{Modified, key, s.table, was, is})
 }
 
-// lastOf returns the last state of an object that is gone, as far as it is known,
-// when the loop is shown its end.
+// lastOf returns the last state of an object that is gone, as far as it is known. The
+// loop gets that state when it is shown the object's end.
 func (s *subscription) lastOf(key Key, was *entry) *entry {
 	uid := was.UID()
 	s.mu.Lock()
@@ -171,7 +170,7 @@ func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool
 		is := s.table.entry(key)
 		switch {
 		case was != nil && was.Is(uid):
-			continue // its end is a difference
+			continue // a difference shows its end
 		case is != nil && is.Is(uid):
 			s.vanished(key, e, false) // it is about to go
 			continue
@@ -188,8 +187,8 @@ func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool
 	return true
 }
 
-// vanished notes an object for showVanished, in the place of another of the name if
-// it is a later one.
+// vanished notes an object for showVanished. It replaces another noted object of the name
+// if later is true.
 func (s *subscription) vanished(key Key, e *entry, later bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

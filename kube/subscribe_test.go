@@ -45,7 +45,7 @@ func TestSlowSubscriberGetsTheNewestAndEveryDelete(t *testing.T) {
 			t.Fatalf("%d events at first", n)
 		}
 		slow.setSlow(time.Hour)
-		s.put(key("first"), "two") // has the loop busy
+		s.put(key("first"), "two") // it keeps the loop busy
 		synctest.Wait()
 		for i := range 1000 {
 			s.put(key("a"), strconv.Itoa(i))
@@ -102,7 +102,7 @@ func TestBufferedChangesAreDeliveredWhenTheStoreEnds(t *testing.T) {
 			t.Fatal("ended before what was buffered")
 		default:
 		}
-		<-f.ended // by itself
+		<-f.ended // it ends by itself
 		got := f.taken()
 		if len(got) != 3 {
 			t.Fatalf("changes: %q", got)
@@ -136,8 +136,8 @@ func TestChangesBeforeTheFirstSync(t *testing.T) {
 	})
 }
 
-// A loop that stands still costs nothing for the objects that come and go, and for
-// the changes of others. Only some last states wait for it.
+// A sleeping loop costs nothing for objects that come and go, and for the changes of
+// other objects. Only some last states wait for the loop.
 func TestLoopThatSleepsHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -148,7 +148,7 @@ func TestLoopThatSleepsHoldsNothing(t *testing.T) {
 		if n := len(l.rest()); n != 11 {
 			t.Fatalf("%d changes at first", n)
 		}
-		s.put(key("0"), "two") // the loop stands at it
+		s.put(key("0"), "two") // the loop waits at it
 		synctest.Wait()
 		f := &l.feed.table.followers
 		for i := range 2 * endsKept {
@@ -184,8 +184,8 @@ func TestLoopThatSleepsHoldsNothing(t *testing.T) {
 	})
 }
 
-// A loop that is more deletions behind than last states are kept is shown each end
-// with the object as it saw it last.
+// The store keeps a limited number of last states. A loop that is more deletions behind
+// than that is shown each end with the object as the loop saw it last.
 func TestEndsThatAreTooManyToKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -218,7 +218,8 @@ func TestEndsThatAreTooManyToKeep(t *testing.T) {
 	})
 }
 
-// An object that changes whenever it is shown keeps no other from being shown.
+// An object may change whenever it is shown. It does not stop other objects from being
+// shown.
 func TestChangesDoNotStarve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -245,7 +246,7 @@ func TestChangesDoNotStarve(t *testing.T) {
 	})
 }
 
-// What a relist could not read stays as it was, and is no deletion.
+// An object that a relist could not read stays as it was. It does not count as deleted.
 func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -256,7 +257,7 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 		whole := content(t, store)
 		f := follow(t, store.Watch, noteOfConfigMap)
 		f.taken()
-		stop() // the reflector is played from here
+		stop() // from here the test plays the reflector
 		<-store.Done()
 		sink := &tableSink{table: store.table}
 		relist := func(kept ...Key) []string {

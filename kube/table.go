@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// table is the content of stores: what all Stores of one kind, type, namespaces
-// and selector share.
+// table is the content of stores. All Stores of one kind, type, namespaces and selector
+// share one table.
 //
-// The content is a snapshot, which is replaced and never changed. The reflector of
-// each namespace makes the next one beside it and publishes it by one comparison
-// and swap, so nothing ever waits for a listing, an index or a loop over all.
+// The content is a snapshot, which is replaced and never changed. The reflector of each
+// namespace makes the next snapshot beside the present one and publishes it by one
+// comparison and swap. So nothing ever waits for a listing, an index or a loop over all
+// objects.
 type table struct {
 	handle    handle
 	cancel    context.CancelFunc
@@ -31,7 +32,7 @@ type table struct {
 	refresh   refreshes
 
 	mu       sync.RWMutex
-	unsynced int // namespaces whose first sync is missing
+	unsynced int // the number of namespaces whose first sync is missing
 	troubles laneTroubles
 }
 
@@ -73,7 +74,7 @@ func (t *table) wait(ctx context.Context) error {
 	return fmt.Errorf("%w before the first sync", end)
 }
 
-// filled reports that the first sync is over.
+// filled reports that the first sync is complete.
 func (t *table) filled() bool {
 	select {
 	case <-t.synced:
@@ -83,7 +84,7 @@ func (t *table) filled() bool {
 	}
 }
 
-// now returns the content of this moment.
+// now returns the present content.
 func (t *table) now() *snapshot { return t.content.Load() }
 
 func (t *table) entry(key Key) *entry { return t.now().entry(key) }
@@ -120,8 +121,8 @@ func (t *table) heard() {
 	t.lastHeard.Store(&now)
 }
 
-// publish makes a draft the content. Where another one was first, the draft takes
-// up what that has changed, and tries again.
+// publish makes a draft the content. If another draft was published first, this draft
+// takes up the changes of the other one, and publish tries again.
 func (t *table) publish(d *draft) {
 	for {
 		t.leaving(d)
@@ -133,9 +134,9 @@ func (t *table) publish(d *draft) {
 	t.followers.wake()
 }
 
-// leaving prepares for the publication of a draft that lacks objects. An object
-// that this process has made is shown to every loop, before its end, even if the
-// loop was behind: somebody counts on it.
+// leaving prepares for the publication of a draft that lacks some objects. If this
+// process has made such an object, every loop is shown the object before its end, even if
+// the loop was behind: somebody relies on that.
 func (t *table) leaving(d *draft) {
 	if len(d.removed) == 0 {
 		return
@@ -153,9 +154,10 @@ func (t *table) leaving(d *draft) {
 	}
 }
 
-// vanished has every loop over changes that has not been shown an object yield it
-// as Added and Deleted. It is called before the object leaves the content, if it
-// ever was there. Of several such objects under one name, the last one counts.
+// vanished makes every loop over changes that has not been shown an object yield the
+// object as Added and Deleted. It is called before the object leaves the content, if the
+// object ever was in the content. Of several such objects under one name, the last one
+// counts.
 func (t *table) vanished(key Key, e *entry) {
 	t.followers.vanished(key, e)
 	t.followers.wake()

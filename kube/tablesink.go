@@ -7,24 +7,24 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// tableSink mirrors one namespace, or all, into a table.
+// tableSink mirrors one namespace, or all namespaces, into a table.
 type tableSink struct {
 	*table
 	namespace string
-	// staging is what the listing under way has found: a relist swaps the
+	// staging holds the objects that the listing under way has found: a relist swaps the
 	// content in one step.
 	staging entries
 	edit    *hamt.Edit
-	// kept are the keys of objects of the listing that could not be read, as far
-	// as they are known.
+	// kept holds the keys of listed objects that could not be read, as far as the keys
+	// are known.
 	kept map[Key]struct{}
-	// began is when the listing began, writes how many of this process's own
-	// had been answered by then.
+	// began is the time when the listing began. writes is the number of this process's
+	// own writes that were answered by then.
 	began  time.Time
 	writes uint64
 	first  bool // the first sync is missing
-	// latest is the namespace of the latest object: most have the one of the
-	// object before, and share its string.
+	// latest is the namespace of the latest object. Most objects have the same namespace
+	// as the object before, and share its string.
 	latest string
 }
 
@@ -50,9 +50,9 @@ func (s *tableSink) item(rec wire.Record) error {
 	return nil
 }
 
-// keep notes that the listing has an object that could not be read: it stays as it
-// was. The key may lack the name, the namespace or both, if they could not be read
-// either: then all objects stay that it may be.
+// keep notes that the listing has an object that could not be read: the object stays as
+// it was. The key may lack the name, the namespace or both, if they could not be read
+// either: then all objects stay that the key may mean.
 func (s *tableSink) keep(key Key) {
 	if s.kept == nil {
 		s.kept = make(map[Key]struct{})
@@ -81,15 +81,15 @@ func (s *tableSink) drop(rec wire.Record) error {
 	return nil
 }
 
-// merge returns the entry for a record: the old one where it says the same or,
-// if the record was not listed, more.
+// merge returns the entry for a record. It returns the old entry if that is equal or, if
+// the record was not listed, later.
 func (s *tableSink) merge(old *entry, rec wire.Record, listed bool) *entry {
 	switch {
 	case old == nil:
 	case change(true, listed, old.UID(), old.ResourceVersion(), &rec) == "":
 		return old
 	case rec.ResourceVersion == "" && old.Holds(rec):
-		return old // of a kind without resource versions
+		return old // the kind has no resource versions
 	}
 	return wire.NewEntry(rec)
 }
@@ -114,8 +114,7 @@ func (s *tableSink) synced(rv string) error {
 	return nil
 }
 
-// swap puts the listing in the place of what was there, and returns the objects that
-// are gone.
+// swap replaces the content by the listing. It returns the objects that are gone.
 func (s *tableSink) swap() (removed []keyed) {
 	d := s.now().draft()
 	if d.base.entries.Len() == 0 {
@@ -143,8 +142,8 @@ func (s *tableSink) event(kind string, rec wire.Record) error {
 	return nil
 }
 
-// change brings an event into the content, and returns the object's entry and what
-// is gone.
+// change applies an event to the content. It returns the object's entry and the objects
+// that are gone.
 func (s *tableSink) change(kind string, rec wire.Record) (e *entry, removed []keyed) {
 	d := s.now().draft()
 	key := Key(rec.Key)

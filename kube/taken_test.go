@@ -11,8 +11,8 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A child takes the place of no object that is somebody else's, and of one that is
-// nobody's only if it looks like it.
+// A child does not replace an object that belongs to somebody else. It replaces an object
+// that belongs to nobody only if the object has the child's labels.
 func TestEnsureTakesNothingAway(t *testing.T) {
 	s := start(t)
 	mine, others := kube.For[corev1.ConfigMap](s.Client).In(s.namespace), kube.For[corev1.ConfigMap](s.Client).In(s.namespace).With(kube.WriteOptions{FieldManager: "other"})
@@ -34,7 +34,7 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 		name   string
 		make   func(o *corev1.ConfigMap)
 		labels map[string]string
-		want   string // in the error
+		want   string // expected in the error
 	}{
 		{"owned", func(o *corev1.ConfigMap) { must(t, kube.SetController(mine, other, mine, o)) }, labels, "it belongs to ConfigMap other"},
 		{"alone", func(*corev1.ConfigMap) {}, labels, `to have it taken over, give it the labels "app=x"`},

@@ -12,9 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// takeOver makes the fields that former field managers own, by what an apply was
-// answered with, those of the field manager that applied, and applies again: fields
-// that it does not set are removed then. It does so until none is left.
+// takeOver takes the answer to an apply and makes the fields of former field managers
+// those of the field manager that applied. Then it applies again, which removes the
+// fields that the apply does not set. It goes on until the former field managers own no
+// field.
 func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, error) {
 	for try := 1; ; try++ {
 		heir := successor{req.query.Get("fieldManager"), req.subresource, v.write.TakeOver}
@@ -35,7 +36,7 @@ func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, er
 	}
 }
 
-// replaceManagedFields is a conflict if the object has another resource version.
+// replaceManagedFields returns a conflict if the object has another resource version.
 func (v View[T]) replaceManagedFields(
 	ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry,
 ) error {
@@ -56,14 +57,15 @@ func (v View[T]) replaceManagedFields(
 }
 
 // successor is a field manager that applies an object or its subresource, after former
-// ones that wrote it by create and update.
+// field managers that wrote it by create and update.
 type successor struct {
 	manager, subresource string
 	former               []string
 }
 
-// takeOver returns the managed fields of an object with what the former managers own as
-// the successor's. It returns nil if they own nothing.
+// takeOver returns the managed fields of an object, in which the successor owns the
+// fields of the former field managers. It returns nil if the former field managers own
+// nothing.
 func (s successor) takeOver(entries []metav1.ManagedFieldsEntry) (fields []metav1.ManagedFieldsEntry, err error) {
 	into, union, changed := -1, make(map[string]any), false
 	for _, e := range entries {
@@ -101,8 +103,9 @@ func (s successor) takeOver(entries []metav1.ManagedFieldsEntry) (fields []metav
 	return fields, err
 }
 
-// splitFields parts a set of fields into what may be taken over and the rest: an apply
-// sends neither finalizers nor, but to its subresource, the status, and would remove them.
+// splitFields splits a set of fields into the fields that may be taken over and the rest.
+// An apply never sends finalizers, and it sends the status only to the status
+// subresource, so it would remove these fields.
 func splitFields(raw []byte, subresource string) (taken, left map[string]any, err error) {
 	taken, left = make(map[string]any), make(map[string]any)
 	if err := addFields(taken, raw); err != nil {
@@ -134,7 +137,7 @@ func addFields(into map[string]any, raw []byte) error {
 	return nil
 }
 
-// merge adds a set of fields, in the format FieldsV1, to another.
+// merge adds a set of fields, in the format FieldsV1, to another set.
 func merge(into, set map[string]any) {
 	for name, within := range set {
 		inner, isSet := within.(map[string]any)

@@ -9,8 +9,9 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// An operator that follows one which wrote by Update owns what that owned: what it does not
-// set is removed, whatever others have set stays, and so do finalizers.
+// An operator may follow another one that wrote by Update. It takes over the fields of
+// its predecessor: the fields that it does not set are removed. The fields of others and
+// the finalizers stay.
 func TestTakeOver(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -48,7 +49,7 @@ func TestTakeOver(t *testing.T) {
 	if calls := s.during(func() { got(heir.Apply(soon(t), wanted()))(t) }); len(calls) != 1 {
 		t.Errorf("once it is taken over, Apply makes requests: %s", rows(calls))
 	}
-	// A field that the heir drops later is removed.
+	// A field that the successor drops later is removed.
 	less := wanted()
 	delete(less.Data, "a")
 	if o := got(heir.Ensure(soon(t), less))(t); len(o.Data) != 2 {

@@ -15,12 +15,13 @@ import (
 	"k8s.io/client-go/util/connrotation"
 )
 
-// connections are the open connections of a client. A transport closes only those that no
-// request uses: a connection whose request was just given up, or that is still being made
-// for it, would stay for as long as idle ones do.
+// connections holds the open connections of a client. A transport closes only connections
+// that no request uses. A connection may belong to a request that was just given up, or
+// may still be in the making for such a request. Without connections, it would stay open
+// for as long as idle connections do.
 type connections struct {
-	dialer *connrotation.Dialer // keeps count of them
-	// end closes ended, after which none is made.
+	dialer *connrotation.Dialer // keeps track of the connections
+	// end closes ended, after which no connection is made.
 	end   func()
 	ended <-chan struct{}
 }
@@ -29,8 +30,8 @@ type connections struct {
 func connectionsOf(cfg *rest.Config) *connections {
 	dial := cfg.Dial
 	if dial == nil {
-		// A third of the time that client-go gives it: packets that are dropped
-		// during an outage are sent again less and less often.
+		// This is a third of client-go's time: packets that are dropped during an outage
+		// are sent again less and less often.
 		dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	ended := make(chan struct{})
@@ -51,7 +52,7 @@ func (c *connections) connect(ctx context.Context, network, address string) (net
 	}()
 	conn, err := c.dialer.DialContext(ctx, network, address)
 	select {
-	case <-c.ended: // and close may have been too early for this one
+	case <-c.ended: // close may have been too early for this connection
 		if err == nil {
 			conn.Close()
 		}
@@ -70,8 +71,8 @@ var errClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
 
 var errRedirect = errors.New("the server redirects")
 
-// checkRedirect keeps requests at the server that they were meant for: credentials
-// are sent with each of them, and a write that becomes a read is no write.
+// checkRedirect keeps requests at the server that they were meant for. The client sends
+// credentials with each of them. A write that a redirect turns into a read is no write.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
@@ -86,9 +87,9 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// renew reports whether a request that was answered 401 may succeed if it is
-// repeated. client-go has run the exec plugin again by then; a token's file it
-// reads every minute and not for a 401, so that is done here.
+// renew reports whether a request that was answered 401 may succeed if it is repeated.
+// client-go has run the exec plugin again by then. But client-go reads a token's file only
+// every minute, and not because of a 401. So renew reads that file.
 func (c *Client) renew(r *request) bool {
 	if file := c.config.BearerTokenFile; file != "" {
 		token, err := os.ReadFile(file)
@@ -98,8 +99,8 @@ func (c *Client) renew(r *request) bool {
 	return c.config.ExecProvider != nil || c.config.AuthProvider != nil
 }
 
-// impatient leaves a request whose context ends while an exec plugin still
-// runs, which client-go waits for. The plugin goes on, for the next request.
+// impatient gives up a request if its context ends while an exec plugin still runs.
+// client-go would wait for the plugin. The plugin goes on, for the next request.
 type impatient struct{ next http.RoundTripper }
 
 func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -109,7 +110,7 @@ func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // whoever takes the answer closes it
+		resp, err := i.next.RoundTrip(req) //nolint:bodyclose // the receiver of the answer closes it
 		answers <- answer{resp, err}
 	}()
 	select {
@@ -125,5 +126,5 @@ func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// WrappedRoundTripper lets idle connections be closed.
+// WrappedRoundTripper makes it possible to close idle connections.
 func (i impatient) WrappedRoundTripper() http.RoundTripper { return i.next }

@@ -11,14 +11,15 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// Trouble is the error that a watch or a store reports while it goes on by itself:
-// when the trouble starts, when its cause becomes another, and every five minutes
-// while it lasts. Troubles that come and go quickly are reported less often, and a
-// server that says when to ask again only after five seconds. The end of a trouble
-// is no error: a watch yields a Recovered event, and a store logs it.
+// Trouble is the error that a watch or a store reports while it goes on by itself. It is
+// reported when the trouble starts, when its cause changes, and every five minutes while
+// it lasts. Troubles that come and go quickly are reported less often. If a server says
+// when to ask again, that is reported only after five seconds. The end of a trouble is no
+// error: a watch yields a Recovered event, and a store logs it. The counterpart is the
+// WatchErrorHandler of client-go's reflector.
 //
-// An object or an event that cannot be read is a Trouble too. It is left out, and
-// Tries counts how many were.
+// An object or an event that cannot be read is a Trouble too. It is left out, and Tries
+// counts how many were left out.
 type Trouble struct {
 	// Err is the latest failure.
 	Err   error
@@ -48,36 +49,36 @@ func (t *Trouble) Unwrap() error { return t.Err }
 
 const (
 	troubleAgainAfter = 5 * time.Minute
-	// flapsReported is how many troubles in a row, of which none begins five
-	// minutes after the end of the one before, are each reported.
+	// flapsReported is how many troubles in a row are each reported. Troubles are in a
+	// row if each begins less than five minutes after the end of the one before.
 	flapsReported = 3
-	// patience is how long a server may say when to ask again until that is a
-	// trouble. It does so for a moment when a kind has just been installed.
+	// patience is how long a server may say when to ask again before that counts as
+	// trouble. A server does so for a moment when a kind has just been installed.
 	patience = 5 * time.Second
-	// unreadFor is how long an object that could not be read is a trouble.
+	// unreadFor is how long an object that could not be read counts as trouble.
 	unreadFor = time.Minute
 )
 
-// stage is how far a reflector came before it failed. A trouble is over when the
-// same stage, or a later one, is passed: a listing that works says nothing about
-// watches that do not.
+// stage tells how far a reflector came before it failed. A trouble is over when the same
+// stage, or a later one, is passed: a listing that works says nothing about watches that
+// do not work.
 type stage int
 
 const (
-	inListing   stage = iota // no list was had
+	inListing   stage = iota // no list was received
 	inRequest                // no watch was begun, or a watch that worked broke off
 	beforeEvent              // the watch was begun and told nothing
 )
 
-// troubles keeps what a reflector has to report.
+// troubles holds the troubles that a reflector has to report.
 type troubles struct {
-	unread   bool      // they are about objects
-	now      *Trouble  // nil: all is well
-	in       stage     // the latest of now
+	unread   bool      // the troubles are about objects
+	now      *Trouble  // nil: no trouble
+	in       stage     // the latest stage of now
 	reported time.Time // the last report
 	flaps    int       // troubles in a row
 	told     bool      // now was reported
-	causes   []string  // those of now that were reported
+	causes   []string  // the reported causes of now
 	ended    time.Time // the end of the last trouble
 }
 
@@ -109,13 +110,13 @@ func (t *troubles) failed(err error, in stage) *Trouble {
 	return t.copy()
 }
 
-// postponed reports a server that has just begun to ask for time.
+// postponed reports that a server has just begun to say when to ask again.
 func (t *troubles) postponed() bool {
 	_, asked := suggestedDelay(t.now.Err)
 	return asked && !t.told && time.Since(t.now.Since) < patience
 }
 
-// current returns a copy of the trouble that there is, nil if there is none.
+// current returns a copy of the present trouble, or nil if there is none.
 func (t *troubles) current() *Trouble {
 	if t.now == nil || t.postponed() {
 		return nil
@@ -128,7 +129,7 @@ func (t *troubles) copy() *Trouble {
 	return &report
 }
 
-// causeOf tells troubles apart that need different things done about them.
+// causeOf returns equal causes for troubles that people deal with in the same way.
 func causeOf(err error) string {
 	causes := []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale, wire.ErrAnswer, errNothing, wire.ErrTooLarge}
 	for _, cause := range causes {
@@ -142,8 +143,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// over notes that a stage was passed, and returns the trouble that ended with it,
-// if it was reported.
+// over notes that a stage was passed. It returns the trouble that ended with the stage,
+// if that trouble was reported.
 func (t *troubles) over(in stage) *Trouble {
 	if t.now == nil || t.in > in {
 		return nil
@@ -156,14 +157,14 @@ func (t *troubles) over(in stage) *Trouble {
 	return was
 }
 
-// laneTroubles are the troubles of a table's watches, of which there is one for
-// each namespace.
+// laneTroubles holds the troubles of a table's watches. There is one watch for each
+// namespace.
 type laneTroubles struct {
 	mu sync.Mutex
 	of map[string]*Trouble
 }
 
-// set notes the trouble of a namespace's watch, nil if it has none.
+// set notes the trouble of a namespace's watch, or nil if there is none.
 func (l *laneTroubles) set(namespace string, t *Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +178,7 @@ func (l *laneTroubles) set(namespace string, t *Trouble) {
 	l.of[namespace] = t
 }
 
-// longest returns the trouble that has lasted longest, nil if there is none.
+// longest returns the trouble that has lasted longest, or nil if there is none.
 func (l *laneTroubles) longest() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -48,7 +48,7 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 	eventually("the store goes on", func() bool { return feed.Stats().Objects == 1 })
 }
 
-// TestKindThatCannotBeWatchedOnAServer has a store of componentstatuses, whose lists
+// TestKindThatCannotBeWatchedOnAServer opens a store of componentstatuses. Their lists
 // have no resource version: the server makes them up for each request.
 func TestKindThatCannotBeWatchedOnAServer(t *testing.T) {
 	s := start(t)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// logBook takes a log down.
+// logBook records a log.
 type logBook struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -119,8 +119,8 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 	})
 }
 
-// TestMalformedEventIsOverWithALaterListing has one listing that can be read prove
-// that all can.
+// TestMalformedEventIsOverWithALaterListing checks that one readable listing proves that
+// all objects can be read.
 func TestMalformedEventIsOverWithALaterListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -150,7 +150,7 @@ func TestMalformedEventIsOverWithALaterListing(t *testing.T) {
 	})
 }
 
-// TestTroubleIsOfANamespace has one of two namespaces recover.
+// TestTroubleIsOfANamespace lets one of two namespaces recover.
 func TestTroubleIsOfANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -212,7 +212,7 @@ func TestKindThatIsGoneIsATroubleForAsLong(t *testing.T) {
 		gone := func(int, *http.Request) (*http.Response, error) {
 			return answer(404, "text/plain", []byte("404 page not found")), nil
 		}
-		for round := range 10 { // also when it comes and goes so often that not all is reported
+		for round := range 10 { // the kind also comes and goes too often to report every time
 			s.setIntercept(gone)
 			s.cutWatches()
 			synctest.Wait()
@@ -235,7 +235,7 @@ func TestKindThatIsGoneIsATroubleForAsLong(t *testing.T) {
 	})
 }
 
-// TestRecoveredIsAnEvent has a loop over a watch learn of the end of a trouble
+// TestRecoveredIsAnEvent checks that a loop over a watch learns of the end of a trouble
 // without an error.
 func TestRecoveredIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -265,8 +265,8 @@ func TestRecoveredIsAnEvent(t *testing.T) {
 	})
 }
 
-// TestQuietWatchRecoversWithoutAnEvent has watches end at once, and then one that
-// stays open and has nothing to tell.
+// TestQuietWatchRecoversWithoutAnEvent makes watches end at once, and then makes one stay
+// open without events.
 func TestQuietWatchRecoversWithoutAnEvent(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		s.bookmarks = time.Hour
@@ -290,7 +290,7 @@ func TestQuietWatchRecoversWithoutAnEvent(t *testing.T) {
 	})
 }
 
-// TestLeavingTheLoopAtARecovery leaves it where a watch lasted and told nothing.
+// TestLeavingTheLoopAtARecovery leaves the loop when a watch has lasted and told nothing.
 func TestLeavingTheLoopAtARecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()

@@ -15,7 +15,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// watchFaults are ways in which servers, and proxies before them, answer a watch
+// watchFaults holds ways in which servers, and proxies in front of them, answer a watch
 // that they do not serve.
 var watchFaults = map[string]func(*apiServer, *http.Request) (*http.Response, error){
 	"invalid resource version": func(*apiServer, *http.Request) (*http.Response, error) {
@@ -54,8 +54,8 @@ var watchFaults = map[string]func(*apiServer, *http.Request) (*http.Response, er
 	},
 }
 
-// TestWatchThatCannotBeResumedListsAgain refuses a watch from one resource version
-// for good: only a new listing helps.
+// TestWatchThatCannotBeResumedListsAgain refuses a watch from one resource version for
+// good: only a new listing helps.
 func TestWatchThatCannotBeResumedListsAgain(t *testing.T) {
 	for name, fault := range watchFaults {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,8 @@ func TestWatchThatCannotBeResumedListsAgain(t *testing.T) {
 	}
 }
 
-// TestStoreStaysFreshWhileNoWatchWorks refuses every watch: the store lists again
-// and again, and says that it has trouble for all of the time.
+// TestStoreStaysFreshWhileNoWatchWorks refuses every watch: the store lists again and
+// again, and reports trouble for the whole time.
 func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 	for name, fault := range watchFaults {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 
 func modelVersion(o modelObject) string { return wire.NewEntry(o.record()).ResourceVersion() }
 
-// record is the object as a reflector makes it of protobuf.
+// record returns the object as a reflector makes it from protobuf.
 func (o modelObject) record() wire.Record {
 	raw := wire.Raw{Bytes: o.protobuf(&http.Request{Header: http.Header{}}), Protobuf: true}
 	r, err := wire.NewRecorder(metadataCodec()).Record(raw)
@@ -182,8 +182,8 @@ func TestWatchThatIsCutWhileEventsFlowIsConnectedAllTheSame(t *testing.T) {
 	}
 }
 
-// TestOutageEndsSoon lets the server be away for a while, in the ways in which
-// servers and what stands before them are.
+// TestOutageEndsSoon takes the server away for a while. Each case is a way in which
+// servers, or the proxies in front of them, fail.
 func TestOutageEndsSoon(t *testing.T) {
 	for name, outage := range map[string]func(*http.Request) (*http.Response, error){
 		"refused": func(*http.Request) (*http.Response, error) { return nil, refused() },
@@ -219,8 +219,8 @@ func TestOutageEndsSoon(t *testing.T) {
 	}
 }
 
-// TestOverloadIsAnsweredWithPatience has the server ask for time: the longer it
-// does, the fewer requests it gets.
+// TestOverloadIsAnsweredWithPatience makes the server ask clients to come back later: the
+// longer it does, the fewer requests it gets.
 func TestOverloadIsAnsweredWithPatience(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
 		f := watch(nil)
@@ -244,7 +244,7 @@ func TestOverloadIsAnsweredWithPatience(t *testing.T) {
 	})
 }
 
-// TestNegativeWaitsOfServers has answers ask for times to wait that make no sense.
+// TestNegativeWaitsOfServers makes answers ask for waiting times that make no sense.
 func TestNegativeWaitsOfServers(t *testing.T) {
 	for name, seconds := range map[string]int32{"below zero": -1, "least": -1 << 31, "most": 1<<31 - 1} {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestNegativeWaitsOfServers(t *testing.T) {
 	}
 }
 
-// TestWritesAreNotRepeatedWithoutAPause has a server ask for a repetition at once.
+// TestWritesAreNotRepeatedWithoutAPause makes a server ask for a repetition at once.
 func TestWritesAreNotRepeatedWithoutAPause(t *testing.T) {
 	for _, after := range []string{"0", "-5", "Sat, 21 Nov 1998 10:00:00 GMT"} {
 		t.Run(after, func(t *testing.T) {

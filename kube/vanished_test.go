@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An object that this process made and that somebody deletes before the store tells
-// of it is told as added and deleted, so that those who need it hear of its absence.
+// This process made an object, and somebody deletes it before the store shows it. The
+// store shows it as added and deleted, so that dependents learn of its absence.
 func TestOwnObjectsThatVanish(t *testing.T) {
 	owned := func(o *corev1.ConfigMap) {
 		o.Labels = map[string]string{"app": "web"}
@@ -101,7 +101,7 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 				slow.taken()
 				slow.setSlow(time.Hour)
 				c.s.release()
-				c.s.put(key("a"), "two") // has the slow loop busy
+				c.s.put(key("a"), "two") // it keeps the slow loop busy
 				synctest.Wait()
 				c.s.hold()
 				quick.taken()
@@ -112,7 +112,7 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 				}
 				want := []string{"ADDED default/b", "DELETED default/b"}
 				if tc.name == "before the answer" {
-					want = append(want, want...) // whose it was is known after it was told of
+					want = append(want, want...) // its owner becomes known after it was shown
 				}
 				wantLines(t, "a quick loop", without(seen, "SYNCED"), want...)
 				slow.setSlow(0)
@@ -136,8 +136,8 @@ func without(lines []string, line string) (left []string) {
 	return left
 }
 
-// What this process has deleted itself, what is still there, and what a selector
-// hides is not told of.
+// The store does not show three sorts of objects: objects that this process has deleted
+// itself, objects that still exist, and objects that a selector hides.
 func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app!=db") }, func(c *ownCase) {
 		t := c.T
@@ -156,13 +156,13 @@ func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 	})
 }
 
-// An object that a store's field selector never showed is not told of.
+// An object that a store's field selector never showed is not shown at its end either.
 func TestOwnObjectsThatAFieldSelectorNeverShows(t *testing.T) {
 	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.shown=one") }, func(c *ownCase) {
 		loop := follow(c.T, c.store.Watch, noteOfConfigMap)
 		loop.taken()
 		c.s.release()
-		c.write("b", "two") // whose answer does not tell
+		c.write("b", "two") // its answer does not show the field
 		synctest.Wait()
 		time.Sleep(2 * time.Minute)
 		wantLines(c.T, "a loop", loop.taken())

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ownedBy returns the fields that a manager owns by apply, as the server
-// writes them, and of which subresource.
+// ownedBy returns the fields that a field manager owns by apply, as the server writes
+// them, and the subresource that they belong to.
 func ownedBy(t *testing.T, o metav1.Object, manager, subresource string) any {
 	t.Helper()
 	for _, m := range o.GetManagedFields() {
@@ -68,14 +68,15 @@ func TestApplyOwns(t *testing.T) {
 	if intent.Namespace != "" || intent.Kind != "" || intent.UID != "" {
 		t.Errorf("the caller's object was changed: %+v", intent.ObjectMeta)
 	}
-	// Again: nothing changes.
+	// A second time, nothing changes.
 	again := got(deployments.Apply(soon(t), intent))(t)
 	if again.ResourceVersion != d.ResourceVersion {
 		t.Error("the same apply made a new version")
 	}
 }
 
-// TestApplyTakesBack removes what is no longer applied, and leaves what others set.
+// TestApplyTakesBack removes the fields that an apply does not set any more. The fields
+// of others stay.
 func TestApplyTakesBack(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -127,7 +128,7 @@ func TestApplyRead(t *testing.T) {
 	}
 }
 
-// TestApplyUID does not create anew what was deleted.
+// TestApplyUID does not recreate a deleted object.
 func TestApplyUID(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -152,7 +153,7 @@ func TestApplyStatus(t *testing.T) {
 	b := got(books.Apply(soon(t), intent))(t)
 	wantOwned(t, b, "pintle-test", "", `{"f:metadata":{"f:labels":{"f:shelf":{}}},"f:spec":{"f:title":{}}}`)
 
-	// An object that was read may be given: only its status counts.
+	// ApplyStatus accepts an object that was read: only its status counts.
 	b.Status.Lent, b.Spec.Title, b.Labels = true, "ignored", nil
 	must(t, books.ApplyStatus(soon(t), b))
 	b = got(books.Get(soon(t), "b"))(t)
@@ -161,7 +162,8 @@ func TestApplyStatus(t *testing.T) {
 	}
 	wantOwned(t, b, "pintle-test", "status", `{"f:status":{"f:lent":{}}}`)
 
-	// Apply does not touch the status, nor ApplyStatus what it no longer says.
+	// Apply does not touch the status. ApplyStatus removes the fields that it does not
+	// set any more.
 	got(books.Apply(soon(t), intent))(t)
 	b.Status.Lent = false
 	must(t, books.ApplyStatus(soon(t), b))
@@ -170,7 +172,7 @@ func TestApplyStatus(t *testing.T) {
 	if b.Status.Lent {
 		t.Error("a status of zero values is not applied")
 	}
-	// Of an object that is gone, and of one made anew.
+	// The object is gone, and then is recreated.
 	must(t, books.Delete(soon(t), "b"))
 	if err := books.ApplyStatus(soon(t), b); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		t.Errorf("status of a deleted object: %v", err)
@@ -189,7 +191,7 @@ func TestApplyStatus(t *testing.T) {
 		`{"f:status":{"f:conditions":{"k:{\"type\":\"example.com/ready\"}":{".":{},"f:type":{},"f:status":{}}}}}`)
 }
 
-// TestApplyPart applies a struct that names no more than is wanted.
+// TestApplyPart applies a struct that names only the wanted fields.
 func TestApplyPart(t *testing.T) {
 	s := start(t)
 	type replicas struct {

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A server is a client of the cluster that these tests share, a namespace of
-// the test's own, and a record of what went over the wire and into the log.
+// A server is a client of the cluster that these tests share, a namespace of the test's
+// own, and a record of the calls and of the log.
 type server struct {
 	*kube.Client
 	cluster   *kubetest.Cluster
@@ -34,7 +34,7 @@ type server struct {
 	log   bytes.Buffer
 }
 
-// call is what a request and its answer said in their headers.
+// call holds the headers of a request and its answer.
 type call struct {
 	method, path, query    string
 	accept, sent, answered string        // media types
@@ -43,8 +43,8 @@ type call struct {
 	code                   int
 }
 
-// start returns the API server that the tests share. It has no controllers: what
-// is written stays as it was written.
+// start returns the API server that the tests share. It has no controllers: objects stay
+// as they were written.
 func start(t *testing.T) *server {
 	t.Helper()
 	return startOn(t, kubetest.Options{ServerOnly: true})
@@ -135,7 +135,7 @@ func (s *server) during(f func()) []call {
 	return s.calls[before:]
 }
 
-// answered tells whether a request has been answered, and well.
+// answered reports whether a request has been answered with success.
 func (s *server) answered(method, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *server) logged() string {
 	return s.log.String()
 }
 
-// soon is a context for what must not take long.
+// soon returns a context for calls that must not take long.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -166,8 +166,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// got turns what a call returned into its result, or fails the test:
-// got(maps.Get(ctx, "a"))(t).
+// got turns the results of a call into a function that returns the value, or fails the
+// test: got(maps.Get(ctx, "a"))(t).
 func got[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -213,8 +213,8 @@ func simplePod(name string) *corev1.Pod {
 	}
 }
 
-// book is a custom resource of these tests: installBooks makes a group for each
-// test, so its kind is declared and not a method.
+// book is a custom resource of these tests. installBooks makes a group for each test, so
+// the kind is declared by a Kind and not by a method.
 type book struct {
 	kube.Object
 	Spec struct {
@@ -229,8 +229,8 @@ type book struct {
 	} `json:"status,omitzero"`
 }
 
-// installBooks installs a CustomResourceDefinition of a group of the test's own
-// and returns the kind, as it must be declared.
+// installBooks installs a CustomResourceDefinition in a group of the test's own and
+// returns the kind, as it must be declared.
 func installBooks(t *testing.T, s *server, scope kube.Scope) kube.Kind {
 	t.Helper()
 	group := s.namespace + ".pintle.test"
@@ -290,7 +290,7 @@ func newBook(name, title string) *book {
 	return b
 }
 
-// rows prints calls for messages.
+// rows formats calls for messages.
 func rows(calls []call) string {
 	var b strings.Builder
 	for _, c := range calls {

@@ -110,7 +110,7 @@ func TestUnstructured(t *testing.T) {
 	}
 	must(t, anything.Delete(soon(t), "x"))
 
-	// Of a built-in kind, too.
+	// A built-in kind works too.
 	maps := kube.ForKind[unstructured.Unstructured](s.Client, kube.KindOf[corev1.ConfigMap]()).In(s.namespace)
 	cm := got(maps.Apply(soon(t), &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "m"}, "data": map[string]any{"k": "v"},
@@ -120,8 +120,8 @@ func TestUnstructured(t *testing.T) {
 	}
 }
 
-// podView is a view that protobuf can serve, podJSON one that it cannot: it
-// names a field of an own type.
+// podView is a view that protobuf can serve. podJSON is a view that protobuf cannot
+// serve: it names a field of a type of its own.
 type podView struct {
 	kube.Object
 	Spec struct {
@@ -175,7 +175,7 @@ func TestViews(t *testing.T) {
 		}
 	}
 
-	// Of a custom kind.
+	// A view of a custom kind works too.
 	type title struct {
 		kube.Object
 		Spec struct {
@@ -189,8 +189,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestScope checks that a wrong scope is an error before any request for the
-// resource: of a custom kind, one request for its scope is allowed.
+// TestScope checks that a wrong scope is an error before any request for the resource.
+// For a custom kind, one request for its scope is allowed.
 func TestScope(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.ClusterScoped)

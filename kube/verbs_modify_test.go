@@ -38,7 +38,7 @@ func TestModifySendsTheDifference(t *testing.T) {
 	}
 }
 
-// TestModifyOfAView checks that what a view does not name stays, in lists too.
+// TestModifyOfAView checks that fields that a view does not name stay, in lists too.
 func TestModifyOfAView(t *testing.T) {
 	type view struct {
 		kube.Object
@@ -66,7 +66,7 @@ func TestModifyOfAView(t *testing.T) {
 	}
 }
 
-// TestModifyCounts has several count in one object: conflicts start over, and
+// TestModifyCounts has several goroutines count in one object: conflicts start over, and
 // no count is lost.
 func TestModifyCounts(t *testing.T) {
 	s := start(t)
@@ -94,7 +94,7 @@ func TestModifyCounts(t *testing.T) {
 	}
 }
 
-// TestModifyEnds checks that the error of a change ends Modify, whatever it is.
+// TestModifyEnds checks that any error of the change function ends Modify.
 func TestModifyEnds(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)

@@ -57,7 +57,7 @@ func TestListPages(t *testing.T) {
 			t.Errorf("a page came as %q, compressed: %t", c.answered, c.compressed)
 		}
 	}
-	// A loop that is left asks for no further page.
+	// If the loop is left, it asks for no further page.
 	calls = s.during(func() {
 		for _, err := range maps.List(soon(t)) {
 			must(t, err)
@@ -85,7 +85,7 @@ func createMany[T any](t *testing.T, r kube.Resource[T], n int, object func(i in
 		running.Go(func() {
 			for i := range next {
 				_, err := r.Create(soon(t), object(i))
-				if apierrors.IsTimeout(err) { // of a server without patience, which may have written it
+				if apierrors.IsTimeout(err) { // the server has no patience, and may have written the object
 					if _, err = r.Create(soon(t), object(i)); apierrors.IsAlreadyExists(err) {
 						err = nil
 					}

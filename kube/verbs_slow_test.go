@@ -19,13 +19,13 @@ import (
 // impatientServer ends requests after five seconds, and its history each second.
 var impatientServer = kubetest.Options{Private: true, ServerOnly: true, APIServerArgs: []string{
 	"--request-timeout=5s", "--etcd-compaction-interval=1s",
-	// Its snapshots know of a compaction up to a minute later.
+	// The snapshots of this feature learn of a compaction up to a minute later.
 	"--feature-gates=ListFromCacheSnapshot=false",
 }}
 
-// TestListSlowly lists page by page in a loop that takes longer than the server
-// lets a request last, over more than fits into the buffers on the way, and
-// longer than its continue tokens live.
+// TestListSlowly lists page by page in a loop that takes longer than the server allows
+// for a request. The list is larger than the buffers on the way, and the loop lasts
+// longer than the server's continue tokens live.
 func TestListSlowly(t *testing.T) {
 	s := startOn(t, impatientServer)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
@@ -43,7 +43,8 @@ func TestListSlowly(t *testing.T) {
 			all = append(all, cm.Name)
 			if len(all) == 10 {
 				time.Sleep(6 * time.Second)
-				// A later token than the one to come has expired, so that has too.
+				// A later token than the next one has expired, so the next one has
+				// expired too.
 				expire(t, s, maps)
 			}
 		}
@@ -63,7 +64,7 @@ func TestListSlowly(t *testing.T) {
 	}
 }
 
-// expire writes until the server has forgotten what now is.
+// expire writes until the server has forgotten the present version.
 func expire(t *testing.T, s *server, maps kube.Resource[corev1.ConfigMap]) {
 	t.Helper()
 	now := got(maps.Apply(soon(t), configMap("other", "at", "now")))(t).ResourceVersion

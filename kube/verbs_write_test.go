@@ -32,7 +32,7 @@ func TestCreate(t *testing.T) {
 	if !apierrors.IsAlreadyExists(err) || !strings.HasPrefix(err.Error(), "create ConfigMap "+s.namespace+"/a: ") {
 		t.Errorf("got error %v", err)
 	}
-	// A name that the server makes up.
+	// The server makes up the name.
 	gen := configMap("")
 	gen.GenerateName = "gen-"
 	made := got(maps.Create(soon(t), gen))(t)
@@ -42,13 +42,14 @@ func TestCreate(t *testing.T) {
 	if gen.Name != "" {
 		t.Errorf("the caller's object got the name %q", gen.Name)
 	}
-	// The object's namespace instead of the handle's.
+	// The object's namespace is used instead of the handle's.
 	elsewhere := configMap("b")
 	elsewhere.Namespace = s.namespace
 	got(kube.For[corev1.ConfigMap](s.Client).Create(soon(t), elsewhere))(t)
 }
 
-// TestCreateReview creates what is answered and not stored, and has no name.
+// TestCreateReview creates an object that the server answers and does not store, and that
+// has no name.
 func TestCreateReview(t *testing.T) {
 	s := start(t)
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -193,7 +194,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("deleted twice: %v", err)
 	}
 
-	// A finalizer holds the object, and orphaning is one.
+	// A finalizer holds the object, and orphaning is a finalizer.
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	got(deployments.Create(soon(t), deployment("d")))(t)
 	orphan := metav1.DeletePropagationOrphan
@@ -232,7 +233,7 @@ func TestDeleteAll(t *testing.T) {
 	if len(calls) != 0 {
 		t.Errorf("want no request, got:%s", rows(calls))
 	}
-	// What has no namespace is deleted by selector alone.
+	// Cluster-scoped objects are deleted by selector alone.
 	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.ClusterScoped))
 	for _, n := range []string{"a", "b"} {
 		b := newBook(n, n)

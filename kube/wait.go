@@ -7,9 +7,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Until waits until an object exists and a condition holds of it, and returns it
-// as it then was. It waits as long as ctx lets it; the error then says what was
-// last seen. The condition gets objects of its own.
+// Until waits until an object exists and meets a condition, and returns the object in
+// that state. It waits until ctx ends; the error then describes the last seen state. The
+// condition owns the objects that it gets. Its counterparts are UntilWithSync of
+// client-go and await_condition of kube-rs.
 func (r Reader[T]) Until(ctx context.Context, name string, holds func(*T) bool) (*T, error) {
 	return r.await(ctx, name, func(o *T) (bool, string) {
 		switch {
@@ -22,8 +23,9 @@ func (r Reader[T]) Until(ctx context.Context, name string, holds func(*T) bool) 
 	})
 }
 
-// UntilGone waits until there is no object of the name, or one with another
-// uid than the object had when the wait began.
+// UntilGone waits until no object has the name, or until the object with the name has
+// another uid than at the start of the wait. Its counterpart is is_deleted of kube-rs's
+// wait conditions.
 func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
 	first, err := r.Get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -42,7 +44,7 @@ func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
 	return err
 }
 
-// await watches one object until ok, which gets nil while there is none.
+// await watches one object until ok returns true. While there is no object, ok gets nil.
 func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, string)) (*T, error) {
 	req, err := r.one(ctx, "wait for", "", name)
 	if err != nil {
@@ -67,7 +69,7 @@ func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, st
 		case ev.Type != Synced:
 			now = ev.Object
 			if now != nil {
-				// A condition that holds needs no sync mark: the object exists.
+				// If the condition is met, no sync mark is needed: the object exists.
 				if done, _ := ok(now); done {
 					return now, nil
 				}

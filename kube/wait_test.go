@@ -16,7 +16,8 @@ func TestUntil(t *testing.T) {
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	ready := func(cm *corev1.ConfigMap) bool { return cm.Data["ready"] == "yes" }
 
-	// It does not exist, then the condition does not hold, then it does.
+	// The object does not exist at first. Then it does not meet the condition. Then it
+	// does.
 	done := make(chan error, 1)
 	var seen *corev1.ConfigMap
 	go func() {
@@ -36,7 +37,7 @@ func TestUntil(t *testing.T) {
 	if seen.Name != "m" || !ready(seen) {
 		t.Errorf("returned %+v", seen)
 	}
-	// It holds already.
+	// The object already meets the condition.
 	got(maps.Until(soon(t), "m", ready))(t)
 
 	for name, c := range map[string]struct {
@@ -72,7 +73,7 @@ func TestUntilGone(t *testing.T) {
 	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))(t)
 	must(t, <-done)
 
-	// Another object of the same name is not the one that was waited for.
+	// Another object of the same name is not the object of the wait.
 	got(maps.Create(soon(t), configMap("n")))(t)
 	go func() { done <- maps.UntilGone(soon(t), "n") }()
 	for end := time.Now().Add(time.Minute); !s.answered("GET", "/configmaps/n"); time.Sleep(10 * time.Millisecond) {
@@ -85,8 +86,8 @@ func TestUntilGone(t *testing.T) {
 	must(t, <-done)
 }
 
-// patiently holds a wait, whose time is up before what it waits for, to what it
-// must say. It is given more time where the server takes that to answer at all.
+// patiently checks the error of a wait whose time is up before its condition is met. If
+// the server takes that long to answer at all, patiently gives the wait more time.
 func patiently(t *testing.T, want string, wait func(context.Context) error) {
 	t.Helper()
 	var err error

@@ -9,18 +9,19 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// WatchEventType says what a [WatchEvent] or a [Change] is about. The values are those
-// of client-go's watch.EventType, and two marks.
+// WatchEventType is the type of a [WatchEvent] or a [Change]. The values are those of
+// client-go's watch.EventType, and two marks.
 type WatchEventType string
 
 const (
 	Added    WatchEventType = "ADDED"
 	Modified WatchEventType = "MODIFIED"
 	Deleted  WatchEventType = "DELETED"
-	// Synced marks that the events so far add up to what the server had at one
-	// moment: after the first listing and after every later one.
+	// Synced marks that the events so far add up to one state of the server: after the
+	// first listing and after every later one. Its counterpart is Event::InitDone of
+	// kube-rs's watcher.
 	Synced WatchEventType = "SYNCED"
-	// Recovered tells that a [Trouble] that was reported is over.
+	// Recovered tells that a reported [Trouble] is over.
 	Recovered WatchEventType = "RECOVERED"
 )
 
@@ -28,52 +29,52 @@ const (
 // marks Synced and Recovered.
 func (t WatchEventType) IsChange() bool { return t == Added || t == Modified || t == Deleted }
 
-// WatchEvent is what [Reader.Watch] and [Store.Watch] yield: an object that was added,
+// WatchEvent is an event of [Reader.Watch] and [Store.Watch]: an object that was added,
 // modified or deleted, or a mark. Its counterpart is client-go's watch.Event. It has
 // nothing to do with the Events that kubectl shows, which package event writes.
 //
-// It does not tell how the object was before: the watch of a Reader keeps no objects
-// and cannot know. Where that matters, take the [Change] that an [Informer] yields.
+// It does not hold the object's earlier state: the watch of a Reader keeps no objects and
+// cannot know that state. If the earlier state matters, use the [Change] that an
+// [Informer] yields.
 type WatchEvent[T any] struct {
 	Type WatchEventType
-	// Object is the object as it is or, if it was deleted, as it last was. It is never
-	// nil. In a mark it is empty. Of an object that vanished while a Reader's watch was
-	// cut off, it has the metadata that is known: name, namespace and uid.
+	// Object is the present state of the object or, if it was deleted, its last state. It
+	// is never nil. In a mark it is empty. If an object vanished while a Reader's watch
+	// was cut off, Object has the metadata that is known: name, namespace and uid.
 	Object *T
 }
 
-// Watch yields the objects of the handle as Added, then Synced, then every
-// change. It does not end by itself: it resumes a watch that ended or broke,
-// lists again when the watch cannot be resumed, and waits for a kind that is not
-// installed. It ends when ctx does or the loop is left, and leaves no goroutine
-// behind. It is the reflector of client-go, and the watcher of kube-rs. [Store.Watch]
-// yields the same events from a cache.
+// Watch yields the objects of the handle as Added, then Synced, then every change. It
+// does not end by itself: it resumes a watch that ended or broke, lists again when the
+// watch cannot be resumed, and waits for a kind that is not installed. It ends when ctx
+// ends or the loop is left, and leaves no goroutine behind. Its counterparts are the
+// reflector of client-go and the watcher of kube-rs. [Store.Watch] yields the same events
+// from a cache.
 //
-// Guarantees: an object is never seen older than before, unless the server's
-// storage was restored from a backup; a new object under an old name, with
-// another uid, is a Deleted and an Added; objects that vanished while the watch
-// was cut off are Deleted before the next Synced; events add up to one state of
-// the server at every Synced. Changes may be merged: not every intermediate state
-// of an object is seen.
+// Guarantees: an object is never seen older than before, unless the server's storage was
+// restored from a backup; a new object under an old name, with another uid, is a Deleted
+// and an Added; objects that vanished while the watch was cut off are Deleted before the
+// next Synced; events add up to one state of the server at every Synced. Changes may be
+// merged: not every intermediate state of an object is seen.
 //
-// A watch that was cut is resumed within 50 ms, and within three seconds of the
-// end of an outage. Three watches in a row that fail at once lead to a new listing,
-// whatever the reason. While no watch works, Watch lists again and again, at first
-// after a fraction of a second and at last every 15 to 30 seconds, with a Synced
-// after each listing. So it does with a kind whose lists have no resource version,
-// as those of metrics.k8s.io.
+// A watch that was cut is resumed within 50 ms, and within three seconds of the end of an
+// outage. Three watches in a row that fail at once lead to a new listing, for any reason.
+// While no watch works, Watch lists again and again, at first after a fraction of a
+// second and at last every 15 to 30 seconds, with a Synced after each listing. Watch also
+// does so for a kind whose lists have no resource version, such as the kinds of
+// metrics.k8s.io.
 //
-// Errors: a [Trouble] reports a failure while Watch goes on by itself, with an
-// empty WatchEvent; the event Recovered tells that it is over. For several namespaces it tells
-// that none is in trouble. An object that does not decode is yielded with its error
-// and its metadata. An error in the handle itself, such as a type that does not
-// name its kind, is yielded once and ends the watch, as does the end of ctx,
-// whose cause is not yielded.
+// Errors: a [Trouble] reports a failure while Watch goes on by itself, with an empty
+// WatchEvent. The event Recovered tells that the trouble is over. If the handle has
+// several namespaces, Recovered tells that none of them is in trouble. An object that
+// does not decode is yielded with its error and its metadata. An error in the handle
+// itself, such as a type that does not name its kind, is yielded once and ends the watch.
+// The end of ctx ends the watch too, but its cause is not yielded.
 //
-// Caveats: the loop's body has the server waiting: a watch whose body blocks
-// for long is cut off by the server and resumed, at the cost of its history.
-// An object whose metadata cannot be read is left out, with a Trouble.
-// managedFields are dropped, see [Reader.WithManagedFields].
+// Caveats: the server waits for the loop's body. If the body blocks for long, the server
+// cuts the watch off and Watch resumes it, at the cost of the object's history. An object
+// whose metadata cannot be read is left out, with a Trouble. managedFields are dropped,
+// see [Reader.WithManagedFields].
 func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
 	return func(yield func(WatchEvent[T], error) bool) {
 		if r.err != nil {
@@ -85,7 +86,7 @@ func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
 			return
 		}
 		s := &eventSink[T]{codec: r.codec, yield: yield, known: make(map[Key]seen)}
-		_ = r.reflector(r.namespace(), s).run(ctx) // ends with ctx or the loop, which is no error
+		_ = r.reflector(r.namespace(), s).run(ctx) // it ends with ctx or the loop, which is no error
 	}
 }
 
@@ -123,7 +124,7 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], e
 		case <-ctx.Done():
 			return
 		case it := <-items:
-			// The namespaces' first marks are one mark, after the last.
+			// The first marks of the namespaces become one mark, after the last of them.
 			if it.first {
 				missing--
 			}
@@ -153,7 +154,7 @@ func (h handle) reflector(namespace string, s sink) *reflector {
 	}
 }
 
-// namespace is the handle's only namespace, or "" for all.
+// namespace returns the handle's only namespace, or "" for all.
 func (h handle) namespace() string {
 	if len(h.namespaces) == 1 {
 		return h.namespaces[0]
@@ -161,7 +162,7 @@ func (h handle) namespace() string {
 	return ""
 }
 
-// kindName names the kind in errors, also where it is not known.
+// kindName names the kind in errors, even if the kind is not known.
 func (h handle) kindName() string {
 	switch {
 	case h.kind.Kind != "":

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// names cuts the notes off, which metadata-only watches do not show.
+// names cuts off the notes, which metadata-only watches do not show.
 func names(lines []string) []string {
 	var cut []string
 	for _, l := range lines {
@@ -89,7 +89,7 @@ func TestWatchThatEndsInTimeIsResumedWithoutReport(t *testing.T) {
 	})
 }
 
-// expiry is a way in which a server says that history is gone.
+// expiries holds ways in which a server says that history is gone.
 var expiries = map[string]func(*apiServer, int, *http.Request) (*http.Response, error){
 	"at the start of a watch": func(*apiServer, int, *http.Request) (*http.Response, error) {
 		return status(http.StatusGone, metav1.StatusReasonExpired, "too old"), nil
@@ -116,7 +116,7 @@ func TestExpiredHistoryIsListedAgain(t *testing.T) {
 				was := s.put(key("anew"), "one")
 				f := watch(nil)
 				f.taken()
-				s.hold() // the watch learns nothing of what follows
+				s.hold() // the watch does not learn of the later changes
 				s.put(key("changes"), "one")
 				s.remove(key("goes"))
 				s.remove(key("anew"))
@@ -164,7 +164,7 @@ func TestListingInPagesWalksEveryPageBeforeTheWatch(t *testing.T) {
 			t.Fatalf("%d events, the last %q", n, lines[n-1])
 		}
 		wantLines(t, "requests", s.paths(), "list", "page", "page 1101|default/o0499", "page 1101|default/o0999", "watch 1101")
-		// Where one list was too large once, the next listing is in pages too.
+		// If one list was too large once, the next listing is in pages too.
 		s.forget()
 		s.cutWatches()
 		time.Sleep(time.Minute)
@@ -262,7 +262,7 @@ func TestEventsOfUnknownTypesAndNoise(t *testing.T) {
 		send(s.encodeEvent(r, eventAdded, modelObject{rv: 101}))  // no name
 		send(s.encodeEvent(r, eventBookmark, modelObject{rv: 0})) // says nothing
 		send(s.encodeEvent(r, eventBookmark, modelObject{rv: 1})) // goes back
-		send(s.encodeEvent(r, eventAdded, o))                     // and this one is heard
+		send(s.encodeEvent(r, eventAdded, o))                     // this event is received
 		send(s.encodeEvent(r, eventModified, modelObject{key: o.key, uid: o.uid, rv: 90, note: "older"}))
 		wantLines(t, "events", names(f.taken()), "ADDED default/a")
 		if r := f.reports(); len(r) != 1 || !r[0].unread {
@@ -270,7 +270,7 @@ func TestEventsOfUnknownTypesAndNoise(t *testing.T) {
 		}
 		for range 6 {
 			time.Sleep(time.Minute)
-			send(s.encodeEvent(r, eventAdded, modelObject{rv: 101})) // and another
+			send(s.encodeEvent(r, eventAdded, modelObject{rv: 101})) // this event too
 		}
 		if r := f.reports(); len(r) != 1 || r[0].Tries < 4 {
 			t.Fatalf("reports after a while: %v", r)

@@ -20,24 +20,28 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// WriteOptions say how to write. The zero value writes for good, in the name of
-// the client's field manager.
+// WriteOptions tells how to write. The zero value stores the writes, under the client's
+// field manager.
 type WriteOptions struct {
-	// DryRun has the server do everything but store the result.
+	// DryRun makes the server do everything but store the result, as client.DryRunAll of
+	// controller-runtime does.
 	DryRun bool
-	// FieldValidation is what the server does about fields that it does not
-	// know: "Ignore", "Warn" or "Strict". Default: the server's, which is Warn.
+	// FieldValidation is how the server treats fields that it does not know: "Ignore",
+	// "Warn" or "Strict". Default: the server's, which is Warn.
 	FieldValidation string
-	// FieldManager is the name that owns the fields set. Default: the client's.
+	// FieldManager is the name that owns the fields set, as client.FieldOwner of
+	// controller-runtime is. Default: the client's.
 	FieldManager string
-	// NoForce makes an apply fail with a conflict when another field manager
-	// owns a field with another value. By default it is taken over.
+	// NoForce makes an apply fail with a conflict if another field manager owns a field
+	// with another value. By default the apply takes the field over, as
+	// client.ForceOwnership of controller-runtime does.
 	NoForce bool
-	// TakeOver names the field managers of a predecessor that wrote by create and
-	// update, as controller-runtime's Update does: "manager", as a rule. The fields
-	// that they own of an object become the field manager's at the first apply, so
-	// that an apply removes those that it does not set. Finalizers stay theirs.
-	// client-go has csaupgrade for it.
+	// TakeOver names the field managers of a predecessor that wrote by create and update,
+	// as controller-runtime's Update does. Such a field manager is named "manager", as a
+	// rule. At the first apply, the field manager of the apply becomes the owner of the
+	// fields that they own of the object. So an apply removes the fields that it does not
+	// set. Finalizers stay with the former field managers. The counterpart is csaupgrade
+	// of client-go.
 	TakeOver []string
 }
 
@@ -57,9 +61,10 @@ func (h handle) writeQuery() url.Values {
 	return q
 }
 
-// Create creates an object and returns it as the server has it. An empty
-// namespace is the handle's. Without a name it needs a generateName, unless its
-// kind is one that is not stored, such as SelfSubjectAccessReview.
+// Create creates an object and returns it as the server has it. An empty namespace means
+// the handle's. An object without a name needs a generateName, unless its kind is not
+// stored, such as SelfSubjectAccessReview. The counterpart is Create of
+// controller-runtime's client.Writer.
 func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	req, err := r.forObject(ctx, "create", http.MethodPost, asObject(o))
 	if err != nil {
@@ -73,17 +78,19 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	return writes[T](ctx, r.handle, req, Key{req.namespace, name})
 }
 
-// Update replaces an object by o, which is the object as it was read, changed,
-// and returns it as the server has it. It is a conflict (apierrors.IsConflict)
-// if somebody else has changed it meanwhile; see [View.Modify]. Without a
-// resourceVersion nobody's change is looked at: kinds of k8s.io/api, for the
-// most part, are overwritten then, and custom resources refuse. Status is ignored
-// where it is a subresource.
+// Update replaces an object by o and returns it as the server has it. o is the object as
+// it was read, with changes. Update returns a conflict (apierrors.IsConflict) if somebody
+// else has changed the object meanwhile; see [View.Modify]. If o has no resourceVersion,
+// the server ignores the changes of others: it overwrites most kinds of k8s.io/api, and
+// refuses custom resources. Changes of status are ignored if the kind has a status
+// subresource. The counterparts are Update of controller-runtime's client.Writer and
+// Api::replace of kube-rs.
 func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
 	return r.update(ctx, "", o)
 }
 
-// UpdateStatus is Update of the status alone.
+// UpdateStatus is Update of the status alone. Its counterpart is Status().Update of
+// controller-runtime's client.
 func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
 	return r.update(ctx, "status", o)
 }
@@ -100,10 +107,10 @@ func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, 
 	return writes[T](ctx, r.handle, req, Key{req.namespace, req.name})
 }
 
-// Patch changes an object by a patch of any type that the server takes and
-// returns it as the server has it: types.JSONPatchType, types.MergePatchType,
-// types.StrategicMergePatchType (not for custom resources),
-// types.ApplyYAMLPatchType.
+// Patch changes an object by a patch of any type that the server takes and returns it as
+// the server has it: types.JSONPatchType, types.MergePatchType,
+// types.StrategicMergePatchType (not for custom resources), types.ApplyYAMLPatchType. The
+// counterpart is Patch of controller-runtime's client.Writer.
 func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*T, error) {
 	req, err := v.one(ctx, "patch", http.MethodPatch, name)
 	if err != nil {
@@ -116,17 +123,18 @@ func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, p
 	return writes[T](ctx, v.handle, req, Key{req.namespace, name})
 }
 
-// Apply makes the fields that o sets be as o says, creates the object if there
-// is none, and returns it as the server has it (server-side apply, KEP-555).
-// Fields that an earlier Apply set and this one does not are removed; what
-// others have set stays.
+// Apply sets the fields of an object that o sets, creates the object if there is none,
+// and returns it as the server has it (server-side apply, KEP-555). Fields that an
+// earlier Apply set and this Apply does not set are removed. Fields that others have set
+// stay. The counterparts are Apply of controller-runtime's client.Writer and Patch::Apply
+// of kube-rs.
 //
-// What counts as set: a field tagged omitempty or omitzero is, unless it is zero
-// or an empty object; a pointer is, unless it is nil, whatever it points to;
-// nil never is; any other field always is. Status, finalizers, and the metadata
-// that the server sets are not sent. o must not be an object that was read: it
-// names what is wanted, not what is. With a uid, it is a conflict if the object
-// was deleted or made anew.
+// These fields count as set: a field tagged omitempty or omitzero, unless it is zero or
+// an empty object; a pointer to any value, unless the pointer is nil; any other field. A
+// nil never counts as set. Status, finalizers, and the metadata that the server sets are
+// not sent. o must not be an object that was read: o names the wanted fields, not the
+// present ones. If o has a uid, Apply returns a conflict if the object was deleted or
+// recreated.
 func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 	if err := v.unread(asObject(o)); err != nil {
 		return nil, err
@@ -138,7 +146,7 @@ func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 	return v.sendApply(ctx, req, asObject(o).GetUID())
 }
 
-// unread returns an error for an object that was read, which names everything.
+// unread returns an error for an object that was read, because it sets all fields.
 func (v View[T]) unread(o object) error {
 	if reflect.ValueOf(o).IsNil() || o.GetResourceVersion() == "" && len(o.GetManagedFields()) == 0 {
 		return nil
@@ -147,17 +155,18 @@ func (v View[T]) unread(o object) error {
 	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
 }
 
-// ApplyStatus is [View.Apply] of the status alone. o may have been read; besides
-// its status only name, namespace and uid count. With the uid of an object that
-// was made anew it is a conflict, although the status of a custom kind may have
-// been written: the server does not look at the uid there.
+// ApplyStatus is [View.Apply] of the status alone. o may have been read: besides its
+// status, only name, namespace and uid count. If o has the uid of an object that was
+// recreated since, ApplyStatus returns a conflict. The status of a custom kind may have
+// been written all the same: the server does not look at the uid there. The counterpart
+// is Api::patch_status of kube-rs with Patch::Apply.
 func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 	acc := asObject(o)
 	req, err := v.applyRequest(ctx, acc, intent.Status)
 	if err != nil {
 		return err
 	}
-	// Of the answer, only the metadata is read.
+	// Only the metadata of the answer is read.
 	answer := handle{client: v.client, codec: v.codec.Metadata(), write: v.write}
 	req.accept = answer.codec.Accept(wire.OneObject)
 	applied, err := writes[metav1.PartialObjectMetadata](ctx, answer, req, Key{req.namespace, req.name})
@@ -178,7 +187,7 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 		req.subresource = "status"
 	}
 	if o.GetNamespace() != req.namespace {
-		// The handle's namespace goes into the body as into the URL.
+		// The handle's namespace goes into the body as well as into the URL.
 		o = shallow(o)
 		o.SetNamespace(req.namespace)
 	}
@@ -201,9 +210,9 @@ func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T
 	return v.takeOver(ctx, req, applied)
 }
 
-// madeAnew returns a conflict if an apply with a uid met another object of the
-// same name. The server answers 409 if there is none, 422 for most kinds if it
-// is another one, and does not look at the uid in the status of custom ones.
+// madeAnew returns a conflict if an apply with a uid met another object of the same name.
+// If there is no object, the server answers 409. If there is another object, the server
+// answers 422 for most kinds, and does not look at the uid in the status of custom kinds.
 func madeAnew(req *request, uid types.UID, applied object, err error) error {
 	switch {
 	case uid == "":
@@ -221,8 +230,8 @@ func isInvalidUID(err error) bool {
 	return ok && cause.Field == "metadata.uid"
 }
 
-// shallow returns a copy of an object whose own kind and metadata can be set
-// while the caller's stays as it is.
+// shallow returns a copy of an object. The copy's own kind and metadata can be set, and
+// the caller's object stays as it is.
 func shallow(o object) object {
 	if u, ok := o.(runtime.Unstructured); ok {
 		return u.DeepCopyObject().(object)
@@ -232,7 +241,7 @@ func shallow(o object) object {
 	return copied.Interface().(object)
 }
 
-// encoder returns the encoder of what an apply sends, built once for a type.
+// encoder returns the encoder for apply requests. It is built once for a type.
 func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
 	if e, ok := c.encoders.Load(t); ok {
 		return e.(*intent.Encoder), nil
@@ -247,7 +256,7 @@ func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
 
 var errNoObject = errors.New("the object is nil")
 
-// forObject prepares a write of an object, in the namespace that it or the handle names.
+// forObject prepares a write of an object. The namespace is the object's or the handle's.
 func (h handle) forObject(ctx context.Context, verb, method string, o object) (*request, error) {
 	if reflect.ValueOf(o).IsNil() {
 		return nil, &Error{Verb: verb, Kind: h.kindName(), Err: errNoObject}
@@ -274,7 +283,7 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	return req, nil
 }
 
-// writes sends a write and remembers it, so that stores are not read older.
+// writes sends a write and remembers it, so that later reads of stores are not stale.
 func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, error) {
 	if h.write.DryRun {
 		return exchange[T](ctx, h, req)
@@ -297,8 +306,8 @@ func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, er
 }
 
 // Delete deletes an object. Propagation and grace period are the kind's default. The
-// object may still be there when Delete returns, until its finalizers are done: see
-// [Reader.UntilGone].
+// object may still exist when Delete returns, until its finalizers are done: see
+// [Reader.UntilGone]. The counterpart is Delete of controller-runtime's client.Writer.
 func (v View[T]) Delete(ctx context.Context, name string) error {
 	return v.DeleteWith(ctx, name, metav1.DeleteOptions{})
 }
@@ -328,8 +337,8 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 		v.client.stores.lost(req.resource, key, err)
 		return err
 	}
-	// The answer is the object, which finalizers or a grace period still hold,
-	// or a Status with the uid of what is gone.
+	// The answer is the object, which finalizers or a grace period still hold, or a
+	// Status with the uid of the deleted object.
 	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Status == metav1.StatusFailure {
 			v.client.stores.lost(req.resource, key, errLost)
@@ -353,7 +362,7 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 		return nil //nolint:nilerr // the deletion itself went well
 	}
 	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
-		// Services and some other kinds are answered as they last were.
+		// The server answers with the last state of Services and of some other kinds.
 		v.client.stores.deleted(req.resource, key, acc.GetUID())
 		confirmedDeletion(ctx, key, acc.GetUID())
 	} else {
@@ -363,10 +372,11 @@ func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.Del
 	return nil
 }
 
-// DeleteAll deletes all objects of the handle: narrow it with In, Labeled and
-// Fielded. Of a namespaced kind it must be narrowed to namespaces. The server gives
-// a request a minute or so: of many thousand objects some may be left then. That
-// is an error, and DeleteAll has to be called again.
+// DeleteAll deletes all objects of the handle: narrow the handle with In, Labeled and
+// Fielded. If the kind is namespaced, the handle must be narrowed to namespaces. The
+// server gives a request a minute or so, so some of many thousand objects may be left
+// then. That is an error, and DeleteAll has to be called again. The counterpart is
+// DeleteAllOf of controller-runtime's client.Writer.
 func (v View[T]) DeleteAll(ctx context.Context) error {
 	return v.DeleteAllWith(ctx, metav1.DeleteOptions{})
 }
@@ -398,9 +408,9 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 	return nil
 }
 
-// deletedAll tells the stores, and the recorder, of the objects that a DeleteAll
-// was answered with, as they were before it: some may be held by finalizers or by
-// their grace period.
+// deletedAll tells the stores and the recorder of the objects in the answer to a
+// DeleteAll. The answer shows them as they were before the deletion: finalizers or a
+// grace period may still hold some of them.
 func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
 	metadata := h.codec.Metadata()
 	each := func(item wire.Raw) error {
@@ -412,8 +422,8 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentT
 		}
 		return err
 	}
-	// Some servers answer with a Status, which names nothing: then the stores
-	// learn of it by their watches.
+	// Some servers answer with a Status, which names no objects: then the stores learn of
+	// the deletion by their watches.
 	_, _ = wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
 }
 
@@ -431,7 +441,7 @@ func (h handle) deleteBody(req *request, o metav1.DeleteOptions) (dry bool, err 
 	return len(o.DryRun) > 0, nil
 }
 
-// confirmed tells of a write that was answered with o.
+// confirmed tells the recorder of a write that the server answered with o.
 func confirmed(ctx context.Context, o metav1.Object) {
 	written.Tell(ctx, written.Write{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
@@ -439,7 +449,7 @@ func confirmed(ctx context.Context, o metav1.Object) {
 	})
 }
 
-// confirmedDeletion tells of an object that is gone.
+// confirmedDeletion tells the recorder of an object that is gone.
 func confirmedDeletion(ctx context.Context, key Key, uid types.UID) {
 	written.Tell(ctx, written.Write{Namespace: key.Namespace, Name: key.Name, UID: uid, Deleted: true})
 }

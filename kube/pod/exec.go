@@ -17,10 +17,10 @@ import (
 	utilexec "k8s.io/client-go/util/exec"
 )
 
-// ExecOptions say what to run and where its streams go. A stream that is nil is
-// not connected.
+// ExecOptions tells which command to run and where its streams go. A nil stream is not
+// connected. Its counterpart is remotecommand.StreamOptions of client-go.
 type ExecOptions struct {
-	// Container may be empty in a pod of one container.
+	// Container may be empty for a pod with one container.
 	Container string
 	Command   []string
 	// Stdin is read until it ends. A Read that blocks outlives the call.
@@ -29,11 +29,11 @@ type ExecOptions struct {
 	// Stderr stays silent with TTY: a terminal has one output.
 	Stderr io.Writer
 	TTY    bool
-	// Resize tells the terminal's size, at first and when it changes.
+	// Resize delivers the terminal's size, first the initial size and then every change.
 	Resize <-chan Size
 }
 
-// AttachOptions are [ExecOptions] without a command.
+// AttachOptions is [ExecOptions] without a command.
 type AttachOptions struct {
 	Container string
 	Stdin     io.Reader
@@ -43,21 +43,23 @@ type AttachOptions struct {
 	Resize    <-chan Size
 }
 
-// Size is a terminal's.
+// Size is the size of a terminal.
 type Size = remotecommand.TerminalSize
 
-// ExitError is returned for a command that ended with another status than 0.
+// ExitError is returned for a command that ended with another status than 0. Its
+// counterpart is exec.CodeExitError of client-go.
 type ExitError struct {
 	Code int
 }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with status %d", e.Code) }
 
-// Exec runs a command in a container and returns when it has ended, or when ctx
-// has, which cuts the connection and may leave the command running. If it ended
-// with another status than 0 the error is an [ExitError]. Nothing is written
-// to Stdout and Stderr after Exec has returned; where its context ended it, a
-// goroutine of client-go's that pings the connection lasts up to five seconds.
+// Exec runs a command in a container. It returns when the command has ended, or when ctx
+// has ended: that cuts the connection and may leave the command running. If the command
+// ended with another status than 0, the error is an [ExitError]. Nothing is written to
+// Stdout and Stderr after Exec has returned. If the end of ctx ended Exec, a goroutine of
+// client-go that pings the connection lasts up to five seconds. The counterparts are
+// remotecommand of client-go and Api::exec of kube-rs.
 func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOptions) error {
 	if len(o.Command) == 0 {
 		return &kube.Error{Verb: "exec", Kind: "Pod", Name: name, Err: errors.New("no command is given")}
@@ -72,8 +74,9 @@ func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOp
 	})
 }
 
-// Attach connects to the streams of a container's main process and returns when
-// it ends, or when ctx does. It is otherwise like [Exec].
+// Attach connects to the streams of a container's main process. It returns when the
+// process ends, or when ctx ends. Otherwise it is like [Exec]. Its counterpart is
+// Api::attach of kube-rs.
 func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, o AttachOptions) error {
 	streams := ExecOptions{Container: o.Container, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY, Resize: o.Resize}
 	return run(ctx, pods, name, "attach", streams, &corev1.PodAttachOptions{
@@ -150,7 +153,7 @@ func spdyStream(config *rest.Config, u *url.URL) (remotecommand.Executor, error)
 	return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
 }
 
-// sizes is a terminal's size queue that ends with a context.
+// sizes is a queue of terminal sizes that ends with a context.
 type sizes struct {
 	done <-chan struct{}
 	from <-chan Size

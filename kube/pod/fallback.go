@@ -7,8 +7,8 @@ import (
 	streamhttp "k8s.io/streaming/pkg/httpstream"
 )
 
-// fallback tries a websocket and, if the server or a proxy did not make one,
-// SPDY. Who may create pods/exec but not get it is refused the former only.
+// fallback tries a websocket. If the server or a proxy did not make one, it tries SPDY. A
+// user who may create pods/exec but not get it is refused only the websocket.
 func fallback(webSocket, spdy func() error) error {
 	err := webSocket()
 	var refused *streamhttp.UpgradeFailureError
@@ -26,8 +26,8 @@ func fallback(webSocket, spdy func() error) error {
 	again := spdy()
 	var status apierrors.APIStatus
 	if again != nil && errors.As(err, &status) && !isExit(again) {
-		// The server says the same to both, but of SPDY client-go keeps the
-		// text alone.
+		// The server says the same to both, but client-go keeps only the text of the SPDY
+		// answer.
 		return err
 	}
 	return again

@@ -18,18 +18,19 @@ import (
 	"k8s.io/client-go/transport/websocket"
 )
 
-// PortForwardOptions say where to listen. The zero value listens on a free port.
+// PortForwardOptions tells where to listen. The zero value listens on a free port.
 type PortForwardOptions struct {
-	// Local is the port to listen on, of the loopback interface. 0: a free one.
+	// Local is the port of the loopback interface to listen on. 0: a free port.
 	Local int
-	// Ready, if it is set, is called once it listens, with the local port.
+	// Ready, if it is set, is called with the local port once PortForward listens.
 	Ready func(local int)
 }
 
-// PortForward forwards connections to a local port to a port of a pod. It
-// returns nil when ctx ends, once it has stopped listening and cut its
-// connections, and an error if it cannot begin or loses its connection to the
-// pod. A single connection that the pod refuses is closed and logged by klog.
+// PortForward forwards connections from a local port to a port of a pod. It returns nil
+// when ctx ends, once it has stopped listening and has cut its connections. It returns an
+// error if it cannot begin or loses its connection to the pod. If the pod refuses a
+// single connection, that connection is closed and klog logs it. The counterparts are
+// portforward of client-go and Api::portforward of kube-rs.
 func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, port int, o PortForwardOptions) error {
 	at, err := kube.Locate(ctx, pods, "forward port of", name, "portforward")
 	if err != nil {
@@ -40,7 +41,7 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	}
 	d := &dialer{ctx: ctx, at: at}
 	ready := make(chan struct{})
-	var trouble bytes.Buffer // why it does not listen
+	var trouble bytes.Buffer // the reason why it does not listen
 	forwarder, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", o.Local, port)}, ctx.Done(), ready, io.Discard, &trouble)
 	if err != nil {
 		return at.Wrap(err)
@@ -61,7 +62,7 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	switch {
 	case ctx.Err() != nil || err == nil:
 		return nil //nolint:nilerr // the end of ctx is how it is meant to end
-	case d.err != nil: // client-go keeps its text alone
+	case d.err != nil: // client-go keeps only its text
 		err = d.err
 	case trouble.Len() > 0:
 		err = errors.New(strings.TrimSpace(trouble.String()))
@@ -69,8 +70,8 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	return at.Wrap(err)
 }
 
-// dialer is client-go's tunnel of SPDY in a websocket, with plain SPDY to fall
-// back on, but for a context.
+// dialer is client-go's tunnel of SPDY in a websocket, with plain SPDY as the fallback.
+// It differs from client-go's dialer only by its context.
 type dialer struct {
 	ctx context.Context //nolint:containedctx // client-go's Dial has none, and one dialer serves one call
 	at  *kube.Location

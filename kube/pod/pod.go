@@ -1,18 +1,17 @@
-// Package pod is what only pods can do: [Logs], [Exec], [Attach],
+// Package pod has the operations that only pods have: [Logs], [Exec], [Attach],
 // [PortForward] and [Evict]. Each takes a handle of pods, which may be a view:
 //
 //	pods := kube.For[corev1.Pod](client).In("default")
 //	var out strings.Builder
 //	err := pod.Exec(ctx, pods, "web-0", pod.ExecOptions{Command: []string{"date"}, Stdout: &out})
 //
-// It is apart from package kube because its transports, client-go's, make a
+// It is apart from package kube because it uses client-go's transports, which make a
 // program 0.8 MB larger (0.3 compressed).
 //
 // # Caveats
 //
-// Exec, Attach and PortForward are websockets, with SPDY where a server or
-// a proxy cannot do those. They are neither repeated nor resumed: a connection
-// that is lost is an error.
+// Exec, Attach and PortForward use websockets, and use SPDY if a server or a proxy cannot
+// do those. They are neither repeated nor resumed: a lost connection is an error.
 package pod
 
 import (
@@ -29,9 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
 )
 
-// Logs streams the log of a container until the caller closes it, ctx ends, or
-// it is over, which with Follow is when the container ends. The zero options ask for
-// the whole log of the pod's only container.
+// Logs streams the log of a container until the caller closes it, ctx ends, or the log
+// ends. With Follow the log ends when the container ends. The zero options ask for the
+// whole log of the pod's only container. The counterparts are GetLogs of client-go and
+// Api::log_stream of kube-rs.
 func Logs[T any](
 	ctx context.Context, pods kube.Handle[T], name string, options corev1.PodLogOptions,
 ) (io.ReadCloser, error) {
@@ -42,12 +42,13 @@ func Logs[T any](
 	return kube.Stream(ctx, pods, name, "log", query)
 }
 
-// ErrDisruptionBudget is wrapped when a PodDisruptionBudget forbids an eviction
-// for now. Nothing was evicted; it may be asked for again later.
+// ErrDisruptionBudget is wrapped if a PodDisruptionBudget forbids an eviction for now.
+// The pod was not evicted; the caller may try again later.
 var ErrDisruptionBudget = errors.New("a disruption budget forbids it for now")
 
-// Evict deletes a pod if its disruption budget allows (policy/v1 Eviction). The zero
-// options leave the grace period to the pod.
+// Evict deletes a pod if its disruption budget allows it (policy/v1 Eviction). The zero
+// options leave the grace period to the pod. The counterparts are EvictV1 of client-go
+// and Api::evict of kube-rs.
 func Evict[T any](ctx context.Context, pods kube.Handle[T], name string, options metav1.DeleteOptions) error {
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: &options}
 	_, err := kube.Sub[policyv1.Eviction](pods, "eviction").Create(ctx, name, e)

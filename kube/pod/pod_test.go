@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What needs a kubelet is tested on a real node, in the cluster module.
+// The functions that need a kubelet are tested on a real node, in the cluster module.
 
 type server struct {
 	pods     kube.Resource[corev1.Pod]
@@ -99,7 +99,7 @@ func TestEvict(t *testing.T) {
 	if _, err := s.pods.Get(ctx, "held"); err != nil {
 		t.Error(err)
 	}
-	// Of a view, without effect, and with a condition.
+	// Evict works on a view, as a dry run, and with a precondition.
 	view := kube.ViewOfKind[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
 	s.create(t, "dry")
 	if err := pod.Evict(ctx, view.With(kube.WriteOptions{DryRun: true}), "dry", metav1.DeleteOptions{}); err != nil {
@@ -128,8 +128,8 @@ func clientOf(t *testing.T, s *server) *kube.Client {
 	return client
 }
 
-// TestSentences asks for what cannot be had of a pod that no node has, or that
-// is not there.
+// TestSentences asks for things that a pod without a node, or a pod that does not exist,
+// cannot have.
 func TestSentences(t *testing.T) {
 	s := start(t)
 	ns := s.create(t, "p").Namespace
@@ -173,7 +173,7 @@ func logs(ctx context.Context, s *server, name string) error {
 	return err
 }
 
-// TestUnreachable connects to nobody.
+// TestUnreachable connects to an address without a server.
 func TestUnreachable(t *testing.T) {
 	client, err := kube.Config{Rest: &rest.Config{Host: "https://127.0.0.1:1"}}.Connect()
 	if err != nil {

@@ -2,9 +2,9 @@ package hamt
 
 import "math/bits"
 
-// A Builder makes maps of entries that are known beforehand. Each node is made once and
-// in its size, so that a map costs a fraction of a series of changes. The zero value is
-// ready for use.
+// A Builder makes maps of entries that are known beforehand. It makes each node once and
+// in its final size, so that a map costs a fraction of a series of changes. The zero
+// value is ready for use.
 type Builder[K comparable, V any] struct {
 	list, spare []hashed[K, V]
 }
@@ -15,13 +15,13 @@ type hashed[K comparable, V any] struct {
 	entry[K, V]
 }
 
-// Add adds an entry to the next map, which must not have one with the key.
+// Add adds an entry to the next map. That map must not have an entry with the key yet.
 func (b *Builder[K, V]) Add(key K, value V) {
 	b.list = append(b.list, hashed[K, V]{hashOf(key), entry[K, V]{value, key}})
 }
 
-// Map returns the map of what was added since the last one. Changes with the same edit
-// may write to its nodes.
+// Map returns the map of the entries that were added since the last map. Changes with the
+// same edit may write to its nodes.
 func (b *Builder[K, V]) Map(edit *Edit) Map[K, V] {
 	n := len(b.list)
 	if n == 0 {

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// With returns the map with a value for a key. Without an edit the map that it is
-// called on stays as it is.
+// With returns the map with a value for a key. Without an edit, m stays as it is.
 func (m Map[K, V]) With(edit *Edit, key K, value V) Map[K, V] {
 	if m.root == nil {
 		m.root = &node[K, V]{edit: edit}
@@ -19,8 +18,7 @@ func (m Map[K, V]) With(edit *Edit, key K, value V) Map[K, V] {
 	return m
 }
 
-// Without returns the map without a key. Without an edit the map that it is called
-// on stays as it is.
+// Without returns the map without a key. Without an edit, m stays as it is.
 func (m Map[K, V]) Without(edit *Edit, key K) Map[K, V] {
 	hash := hashOf(key)
 	if m.root == nil || m.root.find(hash, 0, key) == nil {
@@ -42,7 +40,8 @@ func (n *node[K, V]) mine(edit *Edit) *node[K, V] {
 	return &node[K, V]{edit, n.has, n.goes, slices.Clone(n.entries), slices.Clone(n.children)}
 }
 
-// with returns the node with an entry, and whether its key is another.
+// with returns the node with an entry, and whether the entry's key is not in the node
+// yet.
 func (n *node[K, V]) with(edit *Edit, hash uint64, shift uint, e entry[K, V]) (*node[K, V], bool) {
 	if shift >= hashBits {
 		return n.withEqual(edit, e)
@@ -53,7 +52,7 @@ func (n *node[K, V]) with(edit *Edit, hash uint64, shift uint, e entry[K, V]) (*
 		i := before(n.has, bit)
 		if n.entries[i].key == e.key {
 			n = n.mine(edit)
-			n.entries[i].value = e.value // the key stays: what it points to is shared
+			n.entries[i].value = e.value // the old key stays, because its memory is shared
 			return n, false
 		}
 		child := pair(edit, shift+levelBits, n.entries[i], e, hash)
@@ -78,7 +77,7 @@ func (n *node[K, V]) with(edit *Edit, hash uint64, shift uint, e entry[K, V]) (*
 	return &node[K, V]{edit, n.has | bit, n.goes, entries, slices.Clone(n.children)}, true
 }
 
-// withEqual is with where all hashes are equal.
+// withEqual is with for a node in which all hashes are equal.
 func (n *node[K, V]) withEqual(edit *Edit, e entry[K, V]) (*node[K, V], bool) {
 	for i := range n.entries {
 		if n.entries[i].key == e.key {
@@ -107,9 +106,9 @@ func pair[K comparable, V any](edit *Edit, shift uint, a, b entry[K, V], hashB u
 	return &node[K, V]{edit: edit, has: bitA | bitB, entries: []entry[K, V]{a, b}}
 }
 
-// without returns the node without a key that it has. A child that is left with one
-// entry and nothing else is taken into its parent, so that the nodes depend on
-// nothing but the keys.
+// without returns the node without a key that it has. If a child is left with one entry
+// and nothing else, its parent takes over the entry, so that the nodes depend on nothing
+// but the keys.
 func (n *node[K, V]) without(edit *Edit, hash uint64, shift uint, key K) *node[K, V] {
 	if shift >= hashBits {
 		i := slices.IndexFunc(n.entries, func(e entry[K, V]) bool { return e.key == key })
@@ -133,8 +132,8 @@ func (n *node[K, V]) without(edit *Edit, hash uint64, shift uint, key K) *node[K
 	return n
 }
 
-// put returns a copy of a list with an element at a place. It has no room for more:
-// most lists are never made longer.
+// put returns a copy of a list with an element at a place. The copy has no spare room:
+// most lists never become longer.
 func put[E any](list []E, at int, e E) []E {
 	longer := make([]E, len(list)+1)
 	copy(longer, list[:at])

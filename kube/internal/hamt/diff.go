@@ -2,23 +2,23 @@ package hamt
 
 import "iter"
 
-// Change is a key whose value in one map is another than in a second one.
+// Change is a key whose value in one map differs from its value in a second map.
 type Change[K comparable, V any] struct {
 	Key K
-	// Was is the value in the first map, Is the one in the second. Nil: there is none.
-	// They must not be written to.
+	// Was is the value in the first map, Is the value in the second one. Nil: the map has
+	// no value. Both must not be written to.
 	Was, Is *V
 }
 
-// Diff yields the keys whose values in two maps differ, in no order. It passes over
-// all that the maps share, so it costs what was changed from one to the other.
+// Diff yields the keys whose values in two maps differ, in no order. It skips the shared
+// parts of the maps, so its cost depends on the number of changes between the maps.
 func Diff[K, V comparable](was, is Map[K, V]) iter.Seq[Change[K, V]] {
 	return func(yield func(Change[K, V]) bool) {
 		diff(was.root, is.root, 0, yield)
 	}
 }
 
-// side is what one of two nodes has at a place: an entry, a child or nothing.
+// side is the content of one of two nodes at a place: an entry, a child or nothing.
 type side[K, V comparable] struct {
 	entry *entry[K, V]
 	child *node[K, V]
@@ -77,7 +77,7 @@ func diffEntries[K, V comparable](was, is *entry[K, V], yield func(Change[K, V])
 	return true
 }
 
-// diffSplit compares an entry with the node that has taken its place.
+// diffSplit compares an entry with the node that replaced it.
 func diffSplit[K, V comparable](was *entry[K, V], is *node[K, V], yield func(Change[K, V]) bool) bool {
 	kept := false
 	more := is.all(func(e *entry[K, V]) bool {
@@ -90,7 +90,7 @@ func diffSplit[K, V comparable](was *entry[K, V], is *node[K, V], yield func(Cha
 	return more && (kept || diffEntries(was, nil, yield))
 }
 
-// diffMerged compares a node with the entry that has taken its place.
+// diffMerged compares a node with the entry that replaced it.
 func diffMerged[K, V comparable](was *node[K, V], is *entry[K, V], yield func(Change[K, V]) bool) bool {
 	kept := false
 	more := was.all(func(e *entry[K, V]) bool {
@@ -103,7 +103,7 @@ func diffMerged[K, V comparable](was *node[K, V], is *entry[K, V], yield func(Ch
 	return more && (kept || diffEntries(nil, is, yield))
 }
 
-// diffEqual compares the entries of two nodes where all hashes are equal.
+// diffEqual compares the entries of two nodes in which all hashes are equal.
 func diffEqual[K, V comparable](was, is *node[K, V], yield func(Change[K, V]) bool) bool {
 	for i := range was.entries {
 		e := &was.entries[i]

@@ -1,11 +1,11 @@
-// Package hamt has an immutable map: a change makes another map, which shares all
-// but a few nodes with the one that it was made of. A reader needs no lock, and two
-// maps are compared by what they do not share.
+// Package hamt has an immutable map: a change makes another map, which shares all but a
+// few nodes with the map that it was made from. A reader needs no lock. Two maps are
+// compared by their differing nodes: shared nodes are skipped.
 //
-// [Map] is a hash array mapped trie in the form of CHAMP (Steindorfer and Vinju,
-// OOPSLA 2015): each level takes five bits of the key's hash, and a node keeps its
-// entries and its children in two arrays without gaps. A [Map] with the same keys has
-// the same nodes, whatever it was made of, unless the hashes of keys are equal.
+// [Map] is a hash array mapped trie in the form of CHAMP (Steindorfer and Vinju, OOPSLA
+// 2015): each level takes five bits of the key's hash, and a node keeps its entries and
+// its children in two arrays without gaps. A [Map] with the same keys has the same nodes,
+// for any order of changes, unless the hashes of keys are equal.
 //
 // [Edit] builds many changes into one map without a copy for each.
 package hamt
@@ -23,16 +23,16 @@ type Map[K comparable, V any] struct {
 	n    int
 }
 
-// Edit marks the nodes that a series of changes has made, so that later changes of
-// the series may write to them. The maps between two changes are lost then: of a
-// series only the last map may be kept. An Edit must not be used once that map is
-// shared. It may serve for several maps at once, in one goroutine.
-type Edit struct{ _ byte } // two of them must have two addresses
+// Edit marks the nodes that a series of changes has made, so that later changes of the
+// series may write to them. The maps between two changes are lost then: only the last map
+// of a series may be kept. An Edit must not be used once that map is shared. One Edit may
+// serve for several maps at once, in one goroutine.
+type Edit struct{ _ byte } // two Edits must have two addresses
 
-// node is a node of the trie. Below the last bits of the hash it has entries only,
-// of keys whose hashes are equal, and no bits are set.
+// node is a node of the trie. Below the last bits of the hash, a node has only entries of
+// keys whose hashes are equal, and no bits are set.
 type node[K comparable, V any] struct {
-	edit *Edit // may write to the node
+	edit *Edit // the edit that may write to the node
 	// has and goes have a bit for each place that holds an entry or a child.
 	has, goes uint32
 	entries   []entry[K, V]
@@ -61,13 +61,13 @@ func hashOf[K comparable](key K) uint64 { return maphash.Comparable(seed, key) &
 // placeOf returns the bit of a hash's place at a level.
 func placeOf(hash uint64, shift uint) uint32 { return 1 << (hash >> shift & (1<<levelBits - 1)) }
 
-// before counts the bits below one.
+// before counts the bits below a bit.
 func before(bitmap, bit uint32) int { return bits.OnesCount32(bitmap & (bit - 1)) }
 
 // Len returns the number of entries.
 func (m Map[K, V]) Len() int { return m.n }
 
-// Get returns the value of a key, and whether there is one.
+// Get returns the value of a key, and whether the map has the key.
 func (m Map[K, V]) Get(key K) (value V, ok bool) {
 	if m.root == nil {
 		return value, false

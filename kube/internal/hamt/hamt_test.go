@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hashesOf runs a test with hashes of so many bits that differ.
+// hashesOf runs a test with hashes that differ only in some number of bits.
 func hashesOf(t *testing.T, test func(*testing.T)) {
 	for name, mask := range map[string]uint64{
 		"whole": math.MaxUint64, "4 bits": 0x8421, "the last bits": 0xf << 60, "none": 0,
@@ -24,14 +24,14 @@ func hashesOf(t *testing.T, test func(*testing.T)) {
 	}
 }
 
-// both is a map beside the Go map that says what is in it.
+// both is a map beside a Go map with the expected content.
 type both struct {
 	is   Map[int, int]
 	want map[int]int
 }
 
-// A map made by any series of changes has what a Go map has, a map that changes were
-// made of stays as it was, and the differences of any two are those of the Go maps.
+// After any series of changes, a map has the same content as a Go map. The maps that were
+// changed stay as they were. The differences of any two maps are those of the Go maps.
 func TestLikeAGoMap(t *testing.T) {
 	hashesOf(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -164,7 +164,7 @@ func line(was, is both, key int) string {
 	return l
 }
 
-// A difference costs what was changed, not what there is.
+// The cost of a difference depends on the number of changes, not on the size of the maps.
 func TestDiffPassesOverWhatIsShared(t *testing.T) {
 	var was Map[int, int]
 	edit := new(Edit)
@@ -184,7 +184,7 @@ func TestDiffPassesOverWhatIsShared(t *testing.T) {
 	}
 }
 
-// shared counts the nodes of a map that another has not.
+// shared counts the nodes that are in both maps.
 func shared[K comparable, V any](a, b *node[K, V]) int {
 	nodes := make(map[*node[K, V]]bool)
 	var walk func(n *node[K, V], f func(*node[K, V]))
@@ -266,7 +266,7 @@ func BenchmarkGoMap(b *testing.B) {
 	}
 }
 
-// A map that is built has the nodes of one that was made by changes, and can be changed.
+// A built map has the same nodes as a map that was made by changes, and can be changed.
 func TestBuilder(t *testing.T) {
 	hashesOf(t, func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -285,7 +285,7 @@ func TestBuilder(t *testing.T) {
 				}
 				built.is = builder.Map(edit)
 				built.check(t)
-				if hashMask != 0 { // where all hashes are equal, there is no order
+				if hashMask != 0 { // if all hashes are equal, there is no order
 					wantSameNodes(t, built.is.root, changed.root)
 				}
 				k := step * rapid.IntRange(0, 2*n).Draw(t, "key")

@@ -22,7 +22,7 @@ func deployment() *appsv1.Deployment {
 	return d
 }
 
-// What an apply allocates beside its buffer does not grow with the object.
+// The allocations of an apply, besides its buffer, do not grow with the object.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector lets pools forget")

@@ -164,8 +164,8 @@ func (f field) with(encode encodeFunc) memberFunc {
 	}
 }
 
-// absence returns the test for values of the field that are left out before
-// they are encoded, or nil if there are none.
+// absence returns the test for values of the field that are left out before they are
+// encoded. It returns nil if no value is left out.
 func (f field) absence() func(reflect.Value) bool {
 	kind := f.Type.Kind()
 	switch {
@@ -200,7 +200,7 @@ func (f field) absence() func(reflect.Value) bool {
 
 func isEmpty(v reflect.Value) bool { return v.Len() == 0 }
 
-// leadsToNil reports that a pointer, or one that it points to, is nil.
+// leadsToNil reports that a pointer is nil, or leads to a nil pointer.
 func leadsToNil(v reflect.Value) bool {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -219,9 +219,9 @@ func zeroTest(t reflect.Type) func(reflect.Value) bool {
 	return emptyTest(t)
 }
 
-// emptyTest returns Go's test for zero values, except that an empty list or map
-// that its own tag leaves out does not make the struct around it differ from
-// zero: it would be nil once sent and read.
+// emptyTest returns Go's test for zero values, with one exception. If a field's own tag
+// leaves out an empty list or map, that field does not make the struct around it differ
+// from zero: the field would be nil once sent and read.
 func emptyTest(t reflect.Type) func(reflect.Value) bool {
 	if t.Kind() != reflect.Struct || jsonfields.Encodes(t) {
 		return reflect.Value.IsZero
@@ -247,8 +247,9 @@ func emptyTest(t reflect.Type) func(reflect.Value) bool {
 	}
 }
 
-// nullAsZero returns the test that tells a null which stands for nothing from
-// one that was meant, or nil if the field's type never writes null itself.
+// nullAsZero returns a test that tells two kinds of null apart: one that stands for
+// nothing and one that was meant. It returns nil if the field's type never writes null
+// itself.
 func (f field) nullAsZero() func(reflect.Value) bool {
 	base, pointers := f.Type, 0
 	for base.Kind() == reflect.Pointer {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An intent of any type that can be read back is read alike by both readers, and
-// says the same when it is encoded again.
+// If an intent of any type can be read back, both readers read it alike. Encoded again,
+// it is the same.
 func TestIntentsAreRead(t *testing.T) {
 	encoded := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// fieldError is an error at a path inside of an object. The path is put
-// together, last part first, on the way out: encoding pays nothing for it.
+// fieldError is an error at a path inside an object. The path is put together on the way
+// out, last part first: encoding without an error pays nothing for it.
 type fieldError struct {
 	reversed []string
 	err      error

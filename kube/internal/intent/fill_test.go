@@ -70,8 +70,8 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// builders are all groups and versions of k8s.io/api that v0.36 and v0.37 both
-// have: the users' go mod tidy reads these imports too, with the release they chose.
+// builders holds all groups and versions of k8s.io/api that v0.36 and v0.37 both have:
+// the users' go mod tidy reads these imports too, with the release they chose.
 var builders = []runtime.SchemeBuilder{
 	admissionv1beta1.SchemeBuilder,
 	admissionv1.SchemeBuilder,
@@ -149,8 +149,8 @@ func kinds() []reflect.Type {
 	return types
 }
 
-// fills are what randfill puts into types whose fields depend on each other:
-// values that survive their own encoding.
+// fills returns the functions by which randfill fills types whose fields depend on each
+// other: with values that survive their own encoding.
 func fills() []any {
 	return []any{
 		func(t *metav1.Time, c randfill.Continue) { t.Time = time.Unix(c.Int63n(1<<32), 0) },
@@ -173,8 +173,8 @@ func fills() []any {
 	}
 }
 
-// filler fills objects at random, the same for the same seed. Of pointers,
-// lists and maps the share nils are nil; lists and maps have min to max entries.
+// filler fills objects at random, and in the same way for the same seed. The share nils
+// of pointers, lists and maps is nil; lists and maps have minimum to maximum entries.
 func filler(seed int64, nils float64, minimum, maximum int) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(nils).NumElements(minimum, maximum).MaxDepth(30).Funcs(fills()...)
 }

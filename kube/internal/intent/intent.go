@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// A Part is the part of an object that one apply request is about.
+// A Part is the part of an object that an apply request sends.
 type Part uint8
 
 const (
 	// Spec is everything but the status.
 	Spec Part = iota
-	// Status is the status and what identifies the object.
+	// Status is the status and the fields that identify the object.
 	Status
 )
 
-// Options say what an object is and which part of it is meant.
+// Options names the kind of an object and the part of it to encode.
 type Options struct {
 	APIVersion string // group/version, as in "apps/v1"
 	Kind       string
@@ -37,16 +37,16 @@ type Encoder struct {
 	states  sync.Pool
 }
 
-// parts are the encodings of one member by [Part].
+// parts holds the encodings of one member, by [Part].
 type parts struct{ spec, status memberFunc }
 
-// memberFunc appends one member of an object, name and value, or nothing.
+// memberFunc appends one member of an object, name and value, or appends nothing.
 type memberFunc func(s *state, object reflect.Value) error
 
 // encodeStatus appends the status member of an object even if it is zero.
 type encodeStatus func(s *state, object reflect.Value) error
 
-// state is what one call of [Encoder.Object] works on.
+// state is the working state of one call of [Encoder.Object].
 type state struct {
 	enc   *Encoder
 	buf   []byte
@@ -73,9 +73,8 @@ func For(t reflect.Type) (*Encoder, error) {
 	return e, nil
 }
 
-// Object appends the part of v that opt asks for to dst. v is a value of the
-// encoder's type or, better, a pointer to one. If it fails dst is returned as
-// it was.
+// Object appends the part of v that opt asks for to dst. v is a value of the encoder's
+// type or, better, a pointer to one. If Object fails, it returns dst as it was.
 func (e *Encoder) Object(dst []byte, v any, opt Options) ([]byte, error) {
 	object, err := e.value(v)
 	if err == nil && (opt.APIVersion == "" || opt.Kind == "") {
@@ -88,7 +87,7 @@ func (e *Encoder) Object(dst []byte, v any, opt Options) ([]byte, error) {
 	s.buf, s.depth = dst, 0
 	err = e.object(s, object, opt)
 	out := s.buf
-	s.buf = nil // it is the caller's
+	s.buf = nil // the caller owns it
 	clear(s.keys[:cap(s.keys)])
 	s.keys = s.keys[:0]
 	e.states.Put(s)

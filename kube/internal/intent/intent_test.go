@@ -246,7 +246,7 @@ func unstructuredContent() map[string]any {
 	}
 }
 
-// The buffer is appended to, and left alone by an error.
+// Object appends to the buffer. An error leaves the buffer alone.
 func TestObjectAppends(t *testing.T) {
 	e, err := For(reflect.TypeFor[corev1.ConfigMap]())
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// entry is an entry of a map, while its entries are sorted.
+// entry is an entry of a map while the map's entries are sorted.
 type entry struct {
 	key   string
 	value reflect.Value
@@ -58,7 +58,7 @@ func (c *compiler) mapEncoder(t reflect.Type) (encodeFunc, error) {
 	}, nil
 }
 
-// encodeStringMap is for labels, annotations and the like.
+// encodeStringMap is for labels, annotations and similar maps.
 func encodeStringMap(s *state, v reflect.Value) error {
 	m := v.Convert(stringMapType).Interface().(map[string]string)
 	base := len(s.keys)
@@ -68,7 +68,7 @@ func encodeStringMap(s *state, v reflect.Value) error {
 	return s.appendEntries(base, func(e entry) error { return appendString(s, e.text) })
 }
 
-// appendEntries appends the object whose entries are in s.keys from base on.
+// appendEntries appends the object that has the entries of s.keys from base on.
 func (s *state) appendEntries(base int, appendValue func(entry) error) error {
 	entries := s.keys[base:]
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
@@ -93,8 +93,8 @@ func (s *state) appendEntries(base int, appendValue func(entry) error) error {
 	return nil
 }
 
-// keyNames returns how keys of a map become names: strings as they are, then
-// MarshalText, then integers in decimal.
+// keyNames returns the function that turns keys of a map into names: strings as they are,
+// then MarshalText, then integers in decimal.
 func keyNames(t reflect.Type) (func(reflect.Value) (string, error), error) {
 	switch {
 	case t.Kind() == reflect.String:

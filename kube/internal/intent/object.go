@@ -21,7 +21,7 @@ func inSpec(name string) bool {
 	return true
 }
 
-// inStatus reports whether a member of the metadata says which object it is.
+// inStatus reports whether a member of the metadata identifies the object.
 func inStatus(name string) bool {
 	return name == "name" || name == "namespace" || name == "uid"
 }
@@ -60,8 +60,8 @@ func (e *Encoder) compile() error {
 	return nil
 }
 
-// metadata returns the encoder of a metadata field, of which it sends the
-// members that keep allows.
+// metadata returns the encoder of a metadata field. It sends the members that keep
+// allows.
 func (c *compiler) metadata(f field, keep func(string) bool) (memberFunc, error) {
 	n, err := c.node(f.Type)
 	if err != nil {
@@ -160,8 +160,8 @@ func (e *Encoder) object(s *state, object reflect.Value, opt Options) error {
 	return nil
 }
 
-// whole encodes an object that encodes itself, such as unstructured ones, and
-// then takes out what must not be sent.
+// whole encodes an object that encodes itself, such as an unstructured one, and then
+// removes the fields that must not be sent.
 func (e *Encoder) whole(s *state, object reflect.Value, start int, part Part) error {
 	end := len(s.buf)
 	if err := e.root(s, object); err != nil {

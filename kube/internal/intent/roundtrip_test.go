@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Whatever is in an object of k8s.io/api, decoding what is sent of it gives the
-// object back, but for what the rules say is never sent.
+// For any content of an object of k8s.io/api, decoding the sent body gives the object
+// back, except for the fields that the rules never send.
 func TestRoundTrip(t *testing.T) {
 	seed := randomSeed()
 	t.Logf("seed %d", seed)
@@ -97,7 +97,7 @@ func dump(v reflect.Value) string {
 	return fmt.Sprint(string(out), err)
 }
 
-// dropUnsent removes from an object what the part of it does not hold.
+// dropUnsent removes the fields of an object that are not in a part of it.
 func dropUnsent(object reflect.Value, part Part) {
 	for i := range object.NumField() {
 		f := object.Field(i)
@@ -119,7 +119,7 @@ func dropUnsent(object reflect.Value, part Part) {
 	}
 }
 
-// checkNulls reports a null in what no RawExtension of fills holds.
+// checkNulls reports a null outside of the RawExtensions of fills.
 func checkNulls(sent []byte) error {
 	d := jsontext.NewDecoder(strings.NewReader(string(sent)))
 	for d.PeekKind() != 0 {
@@ -135,7 +135,7 @@ func checkNulls(sent []byte) error {
 	return nil
 }
 
-// Of objects without empty values encoding/json sends the same.
+// For objects without empty values, encoding/json sends the same.
 func TestFullObjectsSameAsEncodingJSON(t *testing.T) {
 	seed := randomSeed()
 	t.Logf("seed %d", seed)

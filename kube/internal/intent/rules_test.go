@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// thing is an object whose spec is what a test is about.
+// thing is an object whose spec holds the value under test.
 type thing[T any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -232,8 +232,8 @@ type (
 	}
 )
 
-// Fields without special tags are what encoding/json makes of them, embedding
-// and its conflicts included.
+// Fields without special tags are encoded as by encoding/json, with embedding and its
+// conflicts.
 func TestSameAsEncodingJSON(t *testing.T) {
 	x := 1
 	for _, spec := range []any{

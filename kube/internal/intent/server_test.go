@@ -34,7 +34,7 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// applied is what a real server is asked to apply.
+// applied is an object that a real server is asked to apply.
 type applied struct {
 	group, plural string
 	object        metav1.Object
@@ -104,8 +104,8 @@ func someObjects() []applied {
 	}
 }
 
-// A real server takes what is sent, and the field manager then owns the fields
-// that were meant, and no others.
+// A real server accepts the sent body. Then the field manager owns the fields that were
+// meant, and no others.
 func TestServerOwnsWhatWasMeant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -113,7 +113,7 @@ func TestServerOwnsWhatWasMeant(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
 	config := cluster.Config()
-	// Pods are refused while their namespace has no service account.
+	// The server refuses pods while their namespace has no service account.
 	apply(t, config, applied{"v1", "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}}, Spec, "")
 	for _, a := range someObjects() {
 		t.Run(a.plural, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestServerOwnsWhatWasMeant(t *testing.T) {
 
 var clusterScoped = []string{"clusterroles", "priorityclasses", "storageclasses", "validatingadmissionpolicies"}
 
-// apply applies an object and returns what was sent and what is owned then.
+// apply applies an object. It returns the sent body and the fields that are owned then.
 func apply(t *testing.T, config *rest.Config, a applied, part Part, query string) (sent []byte, owned map[string]bool) {
 	t.Helper()
 	kind := reflect.TypeOf(a.object).Elem().Name()
@@ -229,8 +229,8 @@ func ownedPaths(at string, fields map[string]any, into map[string]bool) {
 	}
 }
 
-// checkOwned compares the paths in a body with those its manager owns. The
-// server owns lists and objects that are atomic without what is in them.
+// checkOwned compares the paths in a body with the paths that the body's field manager
+// owns. For atomic lists and objects, the server records no fields inside them.
 func checkOwned(t *testing.T, sent []byte, owned map[string]bool) {
 	t.Helper()
 	var body map[string]any

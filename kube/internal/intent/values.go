@@ -47,7 +47,7 @@ func appendFloat(s *state, f float64, bits int) error {
 	}
 	s.buf = strconv.AppendFloat(s.buf, f, format, -1, bits)
 	if n := len(s.buf); format == 'e' && n >= 4 && s.buf[n-4] == 'e' && s.buf[n-2] == '0' && s.buf[n-3] == '-' {
-		s.buf[n-2] = s.buf[n-1] // e-09 is e-9
+		s.buf[n-2] = s.buf[n-1] // e-09 becomes e-9
 		s.buf = s.buf[:n-1]
 	}
 	return nil
@@ -69,7 +69,7 @@ func appendString(s *state, text string) error {
 func encodeNumber(s *state, v reflect.Value) error {
 	text := v.String()
 	if text == "" {
-		text = "0" // as encoding/json has it
+		text = "0" // as in encoding/json
 	}
 	if value := jsontext.Value(text); value.Kind() != '0' || !value.IsValid() || text[len(text)-1] <= ' ' {
 		return fmt.Errorf("%q is not a JSON number", text)
@@ -85,7 +85,7 @@ func encodeBytes(s *state, v reflect.Value) error {
 	return nil
 }
 
-// quotedEncoder is the string option of a field's tag.
+// quotedEncoder returns an encoder for the string option of a field's tag.
 func (c *compiler) quotedEncoder(t reflect.Type, encode encodeFunc) encodeFunc {
 	base := t
 	if base.Kind() == reflect.Pointer {
@@ -133,8 +133,7 @@ func encodeText(s *state, v reflect.Value) error {
 	return appendString(s, string(text))
 }
 
-// receiver returns what methods of both pointer and value receivers can be
-// called on.
+// receiver returns a value that has the methods of both pointer and value receivers.
 func receiver(v reflect.Value) any { return v.Addr().Interface() }
 
 func structEncoder(members []memberFunc) encodeFunc {
@@ -185,8 +184,8 @@ func listEncoder(elem *node) encodeFunc {
 	}
 }
 
-// encodeInterface encodes what an interface holds. Nulls are kept here: an any
-// is free-form.
+// encodeInterface encodes the value in an interface. Nulls are kept here: an any is
+// free-form.
 func encodeInterface(s *state, v reflect.Value) error {
 	if v.IsNil() {
 		s.buf = append(s.buf, "null"...)

@@ -17,13 +17,13 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// Fields is a set of fields. It is read only, and may be shared.
+// Fields is a set of fields. It is never changed, and may be shared.
 type Fields struct{ root []element }
 
-// element is an element of a path, with the set of what is owned within it. If
-// that is empty, the whole is.
+// element is an element of a path, with the set of the owned fields within it. If that
+// set is empty, the whole element is owned.
 type element struct {
-	kind   byte // one of those below
+	kind   byte // one of the kinds below
 	name   string
 	index  int
 	key    []member
@@ -32,14 +32,14 @@ type element struct {
 
 // The kinds of elements, as they begin in FieldsV1.
 const (
-	itself  = '.' // what the set is within
+	itself  = '.' // the element that holds the set
 	byName  = 'f' // a member, by its name
 	byKey   = 'k' // an item of a list, by the members that are its key
 	byValue = 'v' // an item of a set, by its value in JSON, which is in name
 	byIndex = 'i' // an item of a list, by its place
 )
 
-// member is one of an object, its value in JSON.
+// member is a member of an object. Its value is JSON.
 type member struct{ name, value string }
 
 // Parse reads a set in the format FieldsV1.
@@ -102,17 +102,17 @@ func parseElement(path string) (e element, err error) {
 	return e, fmt.Errorf("%q is no path of FieldsV1", path)
 }
 
-// Digest is of the values that an object has in a set of fields, and of which it
-// lacks.
+// Digest is a digest of the values that an object has in a set of fields. It also covers
+// which of the fields the object lacks.
 type Digest struct {
 	sum [sha256.Size]byte
-	// Whole: it lacks none.
+	// Whole: the object lacks none of the fields.
 	Whole bool
 }
 
-// Of returns the digest of an object in JSON. Two objects of one Go type that
-// encodes itself alike have the same digest if, and as far as anybody will ever
-// see only if, no field of the set differs.
+// Of returns the digest of an object in JSON. Two objects of one Go type, which encodes
+// itself alike, have the same digest if no field of the set differs. As far as anybody
+// will ever see, they have the same digest only then.
 func (f *Fields) Of(object []byte) (d Digest, err error) {
 	if !jsontext.Value(object).IsValid() {
 		return d, fmt.Errorf("read object: %w", scan.ErrJSON)
@@ -130,9 +130,9 @@ type digester struct {
 	head  [9]byte
 }
 
-// add adds what a set names within a value, which is nil if there is none.
+// add adds the fields that a set names within a value. The value is nil if it is missing.
 func (w *digester) add(set []element, value []byte) {
-	var few [16][]byte // saves an allocation nearly always
+	var few [16][]byte // saves an allocation in nearly all cases
 	for i, found := range find(few[:0], set, value) {
 		e := &set[i]
 		switch {
@@ -150,16 +150,17 @@ func (w *digester) add(set []element, value []byte) {
 	}
 }
 
-// write adds a value, behind its length, so that no two can be taken for one.
+// write adds a value, behind its length, so that no two sequences of values look the
+// same.
 func (w *digester) write(exists byte, value []byte) {
 	w.head[0] = exists
 	binary.LittleEndian.PutUint64(w.head[1:], uint64(len(value)))
-	_, _ = w.h.Write(w.head[:]) // never fails
+	_, _ = w.h.Write(w.head[:]) // it never fails
 	_, _ = w.h.Write(value)
 }
 
-// find appends, for each element of a set, what there is of it within a value, nil
-// if nothing is.
+// find appends, for each element of a set, the element's value within a value, or nil if
+// it is missing.
 func find(found [][]byte, set []element, value []byte) [][]byte {
 	found = append(found, make([][]byte, len(set))...)
 	place := 0
@@ -176,7 +177,7 @@ func find(found [][]byte, set []element, value []byte) [][]byte {
 	case len(value) == 0:
 		return found
 	case value[0] == '{':
-		_ = scan.Members(value, each) // it is valid
+		_ = scan.Members(value, each) // the value is valid
 	case value[0] == '[':
 		_ = scan.Elements(value, func(v []byte) error { return each("", v) })
 	}
@@ -188,7 +189,7 @@ func find(found [][]byte, set []element, value []byte) [][]byte {
 	return found
 }
 
-// is reports that an element is a member of a name or an item at a place.
+// is reports that an element means the member of a name, or the item at a place.
 func (e *element) is(name string, place int, value []byte) bool {
 	switch e.kind {
 	case byName:
@@ -199,7 +200,7 @@ func (e *element) is(name string, place int, value []byte) bool {
 		return equal(e.name, value)
 	case byKey:
 		left := len(e.key)
-		_ = scan.Members(value, func(name string, v []byte) error { // what is no object has no members
+		_ = scan.Members(value, func(name string, v []byte) error { // a value that is no object has no members
 			for _, k := range e.key {
 				if k.name == name && equal(k.value, v) {
 					left--
@@ -212,7 +213,8 @@ func (e *element) is(name string, place int, value []byte) bool {
 	return false
 }
 
-// equal reports that two scalars in JSON are the same, however they are escaped.
+// equal reports that two scalars in JSON are the same, even if they are escaped in
+// different ways.
 func equal(a string, b []byte) bool {
 	return a == string(b) || bytes.HasPrefix(b, []byte{'"'}) && strings.HasPrefix(a, `"`) && scan.Unquote([]byte(a)) == scan.Unquote(b)
 }

@@ -100,7 +100,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Both sides may escape what is in a string, each in its own way.
+// Both sides may escape the content of a string, each in its own way.
 func TestEscapes(t *testing.T) {
 	fields, err := Parse([]byte(`{"f:l":{"v:\"a<b\"":{},"k:{\"n\":\"\\u003c\"}":{".":{},"f:n":{}}}}`))
 	if err != nil {

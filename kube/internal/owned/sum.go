@@ -6,11 +6,11 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// Sum returns a hash of a set in the format FieldsV1. It depends neither on the order
-// of the set's members nor on white space and escapes in its JSON. The hash of an empty
-// set is not zero, that of no set is.
+// Sum returns a hash of a set in the format FieldsV1. It depends neither on the order of
+// the set's members nor on white space and escapes in its JSON. The hash of an empty set
+// is not zero. The hash of a missing set is zero.
 func Sum(raw []byte) uint64 {
-	var few [16]level // saves an allocation nearly always
+	var few [16]level // saves an allocation in nearly all cases
 	open := few[:0]
 	top := level{}
 	for i := 0; i < len(raw); {
@@ -21,7 +21,7 @@ func Sum(raw []byte) uint64 {
 			i++
 		case '}', ']':
 			if len(open) == 0 {
-				return top.sum // of malformed JSON
+				return top.sum // the JSON was malformed
 			}
 			within := mix(top.sum + 1)
 			top, open = open[len(open)-1], open[:len(open)-1]

@@ -37,7 +37,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// Two sets have the same hash if they are the same, and only then.
+// Two sets have the same hash if they are equal, and only then.
 func TestSumOfDrawnSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var draw func(depth int) map[string]any

@@ -2,13 +2,12 @@ package owned
 
 import "strings"
 
-// Touch reports that the set has something of a field in it, whose path is written
-// as in spec.replicas, metadata.labels[app] or spec.containers[0].image. As the set
-// names the items of lists by keys or values, a place in a list stands for any
-// item.
+// Touch reports that the set has a field at a path, or a field inside it. A path is
+// written as in spec.replicas, metadata.labels[app] or spec.containers[0].image. The set
+// names the items of lists by keys or values, so a place in a list stands for any item.
 func (f *Fields) Touch(path string) bool { return touch(f.root, elementsOf(path)) }
 
-// elementsOf splits a path. What is in brackets is a member or a place in a list.
+// elementsOf splits a path. Brackets hold a member or a place in a list.
 func elementsOf(path string) (elements []string) {
 	for path != "" {
 		end := strings.IndexAny(path, ".[")

@@ -11,9 +11,9 @@ func TestTouch(t *testing.T) {
 		"spec":                      true,
 		"spec.replicas":             true,
 		"spec.paused":               false,
-		"spec.strategy.type":        true, // the whole is owned
+		"spec.strategy.type":        true, // the whole field is owned
 		"spec.ports":                true,
-		"spec.ports[7].targetPort":  true, // of any item
+		"spec.ports[7].targetPort":  true, // the port of any item
 		"spec.ports[1].nodePort":    false,
 		"spec.args[0]":              true,
 		"metadata.labels[app]":      true,

@@ -1,5 +1,5 @@
-// Package scan walks JSON that a decoder has already found valid, without decoding
-// it. Of malformed input it returns ErrJSON or nonsense within its bounds; it never
+// Package scan walks JSON that a decoder has already found valid, without decoding it.
+// For malformed input it returns ErrJSON or nonsense within the input's bounds; it never
 // panics.
 package scan
 
@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrJSON is the error of input that is no JSON, or not of the kind asked for.
+// ErrJSON is the error of input that is no JSON, or that is another kind of value.
 var ErrJSON = errors.New("malformed JSON")
 
 func skipSpace(b []byte, i int) int {
@@ -103,8 +103,8 @@ func Elements(b []byte, f func(value []byte) error) error {
 	})
 }
 
-// each walks what stands between two brackets: one is called with the index of
-// every part and returns the index behind it.
+// each walks the parts between two brackets. It calls one with the index of every part.
+// one returns the index behind the part.
 func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != open {
@@ -132,7 +132,7 @@ func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 	}
 }
 
-// Unquote returns the value of a JSON string, or "" if it is none.
+// Unquote returns the value of a JSON string, or "" if b is no JSON string.
 func Unquote(b []byte) string {
 	if len(b) < 2 || b[0] != '"' {
 		return ""

@@ -20,14 +20,14 @@ func FuzzScan(f *testing.F) {
 			got = append(got, name, string(value))
 			return Elements(value, func([]byte) error { return nil })
 		})
-		_ = err // of what is no JSON it may be anything
+		_ = err // for input that is no JSON, any error is allowed
 		got = nil
 		err = Members(b, func(name string, value []byte) error {
 			got = append(got, name, string(value))
 			return nil
 		})
 		Unquote(b)
-		// What is valid is cut as a decoder cuts it.
+		// Valid input is cut as a decoder cuts it.
 		d := jsontext.NewDecoder(bytes.NewReader(b), lenient)
 		if !jsontext.Value(b).IsValid(lenient) || d.PeekKind() != '{' {
 			return

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fuzzed is a type with one of everything.
+// fuzzed is a type with one field of each sort.
 type fuzzed struct {
 	A int64            `json:"a,omitempty"`
 	B *fuzzed          `json:"b,omitempty"`
@@ -22,8 +22,8 @@ type small struct {
 	R    []string `json:"r,omitempty"`
 }
 
-// FuzzPatch gives a type the JSON of any two objects as what it was read from
-// and what it became.
+// FuzzPatch takes the JSON of any two objects. A type reads the first object, and a
+// change turns that into the second one.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{}`, `{"a":1}`},

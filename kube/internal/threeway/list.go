@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// names are the members that tell the items of a list apart, where all items
-// have one and no two the same: the map keys of Kubernetes' own lists.
+// names holds the members that tell the items of a list apart, if all items have the
+// member and no two share its value: the map keys of Kubernetes' own lists.
 var names = [...]string{
 	"name", "key", "type", "uid", "id", "ip", "mountPath", "devicePath", "containerPort", "topologyKey",
 }
@@ -41,8 +41,8 @@ func (m *merger) list(at string, raw, before any, after []any) (any, error) {
 	return out, nil
 }
 
-// align returns for each item after the change the index of the item it was
-// before, or -1 if it is new.
+// align returns, for each item after the change, the index of the same item before the
+// change, or -1 if the item is new.
 func (m *merger) align(at string, have, old, after []any) ([]int, error) {
 	a := alignment{have: have, old: old, after: after, origin: make([]int, len(after)), used: make([]bool, len(old))}
 	for j := range a.origin {
@@ -115,8 +115,8 @@ func (a *alignment) matchByName(name string) {
 	}
 }
 
-// matchEqual pairs equal items, in order. It is false if it had to choose
-// between items that are equal to the type but not to the server.
+// matchEqual pairs equal items, in order. It returns false if it had to choose between
+// items that are equal to the type but not to the server.
 func (a *alignment) matchEqual() bool {
 	groups := map[string][]int{}
 	for i, v := range a.old {
@@ -151,8 +151,8 @@ func (a *alignment) matchEqual() bool {
 // slot is a run of items between matched ones.
 type slot struct{ before, after []int }
 
-// fillSlots pairs items that were changed in place. It reports whether what an
-// item was stays unclear where that matters.
+// fillSlots pairs items that were changed in place. It reports whether the origin of an
+// item stays unclear and the origin matters.
 func (a *alignment) fillSlots(named bool) (unclear bool) {
 	slots := map[int]*slot{} // by the index before of the matched item on the left
 	get := func(left int) *slot {
@@ -214,8 +214,8 @@ func (a *alignment) anyUnknown(items []int) bool {
 	return false
 }
 
-// crossed reports that an item resembles one at another place more than the
-// one at its own: then it may have moved.
+// crossed reports that an item resembles the item at another place more than the item at
+// its own place: then the item may have moved.
 func (a *alignment) crossed(s *slot) bool {
 	for k, i := range s.before {
 		own := likeness(a.old[i], a.after[s.after[k]])

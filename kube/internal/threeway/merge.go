@@ -10,13 +10,13 @@ import (
 
 // merger carries changes over to the server's object.
 type merger struct {
-	// whole holds the paths of removed members that go with all they hold.
+	// whole holds the paths of removed members that are removed with all their content.
 	whole map[string]bool
-	// kept holds the paths of removed members of which the unknown part stays,
-	// outer ones before those in them.
+	// kept holds the paths of removed members whose unknown part stays. Outer members
+	// come before the members inside them.
 	kept []string
-	// nulls keeps null members in the items of lists, the only place where a
-	// merge patch can set them. A null that stands for a nil is best not sent.
+	// nulls keeps null members in the items of lists, the only place where a merge patch
+	// can set them. A null that stands for a nil is best not sent.
 	nulls  bool
 	inList int
 }
@@ -52,7 +52,7 @@ func (m *merger) object(at string, raw, before any, after map[string]any) (any, 
 			return nil, fmt.Errorf("%w: %s: is an object to the type but not to the server", ErrAmbiguous, place(at))
 		}
 		if !isNothing(raw) {
-			return m.fresh(after), nil // of another kind before, to both
+			return m.fresh(after), nil // of another kind before, to the type and to the server
 		}
 	}
 	out := make(map[string]any, len(have)+len(after))
@@ -84,7 +84,7 @@ func (m *merger) object(at string, raw, before any, after map[string]any) (any, 
 	return out, nil
 }
 
-// fresh returns a value that is new to the server as it is sent.
+// fresh returns a value that is new to the server, as it is sent.
 func (m *merger) fresh(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -107,7 +107,7 @@ func (m *merger) fresh(v any) any {
 	return v
 }
 
-// remove returns what stays of a member that the change removed.
+// remove returns the remainder of a member that the change removed.
 func (m *merger) remove(at string, raw, before any) any {
 	if isNothing(raw) {
 		return raw
@@ -131,8 +131,8 @@ func (m *merger) remove(at string, raw, before any) any {
 	return out
 }
 
-// hasUnknown reports that the server's value holds something that the type's
-// does not. Nulls and empty objects say nothing.
+// hasUnknown reports that the server's value has members that the type's value does not
+// have. Nulls and empty objects do not count.
 func hasUnknown(raw, known any) bool {
 	switch raw := raw.(type) {
 	case map[string]any:
@@ -163,9 +163,9 @@ func hasUnknown(raw, known any) bool {
 	return known == absent
 }
 
-// retry marks for removal as a whole what the type still sees, although it was
-// removed, beginning with the innermost: it may be what makes those around it
-// seen. It reports whether there was any.
+// retry marks members for removal as a whole: those that were removed and that the type
+// still sees. It begins with the innermost member, which may be the reason why the
+// members around it are seen. It reports whether there was any such member.
 func (m *merger) retry(seen any) bool {
 	var still []string
 	for _, at := range m.kept {

@@ -8,19 +8,19 @@ import (
 )
 
 var (
-	// ErrAmbiguous is wrapped when the change to a list cannot be carried over
-	// without guessing which of its items became which.
+	// ErrAmbiguous is wrapped if the change to a list cannot be carried over without
+	// guessing which of its items became which.
 	ErrAmbiguous = errors.New("ambiguous change")
-	// ErrInexpressible is wrapped when no merge patch makes the change.
+	// ErrInexpressible is wrapped if no merge patch makes the change.
 	ErrInexpressible = errors.New("a merge patch cannot make this change")
 )
 
-// Project reads an object as the Go type and returns the type's JSON of it.
+// Project decodes an object into the Go type and returns the type's JSON of the object.
 type Project func(object []byte) ([]byte, error)
 
-// Patch returns the merge patch that makes on raw the change from before to
-// after. It is nil if nothing changed. before must be what project makes of
-// raw, and after what the same encoder makes of the changed value.
+// Patch returns the merge patch that makes the change from before to after on raw. It
+// returns nil if nothing changed. before must be the output of project for raw. after
+// must be the output of the same encoder for the changed value.
 func Patch(raw, before, after []byte, project Project) ([]byte, error) {
 	c := change{project: project}
 	for _, doc := range []struct {
@@ -51,13 +51,13 @@ func Patch(raw, before, after []byte, project Project) ([]byte, error) {
 	return encode(patch)
 }
 
-// change is what one call of [Patch] is about.
+// change is the input of one call of [Patch].
 type change struct {
 	raw, before, after any
 	project            Project
 }
 
-// search returns the merge patch that loses least of those that are right.
+// search returns the correct merge patch that loses the least.
 func (c *change) search() (map[string]any, error) {
 	m := merger{whole: map[string]bool{}}
 	for {
@@ -76,8 +76,8 @@ func (c *change) search() (map[string]any, error) {
 	}
 }
 
-// try makes a patch and looks at what it does: seen is what the type sees of
-// the outcome, and wrong where that is not what was asked for.
+// try makes a patch and looks at its effect. seen is the outcome as the type sees it.
+// wrong is the path at which the outcome differs from the requested change.
 func (c *change) try(m *merger) (patch map[string]any, seen any, wrong string, err error) {
 	next, err := m.merge("", c.raw, c.before, c.after)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *change) try(m *merger) (patch map[string]any, seen any, wrong string, e
 	if err != nil || equal(seen, c.after) {
 		return patch, seen, "", err
 	}
-	// What was asked for may itself read differently once encoded.
+	// The requested value may read differently once encoded.
 	canonical, err := c.projection(c.after)
 	if err != nil {
 		return nil, nil, "", err
@@ -103,8 +103,8 @@ func (c *change) try(m *merger) (patch map[string]any, seen any, wrong string, e
 	return patch, seen, wrong, nil
 }
 
-// relent takes back removals that m did not have to make as a whole: of nested
-// ones that the type still saw, one may have been the cause of the others.
+// relent takes back removals that m did not have to make as a whole: if several nested
+// members were still seen, one of them may have been the cause of the others.
 func (c *change) relent(m *merger, patch map[string]any) map[string]any {
 	if len(m.whole) == 1 {
 		return patch
@@ -132,8 +132,8 @@ func (c *change) projection(object any) (any, error) {
 	return parse(text)
 }
 
-// Precondition adds to a merge patch that it is meant for one object at one
-// version: the server answers with a conflict for any other.
+// Precondition restricts a merge patch to one object at one version: the server answers
+// with a conflict for any other object or version.
 func Precondition(patch []byte, uid, resourceVersion string) ([]byte, error) {
 	v, err := parse(patch)
 	if err != nil {
@@ -173,7 +173,7 @@ func diff(from, to any) (any, bool) {
 	for name, value := range t {
 		old, ok := f[name]
 		if !ok && value == nil {
-			continue // it cannot be said, and reads the same
+			continue // a patch cannot express it, and it reads the same
 		}
 		if !ok {
 			old = absent
@@ -185,8 +185,8 @@ func diff(from, to any) (any, bool) {
 	return patch, len(patch) > 0
 }
 
-// withoutNulls returns a value as a merge patch can set it: null members would
-// mean removal. Lists are sent whole, nulls and all.
+// withoutNulls returns a value as a merge patch can set it: null members would mean
+// removal. Lists are sent whole, with their nulls.
 func withoutNulls(v any) any {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -201,7 +201,7 @@ func withoutNulls(v any) any {
 	return out
 }
 
-// apply applies a merge patch, as section 2 of RFC 7386 has it.
+// apply applies a merge patch, as section 2 of RFC 7386 says.
 func apply(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

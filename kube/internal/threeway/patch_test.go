@@ -48,7 +48,7 @@ func modify[T any](t testing.TB, raw string, change func(*T)) result {
 	return result{string(patch), err}
 }
 
-// view names few of a Deployment's fields.
+// view names a few of a Deployment's fields.
 type view struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels,omitempty"`
@@ -198,7 +198,7 @@ func TestErrors(t *testing.T) {
 		"lengths":   {`{"a":[1]}`, `{"a":[]}`, `{"a":[2]}`, same, "/a: the server's list has 1 items, the type sees 0"},
 		"other case": {`{"A":1}`, `{"a":1}`, `{"a":2}`, func(object []byte) ([]byte, error) {
 			if strings.Contains(string(object), "A") {
-				return []byte(`{"a":1}`), nil // as one that ignores case may do
+				return []byte(`{"a":1}`), nil // a projection that ignores case may do this
 			}
 			return object, nil
 		}, "a merge patch cannot make this change: /a would not be what was asked for"},

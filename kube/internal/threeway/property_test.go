@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shape is a type in miniature: what a projection sees of a document.
+// shape is a type in miniature: it tells which parts of a document a projection sees.
 type shape struct {
 	kind   byte             // 's'calar, 'o'bject, 'p'ointer to an object, 'l'ist of objects, 'm'ap of objects, 'r': list of scalars
 	fields map[string]field // of objects, pointers, items and entries
@@ -23,8 +23,8 @@ type field struct {
 	required bool // encoded also if it is zero
 }
 
-// project returns what a type of this shape encodes after it decoded doc, and
-// whether that is its zero value.
+// project decodes doc into a type of this shape and returns the encoding of that. It also
+// returns whether the value is the type's zero value.
 func (s shape) project(doc any) (out any, zero bool) {
 	switch s.kind {
 	case 's':
@@ -55,7 +55,7 @@ func (s shape) project(doc any) (out any, zero bool) {
 	case 'l':
 		list, ok := doc.([]any)
 		if !ok {
-			return nil, true // as a nil slice has it
+			return nil, true // as for a nil slice
 		}
 		items := make([]any, len(list))
 		for i := range list {
@@ -95,8 +95,8 @@ func genFields(t *rapid.T, depth int) map[string]field {
 
 func genScalar(t *rapid.T) any { return float64(rapid.IntRange(0, 4).Draw(t, "scalar")) }
 
-// genDoc returns a value of the shape; the server's also holds members that
-// the shape does not name, and nulls.
+// genDoc returns a value of the shape. If it is the server's value, it also holds members
+// that the shape does not name, and nulls.
 func (s shape) genDoc(t *rapid.T, server bool) any {
 	switch s.kind {
 	case 's':
@@ -146,7 +146,7 @@ func (s shape) genDoc(t *rapid.T, server bool) any {
 	return list
 }
 
-// change returns doc, a projection, with some of it changed.
+// change returns doc, a projection, with some parts changed.
 func (s shape) change(t *rapid.T, doc any) any {
 	if doc == nil || rapid.IntRange(0, 5).Draw(t, "anew") == 0 {
 		return s.genDoc(t, false)
@@ -201,9 +201,9 @@ func (s shape) change(t *rapid.T, doc any) any {
 	return genScalar(t)
 }
 
-// checkUnknown reports what the server had, the shape does not name, and is
-// gone, although what held it still is there. It does not look into lists,
-// whose items may have gone.
+// checkUnknown reports members of the server's object that are gone, although the shape
+// does not name them and the object around them still exists. It does not look into
+// lists, because items of lists may be gone.
 func (s shape) checkUnknown(at string, before, after any) error {
 	b, ok := before.(map[string]any)
 	a, both := after.(map[string]any)
@@ -231,7 +231,8 @@ func (s shape) checkUnknown(at string, before, after any) error {
 	return nil
 }
 
-// mergePatch is RFC 7386 on its own, to judge this package's patches by.
+// mergePatch is an implementation of RFC 7386 on its own. It judges the patches of this
+// package.
 func mergePatch(target, patch any) any {
 	p, ok := patch.(map[string]any)
 	if !ok {

@@ -16,12 +16,12 @@ import (
 // number is a JSON number as it was written: no digit is lost.
 type number string
 
-// missing is the value of a member that is not there.
+// missing is the value of an absent member.
 type missing struct{}
 
 var absent any = missing{}
 
-// lenient accepts what API servers have been seen to send.
+// lenient accepts invalid UTF-8, which API servers are known to send.
 var lenient = jsontext.AllowInvalidUTF8(true)
 
 func parse(text []byte) (any, error) {

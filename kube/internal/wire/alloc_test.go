@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The cost of every event and every read has a bound, so that a change that makes it
-// dearer is seen.
+// The cost of every event and every read has a bound, so that the test notices a change
+// that makes it more expensive.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates too")
@@ -58,7 +58,7 @@ func readView(c *Codec, rec *Recorder, raw []byte, proto bool) {
 	}
 }
 
-// The bytes of a record are the recorder's: an entry must have a copy.
+// The recorder owns the bytes of a record: an entry must have a copy.
 func TestEntriesDoNotShareTheRecordersBuffer(t *testing.T) {
 	for _, proto := range []bool{true, false} {
 		rec := NewRecorder(mustCodec[corev1.Pod](t, true))

@@ -15,12 +15,12 @@ const (
 	TypeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// ErrAnswer is wrapped by the errors of answers that hold something else than was
-// asked for, as a proxy's page does.
+// ErrAnswer is wrapped by the errors of answers with unexpected content, such as a
+// proxy's page.
 var ErrAnswer = errors.New("unexpected answer")
 
-// Raw is an object as it stands in an answer. Its bytes are the object's protobuf
-// message without envelope, or JSON.
+// Raw is an object as it stands in an answer. Its bytes are the object's protobuf message
+// without envelope, or JSON.
 type Raw struct {
 	Bytes    []byte
 	Protobuf bool
@@ -36,8 +36,8 @@ const (
 	AWatch
 )
 
-// Accept returns the Accept header for answers of a shape. It ends with plain JSON,
-// which every server has.
+// Accept returns the Accept header for answers of a shape. It ends with plain JSON, which
+// every server supports.
 func (c *Codec) Accept(s Shape) string {
 	params := ""
 	if s == AWatch {
@@ -74,7 +74,7 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// Unwrap returns the object that an answer holds. Its bytes are those of body.
+// Unwrap returns the object in an answer. Its bytes alias body.
 func Unwrap(contentType string, body []byte) (Raw, error) {
 	if err := CheckType(contentType); err != nil {
 		return Raw{}, fmt.Errorf("read object: %w", err)
@@ -89,12 +89,13 @@ func Unwrap(contentType string, body []byte) (Raw, error) {
 	return Raw{msg, true}, nil
 }
 
-// DecodeStatus decodes a metav1.Status in JSON or protobuf. It reports whether body
-// is one.
+// DecodeStatus decodes a metav1.Status in JSON or protobuf. It reports whether body is a
+// Status.
 func DecodeStatus(body []byte) (*metav1.Status, bool) {
 	status := new(metav1.Status)
 	if raw, ok := cutEnvelope(body); ok {
-		// A message of any kind may decode as one of another: the envelope names the kind.
+		// A message of one kind may decode as one of another kind: the envelope names the
+		// kind.
 		if envelopeKind(body) != "Status" || status.Unmarshal(raw) != nil {
 			return nil, false
 		}

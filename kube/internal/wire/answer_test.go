@@ -66,7 +66,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// A type of k8s.io/api that is taken for a view is read from protobuf too.
+// A type of k8s.io/api that is used as a view is read from protobuf too.
 func TestWholeTypeAsView(t *testing.T) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)

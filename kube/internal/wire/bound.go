@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// A compressed answer of some kilobytes may be gigabytes long. Everything that is
-// held in memory as one piece has a bound.
+// A compressed answer of some kilobytes may be gigabytes long. So everything that is held
+// in memory as one piece has a bound.
 
 // ErrTooLarge is wrapped by the errors of answers that are over their bound.
 var ErrTooLarge = errors.New("the answer is too large")
@@ -17,7 +17,7 @@ func tooLarge(most int64) error {
 	return fmt.Errorf("%w: over %d bytes (see Config.MaxObjectBytes)", ErrTooLarge, most)
 }
 
-// bounded reads at most so many bytes between two calls of next.
+// bounded reads a bounded number of bytes between two calls of next.
 type bounded struct {
 	r    io.Reader
 	most int64
@@ -35,7 +35,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAll reads the whole of an answer. The answer may have at most so many bytes.
+// ReadAll reads a whole answer. The answer may have up to most bytes.
 func ReadAll(r io.Reader, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err == nil && int64(len(body)) > most {

@@ -28,36 +28,35 @@ type Codec struct {
 	apiVersion string
 	// managed: records keep managedFields.
 	managed bool
-	// metadata: the type has nothing but metadata, and the server is asked for
-	// no more.
+	// metadata: the type has only metadata, and the server is asked for nothing else.
 	metadata bool
 	// builtin: the kind is Kubernetes' own.
 	builtin bool
-	// whole is the generated type that protobuf is decoded into. Nil: the codec reads JSON
-	// alone.
+	// whole is the generated type that protobuf is decoded into. Nil: the codec reads
+	// only JSON.
 	whole   reflect.Type
 	project projection // from whole to a view; nil: the type is whole
 	proto   *protoKeep // the fields of a message that a record keeps besides the metadata
 	json    *jsonKeep  // the members of a JSON object that a record keeps besides the metadata
 	status  int        // the number of the status in protobuf; 0: the kind has none
-	// read are the options with which JSON is decoded into the type.
+	// read holds the options for decoding JSON into the type.
 	read json.Options
 }
 
-// Options say which objects a [Codec] is for.
+// Options tells which objects a [Codec] is for.
 type Options struct {
 	GVK schema.GroupVersionKind
-	// View: the Go type names some of the kind's fields, not all.
+	// View: the Go type has only some of the kind's fields.
 	View bool
-	// Generated is the type of k8s.io/api that has all fields of the kind. Nil: the kind
-	// has none. No other type than those of k8s.io/api may be given: a struct that embeds
+	// Generated is the type of k8s.io/api that has all fields of the kind. Nil: there is
+	// no such type. No types but those of k8s.io/api may be given: a struct that embeds
 	// ObjectMeta has its methods promoted, and its Unmarshal would decode an object into
 	// its metadata.
 	Generated reflect.Type
 }
 
-// decodeOptions make decoding as lenient as the API server's own encoder needs:
-// strings may hold invalid UTF-8 that was stored before it was checked.
+// decodeOptions make decoding as lenient as the API server's own encoder needs: strings
+// may hold invalid UTF-8 that was stored before servers checked it.
 var decodeOptions = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // message is implemented by types with generated protobuf.
@@ -98,21 +97,21 @@ func NewCodec(t reflect.Type, o Options) (*Codec, error) {
 	case !o.View && t == generated:
 		c.whole = t
 	case o.View:
-		// A view that protobuf cannot serve is read as JSON.
+		// A view that cannot be filled from protobuf is read as JSON.
 		if p, keep, err := projectStruct(t, generated, setApart); err == nil {
 			c.whole, c.project, c.proto = generated, p, keep
 		}
 	}
 	if c.whole != nil {
 		if f, ok := c.whole.FieldByName("Status"); ok {
-			c.status, _ = protoNumber(f.Tag) // without a number no field is taken for the status
+			c.status, _ = protoNumber(f.Tag) // without a number, no field counts as the status
 		}
 	}
 	return c, nil
 }
 
-// Metadata returns a codec for the metadata of the same kind's objects, which are
-// decoded into a metav1.PartialObjectMetadata.
+// Metadata returns a codec for the metadata of objects of the same kind. It decodes into
+// a metav1.PartialObjectMetadata.
 func (c *Codec) Metadata() *Codec {
 	return &Codec{gvk: c.gvk, apiVersion: c.apiVersion, builtin: c.builtin, metadata: true, read: decodeOptions}
 }
@@ -130,10 +129,10 @@ func (c *Codec) ManagedFields() bool { return c.managed }
 // GVK returns the kind of the objects.
 func (c *Codec) GVK() schema.GroupVersionKind { return c.gvk }
 
-// APIVersion returns group and version of the objects, as their apiVersion has them.
+// APIVersion returns group and version of the objects, in the form of their apiVersion.
 func (c *Codec) APIVersion() string { return c.apiVersion }
 
-// onlyMetadata reports that t names nothing but TypeMeta and ObjectMeta.
+// onlyMetadata reports that t has no fields but TypeMeta and ObjectMeta.
 func onlyMetadata(t reflect.Type) bool {
 	for _, f := range jsonfields.Of(t) {
 		if !setApart[f.Member] {
@@ -144,8 +143,8 @@ func onlyMetadata(t reflect.Type) bool {
 }
 
 // checkList refuses a list of another kind. It reports whether the list's name is the
-// usual one. A custom kind may have a name of its own for its lists. Then the items
-// alone show that they are of the kind.
+// usual one. A custom kind may have a name of its own for its lists. Then only the items
+// show that they are of the kind.
 func (c *Codec) checkList(apiVersion, kind string) (usual bool, err error) {
 	if c.metadata && apiVersion == "meta.k8s.io/v1" && kind == "PartialObjectMetadataList" {
 		return true, nil
@@ -203,8 +202,8 @@ func (c *Codec) unmarshal(msg []byte, into Object) error {
 	return nil
 }
 
-// decodeKept decodes the parts that were kept of an object. If it fails, into still has
-// its metadata.
+// decodeKept decodes the kept parts of an object. If it fails, into still has its
+// metadata.
 func (c *Codec) decodeKept(meta []byte, body Raw, into Object) (err error) {
 	if u, ok := into.(runtime.Unstructured); ok {
 		return c.decodeUnstructured(meta, body.Bytes, u)
@@ -232,7 +231,7 @@ func (c *Codec) decodeUnstructured(meta, body []byte, into runtime.Unstructured)
 	content := make(map[string]any)
 	var err error
 	if len(body) > 0 {
-		err = kjson.Unmarshal(body, &content) // integers become int64, as unstructured's accessors need
+		err = kjson.Unmarshal(body, &content) // integers become int64, as unstructured's accessors require
 	}
 	metadata, merr := runtime.DefaultUnstructuredConverter.ToUnstructured(&om)
 	if err == nil {
@@ -259,7 +258,7 @@ func (c *Codec) Stamp(into Object) {
 	into.GetObjectKind().SetGroupVersionKind(c.gvk)
 }
 
-// Encode encodes all of an object, for create and update. It stamps the object.
+// Encode encodes a whole object, for create and update. It stamps the object.
 func (c *Codec) Encode(o Object) (body []byte, contentType string, err error) {
 	c.Stamp(o)
 	if c.whole != nil && c.project == nil {
@@ -272,7 +271,7 @@ func (c *Codec) Encode(o Object) (body []byte, contentType string, err error) {
 		}
 		return body, TypeProtobuf, nil
 	}
-	// What encoding/json makes of a type's tags is what its authors tested with.
+	// The authors of a type tested its tags with encoding/json.
 	body, err = stdjson.Marshal(o)
 	if err != nil {
 		return nil, "", fmt.Errorf("encode %s: %w", c.gvk.Kind, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// Entry is an object that is kept, still encoded: a record's bytes in one piece. It is
-// never changed. There is one for every object that a store has, so its own size counts:
-// uid, resource version and the like are read from the bytes when they are asked for.
+// Entry is a stored object, still encoded: a record's bytes in one piece. It is never
+// changed. A store has one Entry for every object, so the size of an Entry counts: uid,
+// resource version and similar fields are read from the bytes on demand.
 type Entry struct {
 	data  []byte // metadata, then body
 	split uint32
@@ -31,8 +31,8 @@ func NewEntry(rec Record) *Entry {
 	return &Entry{data: data, split: uint32(len(rec.meta)), proto: rec.body.Protobuf}
 }
 
-// MetadataEntry returns an entry with the metadata of an object and nothing else. It
-// returns nil if the metadata cannot be encoded, which no server's can.
+// MetadataEntry returns an entry with only the metadata of an object. It returns nil if
+// the metadata cannot be encoded. The metadata from a server can always be encoded.
 func MetadataEntry(o metav1.Object) *Entry {
 	om := metav1.ObjectMeta{
 		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(),
@@ -76,7 +76,7 @@ func (e *Entry) metaFields(num int) iter.Seq[protoField] {
 		for meta := e.meta(); len(meta) > 0; {
 			f, rest, err := nextField(meta)
 			if err != nil || f.num == num && !yield(f) {
-				return // there is no error: the metadata was checked when the record was made
+				return // no error is possible: the metadata was checked when the record was made
 			}
 			meta = rest
 		}
@@ -98,7 +98,7 @@ func (e *Entry) IsIn(namespaces []string) bool {
 	return slices.ContainsFunc(namespaces, func(ns string) bool { return ns == string(is) })
 }
 
-// Generation returns the generation, 0 if the kind counts none.
+// Generation returns the generation, or 0 if the kind has none.
 func (e *Entry) Generation() (n uint64) {
 	for f := range e.metaFields(fieldGeneration) {
 		if f.wire == wireVarint {
@@ -111,7 +111,7 @@ func (e *Entry) Generation() (n uint64) {
 // Deleting reports that the object has a deletion timestamp.
 func (e *Entry) Deleting() bool { return e.metaField(fieldDeletionTimestamp) != nil }
 
-// Labels returns the labels for a selector, which looks for a few of them by name. They
+// Labels returns the labels for a selector, which looks up a few of them by name. They
 // are not decoded for that.
 func (e *Entry) Labels() labels.Labels { return (*entryLabels)(e) }
 
@@ -132,7 +132,8 @@ func (l *entryLabels) Lookup(name string) (string, bool) {
 	return string(value), ok
 }
 
-// find returns the value of a label. Of several entries for one name the last one counts.
+// find returns the value of a label. If several entries have the name, the last one
+// counts.
 func (l *entryLabels) find(name string) (value []byte, ok bool) {
 	for f := range (*Entry)(l).metaFields(fieldLabels) {
 		if key, _ := findField(f.val, 1); string(key) == name {
@@ -200,9 +201,9 @@ func ownerOf(ref []byte) (o Owner) {
 	return o
 }
 
-// SameSpec reports that two entries of an object differ in nothing but the status and
-// the metadata that the server writes with every change. It may be false where they do
-// not differ.
+// SameSpec reports that two entries of an object differ only in the status and in the
+// metadata that the server writes with every change. It may return false for entries that
+// do not differ otherwise.
 func (c *Codec) SameSpec(a, b *Entry) bool {
 	counts := func(num int) bool {
 		return num != fieldResourceVersion && num != fieldGeneration && num != fieldManagedFields
@@ -217,22 +218,22 @@ func (c *Codec) SameSpec(a, b *Entry) bool {
 	return bytes.Equal(withoutStatus(x), withoutStatus(y))
 }
 
-// HasStatus reports that an entry has a status, be it an empty one.
+// HasStatus reports that an entry has a status, which may be empty.
 func (c *Codec) HasStatus(e *Entry) (has bool) {
 	body := e.body().Bytes
 	if e.proto {
 		val, err := findField(body, c.status)
 		return err == nil && val != nil
 	}
-	_ = scan.Members(body, func(name string, _ []byte) error { // it was checked when the record was made
+	_ = scan.Members(body, func(name string, _ []byte) error { // body was checked when the record was made
 		has = has || name == "status"
 		return nil
 	})
 	return has
 }
 
-// sameFields reports that two messages that were encoded alike have the same
-// fields, of those that count.
+// sameFields reports that two messages have the same fields, of the fields that count.
+// The messages must be encoded in the same way.
 func sameFields(a, b []byte, counts func(num int) bool) bool {
 	for {
 		x, restA := nextThat(a, counts)
@@ -247,12 +248,12 @@ func sameFields(a, b []byte, counts func(num int) bool) bool {
 	}
 }
 
-// nextThat returns the next field of a message that counts, nil if there is none.
+// nextThat returns the next field of a message that counts, or nil if there is none.
 func nextThat(msg []byte, counts func(num int) bool) (field, rest []byte) {
 	for len(msg) > 0 {
 		f, rest, err := nextField(msg)
 		if err != nil {
-			return msg, nil // as it is
+			return msg, nil // the message as it is
 		}
 		if counts(f.num) {
 			return f.all, rest
@@ -262,9 +263,9 @@ func nextThat(msg []byte, counts func(num int) bool) (field, rest []byte) {
 	return nil, nil
 }
 
-// withoutStatus returns the members of an object in JSON but for its status.
+// withoutStatus returns the members of an object in JSON, except for its status.
 func withoutStatus(object []byte) (members []byte) {
-	_ = scan.Members(object, func(name string, value []byte) error { // it was checked when the record was made
+	_ = scan.Members(object, func(name string, value []byte) error { // object was checked when the record was made
 		if name != "status" {
 			members = append(append(append(members, name...), 0), value...)
 		}

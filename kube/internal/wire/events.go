@@ -14,7 +14,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// The types of events that are about objects: those of metav1.WatchEvent.
+// The types of events that are about objects: the types of metav1.WatchEvent.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -25,13 +25,13 @@ const (
 // eventError is the type of an event whose object is a metav1.Status. It ends a watch.
 const eventError = "ERROR"
 
-// ErrEvent is wrapped by the error of an event that is malformed. It came in a frame
-// of its own, so that the next event can be read.
+// ErrEvent is wrapped by the error of a malformed event. The event has a frame of its
+// own, so the next event can be read.
 var ErrEvent = errors.New("malformed event")
 
 // Event is an event of a watch.
 type Event struct {
-	// Type may be one that this package has no name for.
+	// Type may be a type for which this package has no name.
 	Type   string
 	Object Raw
 }
@@ -42,14 +42,14 @@ type Events struct {
 	frames   frames
 }
 
-// frames are the pieces that a watch's answer is sent in. Each holds an event.
+// frames are the pieces in which a server sends a watch's answer. Each holds an event.
 type frames interface {
 	// next returns the bytes of the next frame. They are valid until the next call.
 	next() ([]byte, error)
 }
 
-// NewEvents returns a reader of the events of a watch whose answer has a Content-Type
-// that [CheckType] lets pass. Most bounds an event.
+// NewEvents returns a reader of the events of a watch. [CheckType] must accept the
+// Content-Type of the answer. most bounds an event.
 func NewEvents(contentType string, r io.Reader, most int64) *Events {
 	if isProtobuf(contentType) {
 		return &Events{true, &protobufFrames{r: bufio.NewReaderSize(r, 16<<10), most: most}}
@@ -59,8 +59,8 @@ func NewEvents(contentType string, r io.Reader, most int64) *Events {
 }
 
 // Next returns the next event. Its object is valid until the next call. The error is
-// io.EOF where the server has ended the watch, an [apierrors.StatusError] where it has
-// said why, and wraps [ErrEvent] for an event that is malformed.
+// io.EOF if the server has ended the watch. It is an [apierrors.StatusError] if the
+// server has told the reason. It wraps [ErrEvent] if the event is malformed.
 func (e *Events) Next() (Event, error) {
 	frame, err := e.frames.next()
 	if err != nil {

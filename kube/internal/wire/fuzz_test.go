@@ -17,7 +17,8 @@ import (
 )
 
 // Input from the wire must never cause a panic, an endless loop or a read past its end.
-// Valid input must mean what the generated code and encoding/json make of it.
+// The meaning of valid input must be the same as for the generated code and
+// encoding/json.
 
 const bound = 64 << 20
 
@@ -105,7 +106,7 @@ func FuzzListProtobuf(f *testing.F) {
 			t.Fatalf("%d items, want %d", len(items), len(list.Items))
 		}
 		if err == nil && len(body) > 0 {
-			// Cut short anywhere it is an error, or not all of the list.
+			// A list that is cut short is an error, or not the whole list.
 			cut, _, err := read(bytes.NewReader(body[:len(body)-1]))
 			if err == nil && len(cut) > len(items) {
 				t.Fatal("more in less")
@@ -142,8 +143,8 @@ func FuzzListJSON(f *testing.F) {
 	})
 }
 
-// FuzzListBound has lists read with a small bound: what is held as one piece keeps
-// to it, and what passes is what passes without.
+// FuzzListBound reads lists with a small bound: every piece in memory keeps to the bound,
+// and a list that can be read gives the same result as without a bound.
 func FuzzListBound(f *testing.F) {
 	codec := mustCodec[corev1.ConfigMap](f, true)
 	msg := marshal(f, seedPod())
@@ -207,7 +208,7 @@ func FuzzWatchJSON(f *testing.F) {
 	})
 }
 
-// fuzzEvents reads events as a watch does: it skips those that are malformed.
+// fuzzEvents reads events as a watch does: it skips the malformed ones.
 func fuzzEvents(t *testing.T, events *Events, size int, each func(Event)) {
 	for range size + 1 {
 		ev, err := events.Next()
@@ -221,7 +222,7 @@ func fuzzEvents(t *testing.T, events *Events, size int, each func(Event)) {
 	t.Fatal("more events than bytes")
 }
 
-// fuzzEvent does with an event all that a watch and a store do.
+// fuzzEvent uses an event in all ways in which a watch and a store use it.
 func fuzzEvent(t *testing.T, codec *Codec, ev Event, into Object) {
 	_, _, _ = ReadBookmark(ev.Object)
 	if is, known := Identify(ev.Object); known && is.Key.Name == "" {
@@ -271,7 +272,7 @@ func FuzzPruneJSON(f *testing.F) {
 		if !jsontext.Value(kept).IsValid() {
 			t.Fatalf("%q is pruned to %q", b, kept)
 		}
-		// To the type nothing is missing.
+		// For the type, nothing is missing.
 		var want, got podView
 		if json.Unmarshal(b, &want) == nil && bytes.Equal(b, jsontext.Value(bytes.Clone(b))) {
 			if err := json.Unmarshal(kept, &got); err != nil {

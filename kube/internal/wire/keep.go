@@ -12,10 +12,10 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// A store and a view pay for the fields that their type names and no others: the
-// other fields are cut from an object's bytes before these are kept.
+// A store and a view pay only for the fields that their type names: the other fields are
+// cut from an object's bytes before the bytes are kept.
 
-// jsonKeep says which parts of a JSON value a Go type would decode. Nil keeps
+// jsonKeep tells which parts of a JSON value a Go type would decode. Nil keeps
 // everything.
 type jsonKeep struct {
 	members  map[string]*jsonKeep // of an object that is a struct
@@ -98,12 +98,11 @@ func (k *jsonKeep) append(dst, value []byte) ([]byte, error) {
 }
 
 func appendQuoted(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD, and nothing else can go wrong
+	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD, and nothing else can fail
 	return dst
 }
 
-// protoKeep says which fields of a message to keep, by number. Nil keeps
-// everything.
+// protoKeep tells which fields of a message to keep, by number. Nil keeps everything.
 type protoKeep struct {
 	fields map[int]*protoKeep
 }
@@ -125,8 +124,8 @@ func (k *protoKeep) append(dst, msg []byte) ([]byte, error) {
 		case sub == nil || f.wire != wireBytes:
 			dst = append(dst, f.all...)
 		default:
-			// The length stands before the content and is known after it:
-			// append the content, then the header, then swap the two.
+			// The length stands before the content and is known after it. So append the
+			// content, then the header, then swap the two.
 			start := len(dst)
 			if dst, err = sub.append(dst, f.val); err != nil {
 				return dst, err

@@ -13,19 +13,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ListReader reads a list, in protobuf or JSON, item by item. The whole list is never
-// in memory. An error of one of its functions ends the reading, and Read returns it.
+// ListReader reads a list, in protobuf or JSON, item by item. The whole list is never in
+// memory. If one of its functions returns an error, the reading ends and Read returns the
+// error.
 type ListReader struct {
-	// Codec is that of the items. A list of another kind is refused. Nil: any list is
-	// read, also one that does not name its kind.
+	// Codec is the codec of the items. A list of another kind is refused. Nil: any list
+	// is read, also one that does not name its kind.
 	Codec *Codec
 	// MaxBytes bounds an item, and any other part of the list.
 	MaxBytes int64
 	// Named, which may be nil, gets the list's kind, and whether that is the usual name
 	// for lists of the items' kind.
 	Named func(kind string, usual bool)
-	// Head, which may be nil, gets the list's metadata: before the items, if it stands
-	// before them.
+	// Head, which may be nil, gets the list's metadata. It is called before the items, if
+	// the metadata stands before them.
 	Head func(metav1.ListMeta) error
 	// Each gets the items. Their bytes are valid until it returns.
 	Each func(Raw) error
@@ -42,7 +43,7 @@ func (l ListReader) Read(contentType string, r io.Reader) (metav1.ListMeta, erro
 	return l.readJSON(r)
 }
 
-// named checks which kind a list names.
+// named checks the kind that a list names.
 func (l ListReader) named(apiVersion, kind string) error {
 	usual := false
 	if l.Codec != nil {
@@ -198,7 +199,8 @@ func (l ListReader) readProtobuf(r io.Reader) (meta metav1.ListMeta, err error) 
 		}
 		switch {
 		case listed:
-			// By the rules of protobuf the last one counts, but the caller has had the first.
+			// By the rules of protobuf the last list counts, but the caller has already
+			// had the first list.
 			return meta, fmt.Errorf("read list: %w: two lists in one envelope", errProtobuf)
 		case !named:
 			return meta, fmt.Errorf("read list: %w: an envelope that names no kind", ErrAnswer)

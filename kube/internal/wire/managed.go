@@ -32,7 +32,7 @@ type managedEntry struct {
 	fields                          []byte
 }
 
-// Of ManagedFieldsEntry, and of its FieldsV1.
+// Field numbers of ManagedFieldsEntry, and of its FieldsV1.
 const (
 	fieldManager     = 1
 	fieldOperation   = 2
@@ -41,8 +41,8 @@ const (
 	fieldFieldsRaw   = 1
 )
 
-// eachManagedProtobuf calls f with the managedFields of an ObjectMeta. It passes over
-// malformed ones.
+// eachManagedProtobuf calls f with the managedFields of an ObjectMeta. It skips malformed
+// ones.
 func eachManagedProtobuf(meta []byte, f func(*managedEntry)) {
 	for len(meta) > 0 {
 		field, rest, err := nextField(meta)

@@ -9,13 +9,13 @@ import (
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
-// projection copies the fields that a view names from the whole object, which protobuf
-// was decoded into.
+// projection copies the fields that a view has from the whole object, which was decoded
+// from protobuf.
 type projection func(view, whole reflect.Value)
 
-// project returns the projection of whole type w onto view type v and the
-// fields of w's message that it needs. It fails if the two would decode the
-// same JSON differently; the view is then read as JSON.
+// project returns the projection of whole type w onto view type v, and the fields of w's
+// message that the projection needs. It fails if the two types would decode the same JSON
+// differently; then the view is read as JSON.
 func project(v, w reflect.Type) (projection, *protoKeep, error) {
 	switch {
 	case v == w:
@@ -61,8 +61,8 @@ func isScalar(k reflect.Kind) bool {
 	return k == reflect.String || k == reflect.Bool || k >= reflect.Int && k <= reflect.Float64
 }
 
-// setApart are the members of an object that are not projected: its metadata
-// and type are decoded on their own.
+// setApart holds the members of an object that are not projected: its metadata and type
+// are decoded on their own.
 var setApart = map[string]bool{"kind": true, "apiVersion": true, "metadata": true}
 
 func projectStruct(v, w reflect.Type, without map[string]bool) (projection, *protoKeep, error) {
@@ -103,8 +103,8 @@ func projectStruct(v, w reflect.Type, without map[string]bool) (projection, *pro
 	}, keep, nil
 }
 
-// add keeps field f of a message, inside the messages of the structs that it is
-// embedded in.
+// add keeps field f of a message, within the messages of the structs in which the field
+// is embedded.
 func (k *protoKeep) add(f jsonfields.Field, sub *protoKeep) error {
 	at := k
 	for _, outer := range f.Outer {

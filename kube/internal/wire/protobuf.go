@@ -47,8 +47,8 @@ const (
 
 var errProtobuf = errors.New("malformed protobuf")
 
-// protoField is a field of a message: all holds its bytes with tag and length, val
-// the content alone if the field is length-delimited.
+// protoField is a field of a message. all holds its bytes with tag and length. val holds
+// only the content, if the field is length-delimited.
 type protoField struct {
 	num  int
 	wire int
@@ -63,7 +63,7 @@ const (
 	wireI32    = 5
 )
 
-// nextField cuts the first field off a message.
+// nextField cuts off the first field of a message.
 func nextField(msg []byte) (f protoField, rest []byte, err error) {
 	tag, n := binary.Uvarint(msg)
 	if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
@@ -123,8 +123,7 @@ func cutEnvelope(body []byte) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// envelopeKind returns the kind that the envelope names: field 2 of its
-// runtime.TypeMeta.
+// envelopeKind returns the kind that the envelope names: field 2 of its runtime.TypeMeta.
 func envelopeKind(body []byte) string {
 	typeMeta, err := findField(bytes.TrimPrefix(body, protobufMagic), unknownTypeMeta)
 	if err != nil {
@@ -134,7 +133,7 @@ func envelopeKind(body []byte) string {
 	return string(kind)
 }
 
-// encodeEnvelope puts a message into the envelope.
+// encodeEnvelope puts a message into an envelope.
 func encodeEnvelope(gvk schema.GroupVersionKind, msg []byte) ([]byte, error) {
 	unknown := runtime.Unknown{
 		TypeMeta: runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
@@ -153,7 +152,7 @@ func encodeEnvelope(gvk schema.GroupVersionKind, msg []byte) ([]byte, error) {
 type messageReader struct {
 	r    *bufio.Reader
 	left int64 // bytes until the message's end; below zero: until the stream's end
-	most int64 // how large a field may be
+	most int64 // the largest size of a field
 }
 
 // next reads a field's tag and the size of its content. It returns io.EOF at
@@ -211,7 +210,7 @@ func (m *messageReader) uvarint() (uint64, error) {
 	return 0, errProtobuf
 }
 
-// read reads a field's content into buf, which grows with what really comes.
+// read reads a field's content into buf, which grows only with the bytes that arrive.
 func (m *messageReader) read(buf *bytes.Buffer, size int64) error {
 	if size > m.most {
 		return tooLarge(m.most)

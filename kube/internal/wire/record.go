@@ -12,21 +12,21 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
-// Record is an object that was read and is still encoded, its metadata apart. It is
-// valid until its [Recorder] makes the next one.
+// Record is an object that was read and is still encoded, with its metadata apart. It is
+// valid until its [Recorder] makes the next record.
 type Record struct {
 	Key             types.NamespacedName
 	UID             types.UID
 	ResourceVersion string
-	// Named: the object itself says that it is of the kind. The objects in the lists of
-	// built-in kinds do not.
+	// Named: the object itself names its kind. The objects in the lists of built-in kinds
+	// do not.
 	Named bool
 
-	meta []byte // an ObjectMeta's protobuf
+	meta []byte // the protobuf of an ObjectMeta
 	body Raw    // the rest: fields of the kind's message, or a JSON object
-	// sent is the metadata as the server sent it, managedFields included.
+	// sent is the metadata as the server sent it, with managedFields.
 	sent []byte
-	// Bare: no more than the identity is known, because the object cannot be read.
+	// Bare: only the identity is known, because the object cannot be read.
 	Bare bool
 }
 
@@ -57,12 +57,11 @@ type Recorder struct {
 	named bool   // see Record.Named
 }
 
-// NewRecorder returns a recorder of the objects that a codec is for.
+// NewRecorder returns a recorder for the objects of a codec.
 func NewRecorder(c *Codec) *Recorder { return &Recorder{codec: c} }
 
-// Record makes a record of an object. If it fails, it is still known whether the record
-// is [Record.Named]. An error that wraps [ErrAnswer] says that the object is of another
-// kind.
+// Record makes a record of an object. Even if it fails, the record's [Record.Named] is
+// valid. An error that wraps [ErrAnswer] means that the object is of another kind.
 func (r *Recorder) Record(raw Raw) (rec Record, err error) {
 	r.named = false
 	if raw.Protobuf {
@@ -74,8 +73,8 @@ func (r *Recorder) Record(raw Raw) (rec Record, err error) {
 	return rec, err
 }
 
-// Identify makes a record of no more than the identity of an object that no record could
-// be made of. It reports whether the object's key is known.
+// Identify makes a record that has only the identity of an object. It is for objects of
+// which no full record can be made. It reports whether the object's key is known.
 func Identify(raw Raw) (Record, bool) {
 	var rec Record
 	var known bool
@@ -129,8 +128,8 @@ func (rec *Record) identifyJSON(raw []byte) bool {
 	return known && err == nil
 }
 
-// checkKind refuses an object of another kind. Objects in the lists of built-in
-// kinds do not say of which they are.
+// checkKind refuses an object of another kind. Objects in the lists of built-in kinds do
+// not name their kind.
 func (r *Recorder) checkKind(value []byte) error {
 	if len(value) <= 2 || value[0] != '"' || r.codec.gvk.Kind == "" {
 		return nil
@@ -222,8 +221,8 @@ func (r *Recorder) fromJSON(raw []byte) (rec Record, err error) {
 	return rec, nil
 }
 
-// metadata decodes an object's metadata. managedFields, which are most of it,
-// are cut off before.
+// metadata decodes an object's metadata. It first cuts off managedFields, which are most
+// of the metadata.
 func (r *Recorder) metadata(value []byte) error {
 	r.sent = value
 	if !r.codec.managed {
@@ -250,7 +249,7 @@ func (rec *Record) identify() (err error) {
 			return fmt.Errorf("read metadata: %w", err)
 		}
 		if f.wire != wireBytes {
-			continue // generation, or a field that is malformed: decoding will say so
+			continue // generation, or a malformed field: decoding will report the error
 		}
 		switch f.num {
 		case fieldName:

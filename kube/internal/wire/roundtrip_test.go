@@ -62,7 +62,7 @@ type widget struct {
 	} `json:"spec"`
 }
 
-// mustCodec returns the codec for a type of k8s.io/api, or for one that is a view of Pods.
+// mustCodec returns the codec for a type of k8s.io/api, or for a view of Pods.
 func mustCodec[T any](t testing.TB, proto bool) *Codec {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
@@ -105,7 +105,7 @@ func filler(seed int64) *randfill.Filler {
 
 const fuzzedPods = 300
 
-// A Pod that was kept and is read back is the Pod without managedFields.
+// A Pod that was stored and is read back is the Pod without managedFields.
 func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)
@@ -164,8 +164,7 @@ func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 	}
 }
 
-// A view reads the same, however the server sends the Pod, and as encoding/json
-// would have it.
+// A view reads the same from protobuf and from JSON, and the same as encoding/json reads.
 func TestViewsReadTheSameFromProtobufAndJSON(t *testing.T) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)

@@ -11,7 +11,7 @@ import (
 type letter byte
 
 // foreign is a type as other projects have them, with tags and kinds that
-// go-json-experiment reads otherwise than encoding/json writes them.
+// go-json-experiment reads in another way than encoding/json writes them.
 type foreign struct {
 	Base
 	Spec struct {
@@ -64,7 +64,7 @@ func TestUnreadableType(t *testing.T) {
 	}
 }
 
-// BenchmarkNewCodec measures what a handle of a foreign type costs.
+// BenchmarkNewCodec measures the cost of a handle of a foreign type.
 func BenchmarkNewCodec(b *testing.B) {
 	for b.Loop() {
 		if _, err := NewCodec(reflect.TypeFor[foreign](), Options{}); err != nil {
