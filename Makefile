@@ -43,7 +43,7 @@ test: ## test all modules, with the race detector if there is a C compiler
 	$(tools) test $$race $$light; \
 	if [ -n "$$race" ]; then \
 		echo "test: allocations, without the race detector, which allocates memory itself"; \
-		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube ./kube/internal/intent; \
+		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube/internal/wire ./kube/internal/intent; \
 	fi; \
 	echo "test: other people's kinds, in a module of its own"; \
 	$(tools) test -dir operators/thirdparty ./...; \
