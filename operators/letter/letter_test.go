@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -161,24 +159,4 @@ func TestReadsAreFree(t *testing.T) {
 
 // TestProgramIsShort holds the promise that the whole operator is at most 50 lines of
 // code below its imports.
-func TestProgramIsShort(t *testing.T) {
-	source, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, below, found := strings.Cut(string(source), "\n)\n")
-	n := 0
-	for line := range strings.Lines(below) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "// ") {
-			n++
-		}
-	}
-	for line := range strings.Lines(string(source)) {
-		if n := len(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")); n > 120 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	if !found || n > 50 {
-		t.Errorf("%d lines", n)
-	}
-}
+func TestProgramIsShort(t *testing.T) { optest.IsShort(t, "main.go", 50) }
