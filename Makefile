@@ -24,11 +24,13 @@ help: ## list the targets
 
 run: ## start a cluster and the operators on it (ONCE=1, CLUSTER=current)
 	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
-	@go run ./operators/cmd/run
+	@go build -o bin/run ./operators/cmd/run
+	@exec bin/run # go run would report an error after Ctrl-C
 
 dev: ## run the operators, and restart one when a source file of it is saved (CLUSTER=current)
 	@echo "dev: building the operators and, the first time, Kubernetes: some minutes on two cores"
-	@go run ./operators/cmd/dev
+	@go build -o bin/dev ./operators/cmd/dev
+	@exec bin/dev # go run would report an error after Ctrl-C
 
 test: ## test all modules, with the race detector if there is a C compiler
 	@echo "test: building the local cluster; the first time takes some minutes on two cores"

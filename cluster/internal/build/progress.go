@@ -13,7 +13,7 @@ import (
 
 // packagesInAll is the number of packages that a full build compiles, including the
 // standard library. It is only shown.
-const packagesInAll = 2000
+const packagesInAll = 2500
 
 // packageLine is a line of go build -v when it starts a package.
 var packageLine = regexp.MustCompile(`^[\w.~/-]+$`)
