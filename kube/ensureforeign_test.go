@@ -2,8 +2,6 @@ package kube_test
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +87,6 @@ func (a applied[T]) test(t *testing.T, s *server) {
 	ensure := func(want int, when string) {
 		t.Helper()
 		calls := s.during(func() { got(a.mine.Ensure(soon(t), a.intent("ours")))(t) })
-		calls = slices.DeleteFunc(calls, func(c call) bool { return strings.Contains(c.query, "watch=true") })
 		if len(calls) != want {
 			t.Errorf("%s: %d requests, want %d: %s", when, len(calls), want, rows(calls))
 		}
