@@ -12,12 +12,13 @@ import (
 // Build builds main packages of this module into a directory, with the race detector if
 // race is set, otherwise as they are shipped. It returns the paths of the programs.
 func Build(ctx context.Context, dir string, race bool, packages ...string) ([]string, error) {
-	args := []string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	env := append(os.Environ(), "GOFLAGS=") // the caller's flags concern the caller only
 	if race {
+		// Without -trimpath it shares the packages that go test -race has compiled.
 		args = append(args, "-race")
 	} else {
-		args = append(args, "-ldflags=-s -w")
+		args = append(args, "-trimpath", "-ldflags=-s -w")
 		env = append(env, "CGO_ENABLED=0")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
