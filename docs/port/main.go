@@ -49,7 +49,8 @@ type operator struct {
 func (op operator) reconcile(ctx context.Context, s *Site) (controller.Action, error) {
 	pages, err := op.configMaps.Cached().Get(ctx, s.pages())
 	if apierrors.IsNotFound(err) {
-		return controller.Done, op.report(ctx, s, metav1.ConditionFalse, "NoPages", "there is no ConfigMap "+s.Spec.Pages)
+		message := "there is no ConfigMap " + s.Spec.Pages
+		return controller.Done, op.report(ctx, s, metav1.ConditionFalse, "NoPages", message)
 	}
 	if err != nil {
 		return controller.Done, err
