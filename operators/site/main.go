@@ -1,6 +1,6 @@
-// Command port runs web sites: for every Site a Deployment of web servers with the pages
-// of a ConfigMap. It is the pintle half of the port that from-controller-runtime.md and
-// from-kube-rs.md show.
+// Command site runs web sites: for every Site a Deployment of web servers with the pages
+// of a ConfigMap. It is the pintle half of the ports that docs/from-controller-runtime.md and
+// docs/from-kube-rs.md show.
 package main
 
 import (
