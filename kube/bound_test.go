@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -21,20 +22,27 @@ import (
 const bombSize = 200 << 20
 
 // bomb writes a compressed body of a few hundred kilobytes: start, a very long filling,
-// and end.
+// and end. A gzip file may consist of members (RFC 1952), so the filling is compressed
+// once.
 func bomb(w http.ResponseWriter, contentType, start, filling, end string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Encoding", "gzip")
-	z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	defer z.Close()
-	_, err := io.WriteString(z, start)
-	block := []byte(strings.Repeat(filling, 1<<20/len(filling)))
+	block := gzipped(strings.Repeat(filling, 1<<20/len(filling)))
+	_, err := w.Write(gzipped(start))
 	for i := 0; i < bombSize>>20 && err == nil; i++ {
-		_, err = z.Write(block)
+		_, err = w.Write(block)
 	}
 	if err == nil {
-		_, _ = io.WriteString(z, end)
+		_, _ = w.Write(gzipped(end))
 	}
+}
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.Bytes()
 }
 
 // TestBombsHaveABound answers with bodies that are small on the way and huge when they
