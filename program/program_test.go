@@ -6,12 +6,15 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
@@ -194,5 +197,26 @@ func TestOptions(t *testing.T) {
 				t.Errorf("it says %q", &log)
 			}
 		})
+	}
+}
+
+// The error of a program that may not install its definitions names the flag that leaves
+// the installation out.
+func TestForbiddenInstallation(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	}))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	config := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],
+		"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}]}`
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, "-kubeconfig="+path)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "-install=false") {
+		t.Errorf("the error of a forbidden installation: %v", err)
 	}
 }
