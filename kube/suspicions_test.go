@@ -164,16 +164,17 @@ func TestLogHandlerReadsTheStore(t *testing.T) {
 					}
 					return status(500, metav1.StatusReasonInternalError, "no"), nil
 				})
-				var store *Store[corev1.ConfigMap]
+				var cms Resource[corev1.ConfigMap]
 				handler := readsAtTrouble{slog.NewTextHandler(testWriter{t}, nil), func() {
-					_, _ = store.Get(context.Background(), key("a"))
+					_, _ = cms.Cached().Get(context.Background(), key("a"))
 				}}
 				c, err := Config{Rest: restTo(s), Logger: slog.New(handler)}.Connect()
 				if err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				store = For[corev1.ConfigMap](c).In("default").Store(ctx)
+				cms = For[corev1.ConfigMap](c).In("default")
+				store := cms.Store(ctx)
 				time.Sleep(10 * time.Minute)
 				if store.Synced() != recovers {
 					t.Errorf("the store is filled: %t", !recovers)
@@ -240,12 +241,11 @@ func TestIndexesWithoutEnd(t *testing.T) {
 }
 
 // lineCount counts log lines.
-type lineCount struct {
-	slog.Handler
-	n int
-}
+type lineCount struct{ n int }
 
 func (*lineCount) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lineCount) WithAttrs([]slog.Attr) slog.Handler     { return l }
+func (l *lineCount) WithGroup(string) slog.Handler          { return l }
 
 func (l *lineCount) Handle(context.Context, slog.Record) error {
 	l.n++
