@@ -28,6 +28,8 @@ type activity struct {
 	run func(ctx, work context.Context) error
 	// busy returns the keys of the objects that are being reconciled. It may be nil.
 	busy func() []kube.Key
+	// stopped logs that the activity has ended. It may be nil.
+	stopped func()
 }
 
 func (a activity) String() string { return fmt.Sprintf("%s %q", a.kind, a.name) }
@@ -44,7 +46,7 @@ func activities(runners []runner, runnables []Runnable, catchUp bool) (all []act
 		all = append(all, activity{
 			kind: "controller", name: r.name(),
 			run:  func(ctx, work context.Context) error { r.run(ctx, work, catchUp); return nil },
-			busy: r.busy,
+			busy: r.busy, stopped: r.stopped,
 		})
 	}
 	for _, r := range runnables {
@@ -78,21 +80,30 @@ func (p *program) together(ctx context.Context, all []activity) error {
 	var failed error
 	var patience <-chan time.Time
 	stop, lost := ctx.Done(), held.Done()
+	stopping := func() {
+		stop = nil
+		if held.Err() == nil && len(left) > 0 {
+			p.Logger.Info("stopping", "grace", p.Grace, "because", context.Cause(ctx))
+			patience = time.After(p.graceAfter(context.Cause(ctx)))
+		}
+	}
 	for len(left) > 0 || stop != nil {
 		select {
 		case end := <-ended: // perhaps by itself: a runnable may return
+			if stop != nil && ctx.Err() != nil {
+				stopping() // the log says so before it says that an activity has stopped
+			}
 			a := left[end.of]
 			delete(left, end.of)
+			if a.stopped != nil {
+				a.stopped()
+			}
 			if end.err != nil && !errors.Is(end.err, context.Cause(ctx)) && !errors.Is(end.err, ctx.Err()) {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", a, end.err))
 				fail(failed)
 			}
 		case <-stop:
-			stop = nil
-			if held.Err() == nil && len(left) > 0 {
-				p.Logger.Info("stopping", "grace", p.Grace, "because", context.Cause(ctx))
-				patience = time.After(p.graceAfter(context.Cause(ctx)))
-			}
+			stopping()
 		case <-lost: // work has ended with the lease
 			lost = nil
 			patience = time.After(p.margin())
@@ -100,7 +111,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 			if work.Err() != nil {
 				return errors.Join(failed, unfinished(left))
 			}
-			p.sayCut(left)
+			p.logCut(left)
 			cut(ErrGrace)
 			patience = time.After(afterGrace)
 		}
@@ -123,8 +134,8 @@ func (p *program) margin() time.Duration {
 	return cmp.Or(p.Lease.Margin, cmp.Or(p.Lease.Duration, lease.DefaultDuration)/5)
 }
 
-// sayCut logs the activities that take longer than the grace period.
-func (p *program) sayCut(left map[int]activity) {
+// logCut logs the activities that take longer than the grace period.
+func (p *program) logCut(left map[int]activity) {
 	for _, a := range left {
 		if a.busy == nil {
 			p.Logger.Warn("a runnable takes longer than the grace period", "name", a.name)

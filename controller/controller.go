@@ -26,7 +26,7 @@ type Controller[T any] struct {
 	// selectors, the controller knows only of the objects inside.
 	For kube.Handle[T]
 	// Owns are kinds whose objects the reconciled objects own. A change of such a child
-	// reconciles its owner. It is short for [Owned] without filters, and is Owns of
+	// reconciles its owner. It is short for [Owned] without predicates, and is Owns of
 	// controller-runtime's builder and owns of kube-rs's Controller.
 	Owns []kube.AnyHandle
 	// Watches are the other sources: see [Source]. It is Watches and WatchesRawSource of
@@ -79,8 +79,9 @@ type Controller[T any] struct {
 	// Gone is called at least once for every object that the running controller has seen,
 	// until it returns no error or a [Terminal] one. It is never called at the same time
 	// as another function for the key. It is called before the reconcile of a new object
-	// of the name. It is not called for an object that did not decode, nor for objects
-	// that vanish while the controller does not run.
+	// of the name. If there is such an object and the key has failed five times in a row,
+	// Gone is not called again. It is not called for an object that did not decode, nor
+	// for objects that vanish while the controller does not run.
 	Gone func(ctx context.Context, o *T) error
 
 	// Concurrency is the number of objects that are reconciled at the same time at most.

@@ -43,6 +43,8 @@ type runner interface {
 	waitsFor() error
 	// busy returns the keys that are being worked on.
 	busy() []kube.Key
+	// stopped logs that run has returned.
+	stopped()
 	hooks() []hook
 	// close closes the stores, and waits for the end of those that nobody else uses.
 	close()
@@ -195,8 +197,10 @@ func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 	dispatching.Wait() // until ctx has ended, and then the last turn
 	working.Wait()
 	following.Wait()
-	e.log.Info("controller has stopped")
 }
+
+// stopped implements runner.
+func (e *engine[T]) stopped() { e.log.Info("controller has stopped") }
 
 // learn follows the sources until ctx ends. It returns true when all their objects are
 // known, and false if ctx ends before.
@@ -219,7 +223,9 @@ func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.Wa
 		}
 	}
 	for _, f := range e.reads {
-		known = append(known, f.Filled())
+		if f.Sync(ctx) != nil {
+			return false
+		}
 	}
 	for _, synced := range known {
 		if !waitFor(ctx, synced) {

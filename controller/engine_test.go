@@ -212,7 +212,7 @@ func TestPanicAndTimeout(t *testing.T) {
 	})
 }
 
-// A filter and a source that panic end neither the program nor the controller.
+// A predicate and a source that panic end neither the program nor the controller.
 func TestPanicsOutsideReconcile(t *testing.T) {
 	onStage(t, func(s *stage) {
 		ticks := 0
@@ -227,7 +227,7 @@ func TestPanicsOutsideReconcile(t *testing.T) {
 			Watches: []Source{clock},
 			Predicate: func(c kube.Change) bool {
 				if c.Type == kube.Modified {
-					panic("no filter")
+					panic("no predicate")
 				}
 				return true
 			},
@@ -236,14 +236,14 @@ func TestPanicsOutsideReconcile(t *testing.T) {
 		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
 		s.sleep(0)
 		if runs := s.ran("g"); len(runs) != 2 {
-			t.Errorf("a change that the filter panicked at: %d reconciles, want 2", len(runs))
+			t.Errorf("a change that the predicate panicked at: %d reconciles, want 2", len(runs))
 		}
 		s.sleep(2500 * time.Millisecond)
 		if runs := s.ran("g"); len(runs) != 3 || !slices.Equal(runs[2].reasons(), []Reason{Triggered}) {
 			t.Errorf("after a tick that panicked and one that did not: %v", runs)
 		}
 		for _, want := range [][]string{
-			{"the filter panicked", "Gizmo default/g modified", "panic: no filter", "engine_test.go"},
+			{"the predicate panicked", "Gizmo default/g modified", "panic: no predicate", "engine_test.go"},
 			{"a source panicked", "clock", "panic: no time", "engine_test.go"},
 		} {
 			if n := s.log.count(want...); n != 1 {
@@ -360,7 +360,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 		s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
 		s.sleep(0)
 		if n := len(s.ran("g")); n != 2 {
-			t.Error("the filter lets a change of the status pass")
+			t.Error("the predicate lets a change of the status pass")
 		}
 	})
 }

@@ -69,7 +69,7 @@ func TestFormerFinalizers(t *testing.T) {
 }
 
 // The beginning of the deletion of an object with a former finalizer passes all
-// filters, with or without a Cleanup.
+// predicates, with or without a Cleanup.
 func TestFormerFinalizerIsNotFiltered(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(g *gizmo) { g.Finalizers = []string{"example.com/old"} })

@@ -39,7 +39,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 func (e *engine[T]) passes(c kube.Change) bool {
 	pass, err := passes([]Predicate{e.Predicate}, c)
 	if err != nil {
-		e.log.Error("the filter panicked",
+		e.log.Error("the predicate panicked",
 			"change", Cause{Reason: Changed, Change: c}.String(), "error", err, "stack", stackOf(err))
 	}
 	return pass
@@ -63,7 +63,7 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 
 // concerned returns the keys that a change of a source's object concerns.
 func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, cluster bool) []kube.Key {
-	pass, broken := passes(s.filters, c)
+	pass, broken := passes(s.predicates, c)
 	if !pass {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, clus
 		e.log.Error("cannot tell what a change concerns",
 			"change", Cause{Reason: Changed, Change: c}.String(), "error", failed, "stack", stackOf(failed))
 	}
-	// A filter that fails has let the change pass: that needs no retry.
+	// A predicate that fails has let the change pass: that needs no retry.
 	for err != nil && s.persists && !errors.Is(err, kube.ErrNotCached) {
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,4 +65,46 @@ func TestNewObjectAfterGoneThatFailsForGood(t *testing.T) {
 			})
 		})
 	}
+}
+
+// If Gone fails again and again, a new object of the name is reconciled all the same after
+// some tries. Without a new object, Gone is called until it succeeds.
+func TestNewObjectAfterGoneThatFailsAgainAndAgain(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		var sizes []int
+		told, fails := 0, true
+		s.run(Options{}, Controller[gizmo]{
+			For: s.gizmos,
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				sizes = append(sizes, g.Spec.Size)
+				return Done, nil
+			},
+			Gone: func(context.Context, *gizmo) error {
+				if told++; fails {
+					return errors.New("not today")
+				}
+				return nil
+			},
+		})
+		s.delete("g")
+		s.sleep(time.Hour)
+		if told <= goneTries {
+			t.Errorf("without a new object Gone was called %d times in an hour", told)
+		}
+		s.put("g", func(g *gizmo) { g.Spec.Size = 2 })
+		s.sleep(time.Hour)
+		if want := []int{0, 2}; !slices.Equal(sizes, want) {
+			t.Errorf("reconciled sizes: %v, want %v", sizes, want)
+		}
+		before := told
+		s.put("g", func(g *gizmo) { g.Spec.Size = 3 })
+		s.delete("g")
+		s.sleep(time.Second)
+		fails = false
+		s.sleep(time.Hour)
+		if told == before {
+			t.Error("Gone was not called for the second object")
+		}
+	})
 }

@@ -12,7 +12,7 @@ import (
 // HotLoopError means that an object is reconciled again and again because of its own
 // reconcile. [Controller.Failed] gets the error, and so do the log and the events.
 type HotLoopError struct {
-	// Fields are the fields that change in the loop, if changes cause it.
+	// Fields are the fields that keep changing in the loop, if changes cause it.
 	Fields []LoopField
 	// Causes are the causes of the last reconcile, in a few words.
 	Causes string

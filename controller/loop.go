@@ -211,6 +211,8 @@ type looped struct {
 	value  uint64      // a digest of the reconcile's last value
 	same   int         // how often in a row the reconcile wrote that value
 	turn   int         // the turn in which it did
+	turns  int         // the number of turns between which the field changed
+	latest int         // the last of them
 }
 
 // step is a change that was looked at.
@@ -273,6 +275,9 @@ func (f *facts) learn(own *writes) (undone int) {
 				f.fields[at] = x
 			}
 			x.change = s.change
+			if x.latest != f.turn {
+				x.turns, x.latest = x.turns+1, f.turn
+			}
 			switch {
 			case !mine:
 			case x.value == s.values[i]:
@@ -284,7 +289,7 @@ func (f *facts) learn(own *writes) (undone int) {
 	}
 	f.steps, f.fresh = f.steps[:0], false
 	for at, x := range f.fields {
-		if !strings.HasPrefix(at.field, "(") && f.turn-x.turn <= freeTurns {
+		if !at.ofObject() && f.turn-x.turn <= freeTurns {
 			undone = max(undone, x.same)
 		}
 	}
@@ -305,7 +310,11 @@ func (f *facts) report(cs *causes) *hotLoop {
 	if f == nil {
 		return hot
 	}
+	keeps := f.keepChanging()
 	for at, x := range f.fields {
+		if !keeps(at, x) {
+			continue
+		}
 		hot.last[at] = x.change
 		if x.same >= undoneTurns {
 			hot.undone[at] = true
@@ -316,6 +325,34 @@ func (f *facts) report(cs *causes) *hotLoop {
 	})
 	return hot
 }
+
+// keepChanging returns a function that picks the fields that keep changing in the loop. It
+// picks all fields if there is no such field. Whole objects that come and go count
+// together by their kind, because each may have another name.
+func (f *facts) keepChanging() func(fieldOf, *looped) bool {
+	objects := make(map[fieldOf]int) // by kind, without a key
+	for at, x := range f.fields {
+		if at.ofObject() {
+			objects[fieldOf{kind: at.kind, field: at.field}] += x.turns
+		}
+	}
+	keeps := func(at fieldOf, x *looped) bool {
+		turns := x.turns
+		if at.ofObject() {
+			turns = objects[fieldOf{kind: at.kind, field: at.field}]
+		}
+		return turns > 1 && f.turn-x.latest <= freeTurns
+	}
+	for at, x := range f.fields {
+		if keeps(at, x) {
+			return keeps
+		}
+	}
+	return func(fieldOf, *looped) bool { return true }
+}
+
+// ofObject reports that the whole object was added or deleted.
+func (f fieldOf) ofObject() bool { return strings.HasPrefix(f.field, "(") }
 
 func (f fieldOf) String() string {
 	return strings.TrimSpace(f.kind + " " + f.key.String() + " " + f.field)

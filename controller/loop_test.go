@@ -340,3 +340,26 @@ func TestHotLoopErrorText(t *testing.T) {
 		t.Errorf("without fields the text is %q", err.Error())
 	}
 }
+
+// A hot loop names the fields that keep changing, and not a field that changed once on the
+// way.
+func TestHotLoopNamesFieldsThatKeepChanging(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		runs := 0
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+			runs++
+			s.put("g", func(g *gizmo) {
+				g.Spec.Size = runs
+				if runs == freeTurns {
+					g.Labels = map[string]string{"once": "yes"}
+				}
+			})
+			return Done, nil
+		}})
+		s.held("g", "spec.size")
+		if n := s.log.count("again and again", "metadata.labels"); n > 0 {
+			t.Errorf("a field that changed once is named:\n%s", s.log.tail(3))
+		}
+	})
+}

@@ -65,12 +65,12 @@ func Where[T any](pass func(before, after *T) bool) Predicate {
 
 // passes reports that a change passes all predicates. If one of them panics, the change
 // passes: a superfluous reconcile does no harm.
-func passes(filters []Predicate, c kube.Change) (pass bool, err error) {
-	if !slices.ContainsFunc(filters, func(f Predicate) bool { return f != nil }) {
+func passes(predicates []Predicate, c kube.Change) (pass bool, err error) {
+	if !slices.ContainsFunc(predicates, func(f Predicate) bool { return f != nil }) {
 		return true, nil
 	}
 	err = protect(func() error {
-		pass = !slices.ContainsFunc(filters, func(f Predicate) bool { return f != nil && !f(c) })
+		pass = !slices.ContainsFunc(predicates, func(f Predicate) bool { return f != nil && !f(c) })
 		return nil
 	})
 	return pass || err != nil, err

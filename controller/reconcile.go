@@ -264,7 +264,12 @@ func (e *engine[T]) report(a *attempt[T], failure error) {
 	if e.Failed != nil {
 		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, ErrTimeout)
 		defer cancel()
-		if err := protect(func() error { return e.Failed(limited, a.o, failure) }); err != nil {
+		err := protect(func() error { return e.Failed(limited, a.o, failure) })
+		switch {
+		case err == nil:
+		case e.isGone(a.trace, a.o, err):
+			return // nobody looks for a report about the object any more
+		default:
 			a.run.logger().WarnContext(a.trace, "cannot report the failure", "error", err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// A filter that fails lets a change pass, also to the objects that refer to the changed
+// A predicate that fails lets a change pass, also to the objects that refer to the changed
 // one.
-func TestReferencedWithAFilterThatFails(t *testing.T) {
+func TestReferencedWithAPredicateThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("broken") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
@@ -22,7 +22,7 @@ func TestReferencedWithAFilterThatFails(t *testing.T) {
 					}
 					return []kube.Key{{Namespace: "default", Name: "to"}, {Namespace: "default", Name: "next"}}
 				})
-				filter := func(c kube.Change) bool {
+				predicate := func(c kube.Change) bool {
 					if c.Key.Name == "to" {
 						fail()
 					}
@@ -30,7 +30,7 @@ func TestReferencedWithAFilterThatFails(t *testing.T) {
 				}
 				s.start(Options{}, Controller[gizmo]{
 					Predicate: func(c kube.Change) bool { return c.Key.Name == "refers" },
-					Watches:   []Source{Referenced(s.gizmos, refer, filter)},
+					Watches:   []Source{Referenced(s.gizmos, refer, predicate)},
 					Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 				})
 				s.sleep(time.Minute)

@@ -17,7 +17,8 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 		}
 		switch {
 		case err == nil:
-		case !decoded, IsTerminal(err): // a new object of the name must not wait for this for ever
+		case !decoded, IsTerminal(err), a.failures+1 >= goneTries && e.recreated(ctx, a.key):
+			// A new object of the name must not wait for this for ever.
 			a.run.logger().ErrorContext(ctx, "cannot tell that the object is gone; it is not tried again", "error", err)
 		default:
 			return fmt.Errorf("tell that the object is gone: %w", err)
@@ -25,6 +26,16 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 		a.told++
 	}
 	return nil
+}
+
+// goneTries is how often in a row a key may fail before Gone is given up for the sake of a
+// new object of the name.
+const goneTries = 5
+
+// recreated reports that there is a new object of a key.
+func (e *engine[T]) recreated(ctx context.Context, key kube.Key) bool {
+	o, err := e.store.Get(ctx, key)
+	return err == nil && !e.ignores(o)
 }
 
 // skips reports that a turn's only causes are writes of the key's last reconciles, and

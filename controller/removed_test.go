@@ -101,3 +101,22 @@ func TestNothingComesAfterTheLastTurn(t *testing.T) {
 		})
 	}
 }
+
+// A reconcile fails, and its object goes before Failed writes the status. Nothing is said
+// of that.
+func TestFailedFindsTheObjectGone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, errBroken },
+			Failed: func(ctx context.Context, g *gizmo, _ error) error {
+				s.delete("g")
+				return s.gizmos.ApplyStatus(ctx, g)
+			},
+		})
+		s.sleep(time.Second)
+		if n := s.log.count("cannot report the failure"); n > 0 {
+			t.Errorf("%d warnings about an object that is gone:\n%s", n, s.log)
+		}
+	})
+}

@@ -19,8 +19,8 @@ type Source struct {
 	objects kube.AnyHandle
 	// keys returns the keys that a change concerns. Their objects are of kind owner, and
 	// have no namespace if cluster is true.
-	keys    func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
-	filters []Predicate
+	keys       func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
+	predicates []Predicate
 	// persists makes a failed call of keys be retried, because nothing else tells of the
 	// change.
 	persists bool
@@ -37,9 +37,9 @@ type Source struct {
 
 // Owned reconciles the owners of a child when the child changes: those of the
 // controller's kind. [kube.SetController] makes an object such a child. A change passes
-// if all filters let it. In controller-runtime this is handler.EnqueueRequestForOwner.
-func Owned(children kube.AnyHandle, filters ...Predicate) Source {
-	return Source{objects: children, filters: filters, keys: ownersOf}
+// if all predicates let it. In controller-runtime this is handler.EnqueueRequestForOwner.
+func Owned(children kube.AnyHandle, predicates ...Predicate) Source {
+	return Source{objects: children, predicates: predicates, keys: ownersOf}
 }
 
 // ownersOf returns the keys of an object's owners that are of a kind.
@@ -69,7 +69,7 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 //
 // The index is of the controller's own objects. In controller-runtime this takes a field
 // index and handler.EnqueueRequestsFromMapFunc.
-func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filters ...Predicate) Source {
+func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], predicates ...Predicate) Source {
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {
 			if err != nil {
@@ -79,13 +79,13 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 		}
 		return keys, nil
 	}
-	return Source{objects: objects, filters: filters, keys: referring, persists: true}
+	return Source{objects: objects, predicates: predicates, keys: referring, persists: true}
 }
 
 // Mapped reconciles the keys that the function keys returns for an object, when that
 // object changes. For an object that was modified or deleted, keys is called with both
 // states. So a key that the object concerned only before the change is reconciled too.
-// keys is called for every change that passes all filters, and at the start for all
+// keys is called for every change that passes all predicates, and at the start for all
 // objects. The changes of a kind wait for one another.
 //
 // If the result depends on other objects, keys reads those from the cache. For a
@@ -94,7 +94,7 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 // handler.EnqueueRequestsFromMapFunc of controller-runtime and watches of kube-rs's
 // Controller.
 func Mapped[T any](
-	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, filters ...Predicate,
+	objects kube.Handle[T], keys func(ctx context.Context, o *T) []kube.Key, predicates ...Predicate,
 ) Source {
 	of := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (found []kube.Key, failed error) {
 		var was, is *T
@@ -108,7 +108,7 @@ func Mapped[T any](
 		}
 		return found, errors.Join(err, failed)
 	}
-	return Source{objects: objects, filters: filters, keys: of}
+	return Source{objects: objects, predicates: predicates, keys: of}
 }
 
 // Channel reconciles the keys that come from a channel. Nothing is received before the

@@ -149,3 +149,23 @@ func TestLeaseLostWhileStopping(t *testing.T) {
 		})
 	}
 }
+
+// The log says that the program stops before it says that a controller has stopped.
+func TestStopIsLoggedInOrder(t *testing.T) {
+	for range 50 {
+		onStage(t, func(s *stage) {
+			stop := s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil }})
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			log := s.log.String()
+			first, second := strings.Index(log, "msg=stopping"), strings.Index(log, "controller has stopped")
+			if first < 0 || second < first {
+				s.Errorf("the log of a stop:\n%s", log)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

@@ -109,7 +109,8 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	if err := checkColumns(&version); err != nil {
 		return nil, err
 	}
-	d := &Definition{stored: marks.stored, Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope, Versions: []Version{version}}}
+	d := &Definition{stored: marks.stored, Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope,
+		Versions: []Version{version}}}
 	if d.Spec.Scope == "" {
 		d.Spec.Scope = kube.Namespaced
 	}
@@ -122,7 +123,8 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 // namesOf returns and checks the names of a kind.
 func namesOf(kind kube.Kind, o Options) (Names, error) {
 	lower := strings.ToLower(kind.Kind)
-	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind, ListKind: o.ListKind, Categories: o.Categories}
+	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind,
+		ListKind: o.ListKind, Categories: o.Categories}
 	if n.Plural == "" {
 		n.Plural = plural(kind.Kind)
 	}
@@ -139,7 +141,8 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 		}
 	}
 	if !strings.Contains(kind.Group, ".") {
-		errs = append(errs, fmt.Errorf("group %q: it must be a domain of yours, with a dot, as in example.com", kind.Group))
+		errs = append(errs, fmt.Errorf("group %q: it must be a domain of yours, with a dot, as in example.com",
+			kind.Group))
 	}
 	check("group", kind.Group, validation.IsDNS1123Subdomain(kind.Group))
 	check("version", kind.Version, validation.IsDNS1035Label(kind.Version))
@@ -244,10 +247,12 @@ func Join(stored *Definition, others ...*Definition) (*Definition, error) {
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
 	for _, o := range others {
 		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
-			return nil, fmt.Errorf("join versions: %s in %s is another kind than %s in %s", o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
+			return nil, fmt.Errorf("join versions: %s in %s is another kind than %s in %s",
+				o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
 		}
 		if o.stored && !stored.stored {
-			return nil, fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first", o.Spec.Versions[0].Name)
+			return nil, fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first",
+				o.Spec.Versions[0].Name)
 		}
 		for _, v := range o.Spec.Versions {
 			if joined.Version(v.Name) != nil {

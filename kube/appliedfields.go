@@ -51,13 +51,15 @@ func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 			continue
 		}
 		owns, told := rec.AppliedSum(last.manager, id.subresource())
-		if !told {
-			continue
-		}
 		p.mu.Lock()
 		now, ok := p.by[id]
 		if ok && now.manager == last.manager && (listed || !olderThan(rec.ResourceVersion, now.sight.rv)) {
-			p.by[id] = now.told(sight{rec.ResourceVersion, owns})
+			if told {
+				now = now.told(sight{rec.ResourceVersion, owns})
+			} else {
+				now = now.untold(rec.ResourceVersion)
+			}
+			p.by[id] = now
 		}
 		p.mu.Unlock()
 	}
@@ -69,6 +71,18 @@ func (e ensured) told(s sight) ensured {
 		e.owns = s.owns // the server shows the same state in its own way
 	}
 	e.sight = s
+	return e
+}
+
+// untold returns e as it is after the server has shown a state of the object without its
+// managedFields. Nothing then shows that another process applies in the manager's name,
+// and an earlier sight must not be taken for a later one: the versions may not be
+// comparable.
+func (e ensured) untold(rv string) ensured {
+	e.sight = sight{}
+	if e.by == nil {
+		e.sight = sight{rv, e.owns}
+	}
 	return e
 }
 

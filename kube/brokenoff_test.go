@@ -77,11 +77,7 @@ func TestTraceBreaksDuringDiscovery(t *testing.T) {
 func TestTraceBreaksDuringAQuestion(t *testing.T) {
 	waysToBreak(t, func(t *testing.T, fail func()) {
 		ownWritesTest(t, asIs, func(c *ownCase) {
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
-			cm.Data = map[string]string{"note": "two"}
-			if _, err := c.cms.Update(c.Context(), cm); err != nil {
-				c.Fatal(err)
-			}
+			c.write("a", "two")
 			broken(func() { _, _ = c.store.Get(failingTrace(c.Context(), "list", fail), key("a")) })
 			ctx, cancel := context.WithTimeout(c.Context(), time.Hour)
 			defer cancel()
@@ -152,6 +148,18 @@ func TestIndexKeysThatCannotBeCompared(t *testing.T) {
 	})
 }
 
+// pageInACircle answers a list with an empty page. The continue tokens of two pages lead
+// to each other.
+func pageInACircle(r *http.Request) (*http.Response, error) {
+	next := "a"
+	if r.URL.Query().Get("continue") == "a" {
+		next = "b"
+	}
+	list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
+	list.ResourceVersion, list.Continue = "1000", next
+	return jsonAnswer(200, &list), nil
+}
+
 // A list ends if its continue tokens lead in a circle.
 func TestPagesInACircle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,13 +169,7 @@ func TestPagesInACircle(t *testing.T) {
 			if n++; n > 1000 {
 				return nil, io.ErrUnexpectedEOF
 			}
-			next := "a"
-			if r.URL.Query().Get("continue") == "a" {
-				next = "b"
-			}
-			list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
-			list.ResourceVersion, list.Continue = "100", next
-			return jsonAnswer(200, &list), nil
+			return pageInACircle(r)
 		}
 		cms := For[corev1.ConfigMap](s.client(t)).In("default")
 		for _, err := range cms.List(t.Context()) {
@@ -185,26 +187,14 @@ func TestPagesInACircle(t *testing.T) {
 // circle.
 func TestQuestionInACircle(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
-		cm.Data = map[string]string{"note": "two"}
-		if _, err := c.cms.Update(c.Context(), cm); err != nil {
-			c.Fatal(err)
-		}
+		c.write("a", "two")
 		n := 0
-		c.s.mu.Lock()
-		c.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 			if n++; n > 1000 {
 				return nil, io.ErrUnexpectedEOF
 			}
-			next := "a"
-			if r.URL.Query().Get("continue") == "a" {
-				next = "b"
-			}
-			list := corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
-			list.ResourceVersion, list.Continue = "100", next
-			return jsonAnswer(200, &list), nil
-		}
-		c.s.mu.Unlock()
+			return pageInACircle(r)
+		})
 		_, err := c.store.Get(c.Context(), key("a"))
 		if n > 10 || err == nil {
 			c.Errorf("%d requests: %v", n, err)
@@ -229,15 +219,13 @@ func TestSubresourceThatTellsNoVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
-				c.s.mu.Lock()
-				c.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 					if r.Method != http.MethodPut {
 						return nil, nil
 					}
 					c.s.put(key("a"), "two")
 					return answer(200, typeJSON, []byte(body)), nil
-				}
-				c.s.mu.Unlock()
+				})
 				_, _ = Sub[bareScale](c.cms, "scale").Update(c.Context(), "a", new(bareScale))
 				c.wantNote("a", "two")
 			})
@@ -277,15 +265,13 @@ func TestTraceBreaksBehindAWrite(t *testing.T) {
 // A deletion that is answered with a failure has deleted nothing.
 func TestDeletionAnsweredWithAFailure(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
-		c.s.mu.Lock()
-		c.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodDelete {
 				return nil, nil
 			}
 			st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 500}
 			return jsonAnswer(200, &st), nil
-		}
-		c.s.mu.Unlock()
+		})
 		if err := c.cms.Delete(c.Context(), "a"); err == nil {
 			c.Error("no error")
 		}
@@ -296,19 +282,13 @@ func TestDeletionAnsweredWithAFailure(t *testing.T) {
 // A reader can ask about an own write even if the server knows no field selectors.
 func TestQuestionToAServerWithoutFieldSelectors(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
-		cm.Data = map[string]string{"note": "two"}
-		if _, err := c.cms.Update(c.Context(), cm); err != nil {
-			c.Fatal(err)
-		}
-		c.s.mu.Lock()
-		c.s.intercept = func(_ int, r *http.Request) (*http.Response, error) {
+		c.write("a", "two")
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 			if !r.URL.Query().Has("fieldSelector") {
 				return nil, nil
 			}
 			return status(400, metav1.StatusReasonBadRequest, "field label not supported: metadata.name"), nil
-		}
-		c.s.mu.Unlock()
+		})
 		c.wantNote("a", "two")
 	})
 }

@@ -66,6 +66,9 @@ type ensuring struct {
 	alone bool
 	// nothing is set if the body sets no field, so that the manager owns none.
 	nothing bool
+	// gone holds the uids of objects of this name that have gone since the apply began. The
+	// answer may be about one of them.
+	gone []types.UID
 }
 
 // begin notes that an apply to a part of an object is about to be sent.
@@ -75,7 +78,7 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	if p.by == nil {
 		p.by, p.flying = make(map[part]ensured), make(map[part]int)
 	}
-	by := &ensuring{p, id, p.flying[id] == 0, setsNothing(req.body)}
+	by := &ensuring{in: p, id: id, alone: p.flying[id] == 0, nothing: setsNothing(req.body)}
 	p.flying[id]++
 	next := ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
 	if last := p.by[id]; last.manager == next.manager {
@@ -144,7 +147,7 @@ func (by *ensuring) done(c *Client, o object) {
 	if now.by != by {
 		return // another write came between
 	}
-	if known && by.alone {
+	if known && by.alone && !slices.Contains(by.gone, last.uid) {
 		last.by, last.sight = nil, now.sight
 		p.by[by.id] = last.answered(sight{o.GetResourceVersion(), owns})
 		return
@@ -184,7 +187,12 @@ func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range partsOf(key) {
-		if last, ok := p.by[id]; ok && last.uid == uid {
+		last, ok := p.by[id]
+		switch {
+		case !ok:
+		case last.by != nil:
+			last.by.gone = append(last.by.gone, uid)
+		case last.uid == uid:
 			was = true
 			delete(p.by, id)
 		}

@@ -90,7 +90,8 @@ func statusError(resp *http.Response, r *request) error {
 	switch {
 	case !servesNot(resp, r):
 	case r.subresource != "":
-		return fmt.Errorf("%w: the server has no %s/%s in %s", ErrNotServed, r.resource.Plural, r.subresource, r.resource.GroupVersion())
+		return fmt.Errorf("%w: the server has no %s/%s in %s",
+			ErrNotServed, r.resource.Plural, r.subresource, r.resource.GroupVersion())
 	default:
 		return notServed(r.resource.GVK, r.resource.Plural)
 	}
@@ -102,7 +103,8 @@ func statusError(resp *http.Response, r *request) error {
 // namesNothing reports that s is the Status of a path that is not served. Other Statuses
 // may lack details too, so the message decides.
 func namesNothing(s *metav1.Status) bool {
-	return (s.Details == nil || s.Details.Name == "" && s.Details.Kind == "") && strings.HasPrefix(s.Message, "the server could not find the requested resource")
+	return (s.Details == nil || s.Details.Name == "" && s.Details.Kind == "") && strings.HasPrefix(s.Message,
+		"the server could not find the requested resource")
 }
 
 // servesNot reports that resp is a 404 for the path of a resource.
@@ -115,14 +117,16 @@ func notServed(gvk GVK, plural string) error {
 	if plural != "" {
 		what = plural
 	}
-	return fmt.Errorf("%w: the server has no %s in %s: install its CustomResourceDefinition, or check group and version", ErrNotServed, what, gvk.GroupVersion())
+	return fmt.Errorf("%w: the server has no %s in %s: install its CustomResourceDefinition, or check group "+
+		"and version", ErrNotServed, what, gvk.GroupVersion())
 }
 
 // hint adds advice to errors that concern credentials.
 func hint(err *apierrors.StatusError) error {
 	switch err.ErrStatus.Code {
 	case http.StatusUnauthorized:
-		return fmt.Errorf("the server does not accept the credentials (expired, or of another cluster? see the kubeconfig's user): %w", err)
+		return fmt.Errorf("the server does not accept the credentials (expired, or of another cluster? see "+
+			"the kubeconfig's user): %w", err)
 	case http.StatusForbidden:
 		if err.ErrStatus.Reason == metav1.StatusReasonForbidden && strings.Contains(err.ErrStatus.Message, "cannot") {
 			return fmt.Errorf("not allowed (a Role or ClusterRole must grant it): %w", err)
@@ -142,15 +146,20 @@ func unreachable(err error, base *url.URL) error {
 	}
 	switch {
 	case errors.As(err, &host):
-		return fmt.Errorf("%w at %s: its certificate is for another name (does the kubeconfig lack tls-server-name?): %w", ErrUnreachable, base.Host, err)
+		return fmt.Errorf("%w at %s: its certificate is for another name (does the kubeconfig lack "+
+			"tls-server-name?): %w", ErrUnreachable, base.Host, err)
 	case errors.As(err, &cert):
-		return fmt.Errorf("%w at %s: its certificate is not trusted (is certificate-authority in the kubeconfig of this cluster?): %w", ErrUnreachable, base.Host, err)
+		return fmt.Errorf("%w at %s: its certificate is not trusted (is certificate-authority in the "+
+			"kubeconfig of this cluster?): %w", ErrUnreachable, base.Host, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%w at %s: it does not speak HTTPS (see server in the kubeconfig): %w", ErrUnreachable, base.Host, err)
+		return fmt.Errorf("%w at %s: it does not speak HTTPS (see server in the kubeconfig): %w",
+			ErrUnreachable, base.Host, err)
 	case errors.As(err, &op) && (op.Op == "proxyconnect" || strings.HasPrefix(op.Op, "socks")):
-		return fmt.Errorf("%w at %s through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): %w", ErrUnreachable, base.Host, err)
+		return fmt.Errorf("%w at %s through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): %w",
+			ErrUnreachable, base.Host, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w at %s (is it running? is this the right kubeconfig context?): %w", ErrUnreachable, base.Host, err)
+		return fmt.Errorf("%w at %s (is it running? is this the right kubeconfig context?): %w",
+			ErrUnreachable, base.Host, err)
 	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, base.Host, err)
 	}

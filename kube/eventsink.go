@@ -111,7 +111,7 @@ func (s *eventSink[T]) progress(rv string) {
 	}
 }
 
-func (s *eventSink[T]) ails(*Trouble) {}
+func (s *eventSink[T]) setTrouble(*Trouble) {}
 
 func (s *eventSink[T]) trouble(t *Trouble) error { return s.emit(WatchEvent[T]{Object: new(T)}, t) }
 

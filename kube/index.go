@@ -31,9 +31,12 @@ type Index[T any, K comparable] struct {
 
 // IndexBy returns an index of a handle's objects. The function returns the keys of an
 // object. It is called for every object and for every change, perhaps more than once and
-// from several goroutines. While it runs, later changes wait. It must not read the store
-// of the same handle, because that store waits for it. Declare an index once, beside its
-// handle: the client keeps an index as long as the client lives.
+// from several goroutines. While it runs, later changes wait. It must not read a store,
+// because a store waits for the functions of its indexes. If it does, and the read would
+// wait for the first sync of a store, the read returns an error, and the client's logger
+// gets a warning.
+// Declare an index once, beside its handle: the client keeps an index as long as the
+// client lives. If a handle gets very many indexes, the client's logger gets a warning.
 //
 // The counterparts are IndexField of controller-runtime's FieldIndexer and the Indexers
 // of client-go.
@@ -186,7 +189,7 @@ func (x *Index[T, K]) apart(key Key, of func() []K) (keys []K) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		keys = x.call(key, of)
+		asReflector(func() { keys = x.call(key, of) })
 	}()
 	<-done
 	return keys

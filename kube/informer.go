@@ -76,17 +76,15 @@ func (f *Informer) Name() string {
 
 // Synced reports whether the store has been filled. Its counterpart is HasSynced of
 // client-go's SharedIndexInformer.
-func (f *Informer) Synced() bool {
-	select {
-	case <-f.table.synced:
-		return true
-	default:
-		return false
-	}
-}
+func (f *Informer) Synced() bool { return f.table.filled() }
 
-// Filled returns a channel that is closed when the store has been filled.
-func (f *Informer) Filled() <-chan struct{} { return f.table.synced }
+// Sync waits until the store has been filled, as [Store.Sync] does.
+func (f *Informer) Sync(ctx context.Context) error {
+	if err := f.table.wait(ctx); err != nil {
+		return &Error{Verb: "sync", Kind: f.table.handle.kindName(), Err: err}
+	}
+	return nil
+}
 
 // Trouble returns the present trouble of the store, or nil if there is none. If several
 // namespaces have trouble, it returns the one that has lasted longest. While there is

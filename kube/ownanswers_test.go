@@ -264,5 +264,5 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 func (e *ensuredTable) asked(is *entry) {
 	found := []keyed{}
 	mine, _, _ := e.questions([]Key{e.at}, &found)
-	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), is, nil)
+	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is}, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -146,28 +147,28 @@ func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
 		}
 		err := t.fetchFrom(ctx, t.handle, listed)
 		for key, q := range asked {
-			t.answer(ctx, key, q, before[key], listed[key].entry, cmp.Or(err, listed[key].err))
+			t.answer(ctx, key, q, before[key], listed[key], err)
 		}
 		return
 	}
 	for key, q := range asked {
-		e, err := t.fetch(ctx, key)
-		t.answer(ctx, key, q, before[key], e, err)
+		found, err := t.fetch(ctx, key)
+		t.answer(ctx, key, q, before[key], found, err)
 	}
 }
 
-// answer notes the server's answer for an object whose write was pending: nil if there is
-// no object. Before is its entry at the time of the question.
-func (t *table) answer(ctx context.Context, key Key, q *question, before, is *entry, err error) {
-	t.settled(t.noteAnswer(ctx, key, q, before, is, err), nil)
+// answer notes the server's answer for an object whose write was pending. Before is its
+// entry at the time of the question.
+func (t *table) answer(ctx context.Context, key Key, q *question, before *entry, found *fetched, err error) {
+	t.settled(t.noteAnswer(ctx, key, q, before, found, cmp.Or(err, found.err)), nil)
 }
 
 // noteAnswer does the work of answer. It returns the write if its object is gone and was
 // never in the content.
 func (t *table) noteAnswer(
-	ctx context.Context, key Key, q *question, before, is *entry, err error,
+	ctx context.Context, key Key, q *question, before *entry, found *fetched, err error,
 ) (vanished []settledWrite) {
-	sel := t.handle.selector
+	is, sel := found.entry, t.handle.selector
 	// A list by the field selector asked for the objects that the selector matches.
 	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches(is.Labels()))
 	t.own.mu.Lock()
@@ -178,6 +179,9 @@ func (t *table) noteAnswer(
 	if asked {
 		w.question = nil
 		t.own.pending[key] = w
+	}
+	if rv := found.version(); err == nil && asked && olderThan(rv, w.rv) {
+		err = fmt.Errorf("%w: resource version %s after %s", errStale, rv, w.rv)
 	}
 	if err != nil {
 		q.err, q.left = err, ctx.Err() != nil
@@ -210,9 +214,9 @@ func (t *table) noteAnswer(
 	return nil
 }
 
-// fetch reads an object from the server. It returns nil if there is no such object, or if
-// the field selector does not match the object.
-func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
+// fetch reads an object from the server. The result has no entry if there is no such
+// object, or if the field selector does not match the object.
+func (t *table) fetch(ctx context.Context, key Key) (*fetched, error) {
 	h := named(t.handle, key)
 	if field := t.handle.selector.field; field != "" {
 		h.selector.field = field + "," + h.selector.field // only the server can evaluate the other fields
@@ -224,10 +228,7 @@ func (t *table) fetch(ctx context.Context, key Key) (*entry, error) {
 		h.selector = selector{}
 		err = t.fetchFrom(ctx, h, found)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return found[key].entry, found[key].err
+	return found[key], err
 }
 
 // named narrows a handle to one object and drops its labels and fields. A list of the
@@ -246,6 +247,16 @@ func named(h handle, key Key) handle {
 type fetched struct {
 	entry *entry // nil if the object is not in the list
 	err   error  // the object is in the list and cannot be read
+	rv    string // the resource version of the list
+}
+
+// version returns the version of the answer: the object's or, without an object, the
+// list's.
+func (f *fetched) version() string {
+	if f.entry != nil {
+		return f.entry.ResourceVersion()
+	}
+	return f.rv
 }
 
 // fetchFrom lists the objects of a handle until it has found all that are asked for.
@@ -311,6 +322,9 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetch
 	meta, err := list.Read(contentType, bytes.NewReader(body))
 	if err != nil {
 		return "", req.wrap(err)
+	}
+	for _, f := range asked {
+		f.rv = meta.ResourceVersion
 	}
 	return meta.Continue, nil
 }

@@ -38,10 +38,12 @@ type reflector struct {
 	failedSince time.Time
 	// marked: a watch got bookmarks. mute counts the watches in a row, since then, that
 	// told nothing although they were open for long enough.
-	marked   bool
-	mute     int
-	troubles troubles
-	unread   troubles // of objects that could not be read
+	marked bool
+	mute   int
+	// marksEvery is the longest time between two bookmarks of a watch so far.
+	marksEvery time.Duration
+	troubles   troubles
+	unread     troubles // of objects that could not be read
 }
 
 // listing is a way to get all objects. The quickest comes first: 20,000 Pods take 0.8 s
@@ -61,7 +63,7 @@ const (
 	// clients spread out over replicated servers.
 	watchTimeout = 5 * time.Minute
 	// silence is how long a list's answer may send nothing. It also holds for a watch
-	// that got a bookmark before: bookmarks are sent every minute.
+	// that got bookmarks before, as a rule: most servers send one every minute.
 	silence = 2 * time.Minute
 	// beginSilence is how long a watch may take to begin.
 	beginSilence = 30 * time.Second
@@ -185,7 +187,7 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 		// The history after o.rv is gone, or the server has another history, or the whole
 		// kind is gone.
 		rv, pace = "", patient
-	case rv != "" && !o.worked && r.givesUp(o.err):
+	case rv != "" && !o.worked && r.giveUpWatch(o.err):
 		rv, pace = "", patient
 	}
 	wait = r.backOff.delay(pace)
@@ -198,9 +200,9 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 	return rv, wait, nil
 }
 
-// givesUp notes that a watch failed. It decides whether the reflector lists instead of
+// giveUpWatch notes that a watch failed. It decides whether the reflector lists instead of
 // trying to watch once more. After such a listing a single failure is enough.
-func (r *reflector) givesUp(err error) bool {
+func (r *reflector) giveUpWatch(err error) bool {
 	if errors.Is(err, ErrUnreachable) {
 		return false // a listing would not reach the server either
 	}
@@ -260,7 +262,7 @@ func (r *reflector) tell() {
 	if t == nil {
 		t = r.unread.current()
 	}
-	r.sink.ails(t)
+	r.sink.setTrouble(t)
 }
 
 // record makes a record of an object, which must have a name.

@@ -30,7 +30,7 @@ type sink interface {
 	// progress: everything up to a resource version has been seen.
 	progress(rv string)
 	// ails gets the present trouble, or nil if there is none.
-	ails(*Trouble)
+	setTrouble(*Trouble)
 	// trouble reports a trouble to people.
 	trouble(*Trouble) error
 	// recovered reports that a reported trouble is over.

@@ -20,9 +20,10 @@ import (
 //
 // Reads wait for the first sync. They are never older than the own writes of this process
 // to the kind, made through the same client. If a read would be older, it waits, at most
-// a second, for the watch to catch up, and then asks the server by a list. Reads do not
-// wait for the answers of writes in flight. A store and its reads need the rights to list
-// and to watch the kind, and no other right.
+// a second, for the watch to catch up, and then asks the server by a list. If that list is
+// older too, the read returns an error. Reads do not wait for the answers of writes in
+// flight. A store and its reads need the rights to list and to watch the kind, and no
+// other right.
 //
 // managedFields are dropped, see [Reader.WithManagedFields].
 //

@@ -22,6 +22,7 @@ type stores struct {
 	opened uint64 // the number of tables that were started
 	// indexes holds the indexes that are declared for tables that start.
 	indexes map[tableID][]indexer
+	crowded map[tableID]bool        // the handles with so many indexes that this was logged
 	starts  map[tableID][]time.Time // the latest starts of each table, at most churnStarts
 }
 
@@ -32,6 +33,9 @@ const (
 	churnWithin = time.Minute
 	// churnKept is the number of stores whose starts are remembered.
 	churnKept = 1000
+	// manyIndexes is a number of indexes of one handle that shows that the program declares
+	// them again and again.
+	manyIndexes = 100
 )
 
 // tableID is the common part of the handles that share a table.
@@ -53,13 +57,27 @@ func tableOf(h handle) tableID {
 
 // declare notes an index for the tables of a handle that start from now on.
 func (s *stores) declare(h handle, x indexer) {
+	if n, crowded := s.declared(tableOf(h), x); crowded {
+		h.client.logger.Warn("a handle has very many indexes, and each of them is kept and updated: "+
+			"call IndexBy once, beside the handle, and not in a reconcile", "kind", h.kindName(), "indexes", n)
+	}
+}
+
+// declared is the part of declare that holds the lock. It returns the number of indexes
+// and, once for each handle, that there are too many.
+func (s *stores) declared(id tableID, x indexer) (n int, crowded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.indexes == nil {
-		s.indexes = make(map[tableID][]indexer)
+		s.indexes, s.crowded = make(map[tableID][]indexer), make(map[tableID]bool)
 	}
-	id := tableOf(h)
 	s.indexes[id] = append(s.indexes[id], x)
+	n = len(s.indexes[id])
+	crowded = n >= manyIndexes && !s.crowded[id]
+	if crowded {
+		s.crowded[id] = true
+	}
+	return n, crowded
 }
 
 type running struct {
@@ -159,7 +177,8 @@ func startTable(h handle, indexes []indexer) *table {
 	for ns := range h.eachNamespace() {
 		sink := &tableSink{table: t, namespace: ns, first: true}
 		reflectors.Go(func() {
-			persist(func() { _ = h.reflector(ns, sink).run(ctx) }) // it ends with ctx: a table's sink returns no error
+			// It ends with ctx: a table's sink returns no error.
+			persist(func() { asReflector(func() { _ = h.reflector(ns, sink).run(ctx) }) })
 		})
 	}
 	go func() {

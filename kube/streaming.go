@@ -52,7 +52,7 @@ func (r *reflector) heard(s *stream, open time.Duration) (mute bool) {
 	switch {
 	case s.told:
 		r.marked, r.mute = r.marked || s.bookmarks >= 2, 0
-	case r.marked && open >= silence:
+	case r.marked && open >= r.watchSilence():
 		r.mute++
 	}
 	if r.mute < muteWatches {
@@ -61,6 +61,10 @@ func (r *reflector) heard(s *stream, open time.Duration) (mute bool) {
 	r.marked, r.mute = false, 0
 	return true
 }
+
+// watchSilence is how long a watch on a server that sends bookmarks may tell nothing: the
+// time of two bookmarks.
+func (r *reflector) watchSilence() time.Duration { return max(silence, 2*r.marksEvery) }
 
 // stream is one watch.
 type stream struct {
@@ -71,6 +75,7 @@ type stream struct {
 	told      bool   // it told something after the listing
 	unreadNow int    // the number of initial events that could not be read
 	bookmarks int
+	markedAt  time.Time // when the latest bookmark came
 	guard     *guard
 	quiet     time.Duration // how long it may be silent after the initial events
 }
@@ -245,6 +250,18 @@ func (s *stream) reached(rv string) {
 	}
 }
 
+// mark notes a bookmark. The time between two bookmarks tells how often the server sends
+// them, and so how long the watch may be silent.
+func (s *stream) mark() {
+	now := time.Now()
+	s.bookmarks++
+	if s.bookmarks >= 2 && !s.initial {
+		s.marksEvery = max(s.marksEvery, now.Sub(s.markedAt))
+		s.guard.after = min(s.quiet, s.watchSilence())
+	}
+	s.markedAt = now
+}
+
 func (s *stream) bookmark(object wire.Raw) error {
 	rv, endsInitial, err := wire.ReadBookmark(object)
 	if err != nil {
@@ -253,10 +270,7 @@ func (s *stream) bookmark(object wire.Raw) error {
 	if rv == "" {
 		return nil
 	}
-	s.bookmarks++
-	if s.bookmarks >= 2 && !s.initial {
-		s.guard.after = silence
-	}
+	s.mark()
 	if !s.initial {
 		if olderThan(rv, s.rv) {
 			return nil

@@ -59,6 +59,9 @@ func (t *table) wait(ctx context.Context) error {
 		return ErrStopped
 	default:
 	}
+	if !t.filled() && underReflector() {
+		return t.waitsForItself()
+	}
 	var end error
 	select {
 	case <-t.synced:

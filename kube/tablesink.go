@@ -172,7 +172,7 @@ func (s *tableSink) progress(rv string) {
 	s.settled(s.own.progress(s.namespace, rv), nil)
 }
 
-func (s *tableSink) ails(t *Trouble) { s.table.troubles.set(s.namespace, t) }
+func (s *tableSink) setTrouble(t *Trouble) { s.table.troubles.set(s.namespace, t) }
 
 func (s *tableSink) trouble(t *Trouble) error {
 	s.handle.client.logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", t)

@@ -152,7 +152,8 @@ func (v View[T]) unread(o object) error {
 		return nil
 	}
 	req := &request{verb: "apply", resource: v.kind, namespace: o.GetNamespace(), name: o.GetName()}
-	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
+	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, " +
+		"or use Modify"))
 }
 
 // ApplyStatus is [View.Apply] of the status alone. o may have been read: besides its
@@ -170,7 +171,7 @@ func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 	answer := handle{client: v.client, codec: v.codec.Metadata(), write: v.write}
 	req.accept = answer.codec.Accept(wire.OneObject)
 	applied, err := writes[metav1.PartialObjectMetadata](ctx, answer, req, Key{req.namespace, req.name})
-	return madeAnew(req, acc.GetUID(), applied, err)
+	return conflictIfRecreated(req, acc.GetUID(), applied, err)
 }
 
 // applyRequest prepares an apply of part of an object.
@@ -191,7 +192,8 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 		o = shallow(o)
 		o.SetNamespace(req.namespace)
 	}
-	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.APIVersion(), Kind: v.kind.Kind, Part: part})
+	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.APIVersion(), Kind: v.kind.Kind,
+		Part: part})
 	if err != nil {
 		return nil, req.wrap(err)
 	}
@@ -204,16 +206,18 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 
 func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T, error) {
 	applied, err := writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
-	if err = madeAnew(req, uid, asObject(applied), err); err != nil || len(v.write.TakeOver) == 0 || v.write.DryRun {
+	err = conflictIfRecreated(req, uid, asObject(applied), err)
+	if err != nil || len(v.write.TakeOver) == 0 || v.write.DryRun {
 		return applied, err
 	}
 	return v.takeOver(ctx, req, applied)
 }
 
-// madeAnew returns a conflict if an apply with a uid met another object of the same name.
+// conflictIfRecreated returns a conflict if an apply with a uid met another object of the
+// same name.
 // If there is no object, the server answers 409. If there is another object, the server
 // answers 422 for most kinds, and does not look at the uid in the status of custom kinds.
-func madeAnew(req *request, uid types.UID, applied object, err error) error {
+func conflictIfRecreated(req *request, uid types.UID, applied object, err error) error {
 	switch {
 	case uid == "":
 		return err
@@ -222,7 +226,8 @@ func madeAnew(req *request, uid types.UID, applied object, err error) error {
 	case err != nil && !isInvalidUID(err):
 		return err
 	}
-	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name, fmt.Errorf("it was made anew: it has not the uid %s", uid)))
+	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name,
+		fmt.Errorf("it was made anew: it has not the uid %s", uid)))
 }
 
 func isInvalidUID(err error) bool {
@@ -276,9 +281,11 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	case !validName(req.name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", req.name))
 	case namespace == "" && req.resource.Scope == Namespaced:
-		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the object's namespace or the handle's with In", ErrScope, req.resource.Kind))
+		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the object's namespace or the handle's with In",
+			ErrScope, req.resource.Kind))
 	case len(h.namespaces) > 0 && !slices.Contains(h.namespaces, namespace):
-		return nil, req.wrap(fmt.Errorf("%w: the object is in namespace %q, the handle in %q", ErrScope, namespace, h.namespaces))
+		return nil, req.wrap(fmt.Errorf("%w: the object is in namespace %q, the handle in %q",
+			ErrScope, namespace, h.namespaces))
 	}
 	return req, nil
 }
@@ -389,7 +396,8 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 			return err
 		}
 		if ns == "" && req.resource.Scope == Namespaced {
-			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In", ErrScope, req.resource.Kind))
+			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In",
+				ErrScope, req.resource.Kind))
 		}
 		dry, err := v.deleteBody(req, options)
 		if err != nil {

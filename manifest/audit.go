@@ -77,7 +77,7 @@ func (r *Audit) Refused() []string {
 
 // Compare returns an error that names two sorts of rights: those that requests needed and
 // the operator does not get, and those that the operator gets and no request needed.
-func (r *Audit) Compare(o Operator) error {
+func (r *Audit) Compare(o Bundle) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 )
 
 // Chart returns the files of a Helm chart by their paths. The same operator always gives
-// the same files. The chart installs the objects of [Operator.YAML] except the namespace,
+// the same files. The chart installs the objects of [Bundle.YAML] except the namespace,
 // because a release has its own. The chart's values are image, replicas, args, env and
 // resources. The objects have the name of the operator, not of the release: a cluster has
 // one such operator.
 //
 // The definitions are in crds/: Helm installs them and leaves them alone when the release
 // is upgraded or removed.
-func (o Operator) Chart() (map[string][]byte, error) {
+func (o Bundle) Chart() (map[string][]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, o.wrap(err)
@@ -60,9 +60,9 @@ func (o Operator) Chart() (map[string][]byte, error) {
 	return files, nil
 }
 
-// WriteChart writes the files of [Operator.Chart] into a directory, which it creates if
+// WriteChart writes the files of [Bundle.Chart] into a directory, which it creates if
 // necessary. Other files in the directory stay.
-func (o Operator) WriteChart(dir string) error {
+func (o Bundle) WriteChart(dir string) error {
 	files, err := o.Chart()
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (o Operator) WriteChart(dir string) error {
 }
 
 // values returns the chart's values, with the operator's settings as defaults.
-func (o Operator) values() ([]byte, error) {
+func (o Bundle) values() ([]byte, error) {
 	tree, err := treeOf(o.deployment())
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func value(name string) string { return "values:" + name }
 
 // template returns an object as a template. The release's namespace replaces the
 // operator's, and chart values replace fields of the Deployment.
-func (o Operator) template(object any) ([]byte, error) {
+func (o Bundle) template(object any) ([]byte, error) {
 	tree, err := treeOf(object)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (o Operator) template(object any) ([]byte, error) {
 var marked = regexp.MustCompile(`(?m)^([ -]*[a-z]+:) values:([a-z]+)$`)
 
 // move replaces the operator's namespace by the release's.
-func (o Operator) move(v any) {
+func (o Bundle) move(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, field := range v {

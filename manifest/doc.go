@@ -1,8 +1,8 @@
 // Package manifest renders the objects that a cluster needs to run an operator, from the
 // operator's own program: its kinds, the rights that it uses and no more, and the
-// Deployment that runs it. The package renders YAML for kubectl apply, and a Helm chart.
+// Deployment that runs it. The package renders YAML for kubectl apply --server-side, and a Helm chart.
 //
-//	op := manifest.Operator{
+//	op := manifest.Bundle{
 //		Name:        "echo-operator",
 //		Image:       "ghcr.io/example/echo-operator:v1.0.0",
 //		Options:     controller.Options{Address: ":8080", Lease: lease.Lease{Name: "echo-operator"}},

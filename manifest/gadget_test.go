@@ -102,7 +102,7 @@ func (g *gadgetry) run(ctx context.Context) error {
 }
 
 // operator returns the operator's description for the manifests.
-func (g *gadgetry) operator(t testing.TB) Operator {
+func (g *gadgetry) operator(t testing.TB) Bundle {
 	t.Helper()
 	definition, err := crd.Of[Gadget](crd.Options{})
 	if err != nil {
@@ -112,7 +112,7 @@ func (g *gadgetry) operator(t testing.TB) Operator {
 	if g.namespace != "" {
 		eventsIn = []string{g.namespace}
 	}
-	return Operator{
+	return Bundle{
 		Name:        "gadgetry",
 		Namespace:   g.namespace,
 		Image:       "example.com/gadgetry:v1.2.3",

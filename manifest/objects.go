@@ -23,9 +23,9 @@ const (
 	nobody    = 65532
 )
 
-func (o Operator) labels() map[string]string { return map[string]string{nameLabel: o.Name} }
+func (o Bundle) labels() map[string]string { return map[string]string{nameLabel: o.Name} }
 
-func (o Operator) meta(namespace string) metav1.ObjectMeta {
+func (o Bundle) meta(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.Name, Namespace: namespace, Labels: o.labels()}
 }
 
@@ -35,7 +35,7 @@ func typed(apiVersion, kind string) metav1.TypeMeta {
 
 // namespace returns the namespace in which the operator runs. It admits only pods that
 // need no privilege.
-func (o Operator) namespace() *corev1.Namespace {
+func (o Bundle) namespace() *corev1.Namespace {
 	n := &corev1.Namespace{TypeMeta: typed("v1", "Namespace"), ObjectMeta: o.meta("")}
 	n.Name = o.Namespace
 	n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
@@ -44,7 +44,7 @@ func (o Operator) namespace() *corev1.Namespace {
 
 // parts returns all objects except the definitions and the namespace, in an order in
 // which they can be created.
-func (o Operator) parts() ([]part, error) {
+func (o Bundle) parts() ([]part, error) {
 	all, err := grants(o.needs(), o.Definitions)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (o Operator) parts() ([]part, error) {
 
 // roles returns a ClusterRole for the grants in all namespaces, a Role for each namespace
 // that has grants of its own, and the bindings of these roles.
-func (o Operator) roles(all []grant) []any {
+func (o Bundle) roles(all []grant) []any {
 	const group = "rbac.authorization.k8s.io"
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: o.Namespace, Name: o.Name}}
 	var objects []any
@@ -94,9 +94,9 @@ func (o Operator) roles(all []grant) []any {
 }
 
 // portName names the port of the pod and the Service.
-func (o Operator) portName() string { return strings.ToLower(string(o.scheme())) }
+func (o Bundle) portName() string { return strings.ToLower(string(o.scheme())) }
 
-func (o Operator) service() *corev1.Service {
+func (o Bundle) service() *corev1.Service {
 	port := int32(80)
 	if o.scheme() == corev1.URISchemeHTTPS {
 		port = 443
@@ -112,7 +112,7 @@ func (o Operator) service() *corev1.Service {
 	}
 }
 
-func (o Operator) deployment() *appsv1.Deployment {
+func (o Bundle) deployment() *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Namespace),
 		Spec: appsv1.DeploymentSpec{
@@ -131,7 +131,7 @@ func (o Operator) deployment() *appsv1.Deployment {
 }
 
 // pod returns a pod spec that the Pod Security Standard "restricted" admits.
-func (o Operator) pod() corev1.PodSpec {
+func (o Bundle) pod() corev1.PodSpec {
 	yes, no, user, links := true, false, int64(nobody), false
 	c := corev1.Container{
 		Name:      o.Name,
@@ -174,7 +174,7 @@ func (o Operator) pod() corev1.PodSpec {
 
 // get returns a probe that requests a path from the operator's port. The kubelet does not
 // verify the certificate.
-func (o Operator) get(path string) corev1.ProbeHandler {
+func (o Bundle) get(path string) corev1.ProbeHandler {
 	action := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(o.portName())}
 	if o.scheme() == corev1.URISchemeHTTPS {
 		action.Scheme = corev1.URISchemeHTTPS
@@ -184,7 +184,7 @@ func (o Operator) get(path string) corev1.ProbeHandler {
 
 // env adds GOMEMLIMIT below the memory limit. The garbage collector then works harder
 // before the kernel kills the process.
-func (o Operator) env() []corev1.EnvVar {
+func (o Bundle) env() []corev1.EnvVar {
 	limit, ok := o.Resources.Limits[corev1.ResourceMemory]
 	for _, e := range o.Env {
 		ok = ok && e.Name != "GOMEMLIMIT"

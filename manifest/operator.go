@@ -17,9 +17,9 @@ import (
 	"github.com/pintle-go/pintle/crd"
 )
 
-// Operator describes an operator whose manifests are rendered. Name and Image are
+// Bundle describes an operator whose manifests are rendered. Name and Image are
 // required. The zero value of another field leaves something out or has a default.
-type Operator struct {
+type Bundle struct {
 	// Name is the name of the namespaced and of the cluster-scoped objects.
 	Name string
 	// Namespace is the namespace in which the operator runs. Default: its name. A chart
@@ -36,7 +36,7 @@ type Operator struct {
 	// limit of 128Mi memory. GOMEMLIMIT is set from the memory limit.
 	Resources corev1.ResourceRequirements
 	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the namespace,
-	// such as one made by cert-manager. It is mounted at [Operator.CertDir].
+	// such as one made by cert-manager. It is mounted at [Bundle.CertDir].
 	TLSSecret string
 	// Volumes are mounted where Mounts say.
 	Volumes []corev1.Volume
@@ -68,7 +68,7 @@ const defaultCertDir = "/etc/tls"
 // CertDir returns the directory of the certificate in the operator's pod. That is the
 // CertDir of its Options, or the directory at which the TLSSecret is mounted. It is empty
 // if there is neither.
-func (o Operator) CertDir() string {
+func (o Bundle) CertDir() string {
 	if o.TLSSecret == "" {
 		return o.Options.CertDir
 	}
@@ -76,7 +76,7 @@ func (o Operator) CertDir() string {
 }
 
 // port returns the port at which the operator listens, or 0 if it has no address.
-func (o Operator) port() (int32, error) {
+func (o Bundle) port() (int32, error) {
 	if o.Options.Address == "" {
 		return 0, nil
 	}
@@ -95,7 +95,7 @@ func (o Operator) port() (int32, error) {
 }
 
 // scheme returns the scheme of the port.
-func (o Operator) scheme() corev1.URIScheme {
+func (o Bundle) scheme() corev1.URIScheme {
 	if o.Options.TLS != nil || o.CertDir() != "" {
 		return corev1.URISchemeHTTPS
 	}
@@ -103,7 +103,7 @@ func (o Operator) scheme() corev1.URIScheme {
 }
 
 // withDefaults checks an operator and sets the defaults of empty fields.
-func (o Operator) withDefaults() (Operator, error) {
+func (o Bundle) withDefaults() (Bundle, error) {
 	o.Namespace = cmp.Or(o.Namespace, o.Name)
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	o.Version = cmp.Or(o.Version, "0.1.0")
@@ -139,7 +139,7 @@ func (o Operator) withDefaults() (Operator, error) {
 }
 
 // needs returns all rights: the declared ones, and those that follow from other fields.
-func (o Operator) needs() []Rules {
+func (o Bundle) needs() []Rules {
 	all := slices.Clone(o.Needs)
 	if l := o.Options.Lease; l.Name != "" {
 		all = append(all, elects(l.Name, cmp.Or(l.Namespace, o.Namespace)))
@@ -155,6 +155,6 @@ func (o Operator) needs() []Rules {
 	return all
 }
 
-func (o Operator) wrap(err error) error {
+func (o Bundle) wrap(err error) error {
 	return fmt.Errorf("render manifests of %q: %w", o.Name, err)
 }

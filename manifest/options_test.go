@@ -14,7 +14,7 @@ import (
 
 // Options of the controllers decide which rights an operator gets.
 func TestOptionsNeed(t *testing.T) {
-	has := func(o Operator, namespace, resource string) bool {
+	has := func(o Bundle, namespace, resource string) bool {
 		all, err := grants(o.needs(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -26,45 +26,45 @@ func TestOptionsNeed(t *testing.T) {
 		}
 		return false
 	}
-	o := Operator{Options: controller.Options{Events: new(event.Recorder), Authorize: true}}
+	o := Bundle{Options: controller.Options{Events: new(event.Recorder), Authorize: true}}
 	if !has(o, "", "events") || !has(o, "", "tokenreviews") {
 		t.Error("not those of options")
 	}
-	if o := (Operator{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(o, "", "tokenreviews") {
+	if o := (Bundle{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(o, "", "tokenreviews") {
 		t.Error("not those of a route")
 	}
 	o.Needs = []Rules{Events("a")}
 	if has(o, "", "events") || !has(o, "a", "events") {
 		t.Error("not only where it was said")
 	}
-	if has(Operator{}, "", "events") {
+	if has(Bundle{}, "", "events") {
 		t.Error("without options too")
 	}
 }
 
 // Lease, port and scheme come from the options.
 func TestOptionsRender(t *testing.T) {
-	base := Operator{Name: "a", Image: "x"}
+	base := Bundle{Name: "a", Image: "x"}
 	for name, test := range map[string]struct {
-		change  func(o *Operator)
+		change  func(o *Bundle)
 		want    []string
 		without []string
 	}{
-		"no options": {func(*Operator) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
+		"no options": {func(*Bundle) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
 		"an address": {
-			func(o *Operator) { o.Options.Address = ":9090" },
+			func(o *Bundle) { o.Options.Address = ":9090" },
 			[]string{"containerPort: 9090", "name: http", "path: /readyz", "kind: Service\n", "port: 80\n"}, []string{"scheme"},
 		},
 		"a lease": {
-			func(o *Operator) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
+			func(o *Bundle) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
 			[]string{"leases", "- mine", "namespace: elsewhere"}, []string{"Recreate"},
 		},
 		"TLS": {
-			func(o *Operator) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },
+			func(o *Bundle) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },
 			[]string{"scheme: HTTPS", "port: 443\n", "name: https"}, []string{"name: http\n", "volumes"},
 		},
 		"a directory with the certificate": {
-			func(o *Operator) {
+			func(o *Bundle) {
 				o.Options.Address, o.Options.CertDir = ":8443", "/certs"
 				o.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: new(corev1.EmptyDirVolumeSource)}}}
 				o.Mounts = []corev1.VolumeMount{{Name: "v", MountPath: "/certs"}}
@@ -72,7 +72,7 @@ func TestOptionsRender(t *testing.T) {
 			[]string{"scheme: HTTPS", "mountPath: /certs", "emptyDir: {}"}, nil,
 		},
 		"a Secret with the certificate": {
-			func(o *Operator) { o.Options.Address, o.TLSSecret = ":8443", "cert" },
+			func(o *Bundle) { o.Options.Address, o.TLSSecret = ":8443", "cert" },
 			[]string{"scheme: HTTPS", "secretName: cert", "mountPath: /etc/tls", "readOnly: true"}, nil,
 		},
 	} {

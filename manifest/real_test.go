@@ -122,7 +122,7 @@ func TestRights(t *testing.T) {
 		less, more := s.op, s.op
 		less.Needs = less.Needs[1:]
 		more.Needs = append(slices.Clone(more.Needs), Deletes(s.maps))
-		for name, op := range map[string]Operator{"missing: the right to watch gadgets.manifest.test": less, "superfluous: the right to delete configmaps": more} {
+		for name, op := range map[string]Bundle{"missing: the right to watch gadgets.manifest.test": less, "superfluous: the right to delete configmaps": more} {
 			if err := s.used.Compare(op); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("want %q: %v", name, err)
 			}
@@ -146,7 +146,7 @@ func TestRights(t *testing.T) {
 type scene struct {
 	*gadgetry
 	t       *testing.T
-	op      Operator
+	op      Bundle
 	used    Audit
 	objects kube.Resource[Gadget] // the administrator's handle
 	events  kube.Resource[eventsv1.Event]
@@ -308,7 +308,7 @@ func (s *scene) until(what string, holds func() bool) {
 
 // grantRights creates the operator's account and roles without one grant. It returns a
 // token as soon as the server uses the roles.
-func grantRights(t *testing.T, client *kube.Client, op Operator, without grant) string {
+func grantRights(t *testing.T, client *kube.Client, op Bundle, without grant) string {
 	t.Helper()
 	all, err := grants(op.needs(), op.Definitions)
 	if err != nil {
@@ -351,7 +351,7 @@ func grantRights(t *testing.T, client *kube.Client, op Operator, without grant) 
 	return request.Status.Token
 }
 
-func awaitRight(t *testing.T, client *kube.Client, op Operator, g grant) {
+func awaitRight(t *testing.T, client *kube.Client, op Bundle, g grant) {
 	t.Helper()
 	resource, sub, _ := strings.Cut(g.resource, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

@@ -139,12 +139,12 @@ func TestMerging(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-func TestBadOperators(t *testing.T) {
+func TestBadBundles(t *testing.T) {
 	client, err := kube.Config{Rest: nowhere()}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, op := range map[string]Operator{
+	for name, op := range map[string]Bundle{
 		"nothing":           {},
 		"bad name":          {Name: "A b", Image: "x"},
 		"replicas":          {Name: "a", Image: "x", Replicas: 2},

@@ -12,7 +12,7 @@ import (
 // YAML returns all objects, for kubectl apply --server-side: a namespace, the
 // definitions, and the rest in an order in which they can be created. The same operator
 // always gives the same text.
-func (o Operator) YAML() ([]byte, error) {
+func (o Bundle) YAML() ([]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, o.wrap(err)

@@ -20,7 +20,7 @@ import (
 // The namespace need not be the one that the program names, because a chart can be
 // installed into any namespace. With a Lease of another namespace both processes would
 // act. So takeOver looks for the Lease, and several Leases are an error.
-func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m manifest.Operator) error {
+func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m manifest.Bundle) error {
 	if o.Lease.Namespace != "" {
 		return nil
 	}

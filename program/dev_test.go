@@ -43,7 +43,7 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 	find := func(o controller.Options) (string, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 		o.Lease.Name = name
-		err := takeOver(t.Context(), client, &o, manifest.Operator{Name: "op"})
+		err := takeOver(t.Context(), client, &o, manifest.Bundle{Name: "op"})
 		return o.Lease.Namespace, err
 	}
 	expect := func(want string) {

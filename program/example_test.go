@@ -33,7 +33,7 @@ var source embed.FS // its comments become descriptions in the definition
 
 // A whole operator, which also prints the objects that a cluster needs to run it:
 //
-//	greeter manifests | kubectl apply -f -
+//	greeter manifests | kubectl apply --server-side -f -
 func ExampleMain() { program.Main(describe) }
 
 func describe(client *kube.Client) (program.Operator, error) {
@@ -55,7 +55,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	}
 	definition, err := crd.Of[Greeting](crd.Options{Source: source})
 	return program.Operator{
-		Manifest: manifest.Operator{
+		Manifest: manifest.Bundle{
 			Name:        "greeter",
 			Image:       "ghcr.io/example/greeter:v1.0.0",
 			Definitions: []*crd.Definition{definition},

@@ -56,7 +56,7 @@ func inPod() bool {
 }
 
 // options returns the options for the controllers.
-func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, error) {
+func (r *running) options(m manifest.Bundle, inPod bool) (controller.Options, error) {
 	o := m.Options
 	o.Address = cmp.Or(o.Address, defaultAddress)
 	if inPod {
@@ -88,7 +88,7 @@ func (r *running) options(m manifest.Operator, inPod bool) (controller.Options, 
 }
 
 // deployed returns the manifest of a program that [Main] runs.
-func deployed(m manifest.Operator) manifest.Operator {
+func deployed(m manifest.Bundle) manifest.Bundle {
 	m.Options.Address = cmp.Or(m.Options.Address, defaultAddress)
 	if len(m.Definitions) > 0 {
 		m.Args = append([]string{"-install=false"}, m.Args...)

@@ -5,7 +5,7 @@
 // where describe returns an [Operator]: its manifest and its controllers. The
 // program runs the controllers, or prints the objects that a cluster needs to run it:
 //
-//	go run ./operators/echo manifests | kubectl apply -f -
+//	go run ./operators/echo manifests | kubectl apply --server-side -f -
 package program
 
 import (
@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"os"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
@@ -30,7 +31,7 @@ import (
 type Operator struct {
 	// Manifest is rendered. Its Options are also the controllers' options, and its
 	// Definitions are installed.
-	Manifest manifest.Operator
+	Manifest manifest.Bundle
 	// Controllers are run.
 	Controllers []controller.Any
 }
@@ -161,6 +162,9 @@ func (c command) operate(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			slog.Info("stopped before the definitions were installed", "waitedFor", err)
 			return nil
+		case apierrors.IsForbidden(err):
+			return fmt.Errorf("%w (without that right, start the program with -install=false "+
+				"once the definitions are installed)", err)
 		case err != nil:
 			return err
 		}

@@ -6,12 +6,15 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
@@ -46,7 +49,7 @@ func call(t *testing.T, args ...string) (string, error) {
 			return Operator{}, errors.New("there must be copies")
 		}
 		definition, err := crd.Of[Gadget](crd.Options{})
-		return Operator{Manifest: manifest.Operator{
+		return Operator{Manifest: manifest.Bundle{
 			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
 			Definitions: []*crd.Definition{definition},
 			Needs:       []manifest.Rules{manifest.Watches(kube.For[Gadget](client))},
@@ -121,7 +124,7 @@ func TestProgramRefuses(t *testing.T) {
 // An operator without a lease cannot be taken over, because two processes would act.
 func TestDevWithoutLease(t *testing.T) {
 	r := running{dev: true}
-	if o, err := r.options(manifest.Operator{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
+	if o, err := r.options(manifest.Bundle{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
 		t.Errorf("%+v, %v", o.Lease, err)
 	}
 }
@@ -159,23 +162,23 @@ func TestProgramConnects(t *testing.T) {
 // In a pod a program runs as its manifest says. Elsewhere it takes no lease and logs
 // that, and it listens on loopback.
 func TestOptions(t *testing.T) {
-	whole := manifest.Operator{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
+	whole := manifest.Bundle{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
 	for name, test := range map[string]struct {
-		m                                  manifest.Operator
+		m                                  manifest.Bundle
 		args                               []string
 		inPod                              bool
 		address, certDir, lease, namespace string
 	}{
-		"nothing, in a pod":     {m: manifest.Operator{}, inPod: true, address: ":8080"},
-		"nothing, elsewhere":    {m: manifest.Operator{}, address: "127.0.0.1:8080"},
+		"nothing, in a pod":     {m: manifest.Bundle{}, inPod: true, address: ":8080"},
+		"nothing, elsewhere":    {m: manifest.Bundle{}, address: "127.0.0.1:8080"},
 		"in a pod":              {m: whole, inPod: true, address: ":9090", certDir: "/etc/tls", lease: "l"},
 		"elsewhere":             {m: whole, address: "127.0.0.1:9090"},
 		"in a pod, with flags":  {m: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
 		"elsewhere, with flags": {m: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
 		"for a developer":       {m: whole, args: []string{"-dev"}, address: "127.0.0.1:9090", lease: "l"},
 		"of another namespace":  {m: whole, args: []string{"-dev", "-lease-namespace=n"}, address: "127.0.0.1:9090", lease: "l", namespace: "n"},
-		"own files, in a pod":   {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
-		"own files, elsewhere":  {m: manifest.Operator{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
+		"own files, in a pod":   {m: manifest.Bundle{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
+		"own files, elsewhere":  {m: manifest.Bundle{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -194,5 +197,26 @@ func TestOptions(t *testing.T) {
 				t.Errorf("it says %q", &log)
 			}
 		})
+	}
+}
+
+// The error of a program that may not install its definitions names the flag that leaves
+// the installation out.
+func TestForbiddenInstallation(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	}))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	config := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],
+		"clusters":[{"name":"c","cluster":{"server":"` + server.URL + `"}}]}`
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, "-kubeconfig="+path)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "-install=false") {
+		t.Errorf("the error of a forbidden installation: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func TestProgramRuns(t *testing.T) {
 		return command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
 			definition, err := crd.Of[Gadget](crd.Options{})
 			return Operator{
-				Manifest: manifest.Operator{
+				Manifest: manifest.Bundle{
 					Definitions: []*crd.Definition{definition},
 					Options: controller.Options{
 						Lease:  lease.Lease{Name: "gadgetry", Namespace: namespace},

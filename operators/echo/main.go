@@ -1,9 +1,9 @@
 // Command echo runs echo servers: for every Echo a Deployment with the requested number
 // of replicas, listening on port 8080, and a Service in front of them.
 //
-//	go run ./operators/echo                                    # against the kubeconfig's cluster
-//	go run ./operators/echo manifests | kubectl apply -f -     # in it
-//	go run ./operators/echo manifests -chart DIR               # as a Helm chart
+//	go run ./operators/echo                                                  # against the kubeconfig's cluster
+//	go run ./operators/echo manifests | kubectl apply --server-side -f -     # in it
+//	go run ./operators/echo manifests -chart DIR                             # as a Helm chart
 //
 // A child that is deleted or changed by hand is restored; fields that others add to it
 // stay. A Deployment or Service of the same name that belongs to somebody else is left
@@ -160,7 +160,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Cleanup:   op.cleanup,
 		Failed:    op.failed,
 	}
-	return program.Operator{Controllers: []controller.Any{echoes}, Manifest: manifest.Operator{
+	return program.Operator{Controllers: []controller.Any{echoes}, Manifest: manifest.Bundle{
 		Name:        "echo-operator",
 		Image:       "ghcr.io/pintle-go/echo:v0.1.0",
 		Definitions: []*crd.Definition{definition},

@@ -2,8 +2,8 @@
 // Letters may share a template. The program writes the text into the Letter's status, and
 // writes it again when the template changes.
 //
-//	go run ./operators/letter                                    # against the kubeconfig's cluster
-//	go run ./operators/letter manifests | kubectl apply -f -     # in it
+//	go run ./operators/letter                                                  # against the kubeconfig's cluster
+//	go run ./operators/letter manifests | kubectl apply --server-side -f -     # in it
 //
 // It shows how a reconcile reads from the cache. The templates are ConfigMaps. The
 // controller watches them, and so has them in memory. No request is needed to read a
@@ -79,7 +79,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Watches:   []controller.Source{controller.Referenced(op.templates, byTemplate)},
 		Reconcile: op.reconcile,
 	}
-	return program.Operator{Controllers: []controller.Any{letters}, Manifest: manifest.Operator{
+	return program.Operator{Controllers: []controller.Any{letters}, Manifest: manifest.Bundle{
 		Name:        "letter-operator",
 		Image:       "ghcr.io/pintle-go/letter:v0.1.0",
 		Definitions: []*crd.Definition{definition},

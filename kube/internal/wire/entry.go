@@ -236,8 +236,8 @@ func (c *Codec) HasStatus(e *Entry) (has bool) {
 // The messages must be encoded in the same way.
 func sameFields(a, b []byte, counts func(num int) bool) bool {
 	for {
-		x, restA := nextThat(a, counts)
-		y, restB := nextThat(b, counts)
+		x, restA := nextCounted(a, counts)
+		y, restB := nextCounted(b, counts)
 		if !bytes.Equal(x, y) {
 			return false
 		}
@@ -248,8 +248,8 @@ func sameFields(a, b []byte, counts func(num int) bool) bool {
 	}
 }
 
-// nextThat returns the next field of a message that counts, or nil if there is none.
-func nextThat(msg []byte, counts func(num int) bool) (field, rest []byte) {
+// nextCounted returns the next field of a message that counts, or nil if there is none.
+func nextCounted(msg []byte, counts func(num int) bool) (field, rest []byte) {
 	for len(msg) > 0 {
 		f, rest, err := nextField(msg)
 		if err != nil {

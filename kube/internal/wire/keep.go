@@ -6,6 +6,7 @@ import (
 	stdjson "encoding/json"
 	"reflect"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
@@ -53,6 +54,7 @@ func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[stdjson.Unmarshaler]()) ||
+		p.Implements(reflect.TypeFor[json.UnmarshalerFrom]()) ||
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 

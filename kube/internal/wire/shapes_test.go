@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 type letter byte
@@ -70,5 +72,26 @@ func BenchmarkNewCodec(b *testing.B) {
 		if _, err := NewCodec(reflect.TypeFor[foreign](), Options{}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// hidden decodes itself, by the method of go-json-experiment alone.
+type hidden struct{ text string }
+
+func (h *hidden) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	value, err := d.ReadValue()
+	h.text = string(value)
+	return err
+}
+
+// A type that decodes itself by UnmarshalJSONFrom is given all members.
+func TestKeepForUnmarshalJSONFrom(t *testing.T) {
+	keep := keepJSON(reflect.TypeFor[struct {
+		Spec hidden `json:"spec"`
+	}](), make(map[reflect.Type]*jsonKeep))
+	const object = `{"spec":{"a":1,"b":{"c":2}}}`
+	kept, err := keep.append(nil, []byte(object))
+	if err != nil || string(kept) != object {
+		t.Errorf("kept %s of %s: %v", kept, object, err)
 	}
 }

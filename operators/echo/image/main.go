@@ -7,40 +7,19 @@
 // and podman load them.
 package main
 
-import (
-	"context"
-	"flag"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"path/filepath"
+import "github.com/pintle-go/pintle/operators/internal/ship"
 
-	"github.com/pintle-go/pintle/operators/internal/ship"
-)
-
-const echo = "github.com/pintle-go/pintle/operators/echo"
-
-func main() {
-	dir := flag.String("dir", "bin", "directory to write the archives to")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *dir, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
-		stop()
-		os.Exit(1)
-	}
+var images = []ship.Image{
+	{
+		Package: "github.com/pintle-go/pintle/operators/echo",
+		Name:    "ghcr.io/pintle-go/echo:v0.1.0",
+		Output:  "echo.tar",
+	},
+	{
+		Package: "github.com/pintle-go/pintle/operators/echo/server",
+		Name:    "ghcr.io/pintle-go/echo-server:v0.1.0",
+		Output:  "echo-server.tar",
+	},
 }
 
-func run(ctx context.Context, dir string, out io.Writer) error {
-	for _, i := range []ship.Image{
-		{Package: echo, Name: "ghcr.io/pintle-go/echo:v0.1.0", Output: filepath.Join(dir, "echo.tar")},
-		{Package: echo + "/server", Name: "ghcr.io/pintle-go/echo-server:v0.1.0", Output: filepath.Join(dir, "echo-server.tar")},
-	} {
-		if err := i.Build(ctx, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func main() { ship.Main(images...) }

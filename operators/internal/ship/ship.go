@@ -4,9 +4,11 @@ package ship
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 
 	"github.com/pintle-go/pintle/cluster/image"
@@ -43,4 +45,29 @@ func (i Image) Build(ctx context.Context, out io.Writer) error {
 		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)
 	}
 	return err
+}
+
+// Main is the main function of a command that builds images. It writes their archives
+// into the directory that the flag -dir names.
+func Main(images ...Image) {
+	dir := flag.String("dir", "bin", "directory to write the archives to")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := BuildAll(ctx, *dir, os.Stdout, images...); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// BuildAll builds images. Their outputs are relative to a directory.
+func BuildAll(ctx context.Context, dir string, out io.Writer, images ...Image) error {
+	for _, i := range images {
+		i.Output = filepath.Join(dir, i.Output)
+		if err := i.Build(ctx, out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
