@@ -120,7 +120,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Watches:   []controller.Source{controller.Referenced(op.configMaps, byPages)},
 		Reconcile: op.reconcile,
 	}
-	return program.Operator{Controllers: []controller.Any{sites}, Manifest: manifest.Operator{
+	return program.Operator{Controllers: []controller.Any{sites}, Manifest: manifest.Bundle{
 		Name:        "site-operator",
 		Image:       "ghcr.io/example/site-operator:v1.0.0",
 		Definitions: []*crd.Definition{definition},
