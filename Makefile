@@ -65,10 +65,14 @@ lint: ## check style, golden files, leak checks and the documentation's snippets
 	@echo "lint: exported API and dependencies, compared with api/"
 	@$(tools) api
 	@$(tools) deps
+	@echo "lint: the versions of all modules of the workspace can be found, or go doc fails"
+	@go list -m all >/dev/null
 	@echo "lint: every module's go.mod, alone"
 	@$(tools) tidy
 	@echo "lint: goroutine-leak checks"
 	@$(tools) leaks
+	@echo "lint: messages that the documentation explains"
+	@$(tools) messages
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
 

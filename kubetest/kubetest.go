@@ -70,7 +70,7 @@ type Options struct {
 	Private bool
 
 	// Nodes is the number of simulated nodes, on which pods become Running
-	// and Ready and Jobs complete.
+	// and Ready and Jobs complete. Annotations such as [StartDelay] choose more.
 	Nodes int
 
 	// ServerOnly omits the controller-manager and the scheduler: objects stay as they

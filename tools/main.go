@@ -36,6 +36,7 @@ func checks() []check {
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
 		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"messages", "check that the messages in docs/troubleshooting.md are in the sources (-list prints those)", checkMessages},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }

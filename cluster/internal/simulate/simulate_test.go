@@ -23,6 +23,20 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// Users find the names in package kubetest.
+func TestNames(t *testing.T) {
+	for got, want := range map[string]string{
+		simulate.StartDelay: kubetest.StartDelay,
+		simulate.RunFor:     kubetest.RunFor,
+		simulate.ExitCode:   kubetest.ExitCode,
+		simulate.Label:      kubetest.NodeLabel,
+	} {
+		if got != want {
+			t.Errorf("%s is %s in package kubetest", got, want)
+		}
+	}
+}
+
 // connect returns a client whose idle connections close when the test ends.
 func connect(t *testing.T, c *kubetest.Cluster) *kube.Client {
 	client, err := kube.Config{Rest: c.Config()}.Connect()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -68,9 +69,8 @@ func (s Session) Cluster(ctx context.Context, current bool) (*Cluster, error) {
 
 func (s Session) start(ctx context.Context) (*Cluster, error) {
 	command, home := filepath.Join(s.Dir, "cluster"), filepath.Join(s.Dir, "state")
-	build := exec.CommandContext(ctx, "go", "build", "-o", command, launcher)
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the cluster command: %w\n%s", err, out)
+	if err := buildLauncher(ctx, s.Dir); err != nil {
+		return nil, err
 	}
 	s.Out.Say("starting a Kubernetes with %d simulated nodes (the first time it is built, which takes minutes)", simulatedNodes)
 	s.Undo.Add("end the cluster", func(ctx context.Context) error {
@@ -95,6 +95,22 @@ func (s Session) start(ctx context.Context) (*Cluster, error) {
 		Kubectl:    command + " --dir=" + home + " kubectl",
 		Local:      true,
 	}, nil
+}
+
+// buildLauncher builds the cluster command into a directory. If this program was built by
+// version, as "go run PACKAGE@VERSION" does, the command has the same version: the module
+// in the working directory is the user's and need not know it. Otherwise the working
+// directory is in a checkout.
+func buildLauncher(ctx context.Context, dir string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), launcher)
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Sum != "" {
+		build = exec.CommandContext(ctx, "go", "install", launcher+"@"+info.Main.Version)
+		build.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=")
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the cluster command: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // await runs the cluster command to its end.

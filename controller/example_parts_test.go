@@ -1,0 +1,88 @@
+package controller_test
+
+import (
+	"context"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// A predicate leaves out changes that the reconcile need not see.
+func ExamplePredicate() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	pods := kube.For[corev1.Pod](client)
+	moved := controller.Where(func(before, after *corev1.Pod) bool {
+		return before.Spec.NodeName != after.Spec.NodeName
+	})
+	err = controller.Run(ctx, controller.Options{}, controller.Controller[corev1.Pod]{
+		For:       pods,
+		Predicate: moved, // or controller.FieldsChanged("spec.nodeName")
+		Reconcile: func(ctx context.Context, p *corev1.Pod) (controller.Action, error) {
+			controller.Logger(ctx).Info("the pod has a node", "node", p.Spec.NodeName)
+			return controller.Done, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// With Cleanup an object gets a finalizer. Its deletion waits until Cleanup returns Done.
+func ExampleController_cleanup() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
+	err = controller.Run(ctx, controller.Options{}, controller.Controller[Greeting]{
+		For:       greetings,
+		Watches:   []controller.Source{controller.Mapped(texts, sameName)},
+		Finalizer: "example.com/greeter",
+		Reconcile: func(context.Context, *Greeting) (controller.Action, error) { return controller.Done, nil },
+		Cleanup: func(ctx context.Context, g *Greeting) (controller.Action, error) {
+			err := texts.In(g.Namespace).Delete(ctx, g.Name)
+			if apierrors.IsNotFound(err) {
+				return controller.Done, nil // the finalizer is removed
+			}
+			return controller.Await, err // the deletion of the ConfigMap is a change
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func sameName(_ context.Context, m *corev1.ConfigMap) []kube.Key {
+	return []kube.Key{kube.KeyOf(m)}
+}
+
+// A runnable runs beside the controllers, and a check is part of /readyz.
+func ExampleRun() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	refresh := func(ctx context.Context) error {
+		<-ctx.Done() // work until the program stops
+		return nil
+	}
+	err := controller.Run(ctx, controller.Options{
+		Address:   ":8080",
+		Runnables: []controller.Runnable{{Name: "refresh", Run: refresh, EveryReplica: true}},
+		Checks:    []controller.Check{{Name: "disk", Ready: func(context.Context) error { return nil }}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,36 @@
+package event_test
+
+import (
+	"context"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// In an operator, controller.Run runs the recorder that its Options name.
+func Example() {
+	ctx, stop := context.WithCancel(context.Background())
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	events := &event.Recorder{Client: client, Controller: "example.com/painter"}
+	ended := make(chan error, 1)
+	go func() { ended <- events.Run(ctx) }()
+
+	node, err := kube.For[corev1.Node](client).Get(ctx, "node-1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	events.Normal(node, "Painted", "the node is %s", "blue")
+	events.Warning(node, "PaintLow", "there is paint for %d more nodes", 2)
+
+	stop() // Run writes the remaining events and returns
+	if err := <-ended; err != nil {
+		log.Print(err)
+	}
+}

@@ -1,0 +1,189 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Any Go struct with Kubernetes metadata is a kind.
+func ExampleFor() {
+	ctx := context.Background()
+	client, err := kube.Connect() // by KUBECONFIG, or in a pod
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	pods := kube.For[corev1.Pod](client)
+	for pod, err := range pods.In("default").Labeled("app=web").List(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(pod.Name, pod.Status.Phase)
+	}
+}
+
+// A view has only the fields that it names. A store of it needs less memory.
+func ExampleViewOfKind() {
+	type image struct {
+		kube.Object
+		Spec struct {
+			Containers []struct {
+				Image string `json:"image"`
+			} `json:"containers"`
+		} `json:"spec"`
+	}
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	pods := kube.ViewOfKind[image](client, kube.KindOf[corev1.Pod]())
+	for pod, err := range pods.List(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(pod.Namespace, pod.Name, pod.Spec.Containers[0].Image)
+	}
+}
+
+// The loop lists, watches and resumes by itself, until its context ends.
+func ExampleReader_Watch() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	for ev, err := range kube.For[corev1.Pod](client).In("default").Watch(ctx) {
+		switch {
+		case err != nil:
+			log.Print(err) // the watch continues
+		case ev.Type == kube.Synced:
+			fmt.Println("all Pods that existed at the start are known")
+		default:
+			fmt.Println(ev.Type, ev.Object.Name)
+		}
+	}
+}
+
+// Until waits for a condition.
+func ExampleReader_Until() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	deployments := kube.For[appsv1.Deployment](client).In("default")
+	available := func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas > 0 }
+	if _, err := deployments.Until(ctx, "web", available); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A store keeps the objects of a handle in memory.
+func ExampleReader_Store() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	store := kube.For[corev1.Pod](client).In("default").Store(ctx)
+	if err := store.Sync(ctx); err != nil { // until everything is there
+		log.Fatal(err)
+	}
+	pod, err := store.Get(ctx, kube.Key{Namespace: "default", Name: "web"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pod.Status.PodIP)
+}
+
+// oneConfigMap plays an API server with a ConfigMap, and prints the writing requests.
+type oneConfigMap struct{}
+
+func (oneConfigMap) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Println(r.Method, r.URL.Path)
+		fmt.Println(string(body))
+	}
+	const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web","namespace":"default",
+		"resourceVersion":"7","uid":"1"},"data":{"colour":"red","size":"9"}}`
+	return &http.Response{
+		StatusCode: http.StatusOK,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(strings.NewReader(object)),
+	}, nil
+}
+
+func played() kube.Resource[corev1.ConfigMap] {
+	client, err := kube.Config{Rest: &rest.Config{Host: "http://played", Transport: oneConfigMap{}}}.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return kube.For[corev1.ConfigMap](client).In("default")
+}
+
+// Apply sends the fields that are set and no zero values. Fields of other managers stay.
+func ExampleView_Apply() {
+	_, err := played().Apply(context.Background(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Data:       map[string]string{"colour": "red"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// PATCH /api/v1/namespaces/default/configmaps/web
+	// {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web","namespace":"default"},"data":{"colour":"red"}}
+}
+
+// Modify reads the object, and sends the difference that the function makes.
+func ExampleView_Modify() {
+	_, err := played().Modify(context.Background(), "web", func(m *corev1.ConfigMap) error {
+		m.Data["colour"] = "blue"
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// PATCH /api/v1/namespaces/default/configmaps/web
+	// {"data":{"colour":"blue"},"metadata":{"resourceVersion":"7","uid":"1"}}
+}
+
+// Ensure is Apply for a reconcile: it sends nothing if the object is already so.
+func ExampleView_Ensure() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	texts := kube.For[corev1.ConfigMap](client).In("default")
+	store := texts.Store(ctx) // in an operator the controller has one
+	if err := store.Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Data: map[string]string{"colour": "red"}}
+	if _, err := texts.Ensure(ctx, text); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestMessages(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.go": `package a
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+func f(err error) error {
+	slog.Info("a line " +
+		"of the log", "key", 1)
+	_ = errors.New("a plain error")
+	const other = "another text"
+	return fmt.Errorf("open %q on port %d: "+err.Error()+": %w", "x", 1, err)
+}
+`,
+		"a_test.go":          "package a\n\nconst text = \"only in a test\"\n",
+		"other/go.mod":       "module other\n",
+		"other/b.go":         "package b\n\nconst text = \"only in another module\"\n",
+		"testdata/c.go":      "package c\n\nconst text = \"only in test data\"\n",
+		"below/d.go":         "package d\n\nconst text = `below`\n",
+		"below/not-go.txt":   "only in a text file",
+		".hidden/hidden.go":  "package e\n\nconst text = \"only in a hidden directory\"\n",
+		"below/generated.md": "# only in a document",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := readMessages(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, m := range all {
+		if m.shown {
+			shown = append(shown, m.text)
+		}
+		if strings.Contains(m.text, "only in") {
+			t.Errorf("%s: %q is no message of the module", m.at, m.text)
+		}
+	}
+	want := []string{"a line of the log", "key", "a plain error", "open … on port …: …: …", "x"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("got %q, want %q", shown, want)
+	}
+
+	doc := "# Title\n\n## `section`\n\n### `open … on port …`\n\ntext `code`\n\n### No message\n\n### `another text`\n\n### `gone`\n### `…`\n"
+	quotes := quotedMessages(doc)
+	if want := []string{"open … on port …", "another text", "gone", "…"}; !slices.Equal(quotes, want) {
+		t.Fatalf("got %q, want %q", quotes, want)
+	}
+	if err := missingMessages(quotes[:2], all); err != nil {
+		t.Error(err)
+	}
+	err = missingMessages(quotes, all)
+	if err == nil || !strings.Contains(err.Error(), `"gone"`) || !strings.Contains(err.Error(), `"…"`) || strings.Contains(err.Error(), "open") {
+		t.Errorf("got %v", err)
+	}
+}
