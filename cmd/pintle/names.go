@@ -39,6 +39,9 @@ var (
 // taken are the kinds whose Go names would be declared twice in the new operator.
 var taken = []string{"Deployment", "TestFailure", "TestMain", "TestOperator", "TestValidation"}
 
+// notText are the words that YAML does not read as text.
+var notText = []string{"N", "NO", "No", "Y", "YES", "Yes", "ON", "On", "OFF", "Off", "TRUE", "True", "FALSE", "False", "NULL", "Null"}
+
 // check returns an error for each name that cannot be used.
 func (n names) check() error {
 	var wrong []error
@@ -58,6 +61,8 @@ func (n names) check() error {
 		add("--kind %q: it is letters and digits in CamelCase, with an upper-case letter first, such as Website", n.kind)
 	case len(n.kind) > maxLabel || len(n.plural()) > maxLabel:
 		add("--kind %q: its plural %q has more than %d characters", n.kind, n.plural(), maxLabel)
+	case slices.Contains(notText, n.kind):
+		add("--kind %q: YAML reads it as a boolean or as null, unless it is quoted", n.kind)
 	case slices.Contains(taken, n.kind):
 		add("--kind %q: the new operator needs this name itself", n.kind)
 	}

@@ -102,7 +102,7 @@ func TestOddNames(t *testing.T) {
 		{name: "gizmo", kind: "Gizmos", group: "v1alpha1.gizmo", version: "v1"},
 		{name: "operator", kind: "Operator", group: "operator.example.com", version: "v1"},
 		{name: "series", kind: "Series", group: "data.example.com", version: "v1"},
-		{name: strings.Repeat("x", 63), kind: "X" + strings.Repeat("y", 61), group: "example.com", version: "v10beta20"},
+		{name: strings.Repeat("x", 63), kind: "X" + strings.Repeat("z", 60), group: "example.com", version: "v10beta20"},
 		{name: "test", kind: "Test", group: "example.com", version: "v1"},
 	} {
 		n.module, n.pintle = "example.com/odd", "v0.1.0"
@@ -170,6 +170,7 @@ func TestBadNames(t *testing.T) {
 		`--kind "Web Site": it is letters and digits`:     func(n *names) { n.kind = "Web Site" },
 		`--kind "TestMain": the new operator needs`:       func(n *names) { n.kind = "TestMain" },
 		`--kind "Deployment": the new operator needs`:     func(n *names) { n.kind = "Deployment" },
+		`--kind "No": YAML reads it as a boolean`:         func(n *names) { n.kind = "No" },
 		`s" has more than 63 characters`:                  func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
 		"--group is missing":                              func(n *names) { n.group = "" },
 		`--group "example": it is a DNS name with a dot`:  func(n *names) { n.group = "example" },
