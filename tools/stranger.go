@@ -61,6 +61,7 @@ func checkStranger(ctx context.Context, repo *Repo, args []string) (failed error
 		{"newer", s.newer},
 		{"launch", s.launch},
 		{"kubetest", s.kubetest},
+		{"tutorial", s.tutorial},
 	}
 	known := false
 	for _, step := range steps {

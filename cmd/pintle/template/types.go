@@ -19,8 +19,10 @@ func (Gizmo) GVK() kube.GVK {
 	return kube.GVK{Group: "gizmo.example.org", Version: "v1alpha1", Kind: "Gizmo"}
 }
 
-// GizmoSpec is the desired state. The tag crd declares validation, defaults and the
-// columns of kubectl get.
+// The tag crd declares validation, defaults and the columns of kubectl get. The comments
+// of types and fields become descriptions, which kubectl explain shows.
+
+// GizmoSpec is the desired state.
 type GizmoSpec struct {
 	// Image of the pods.
 	Image string `json:"image" crd:"minLength=1,column"`
