@@ -116,7 +116,7 @@ func (s *stranger) tutorial(ctx context.Context) (failed error) {
 	if r.first, err = openTerminal(r.dir, r.env); err != nil {
 		return err
 	}
-	defer func() { failed = errors.Join(failed, r.first.close(), r.stop()) }()
+	defer func() { failed = errors.Join(failed, r.first.close(), r.stop(), s.endCluster(ctx, r)) }()
 	for _, t := range steps {
 		begun := time.Now()
 		fmt.Printf("tutorial: %s:%d %s\n", t.doc, t.line, t.marker)
@@ -126,6 +126,16 @@ func (s *stranger) tutorial(ctx context.Context) (failed error) {
 		fmt.Printf("  done in %.1f s\n", time.Since(begun).Seconds())
 	}
 	return nil
+}
+
+// endCluster ends the cluster that a failed step has left running.
+func (s *stranger) endCluster(ctx context.Context, r *reader) error {
+	state := r.path(".cluster")
+	if _, err := os.Stat(state); err != nil {
+		return nil
+	}
+	l := launcher{runner: s.runner, program: []string{"go", "run", prefix + "/cluster@" + packed}, state: state}
+	return l.down(ctx)
 }
 
 // do does one step.
