@@ -42,7 +42,8 @@ type step struct {
 	stop  bool // stop the second terminal first
 }
 
-var stepFormat = regexp.MustCompile(`^tutorial (run|fails|output|terminal|file [^ "]+|edit [^ "]+)( after stop)?( until "([^"]+)")?$`)
+var stepFormat = regexp.MustCompile(
+	`^tutorial (run|fails|output|terminal|file [^ "]+|edit [^ "]+)( after stop)?( until "([^"]+)")?$`)
 
 var errStep = errors.New("snippet comment is no step of the tutorial: see tools/tutorial.go")
 

@@ -71,5 +71,6 @@ func (n names) files() (map[string][]byte, error) {
 // goMod returns a go.mod to which go mod tidy adds the other requirements, at the
 // versions that pintle requires.
 func (n names) goMod() []byte {
-	return fmt.Appendf(nil, "module %s\n\ngo %s\n\nrequire github.com/pintle-go/pintle %s\n", n.module, goVersion, n.pintle)
+	return fmt.Appendf(nil, "module %s\n\ngo %s\n\nrequire github.com/pintle-go/pintle %s\n",
+		n.module, goVersion, n.pintle)
 }

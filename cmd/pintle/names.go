@@ -40,7 +40,10 @@ var (
 var taken = []string{"Deployment", "TestFailure", "TestMain", "TestOperator", "TestValidation"}
 
 // notText are the words that YAML does not read as text.
-var notText = []string{"N", "NO", "No", "Y", "YES", "Yes", "ON", "On", "OFF", "Off", "TRUE", "True", "FALSE", "False", "NULL", "Null"}
+var notText = []string{
+	"N", "NO", "No", "Y", "YES", "Yes", "ON", "On", "OFF", "Off",
+	"TRUE", "True", "FALSE", "False", "NULL", "Null",
+}
 
 // check returns an error for each name that cannot be used.
 func (n names) check() error {

@@ -14,6 +14,14 @@ import (
 	"slices"
 )
 
+// next is what people read when their operator is written.
+const next = `%s is an operator for the kind %s of %s/%s. Next:
+
+  cd %s
+  make test    # the first time, Kubernetes is built from source, for some minutes
+  make dev     # run it on a local cluster, and restart it when a file is saved
+`
+
 // create writes a new operator into a folder.
 func (c command) create(ctx context.Context, args []string) error {
 	n := names{}
@@ -58,8 +66,7 @@ func (c command) create(ctx context.Context, args []string) error {
 			return fmt.Errorf("%s is written, but its dependencies are missing: %w", folder, err)
 		}
 	}
-	fmt.Fprintf(c.out, "%s is an operator for the kind %s of %s/%s. Next:\n\n  cd %s\n  make test    # the first time, Kubernetes is built from source, for some minutes\n  make dev     # run it on a local cluster, and restart it when a file is saved\n",
-		n.name, n.kind, n.group, n.version, folder)
+	fmt.Fprintf(c.out, next, n.name, n.kind, n.group, n.version, folder)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -131,8 +130,9 @@ func TestOddNames(t *testing.T) {
 	if !strings.Contains(string(mod), "\ngo "+goVersion+"\n") {
 		t.Errorf("pintle's own go.mod has not the version of Go in a new one, %s", goVersion)
 	}
-	mod = bytes.Replace(mod, []byte("module github.com/pintle-go/pintle\n"), []byte("module example.com/odd\n"), 1)
-	mod = fmt.Appendf(mod, "\nrequire github.com/pintle-go/pintle v0.1.0\n\nreplace github.com/pintle-go/pintle => %s\n", root)
+	_, rest, _ := strings.Cut(string(mod), "\n")
+	mod = []byte("module example.com/odd\n" + rest)
+	mod = fmt.Appendf(mod, "\nrequire %[1]s v0.1.0\n\nreplace %[1]s => %[2]s\n", "github.com/pintle-go/pintle", root)
 	for name, data := range map[string][]byte{"go.mod": mod, "go.sum": sum} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
@@ -309,7 +309,8 @@ func TestNewFails(t *testing.T) {
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOMODCACHE", t.TempDir())
-	if _, err := call(t, append([]string{"new", "foo"}, good...)...); err == nil || !strings.Contains(err.Error(), "foo is written, but") {
+	_, err := call(t, append([]string{"new", "foo"}, good...)...)
+	if err == nil || !strings.Contains(err.Error(), "foo is written, but") {
 		t.Errorf("without a network: %v", err)
 	}
 	if _, err := os.Stat("foo/main.go"); err != nil {
@@ -327,7 +328,8 @@ func TestVersionAndUsage(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := (command{out: &out, release: "v1.2.3"}).run(context.Background(), []string{"version"}); err != nil || out.String() != "pintle v1.2.3\n" {
+	err := command{out: &out, release: "v1.2.3"}.run(t.Context(), []string{"version"})
+	if err != nil || out.String() != "pintle v1.2.3\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

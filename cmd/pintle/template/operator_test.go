@@ -28,7 +28,6 @@ const patience = time.Minute
 // bench is a namespace of a real cluster, and the operator beside it.
 type bench struct {
 	*testing.T
-	ctx         context.Context
 	manifest    manifest.Operator
 	used        manifest.Audit // the rights that the operator has used
 	gizmos      kube.Resource[Gizmo]
@@ -40,7 +39,7 @@ type bench struct {
 func start(t *testing.T) *bench {
 	t.Helper()
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 1})
-	b := &bench{T: t, ctx: t.Context()}
+	b := &bench{T: t}
 
 	config := cluster.Config()
 	config.Wrap(b.used.Wrap)
@@ -57,11 +56,9 @@ func start(t *testing.T) *bench {
 	b.gizmos = kube.For[Gizmo](ours).In(namespace)
 	b.deployments = kube.For[appsv1.Deployment](ours).In(namespace)
 
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- controller.Run(ctx, b.manifest.Options, op.Controllers...) }()
-	t.Cleanup(func() {
-		cancel()
+	go func() { ended <- controller.Run(t.Context(), b.manifest.Options, op.Controllers...) }()
+	t.Cleanup(func() { // the test's context has ended
 		if err := <-ended; err != nil {
 			t.Errorf("the operator ended: %v", err)
 		}
@@ -88,7 +85,7 @@ func (b *bench) ok(err error) {
 
 // soon returns a context for one step.
 func (b *bench) soon() context.Context {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.Cleanup(cancel)
 	return ctx
 }
