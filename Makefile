@@ -92,7 +92,7 @@ image: ## build the images of Foo, Echo and Letter and check their sizes
 tidy: ## complete each module's go.mod and go.sum; go mod tidy cannot before a release
 	@$(tools) tidy -write
 
-stranger: ## build and run the committed modules from outside the repository
+stranger: ## build and run the committed modules from outside the repository, and follow docs/tutorial.md
 	@$(tools) stranger
 
 snippets: ## compile and run the documentation's snippets

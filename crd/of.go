@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/internal/plural"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,7 +127,7 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind,
 		ListKind: o.ListKind, Categories: o.Categories}
 	if n.Plural == "" {
-		n.Plural = plural(kind.Kind)
+		n.Plural = plural.Of(kind.Kind)
 	}
 	if n.Singular == "" {
 		n.Singular = lower

@@ -84,21 +84,6 @@ func FuzzParseTag(f *testing.F) {
 	})
 }
 
-func TestPlural(t *testing.T) {
-	for kind, want := range map[string]string{
-		"Book": "books", "Foo": "foos", "Echo": "echoes", "ServerEcho": "serverechoes", "Photo": "photos", "Repo": "repos",
-		"Gateway": "gateways", "Policy": "policies", "NetworkPolicy": "networkpolicies", "Proxy": "proxies", "Ingress": "ingresses",
-		"Endpoints": "endpoints", "Box": "boxes", "Batch": "batches", "Quiz": "quizzes", "Status": "statuses", "Prometheus": "prometheuses",
-		"Analysis": "analyses", "Leaf": "leaves", "Person": "people", "Human": "humans", "Farm": "farms", "Neon": "neons",
-		"NodeLocalDNS": "nodelocaldnses", "DNSZone": "dnszones", "TimeSeries": "timeseries", "Tenant": "tenants", "Redis": "redis",
-		"HTTPRoute": "httproutes", "Key": "keys", "ClusterEcho": "clusterechoes", "Y": "ys",
-	} {
-		if got := plural(kind); got != want {
-			t.Errorf("%s: %s, want %s", kind, got, want)
-		}
-	}
-}
-
 func TestCELName(t *testing.T) {
 	for name, want := range map[string]string{"a": "a", "namespace": "__namespace__", "a-b": "a__dash__b", "a.b": "a__dot__b", "a__b": "a__underscores__b", "a/b": "a__slash__b"} {
 		if got := celName(name); got != want {

@@ -19,6 +19,7 @@ import (
 //	<!-- snippet: run until "text" -->        run it; it has to print text, and is then stopped
 //	<!-- snippet: ci -->                      each line is a command of .ci/run
 //	<!-- snippet: shown, WHY -->              not run, for the reason given
+//	<!-- snippet: tutorial STEP -->           make stranger does it, see tutorial.go
 //
 // A go block without a comment has to be a whole program, and is run. Every go and sh
 // block is one of these; a go block is never just shown. Programs and commands run in the
@@ -123,7 +124,7 @@ var (
 	errUnmarked = errors.New("block is neither a whole program nor marked with a snippet comment")
 	errNotFound = errors.New("block does not stand like this in the file")
 	errNotInCI  = errors.New(".ci/run does not run this command")
-	errMarker   = errors.New("snippet comment is none of: FILE, run, run until \"TEXT\", ci, shown, WHY")
+	errMarker   = errors.New("snippet comment is none of: FILE, run, run until \"TEXT\", ci, shown, WHY, tutorial STEP")
 )
 
 // check compares the snippet with its comment, and reports whether it has to be run.
@@ -131,6 +132,9 @@ func (s snippet) check(root string) (run bool, err error) {
 	program := s.lang == "go" && strings.HasPrefix(s.text, "package main\n")
 	verb, rest, _ := strings.Cut(s.marker, " ")
 	switch {
+	case verb == "tutorial":
+		_, err := s.asStep()
+		return false, err
 	case s.marker == "" && program:
 		return true, nil
 	case s.marker == "" && (s.lang == "go" || s.lang == "sh"):

@@ -1,4 +1,5 @@
-package crd
+// Package plural guesses the plurals of kinds, which are the names of their resources.
+package plural
 
 import (
 	"slices"
@@ -6,9 +7,9 @@ import (
 	"unicode"
 )
 
-// plural guesses the plural of a kind. It takes the plural of the last word, by the rules
-// of English and the exceptions that are likely in kinds.
-func plural(kind string) string {
+// Of guesses the plural of a kind, in lower case. It takes the plural of the last word, by
+// the rules of English and the exceptions that are likely in kinds.
+func Of(kind string) string {
 	words := lastWord(kind)
 	lower := strings.ToLower(kind)
 	word := strings.ToLower(words)
@@ -63,50 +64,4 @@ func pluralOf(word string) string {
 		return strings.TrimSuffix(word, "y") + "ies"
 	}
 	return word + "s"
-}
-
-// nearest returns the candidate that is most similar to word, or "" if none is similar.
-func nearest(word string, candidates []string) string {
-	best, distance := "", 1+max(1, len(word)/3)
-	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance {
-			best, distance = c, d
-		}
-	}
-	return best
-}
-
-// didYouMean returns the end of an error message about an unknown word.
-func didYouMean(word string, candidates []string) string {
-	if c := nearest(word, candidates); c != "" {
-		return ": did you mean " + c + "?"
-	}
-	return ""
-}
-
-// editDistance counts the letters to insert, delete, replace or swap with their neighbour
-// that turn a into b.
-func editDistance(a, b string) int {
-	s, t := []rune(a), []rune(b)
-	rows := make([][]int, len(s)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(t)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(s); i++ {
-		for j := 1; j <= len(t); j++ {
-			replace := rows[i-1][j-1]
-			if s[i-1] != t[j-1] {
-				replace++
-			}
-			rows[i][j] = min(replace, rows[i-1][j]+1, rows[i][j-1]+1)
-			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(s)][len(t)]
 }

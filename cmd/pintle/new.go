@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+)
+
+// next is what people read when their operator is written.
+const next = `%s is an operator for the kind %s of %s/%s. Next:
+
+  cd %s
+  make test    # the first time, Kubernetes is built from source, for some minutes
+  make dev     # run it on a local cluster, and restart it when a file is saved
+`
+
+// create writes a new operator into a folder.
+func (c command) create(ctx context.Context, args []string) error {
+	n := names{}
+	flags := flag.NewFlagSet("pintle new", flag.ContinueOnError)
+	flags.SetOutput(c.messages)
+	flags.StringVar(&n.kind, "kind", "", "`kind` of the operator's objects, such as Website")
+	flags.StringVar(&n.group, "group", "", "API `group` of the kind, such as example.com")
+	flags.StringVar(&n.version, "version", templateNames.version, "`version` of the API")
+	flags.StringVar(&n.module, "module", "", "`path` of the Go module (default GROUP/NAME)")
+	flags.StringVar(&n.pintle, "pintle", c.release, "`version` of pintle to require, by default that of this program")
+	dir := flags.String("dir", "", "`folder` to write, which must be empty or not exist (default NAME)")
+	tidy := flags.Bool("tidy", true, "run go mod tidy in the new folder")
+	flags.Usage = func() {
+		fmt.Fprintln(c.messages, "usage: pintle new NAME --kind KIND --group GROUP [flags]")
+		flags.PrintDefaults()
+	}
+	rest, err := parse(flags, args)
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	if err != nil {
+		return &usageError{err}
+	}
+	switch len(rest) {
+	case 0:
+		return &usageError{errors.New("give the new operator a name: pintle new NAME --kind KIND --group GROUP")}
+	case 1:
+		n.name = rest[0]
+	default:
+		return &usageError{fmt.Errorf("one operator has one name, and not %q", rest)}
+	}
+	n.module = cmp.Or(n.module, n.group+"/"+n.name)
+	if err := n.check(); err != nil {
+		return &usageError{err}
+	}
+	folder := cmp.Or(*dir, n.name)
+	if err := write(folder, n); err != nil {
+		return err
+	}
+	if *tidy {
+		if err := c.tidy(ctx, folder); err != nil {
+			return fmt.Errorf("%s is written, but its dependencies are missing: %w", folder, err)
+		}
+	}
+	fmt.Fprintf(c.out, next, n.name, n.kind, n.group, n.version, folder)
+	return nil
+}
+
+// parse parses flags before, between and after other arguments, and returns the latter.
+func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if flags.NArg() == 0 {
+			return rest, nil
+		}
+		// Parse stops at the first argument that is no flag.
+		rest = append(rest, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+}
+
+// write writes a new operator into a folder that is empty or does not exist.
+func write(folder string, n names) error {
+	there, err := os.ReadDir(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("read the folder of the new operator: %w", err)
+	case len(there) > 0:
+		return fmt.Errorf("write the new operator: %s is not empty: it has %s", folder, there[0].Name())
+	}
+	files, err := n.files()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("write the new operator: %w", err)
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			return fmt.Errorf("write the new operator: %w", err)
+		}
+	}
+	return nil
+}
+
+// tidy completes go.mod and go.sum.
+func (c command) tidy(ctx context.Context, folder string) error {
+	cmd := exec.CommandContext(ctx, "go", "mod", "tidy")
+	cmd.Dir = folder
+	// A workspace around the folder has nothing to do with the new module.
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Stdout, cmd.Stderr = c.messages, c.messages
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run go mod tidy in %s: %w", folder, err)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+// Command gizmo-operator runs pods for objects of kind Gizmo.
+//
+//	go run .              # run the operator against the kubeconfig's cluster
+//	go run . manifests    # print what a cluster needs to run it
+//	go run . -h           # list the flags
+package main
+
+import (
+	"embed"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
+	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
+)
+
+// The comments in this file become descriptions in the CustomResourceDefinition.
+//
+//go:embed types.go
+var source embed.FS
+
+func main() { program.Main(describe) }
+
+// describe returns the operator: its controllers, and what the manifests say about it.
+func describe(client *kube.Client) (program.Operator, error) {
+	definition, err := crd.Of[Gizmo](crd.Options{Source: source})
+	op := operator{
+		gizmos:      kube.For[Gizmo](client),
+		deployments: kube.For[appsv1.Deployment](client),
+	}
+	control := controller.Controller[Gizmo]{
+		For:       op.gizmos,
+		Owns:      []kube.AnyHandle{op.deployments},
+		Reconcile: op.reconcile,
+		Failed:    op.failed,
+	}
+	return program.Operator{Controllers: []controller.Any{control}, Manifest: manifest.Operator{
+		Name:        "gizmo-operator",
+		Image:       "registry.example.com/gizmo-operator:v0.1.0",
+		Definitions: []*crd.Definition{definition},
+		// The rights in the manifests. The test compares them with the requests.
+		Needs: []manifest.Rules{
+			manifest.Controls(control),
+			manifest.AppliesStatus(op.gizmos),
+			manifest.Applies(op.deployments),
+		},
+		Options: controller.Options{
+			Lease:  lease.Lease{Name: "gizmo-operator"},
+			Events: &event.Recorder{Controller: "gizmo.example.org/gizmo-operator"},
+		},
+	}}, err
+}
