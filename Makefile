@@ -67,6 +67,8 @@ lint: ## check style, golden files, leak checks and the documentation's snippets
 	@$(tools) tidy
 	@echo "lint: goroutine-leak checks"
 	@$(tools) leaks
+	@echo "lint: the English of comments and documents"
+	@$(tools) english
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
 

@@ -351,7 +351,7 @@ func TestComponentEndsByItself(t *testing.T) {
 	if after.PID == before.PID || after.Restarts != 1 || !strings.Contains(after.LastEnd, "signal: killed") {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if out := c.run("logs", "supervisor"); !strings.Contains(out, "it will be restarted") {
+	if out := c.run("logs", "supervisor"); !strings.Contains(out, "has ended and will be restarted") {
 		t.Errorf("the supervisor says nothing of it:\n%s", out)
 	}
 

@@ -73,7 +73,7 @@ func TestGone(t *testing.T) {
 		if got, want := of("slow"), []string{"reconciled slow 0", "gone slow 0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if n := s.log.count("reconcile failed", "tell that the object is gone", "default/a"); n != 2 {
+		if n := s.log.count("reconcile failed", "handle the object's removal", "default/a"); n != 2 {
 			t.Errorf("%d failures are logged, want 2:\n%s", n, s.log)
 		}
 	})
@@ -246,7 +246,7 @@ func TestRequestSpans(t *testing.T) {
 		})
 		s.sleep(time.Second)
 		want := []string{
-			"reconcile gizmo / get Gizmo [verb=get method=GET kind=Gizmo namespace=default name=missing subresource= code=404] the server answered 404",
+			"reconcile gizmo / get Gizmo [verb=get method=GET kind=Gizmo namespace=default name=missing subresource= code=404] the server answered with status 404",
 			"reconcile gizmo / apply Gizmo [verb=apply method=PATCH kind=Gizmo namespace=default name=g subresource=status code=200] <nil>",
 		}
 		for _, w := range want {

@@ -326,8 +326,8 @@ func TestHotLoopErrorText(t *testing.T) {
 		},
 		{Kind: "Service", Key: named("web"), Field: "(added)"},
 	}}
-	want := "the object is reconciled again and again, at most once a second from now on: " +
-		"Deployment default/web spec.replicas, which somebody else changes back, " +
+	want := "the object is reconciled in a loop, from now on at most once a second: " +
+		"Deployment default/web spec.replicas, which another writer changes back, " +
 		"managed by scaler (Update of scale) and web (Apply); Service default/web (added)"
 	if err.Error() != want {
 		t.Errorf("the text is %q, want %q", err.Error(), want)

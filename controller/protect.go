@@ -68,7 +68,7 @@ func unreadable(err error) (broken error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			broken = &PanicError{Value: fmt.Sprintf("look at an error of type %T: %v", err, v), Stack: debug.Stack()}
+			broken = &PanicError{Value: fmt.Sprintf("read an error of type %T: %v", err, v), Stack: debug.Stack()}
 		}
 	}()
 	_ = err.Error()

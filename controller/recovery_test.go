@@ -67,7 +67,9 @@ func TestKindComesAndGoes(t *testing.T) {
 	)
 	b.create("p")
 	b.eventually("the other controller runs", func() bool { return b.hasChild("p") })
-	missing := func() int { return b.log.count("store has trouble", "Gadget", "install its CustomResourceDefinition") }
+	missing := func() int {
+		return b.log.count("store is out of sync", "Gadget", "install its CustomResourceDefinition")
+	}
 	b.eventually("it is said that the kind is missing", func() bool { return missing() > 0 })
 	ready := func(want int, say string) {
 		t.Helper()

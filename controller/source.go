@@ -73,7 +73,7 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], filt
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {
 			if err != nil {
-				return keys, fmt.Errorf("find the objects that refer to it: %w", err)
+				return keys, fmt.Errorf("find the referring objects: %w", err)
 			}
 			keys = append(keys, kube.KeyOf(meta(o)))
 		}

@@ -170,7 +170,7 @@ func (r *Recorder) reportDropped(now time.Time) {
 	if now.Sub(r.reported) < reportAfter {
 		return
 	}
-	r.log().Info("events were dropped: an object has too many events, or they cannot be written", "count", r.dropped)
+	r.log().Info("events were dropped: an object has too many events, or writes fail", "count", r.dropped)
 	r.reported, r.dropped = now, 0
 }
 
@@ -234,7 +234,7 @@ func identify(e Event) (identity, error) {
 
 func reference(o Object) (corev1.ObjectReference, error) {
 	if o == nil {
-		return corev1.ObjectReference{}, errors.New("the event has no regarding object")
+		return corev1.ObjectReference{}, errors.New("the event has no object that it regards")
 	}
 	gvk := o.GetObjectKind().GroupVersionKind()
 	if named, ok := o.(interface{ GVK() kube.GVK }); ok && gvk.Empty() {
@@ -286,7 +286,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	left := r.state.unwritten()
 	r.mu.Unlock()
 	if left > 0 {
-		r.log().Warn("events were not written before the end", "count", left)
+		r.log().Warn("the recorder stopped before all events were written", "count", left)
 	}
 	return nil
 }

@@ -218,7 +218,7 @@ func (x *Index[T, K]) fails(key Key, p any) {
 	if p == nil {
 		p = "runtime.Goexit"
 	}
-	x.handle.client.logger.Error("the function of an index failed, so the object is not in the index; "+
+	x.handle.client.logger.Error("an index function panicked, so the object is not in the index; "+
 		"further failures of this index are not logged",
 		"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(debug.Stack()))
 }

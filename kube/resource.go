@@ -137,7 +137,7 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 	}
 	switch {
 	case c == nil:
-		h.err = errors.New("the client is nil: was the error of Connect looked at?")
+		h.err = errors.New("the client is nil: was the error of Connect checked?")
 		h.client = &Client{logger: slog.Default()} // for methods that run before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):

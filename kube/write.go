@@ -152,7 +152,7 @@ func (v View[T]) unread(o object) error {
 		return nil
 	}
 	req := &request{verb: "apply", resource: v.kind, namespace: o.GetNamespace(), name: o.GetName()}
-	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, or use Modify"))
+	return req.wrap(errors.New("the object was read from the server: build one that has only the fields to set, or use Modify"))
 }
 
 // ApplyStatus is [View.Apply] of the status alone. o may have been read: besides its
@@ -222,7 +222,7 @@ func madeAnew(req *request, uid types.UID, applied object, err error) error {
 	case err != nil && !isInvalidUID(err):
 		return err
 	}
-	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name, fmt.Errorf("it was made anew: it has not the uid %s", uid)))
+	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name, fmt.Errorf("the object was recreated: its uid is not %s", uid)))
 }
 
 func isInvalidUID(err error) bool {
@@ -389,7 +389,7 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 			return err
 		}
 		if ns == "" && req.resource.Scope == Namespaced {
-			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In", ErrScope, req.resource.Kind))
+			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In", ErrScope, req.resource.Kind))
 		}
 		dry, err := v.deleteBody(req, options)
 		if err != nil {

@@ -62,7 +62,7 @@ func (c *Cluster) Compact(ctx context.Context) error { return c.disturb(ctx, "co
 
 func (c *Cluster) disturb(ctx context.Context, command string, args ...string) error {
 	if !c.options.Private {
-		return errors.New("disturb the cluster: it is shared; set Options.Private")
+		return errors.New("disturb the cluster: the cluster is shared: set Options.Private")
 	}
 	return c.run(ctx, command, args...)
 }

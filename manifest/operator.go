@@ -86,10 +86,10 @@ func (o Operator) port() (int32, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("address %q: %q is no port for a Service", o.Options.Address, text)
+		return 0, fmt.Errorf("address %q: %q is not a valid port for a Service", o.Options.Address, text)
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return 0, fmt.Errorf("address %q: probes do not reach it in a pod: leave the host out", o.Options.Address)
+		return 0, fmt.Errorf("address %q: probes cannot reach it in a pod: remove the host", o.Options.Address)
 	}
 	return int32(port), nil
 }
@@ -125,7 +125,7 @@ func (o Operator) withDefaults() (Operator, error) {
 	case o.Replicas < 0:
 		wrong = append(wrong, fmt.Errorf("%d replicas", o.Replicas))
 	case o.Replicas > 1 && o.Options.Lease.Name == "":
-		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all act", o.Replicas))
+		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all reconcile", o.Replicas))
 	}
 	if _, err := o.port(); err != nil {
 		wrong = append(wrong, err)

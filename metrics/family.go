@@ -137,12 +137,12 @@ func (f *family) check() error {
 		case label == "le" && f.kind == histogram, label == "quantile" && f.kind == summary:
 			return fmt.Errorf("label %q: every %s has it already", label, f.kind)
 		case slices.Contains(f.labels[:i], label):
-			return fmt.Errorf("label %q: it is named twice", label)
+			return fmt.Errorf("label %q: it is given twice", label)
 		}
 	}
 	for i, bound := range f.bounds {
 		if math.IsNaN(bound) || i > 0 && bound <= f.bounds[i-1] {
-			return fmt.Errorf("bound %v: bounds ascend", bound)
+			return fmt.Errorf("bound %v: bounds must ascend", bound)
 		}
 	}
 	return nil

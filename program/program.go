@@ -92,7 +92,7 @@ func Main(build func(*kube.Client) (Operator, error)) {
 		fmt.Fprintln(flag.CommandLine.Output(), err)
 		os.Exit(2)
 	default:
-		slog.Error("the operator ends", "error", err)
+		slog.Error("the operator failed", "error", err)
 		os.Exit(1)
 	}
 }
@@ -119,7 +119,7 @@ func (c command) run(ctx context.Context) error {
 	}
 	c.flags.Usage = func() {
 		fmt.Fprintf(c.flags.Output(), "%[1]s [flags]            runs the operator\n"+
-			"%[1]s manifests [flags]  prints what a cluster needs to run it (-h says more)\n", c.flags.Name())
+			"%[1]s manifests [flags]  prints the manifests to run it in a cluster (-h lists flags)\n", c.flags.Name())
 		c.flags.PrintDefaults()
 	}
 	if err := c.flags.Parse(c.args); err != nil {
@@ -131,8 +131,8 @@ func (c command) run(ctx context.Context) error {
 	case c.flags.Arg(0) == "manifests":
 		return c.print(c.flags.Args()[1:])
 	}
-	return &usageError{fmt.Errorf("%q is no command: without one the operator runs, "+
-		"and manifests prints what a cluster needs for that", c.flags.Arg(0))}
+	return &usageError{fmt.Errorf("%q is not a command: run without a command to start the operator, "+
+		"or with the command manifests to print its manifests", c.flags.Arg(0))}
 }
 
 // operate runs the operator until ctx ends.
@@ -173,9 +173,9 @@ func (c command) print(args []string) error {
 	flags := flag.NewFlagSet("manifests", c.flags.ErrorHandling())
 	flags.SetOutput(c.flags.Output())
 	chart := flags.String("chart", "", "`directory` to write a Helm chart to, instead of printing YAML")
-	image := flags.String("image", "", "`name` of the image to run, instead of the program's own")
-	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the program's own")
-	replicas := flags.Int("replicas", 0, "how many run, of which one acts")
+	image := flags.String("image", "", "`name` of the image to run, instead of the default image")
+	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the default namespace")
+	replicas := flags.Int("replicas", 0, "number of replicas; one of them holds the lease and reconciles")
 	if err := flags.Parse(args); err != nil {
 		return &usageError{err}
 	}

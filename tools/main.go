@@ -29,12 +29,13 @@ func checks() []check {
 	return []check{
 		{"api", "compare the exported API with api/*.txt (-write replaces them)", checkAPI},
 		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
-		{"tidy", "check that each go.mod stands for itself (-write mends it)", checkTidy},
+		{"tidy", "check that each module builds alone with its go.mod (-write completes go.mod and go.sum)", checkTidy},
+		{"english", "find text that is hard to read in comments and documents (-v prints shares)", checkEnglish},
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
 		{"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests", listLight},
 		{"test", "run go test and show its progress", runTests},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
-		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
+		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
 		{"snippets", "compile and run what the documentation shows", checkSnippets},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 			}
 			return c.run(ctx, repo, args[1:])
 		}
-		fmt.Fprintf(os.Stderr, "tools: no check is called %q\n", args[0])
+		fmt.Fprintf(os.Stderr, "tools: there is no check %q\n", args[0])
 	}
 	fmt.Fprintln(os.Stderr, "usage: tools CHECK [flags]")
 	for _, c := range checks() {

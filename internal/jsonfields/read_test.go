@@ -142,7 +142,7 @@ func TestCheck(t *testing.T) {
 		{reflect.TypeFor[struct{ *hiddenToo }](), "an embedded pointer to a struct that is not exported cannot be read"},
 		{reflect.TypeFor[struct {
 			A int `json:"a\"b"`
-		}](), `encoding/json does not take the name "a\"b"`},
+		}](), `encoding/json does not accept the name "a\"b"`},
 		{reflect.TypeFor[struct {
 			A pkg `json:"a,embed"`
 		}](), "embed is for embedded structs"},

@@ -123,7 +123,7 @@ func FuzzListJSON(f *testing.F) {
 		n := 0
 		meta, err := ListReader{MaxBytes: bound, Each: func(item Raw) error {
 			if n++; !jsontext.Value(item.Bytes).IsValid(decodeOptions) {
-				t.Fatalf("item %q is no JSON", item.Bytes)
+				t.Fatalf("item %q is not JSON", item.Bytes)
 			}
 			return nil
 		}}.Read(TypeJSON, bytes.NewReader(body))
@@ -252,7 +252,7 @@ func fuzzEvent(t *testing.T, codec *Codec, ev Event, into Object) {
 		uids = uids[1:]
 	}
 	if !codec.SameSpec(e, e) {
-		t.Fatal("an object has not its own spec")
+		t.Fatal("an object does not have its own spec")
 	}
 	_ = e.Decode(codec, into)
 }
