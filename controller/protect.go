@@ -7,7 +7,8 @@ import (
 )
 
 // PanicError is the error of one of the program's functions that panicked, or that ended
-// its goroutine: then Value is [ErrGoexit].
+// its goroutine: then Value is [ErrGoexit]. In controller-runtime the option RecoverPanic
+// makes an error of a panic.
 type PanicError struct {
 	Value any
 	Stack []byte

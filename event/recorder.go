@@ -62,7 +62,8 @@ type Object interface {
 
 // Event is a Kubernetes Event to be written: a note for people about something that
 // happened to an object. The events that a watch yields are of another type,
-// [kube.WatchEvent].
+// [kube.WatchEvent]. Its counterparts are the arguments of Eventf in client-go's
+// events.EventRecorder, and Event of kube-rs.
 type Event struct {
 	// Regarding is the object of the event. Related is another object that is involved,
 	// if any.
@@ -268,7 +269,8 @@ func cut(s string, limit int) string {
 
 // Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
 // returns an error only if the recorder cannot work at all. Events that were recorded
-// before the call are written too; events recorded after the end are dropped.
+// before the call are written too; events recorded after the end are dropped. Its
+// counterpart is StartRecordingToSinkWithContext of client-go's events.EventBroadcaster.
 func (r *Recorder) Run(ctx context.Context) error {
 	controller, instance, err := r.reporter()
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GVK names a kind: group, version and kind. It is schema.GroupVersionKind.
+// GVK names a kind: group, version and kind. It is
+// schema.GroupVersionKind of apimachinery.
 type GVK = schema.GroupVersionKind
 
 // GVR names a resource: group, version and plural name. It is
-// schema.GroupVersionResource.
+// schema.GroupVersionResource of apimachinery.
 type GVR = schema.GroupVersionResource
 
 // Scope tells whether the objects of a kind live in namespaces. Its counterpart is

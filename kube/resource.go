@@ -80,7 +80,8 @@ func For[T any, P embedsKubeObject[T]](c *Client) Resource[T] {
 }
 
 // ForKind is [For] with a declared kind, for a T that does not name its own: a type of
-// another API package, or unstructured.Unstructured.
+// another API package, or unstructured.Unstructured. Its counterparts are Api::all_with
+// of kube-rs and an unstructured object of controller-runtime's client.
 func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
@@ -265,7 +266,9 @@ func (r Reader[T]) WithManagedFields() Reader[T] {
 	return r
 }
 
-// With returns a handle that writes with options.
+// With returns a handle that writes with options. Its counterparts are the options of a
+// call of controller-runtime's client.Writer, such as client.DryRunAll and
+// client.ForceOwnership.
 func (v View[T]) With(o WriteOptions) View[T] {
 	v.write = o
 	return v

@@ -21,7 +21,8 @@ import (
 )
 
 // WriteOptions tells how to write. The zero value stores the writes, under the client's
-// field manager.
+// field manager. Its counterparts are CreateOptions, PatchOptions and ApplyOptions of
+// controller-runtime's package client, and PostParams and PatchParams of kube-rs.
 type WriteOptions struct {
 	// DryRun makes the server do everything but store the result, as client.DryRunAll of
 	// controller-runtime does.
@@ -312,7 +313,9 @@ func (v View[T]) Delete(ctx context.Context, name string) error {
 	return v.DeleteWith(ctx, name, metav1.DeleteOptions{})
 }
 
-// DeleteWith is [View.Delete] with options, such as a precondition on the uid.
+// DeleteWith is [View.Delete] with options, such as a precondition on the uid. Its
+// counterparts are client.DeleteOptions of controller-runtime and DeleteParams of
+// kube-rs.
 func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	req, err := v.one(ctx, "delete", http.MethodDelete, name)
 	if err != nil {
@@ -381,7 +384,9 @@ func (v View[T]) DeleteAll(ctx context.Context) error {
 	return v.DeleteAllWith(ctx, metav1.DeleteOptions{})
 }
 
-// DeleteAllWith is [View.DeleteAll] with options, which hold for each object.
+// DeleteAllWith is [View.DeleteAll] with options, which hold for each object. Its
+// counterparts are client.DeleteAllOfOptions of controller-runtime and
+// Api::delete_collection of kube-rs.
 func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions) error {
 	for ns := range v.eachNamespace() {
 		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)

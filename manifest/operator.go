@@ -18,7 +18,8 @@ import (
 )
 
 // Operator describes an operator whose manifests are rendered. Name and Image are
-// required. The zero value of another field leaves something out or has a default.
+// required. The zero value of another field leaves something out or has a default. Its
+// counterpart is the directory config of a kubebuilder project.
 type Operator struct {
 	// Name is the name of the namespaced and of the cluster-scoped objects.
 	Name string

@@ -14,7 +14,8 @@ import (
 
 // Family is the set of metrics with one name, one metric for each combination of label
 // values. M is Counter, Gauge or Histogram. [Metrics.Counter], [Metrics.Gauge] and
-// [Metrics.Histogram] return one. Any goroutine may call its methods.
+// [Metrics.Histogram] return one. Any goroutine may call its methods. Its counterparts
+// are CounterVec, GaugeVec and HistogramVec of Prometheus' client_golang.
 type Family[M any] struct {
 	*family
 }

@@ -140,7 +140,7 @@ func (m *Metrics) Histogram(name, help string, bounds []float64, labels ...strin
 
 // Collect registers a function that each scrape calls. The goroutine of the scrape calls
 // it, and several scrapes can run at a time. The function should take milliseconds at
-// most.
+// most. Its counterpart is prometheus.Collector of client_golang.
 func (m *Metrics) Collect(report func(*Scrape)) {
 	if report == nil {
 		m.note(errors.New("collect metrics: the function is nil"))

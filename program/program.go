@@ -80,7 +80,8 @@ type Operator struct {
 // On SIGINT and SIGTERM the program stops as [controller.Run] says, and ends with
 // status 0, also when that is before the definitions are installed; a second signal
 // ends it at once. It ends with status 1 and the reason in the log if it cannot go
-// on, and with status 2 if the command line is wrong.
+// on, and with status 2 if the command line is wrong. The counterpart of Main is the
+// main.go of a kubebuilder project.
 func Main(build func(*kube.Client) (Operator, error)) {
 	ctx, stop := controller.Signals()
 	c := command{flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), build: build}
