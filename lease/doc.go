@@ -41,5 +41,4 @@
 // the former holder has seen the change. The lease does not stop requests that are made
 // with other contexts than the function's, such as context.Background. A process that has
 // lost the lease should end.
-// context.Background, are not stopped: a process that has lost the lease should end.
 package lease

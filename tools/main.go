@@ -1,7 +1,7 @@
 // Command tools checks the promises of this repository. The exported API and the
 // dependencies change only on purpose. Every package with goroutines is checked for
 // leaks. The modules work for a stranger who downloads them. The code in the
-// documentation compiles and runs.
+// documentation compiles and runs, and comments and documents are in plain English.
 //
 // It is a module of its own, outside the workspace, so that its dependencies never become
 // dependencies of the checked modules. The Makefile calls it.
