@@ -406,7 +406,7 @@ func TestPrune(t *testing.T) {
 	next.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", os.Getpid()))
 	old.expectNoProcess()
 	if old.dir.Exists() {
-		t.Error("what was left of a cluster without owner is still there")
+		t.Error("the files of a cluster without an owner are still there")
 	}
 	next.run("down")
 }

@@ -139,7 +139,7 @@ func TestGoexitInSources(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		if n := len(s.ran("g")); n != 1 {
-			t.Errorf("%d reconciles of what a filter should have passed, want 1", n)
+			t.Errorf("%d reconciles of an object that a filter should have passed, want 1", n)
 		}
 		s.sleep(2500 * time.Millisecond)
 		if runs := s.ran("g"); len(runs) != 2 || !slices.Equal(runs[1].reasons(), []Reason{Triggered}) {

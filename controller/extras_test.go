@@ -206,7 +206,7 @@ func TestSkipOwnWrites(t *testing.T) {
 				before := len(s.ran("g"))
 				s.sleep(51 * time.Second)
 				if runs := s.ran("g"); len(runs) != before+1 || !slices.Equal(runs[before].reasons(), []Reason{Requested}) {
-					t.Errorf("what was asked for a time comes %d times", len(runs)-before)
+					t.Errorf("a reconcile that was requested for a time comes %d times", len(runs)-before)
 				}
 				before = len(s.ran("g"))
 				s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
@@ -293,7 +293,7 @@ func TestReads(t *testing.T) {
 			s.sleep(time.Second)
 		}
 		if runs != 1 {
-			t.Errorf("%d reconciles after changes of what is only read", runs)
+			t.Errorf("%d reconciles after changes of objects that are only read", runs)
 		}
 		page := httptest.NewRecorder()
 		counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))

@@ -80,7 +80,7 @@ func TestHotLoops(t *testing.T) {
 			}
 			b.eventually("the hot loop is said", func() bool { return b.log.count("reconciled in a loop") > 0 })
 			if b.log.count(said...) != 1 {
-				t.Errorf("what is said of the hot loop does not name %q:\n%s", said, b.log.tail(5))
+				t.Errorf("the report of the hot loop does not name %q:\n%s", said, b.log.tail(5))
 			}
 			at := runs.Load()
 			if at > 60 {

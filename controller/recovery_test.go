@@ -178,7 +178,7 @@ func TestPermissionRevoked(t *testing.T) {
 	// A reconcile is logged at its very end.
 	b.eventually("it is said in the log", func() bool { return b.log.count("reconcile failed", "after", "not allowed") > 0 })
 	if b.hasChild("after") {
-		t.Error("what is not allowed was done")
+		t.Error("a forbidden request succeeded")
 	}
 	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
 	b.eventually("it goes on", func() bool { return b.hasChild("after") })

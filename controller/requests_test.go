@@ -139,6 +139,6 @@ func TestSources(t *testing.T) {
 	set("settings", "other")
 	b.eventually("what is concerned now", runs("other", "Secret settings modified"))
 	if runs("other", "Secret ignored added")() {
-		t.Error("what the filter left out has passed")
+		t.Error("an object that the filter left out has passed")
 	}
 }

@@ -99,7 +99,7 @@ func TestBufferedChangesAreDeliveredWhenTheStoreEnds(t *testing.T) {
 		<-store.Done()
 		select {
 		case <-f.ended:
-			t.Fatal("ended before what was buffered")
+			t.Fatal("ended before the buffered changes")
 		default:
 		}
 		<-f.ended // it ends by itself

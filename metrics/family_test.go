@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 			text := scrape(t, m.Handler())
 			expect(t, text, "pintle_metrics_errors 1", "# error: "+err.Error())
 			if strings.Contains(text, "\n{") || strings.Contains(text, "\na.b") || strings.Contains(text, " NaN\n") {
-				t.Errorf("what is wrong is shown:\n%s", text)
+				t.Errorf("a wrong metric is shown:\n%s", text)
 			}
 		})
 	}
@@ -104,10 +104,10 @@ func TestDelete(t *testing.T) {
 	text := scrape(t, m.Handler())
 	expect(t, text, `a{b="y"} 2`)
 	if strings.Contains(text, `b="x"`) {
-		t.Error("what was deleted is shown")
+		t.Error("a deleted metric is shown")
 	}
 	if g.With("x") == kept {
-		t.Error("what was deleted is not new")
+		t.Error("a deleted metric is reused")
 	}
 }
 

@@ -92,6 +92,8 @@ func TestEnglishOfGoFiles(t *testing.T) {
 		"a long comment":   {long + "package p\n", []string{"f.go:1: the line has more than 120 columns"}},
 		"a long link":      {strings.Replace(long, "word", "https://example.com/x", 1) + "package p\n", nil},
 		"long with tabs":   {"package p\n\nfunc f() {\n\t\t\t// " + strings.Repeat("x", 108) + "\n}\n", []string{"f.go:4: the line"}},
+		"long code":        {"// Package p is:\n//\n//\t" + strings.Repeat("x ", 80) + "\npackage p\n", nil},
+		"an output":        {"package p\n\nfunc f() {\n\t// Output:\n\t// what\n\t// what " + strings.Repeat("x ", 80) + "\n}\n", nil},
 		"long, not a text": {"package p\n\nvar x = \"" + strings.Repeat("x", 200) + "\"\n", nil},
 	}
 	for name, test := range tests {

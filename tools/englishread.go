@@ -30,6 +30,9 @@ func readGo(src []byte) (prose, error) {
 			if why, ok := strings.CutPrefix(c.Text, "//english:exempt "); ok && strings.TrimSpace(why) != "" {
 				exempted = true
 			}
+			if exampleOutput.MatchString(c.Text) {
+				break
+			}
 			if directive.MatchString(c.Text) {
 				joined = append(joined, numbered{at, ""})
 				continue
@@ -63,7 +66,10 @@ func readGo(src []byte) (prose, error) {
 }
 
 // A directive is a comment that tools read: no space, a word, a colon.
-var directive = regexp.MustCompile(`^//[a-z]+:|^//(nolint|line|export) ?|^// \+|^// Output:`)
+var directive = regexp.MustCompile(`^//[a-z]+:|^//(nolint|line|export) ?|^// \+`)
+
+// exampleOutput begins the expected output of an example, to the end of the comment.
+var exampleOutput = regexp.MustCompile(`(?i)^// (unordered )?output:`)
 
 // beginsLine reports whether only blanks stand before the offset in its line.
 func beginsLine(src []byte, offset int) bool {
@@ -123,16 +129,22 @@ func paragraphs(lines []numbered) []passage {
 
 var listItem = regexp.MustCompile(`^([-*+]|\d+[.)])\s+`)
 
-// longComments returns the lines of comments that are too long. A line whose words are
-// all one, such as a link, cannot be broken.
+// longComments returns the lines of comments that are too long. Lines with links, which
+// cannot be broken, may be longer, and so may code and tables in comments.
 func longComments(src string, file *ast.File, fset *token.FileSet) []int {
 	lines := strings.Split(src, "\n")
 	var long []int
 	for _, group := range file.Comments {
 		for _, c := range group.List {
+			if exampleOutput.MatchString(c.Text) {
+				break
+			}
+			if directive.MatchString(c.Text) || strings.HasPrefix(c.Text, "//\t") {
+				continue
+			}
 			from, to := fset.Position(c.Pos()).Line, fset.Position(c.End()).Line
 			for n := from; n <= to; n++ {
-				if columns(lines[n-1]) > maxColumns && !strings.Contains(lines[n-1], "://") && !directive.MatchString(c.Text) {
+				if columns(lines[n-1]) > maxColumns && !strings.Contains(lines[n-1], "://") {
 					long = append(long, n)
 				}
 			}

@@ -36,7 +36,7 @@ func checks() []check {
 		{"test", "run go test and show its progress", runTests},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
-		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"snippets", "compile and run the snippets of the documentation", checkSnippets},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }

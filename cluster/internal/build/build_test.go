@@ -60,7 +60,7 @@ func TestKeyFollowsSources(t *testing.T) {
 	write("up.go", "package main")
 	write(target+"/main_test.go", "package main")
 	if key("go1.26") != first {
-		t.Error("the key depends on what is not in the binary")
+		t.Error("the key depends on files that are not in the binary")
 	}
 	if key("go1.27") == first {
 		t.Error("the key does not depend on the Go version")

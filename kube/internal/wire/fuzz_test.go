@@ -175,7 +175,7 @@ func FuzzListBound(f *testing.F) {
 		case err == nil && (unbound != nil || !reflect.DeepEqual(items, all)):
 			t.Fatalf("%d items, and without a bound %d and %v", len(items), len(all), unbound)
 		case err == nil && kinds == 0:
-			t.Fatal("a list that does not say of what")
+			t.Fatal("a list that does not name its kind")
 		case err != nil && unbound == nil && !errors.Is(err, ErrTooLarge):
 			t.Fatalf("only with a bound: %v", err)
 		}
