@@ -223,7 +223,7 @@ func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config
 				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone))
 			results[s.name] = append(results[s.name], r)
 			select {
-			case <-time.After(time.Second): // lets the server finish what the subject began
+			case <-time.After(time.Second): // lets the server finish the requests of the subject
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

@@ -132,7 +132,8 @@ func TestPermissionRevoked(t *testing.T) {
 		}
 	}
 	grant("parents", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "patch"}})
-	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"}, Verbs: []string{"update"}}) // for blockOwnerDeletion
+	// blockOwnerDeletion needs this right.
+	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"}, Verbs: []string{"update"}})
 	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
 
 	limited := b.connect(nil, func(c *rest.Config) { c.Impersonate.UserName = "limited" })

@@ -251,7 +251,7 @@ func TestWrong(t *testing.T) {
 		}](), `the field has no name in JSON`},
 		{wrong[struct {
 			A map[Key]int `json:"a"`
-		}](), `a map with keys of type crd_test.Key is not read as it is written`},
+		}](), `a map with keys of type crd_test.Key is read differently from how it is written`},
 		{wrong[struct {
 			Inlined `crd:"minProperties=1"`
 		}](), "the field is embedded: tag a blank field"},

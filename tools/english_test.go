@@ -50,7 +50,7 @@ func TestHeadlessClauses(t *testing.T) {
 		"It tells what type the field has.",
 		"Everybody who reaches the port can ask.",
 		"The one who holds the lease reconciles.",
-		"Whatever the order, the result is the same.",
+		"The result is the same in any order.",
 		"A whole is somewhat larger than its part.",
 		"The wholesale price is known.",
 		"That the object is gone is no error.",
@@ -79,7 +79,7 @@ func TestEnglishOfGoFiles(t *testing.T) {
 	}{
 		"nothing":          {"// Package p is short.\npackage p\n", nil},
 		"one clause":       {"// Package p does what it must.\npackage p\n", nil},
-		"two clauses":      {"// Package p does\n// what it must.\npackage p\n\nvar x int // what it counts\n", []string{"f.go:2: headless", "f.go:4: headless", "66.67% of the lines"}},
+		"two clauses":      {"// Package p does\n// what it must.\npackage p\n\nvar x int // what it counts\n", []string{"f.go:2: headless", "f.go:5: headless", "66.67% of the lines"}},
 		"over two lines":   {"// Package p is what\n// it is. Who\n// knows?\npackage p\n\n// Who knows.\nvar x int\n", []string{"f.go:1: headless", "f.go:6: headless", "%"}},
 		"a directive":      {"// Package p is.\npackage p\n\n//nolint:errcheck // what is it\n//go:generate what\nvar x int\n\n// Is what.\nvar y int\n", nil},
 		"code":             {"// Package p is used so:\n//\n//\twhat(x)\n//\twhat(y)\npackage p\n", nil},

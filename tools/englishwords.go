@@ -47,7 +47,6 @@ func headless(text string) []int {
 		before, word, after := text[begin:at[0]], strings.ToLower(text[at[0]:at[1]]), text[at[1]:end]
 		switch {
 		case word == "what" && nounAfter.MatchString(after),
-			word == "whatever" && strings.HasPrefix(strings.TrimLeft(after, " "), "the "),
 			(word == "who" || word == "whom") && person.MatchString(before):
 			continue
 		}

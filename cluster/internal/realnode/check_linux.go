@@ -161,7 +161,7 @@ func checkUnified() error {
 	return nil
 }
 
-// checkKernel tries what a node needs from the kernel: namespaces, links between them,
+// checkKernel tries the features of the kernel that a node needs: namespaces, links between them,
 // nftables. It runs on a thread that ends with it.
 func checkKernel() error {
 	nft, _ := lookPath("nft")
