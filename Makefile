@@ -73,6 +73,8 @@ lint: ## check style, golden files, leak checks and the documentation's snippets
 	@$(tools) leaks
 	@echo "lint: messages that the documentation explains"
 	@$(tools) messages
+	@echo "lint: the English of comments and documents"
+	@$(tools) english
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
 

@@ -58,10 +58,10 @@ func kubersBuilt(ctx context.Context, out io.Writer, dir string, o options) (boo
 	if !wanted {
 		return false, nil
 	}
-	fmt.Fprintln(out, "Building the program of kube-rs, which takes minutes the first time")
+	fmt.Fprintln(out, "Building the program of kube-rs; the first build takes minutes")
 	err := buildKubers(ctx, dir)
 	if errors.Is(err, errNoCargo) {
-		fmt.Fprintf(out, "kube-rs is left out: %v\n", err)
+		fmt.Fprintf(out, "skipping kube-rs: %v\n", err)
 		return false, nil
 	}
 	return err == nil, err

@@ -57,14 +57,14 @@ type options struct {
 
 func parseOptions() (options, error) {
 	var o options
-	only := flag.String("only", "", "measure only subjects whose name matches this `pattern` (see the lines that are printed while it runs)")
-	flag.StringVar(&o.part, "part", partAll, "what to measure: the `part` stores (and foo), the part echo, or all")
-	flag.IntVar(&o.objects, "pods", 20_000, "how many Pods, and as many custom resources, to load")
-	flag.IntVar(&o.runs, "runs", 5, "how often to run each subject; the table shows medians")
-	flag.IntVar(&o.echoes, "echoes", 5_000, "how many Echoes to have the operators run at once; 1 leaves this out")
-	flag.IntVar(&o.echoRuns, "echo-runs", 1, "how often to do that, minutes for each operator")
+	only := flag.String("only", "", "measure only subjects whose name matches this `pattern` (see the lines printed during a run)")
+	flag.StringVar(&o.part, "part", partAll, "`part` to measure: stores (and foo), echo, or all")
+	flag.IntVar(&o.objects, "pods", 20_000, "number of Pods to load, and of custom resources")
+	flag.IntVar(&o.runs, "runs", 5, "number of runs of each subject; the table shows medians")
+	flag.IntVar(&o.echoes, "echoes", 5_000, "number of Echoes that each operator runs at once; 1 skips this measurement")
+	flag.IntVar(&o.echoRuns, "echo-runs", 1, "number of these runs; each takes minutes for each operator")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"load and measure on the cluster of this kubeconfig `file`, which stays as it is then, instead of starting one")
+		"use the cluster of this kubeconfig `file`, and leave the objects there, instead of starting a cluster")
 	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -223,7 +223,7 @@ func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config
 				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone))
 			results[s.name] = append(results[s.name], r)
 			select {
-			case <-time.After(time.Second): // lets the server finish what the subject began
+			case <-time.After(time.Second): // lets the server finish the requests of the subject
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

@@ -56,7 +56,7 @@ func (o *operator) stop() error {
 	defer o.log.Close()
 	select {
 	case <-o.ended:
-		return o.failure(errors.New("it ended by itself"))
+		return o.failure(errors.New("it ended unexpectedly"))
 	default:
 	}
 	if err := o.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -71,7 +71,7 @@ func (o *operator) stop() error {
 	case <-time.After(40 * time.Second):
 		err := o.cmd.Process.Kill()
 		<-o.ended
-		return o.failure(errors.Join(errors.New("it does not end when told to"), err))
+		return o.failure(errors.Join(errors.New("it does not end on a signal"), err))
 	}
 }
 

@@ -121,6 +121,6 @@ func TestProxy(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := p.await(ctx, mark, request.writes); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("wait for what does not come: %v", err)
+		t.Errorf("wait for a request that does not come: %v", err)
 	}
 }

@@ -172,5 +172,5 @@ func moduleVersion(path string) string {
 			}
 		}
 	}
-	return "of unknown version"
+	return "of an unknown version"
 }

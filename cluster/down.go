@@ -24,7 +24,7 @@ func down(ctx context.Context, t target, args []string) error {
 	remove, quiet := false, false
 	_, err := t.parse("down", "", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&quiet, "quiet", false, "print only errors")
-		flags.BoolVar(&remove, "delete", false, "remove the cluster's objects and all its files too")
+		flags.BoolVar(&remove, "delete", false, "also remove the cluster's objects and all its files")
 	})
 	if err != nil {
 		return err

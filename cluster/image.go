@@ -15,8 +15,8 @@ func makeImage(ctx context.Context, t target, args []string) error {
 	limit := 0.0
 	flags, err := t.parse("image", "--image NAME -o ARCHIVE.tar PACKAGE", args, func(flags *flag.FlagSet) {
 		flags.StringVar(&o.Name, "image", "", "the image's name")
-		flags.StringVar(&o.Output, "o", "", "file to write: an OCI layout that docker load reads as well")
-		flags.StringVar(&o.GOARCH, "arch", "", "processor to build for, as GOARCH names it (default this machine's)")
+		flags.StringVar(&o.Output, "o", "", "file to write: an OCI layout that docker load can read too")
+		flags.StringVar(&o.GOARCH, "arch", "", "processor to build for, a value of GOARCH (default: that of this machine)")
 		flags.Float64Var(&limit, "max-size", 0, "fail if the image has more compressed MB (of 1,000,000 bytes)")
 	})
 	if err != nil {

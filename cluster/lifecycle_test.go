@@ -351,7 +351,7 @@ func TestComponentEndsByItself(t *testing.T) {
 	if after.PID == before.PID || after.Restarts != 1 || !strings.Contains(after.LastEnd, "signal: killed") {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if out := c.run("logs", "supervisor"); !strings.Contains(out, "it will be restarted") {
+	if out := c.run("logs", "supervisor"); !strings.Contains(out, "has ended and will be restarted") {
 		t.Errorf("the supervisor says nothing of it:\n%s", out)
 	}
 
@@ -406,7 +406,7 @@ func TestPrune(t *testing.T) {
 	next.run("up", "--controllers=false", "--ephemeral", fmt.Sprint("--owner=", os.Getpid()))
 	old.expectNoProcess()
 	if old.dir.Exists() {
-		t.Error("what was left of a cluster without owner is still there")
+		t.Error("the files of a cluster without an owner are still there")
 	}
 	next.run("down")
 }

@@ -51,20 +51,20 @@ const usage = `A real Kubernetes on this machine.
 usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
 
   up         start the cluster and return when it is ready
-  down       end it; --delete removes its objects too
-  status     say what runs; status 1 when the cluster does not
+  down       stop the cluster; --delete removes its objects too
+  status     show what runs; exit status 1 if the cluster does not run
   kubectl …  run kubectl against it
   logs       show the components' logs
   image      make a container image of a Go main package
   load       load an image into the real node: an archive or a Go main package
   build      build Kubernetes now, so that up need not
   start, stop, kill, restart, pause, resume COMPONENT
-             do it to one component, to see what your program makes of it
+             act on one component, to test how your program reacts
   compact    remove the history of etcd
 
 cluster COMMAND --help shows a command's flags. Clusters of different names are
-separate and can run side by side. Set PINTLE_HOME to keep them elsewhere than
-in ~/.pintle.
+separate and can run side by side. Set PINTLE_HOME to keep them in another
+directory than ~/.pintle.
 `
 
 func main() {

@@ -57,7 +57,7 @@ func status(ctx context.Context, t target, args []string) error {
 	}
 	for _, c := range s.Components {
 		if c.LastEnd != "" {
-			fmt.Printf("\nlast time: %s\n", c.LastEnd)
+			fmt.Printf("\nlast run: %s\n", c.LastEnd)
 		}
 	}
 	return nil

@@ -38,10 +38,10 @@ func (f *upFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&f.node, "node", "", "\"real\": make this machine a node, with containerd (Linux, root)")
 	flags.BoolVar(&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server")
 	flags.BoolVar(&s.Ephemeral, "ephemeral", false, "remove the cluster's directory when it ends")
-	flags.BoolVar(&f.foreground, "foreground", false, "stay, and end the cluster on Ctrl-C")
+	flags.BoolVar(&f.foreground, "foreground", false, "stay in the foreground, and end the cluster on Ctrl-C")
 	flags.BoolVar(&f.quiet, "quiet", false, "print only errors and the progress of a build")
-	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process of this id ends")
-	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (can be repeated, as the next two)")
+	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process with this id ends")
+	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (repeatable, like the next two)")
 	flags.Var(list{&s.ControllerManagerArgs}, "controller-manager-arg", "flag for kube-controller-manager")
 	flags.Var(list{&s.SchedulerArgs}, "scheduler-arg", "flag for kube-scheduler")
 }
@@ -66,10 +66,10 @@ func (f *upFlags) check(t target) error {
 	case "real":
 		f.settings.RealNode = true
 	default:
-		return fmt.Errorf("--node %q: only \"real\" is known; --nodes N gives simulated ones", f.node)
+		return fmt.Errorf("--node %q: want \"real\"; --nodes N adds simulated nodes", f.node)
 	}
 	if f.settings.Nodes < 0 {
-		return fmt.Errorf("--nodes %d: a number of nodes is not negative", f.settings.Nodes)
+		return fmt.Errorf("--nodes %d: the number of nodes must not be negative", f.settings.Nodes)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func awaitReport(ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, 
 	}
 	switch {
 	case ctx.Err() != nil:
-		return supervisor.Status{}, errors.New("interrupted: the cluster was ended again")
+		return supervisor.Status{}, errors.New("interrupted: the cluster was stopped again")
 	case r.Error != "":
 		return supervisor.Status{}, errors.New(r.Error)
 	}

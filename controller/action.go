@@ -36,7 +36,8 @@ func Terminal(err error) error {
 	return &terminalError{err}
 }
 
-// IsTerminal reports that an error wraps an error that [Terminal] has marked.
+// IsTerminal reports that an error wraps an error that [Terminal] has marked. In
+// controller-runtime this is errors.Is with reconcile.TerminalError(nil).
 func IsTerminal(err error) bool {
 	var t *terminalError
 	return errors.As(err, &t)

@@ -76,7 +76,7 @@ func TestActions(t *testing.T) {
 		}
 		s.sleep(24 * time.Hour)
 		if n := len(s.ran("await")); n != 1 {
-			t.Errorf("what awaits was reconciled %d times", n)
+			t.Errorf("an awaiting object was reconciled %d times", n)
 		}
 		if n := len(s.ran("done")); n < 22 || n > 28 {
 			t.Errorf("%d resyncs in a day, one an hour", n)

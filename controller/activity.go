@@ -142,7 +142,7 @@ func (p *program) logCut(left map[int]activity) {
 			continue
 		}
 		for _, key := range a.busy() {
-			p.Logger.Warn("a reconcile takes longer than the grace period: its context ends",
+			p.Logger.Warn("a reconcile takes longer than the grace period: its context is canceled",
 				"controller", a.name, "object", key.String())
 		}
 	}

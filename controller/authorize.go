@@ -89,7 +89,7 @@ func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		if !strings.EqualFold(scheme, "Bearer") || token == "" {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token of the cluster is needed", http.StatusUnauthorized)
+			http.Error(w, "the request needs a bearer token of the cluster", http.StatusUnauthorized)
 			return
 		}
 		code, err := a.ask(serving, r, token)
@@ -97,9 +97,9 @@ func (a *authorizer) guard(serving context.Context, h http.Handler) http.Handler
 		case err != nil:
 			// The error is only for the log: it names the server, and the client is
 			// unknown.
-			later(w, "the cluster cannot be asked whose token it is", http.StatusServiceUnavailable)
+			later(w, "the API server cannot review the token", http.StatusServiceUnavailable)
 		case code == http.StatusTooManyRequests:
-			later(w, "the cluster is asked about too many tokens", code)
+			later(w, "too many tokens are being reviewed", code)
 		case code != http.StatusOK:
 			http.Error(w, http.StatusText(code), code)
 		default:
@@ -121,7 +121,7 @@ func (a *authorizer) ask(serving context.Context, r *http.Request, token string)
 	case mine:
 		ctx, cancel := context.WithTimeoutCause(serving, reviewTime, errors.New("no answer in time"))
 		defer cancel()
-		err := errors.New("the review panicked")
+		err := errors.New("the token review panicked")
 		defer func() { a.settle(q, asked, code, err) }()
 		code, err = a.review(ctx, token, verb, path)
 		return code, err
@@ -196,10 +196,10 @@ func (a *authorizer) settle(q question, asked *inquiry, code int, err error) {
 // sayFailing logs that the cluster cannot be asked, or that it can be asked again.
 func (a *authorizer) sayFailing(err error) {
 	if err == nil {
-		a.log.Info("the cluster can be asked about tokens again")
+		a.log.Info("token reviews succeed again")
 		return
 	}
-	a.log.Error("cannot ask the cluster whose a token is, or what its user may do", "error", err)
+	a.log.Error("cannot review tokens with the API server", "error", err)
 }
 
 // reviewRate limits how often the cluster is asked. It limits all clients together, and

@@ -234,7 +234,7 @@ func TestClusterCannotBeAsked(t *testing.T) {
 		if code := g.get(t.Context(), "10.0.0.1", "good", "/metrics"); code != http.StatusOK {
 			t.Errorf("then: %d", code)
 		}
-		if lines.count("cannot ask the cluster", "connection refused by 10.96.0.1") != 1 || lines.count("can be asked") != 1 {
+		if lines.count("cannot review tokens", "connection refused by 10.96.0.1") != 1 || lines.count("succeed again") != 1 {
 			t.Errorf("the log:\n%s", lines)
 		}
 	})

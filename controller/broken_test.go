@@ -139,7 +139,7 @@ func TestGoexitInSources(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		if n := len(s.ran("g")); n != 1 {
-			t.Errorf("%d reconciles of what a predicate should have passed, want 1", n)
+			t.Errorf("%d reconciles of an object that a predicate should have passed, want 1", n)
 		}
 		s.sleep(2500 * time.Millisecond)
 		if runs := s.ran("g"); len(runs) != 2 || !slices.Equal(runs[1].reasons(), []Reason{Triggered}) {
@@ -150,7 +150,7 @@ func TestGoexitInSources(t *testing.T) {
 		if n := len(s.ran("g")); n < 3 {
 			t.Error("a change after that is lost")
 		}
-		for _, want := range []string{"the predicate panicked", "a source panicked", "cannot tell what a change concerns"} {
+		for _, want := range []string{"the predicate panicked", "a source panicked", "cannot find the objects that a change concerns"} {
 			if n := s.log.count(want, "runtime.Goexit"); n == 0 {
 				t.Errorf("%q is not logged:\n%s", want, s.log)
 			}

@@ -29,7 +29,8 @@ const (
 	Triggered Reason = "Triggered"
 )
 
-// Cause is one of the reasons for which a reconcile runs.
+// Cause is one of the reasons for which a reconcile runs. In kube-rs the reason of a
+// ReconcileRequest is like it.
 type Cause struct {
 	Reason Reason
 	// Change is the change of a Listed or Changed object since the reconciled object was

@@ -104,7 +104,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		m.swap("mixed", crt1, key2)
 		serves(2)
 		serves(2)
-		if n := strings.Count(log.String(), "cannot be read again"); n != 1 {
+		if n := strings.Count(log.String(), "cannot read the renewed certificate"); n != 1 {
 			t.Errorf("that it cannot be read was said %d times:\n%s", n, &log)
 		}
 		m.swap("third", crt1, key1)

@@ -114,7 +114,7 @@ func (p *program) reason(name string, err error) string {
 	if p.withheld.fresh(name, err.Error()) {
 		p.Logger.Warn("the program is not ready or not healthy", "because", name, "error", err)
 	}
-	return "fails (the log has the reason)"
+	return "failed (the log has the reason)"
 }
 
 // withheld holds the reasons that were logged, by the name of the failing check or

@@ -113,7 +113,7 @@ func TestReasonsAreWithheld(t *testing.T) {
 				w := httptest.NewRecorder()
 				answers(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
 				if body := w.Body.String(); w.Code != http.StatusServiceUnavailable ||
-					!strings.Contains(body, "database: fails") || strings.Contains(body, "hunter2") {
+					!strings.Contains(body, "database: failed") || strings.Contains(body, "hunter2") {
 					t.Errorf("%s: %d %s", path, w.Code, body)
 				}
 			}

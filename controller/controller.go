@@ -144,7 +144,7 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 	var err error
 	switch _, writes := writer(c.For); {
 	case !nameFormat.MatchString(c.Name):
-		err = errors.New("the name must be of lower-case letters, digits and dashes")
+		err = errors.New("the name must consist of lower-case letters, digits and dashes")
 	case c.Reconcile == nil:
 		err = errors.New("Reconcile is missing") //nolint:staticcheck // a field's name
 	case c.Concurrency < 0 || c.Timeout < 0 || c.Resync < 0 || c.MinInterval < 0:
@@ -154,9 +154,9 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 	case c.Resync > maxResync:
 		err = fmt.Errorf("Resync is more than %s", maxResync) //nolint:staticcheck // a field's name
 	case c.Cleanup != nil && !writes:
-		err = errors.New("with Cleanup, For must be able to write: a Resource or a View")
+		err = errors.New("Cleanup needs write access: For must be a Resource or a View")
 	case len(c.FormerFinalizers) > 0 && !writes:
-		err = errors.New("with FormerFinalizers, For must be able to write: a Resource or a View")
+		err = errors.New("FormerFinalizers needs write access: For must be a Resource or a View")
 	case c.Cleanup != nil && c.Finalizer == "":
 		err = fmt.Errorf("the finalizer needs a name, because %s is of the core group", kind.Kind)
 	case slices.Contains(c.FormerFinalizers, c.Finalizer) && c.Cleanup != nil:

@@ -1,6 +1,7 @@
 // Package controller reconciles. It calls a function for each object of a kind. It calls
 // the function again when the object, or something that the object depends on, changes,
-// until the function returns [Done].
+// until the function returns [Done]. Its counterparts are controller-runtime's packages
+// manager, builder and controller, and kube-rs's Controller.
 //
 //	echoes := kube.For[Echo](client)
 //	deployments := kube.For[appsv1.Deployment](client)

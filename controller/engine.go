@@ -251,7 +251,7 @@ func (e *engine[T]) catchUp(ctx context.Context, f *kube.Informer) {
 			}
 			return
 		case apierrors.IsForbidden(err), errors.Is(err, kube.ErrNotServed):
-			log.Warn("the store cannot catch up after taking the lease: it may lack what was written last", "error", err)
+			log.Warn("the store cannot catch up after taking the lease: it may lack the last writes", "error", err)
 			return
 		case !failing:
 			log.Warn("the store cannot catch up after taking the lease; trying again", "error", err)

@@ -112,10 +112,10 @@ func TestHotLoop(t *testing.T) {
 		if n := len(s.ran("hot")); n < 60 || n > 80 {
 			t.Errorf("a hot loop ran %d times in a minute, want once a second after it was seen", n)
 		}
-		if n := s.log.count("again and again", "default/hot", "Gizmo default/hot status.seen"); n != 1 {
+		if n := s.log.count("reconciled in a loop", "default/hot", "Gizmo default/hot status.seen"); n != 1 {
 			t.Errorf("the hot loop was said %d times:\n%s", n, s.log)
 		}
-		if n := s.log.count("again and again"); n != 1 {
+		if n := s.log.count("reconciled in a loop"); n != 1 {
 			t.Errorf("%d hot loops were said, there is one", n)
 		}
 		before := len(s.ran("hot"))
@@ -125,7 +125,7 @@ func TestHotLoop(t *testing.T) {
 			t.Error("somebody else's change waits")
 		}
 		s.sleep(10 * time.Minute)
-		if n := s.log.count("again and again"); n < 2 || n > 4 {
+		if n := s.log.count("reconciled in a loop"); n < 2 || n > 4 {
 			t.Errorf("the hot loop was said %d times in ten minutes", n)
 		}
 	})
@@ -147,7 +147,7 @@ func TestFailureInStatus(t *testing.T) {
 		if n := len(s.ran("bad")); n < 8 || n > 11 {
 			t.Errorf("%d tries in five minutes, want those of the back-off", n)
 		}
-		if n := s.log.count("again and again"); n != 0 {
+		if n := s.log.count("reconciled in a loop"); n != 0 {
 			t.Errorf("a failure is said to be a hot loop:\n%s", s.log)
 		}
 		before := len(s.ran("bad"))

@@ -73,7 +73,7 @@ func TestGone(t *testing.T) {
 		if got, want := of("slow"), []string{"reconciled slow 0", "gone slow 0"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if n := s.log.count("reconcile failed", "tell that the object is gone", "default/a"); n != 2 {
+		if n := s.log.count("reconcile failed", "handle the object's removal", "default/a"); n != 2 {
 			t.Errorf("%d failures are logged, want 2:\n%s", n, s.log)
 		}
 	})
@@ -206,7 +206,7 @@ func TestSkipOwnWrites(t *testing.T) {
 				before := len(s.ran("g"))
 				s.sleep(51 * time.Second)
 				if runs := s.ran("g"); len(runs) != before+1 || !slices.Equal(runs[before].reasons(), []Reason{Requested}) {
-					t.Errorf("what was asked for a time comes %d times", len(runs)-before)
+					t.Errorf("a reconcile that was requested for a time comes %d times", len(runs)-before)
 				}
 				before = len(s.ran("g"))
 				s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
@@ -246,7 +246,7 @@ func TestRequestSpans(t *testing.T) {
 		})
 		s.sleep(time.Second)
 		want := []string{
-			"reconcile gizmo / get Gizmo [verb=get method=GET kind=Gizmo namespace=default name=missing subresource= code=404] the server answered 404",
+			"reconcile gizmo / get Gizmo [verb=get method=GET kind=Gizmo namespace=default name=missing subresource= code=404] the server answered with status 404",
 			"reconcile gizmo / apply Gizmo [verb=apply method=PATCH kind=Gizmo namespace=default name=g subresource=status code=200] <nil>",
 		}
 		for _, w := range want {
@@ -293,7 +293,7 @@ func TestReads(t *testing.T) {
 			s.sleep(time.Second)
 		}
 		if runs != 1 {
-			t.Errorf("%d reconciles after changes of what is only read", runs)
+			t.Errorf("%d reconciles after changes of objects that are only read", runs)
 		}
 		page := httptest.NewRecorder()
 		counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))

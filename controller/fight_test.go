@@ -78,7 +78,7 @@ func TestTwoOperatorsFight(t *testing.T) {
 			}
 			b.create("p")
 			said := func(s, other *side) bool {
-				return s.log.count("again and again", "Secret "+b.namespace+"/p metadata.labels[side]", "side-"+other.name+" (Apply)") > 0
+				return s.log.count("reconciled in a loop", "Secret "+b.namespace+"/p metadata.labels[side]", "side-"+other.name+" (Apply)") > 0
 			}
 			b.eventually("both report the fight, with the other", func() bool {
 				return said(sides[0], sides[1]) && said(sides[1], sides[0])

@@ -80,7 +80,7 @@ func inCommon(runners []runner) error {
 	for _, r := range runners {
 		for _, f := range r.finalizes() {
 			if owner, taken := owners[f]; taken && owner != r.name() {
-				failed = append(failed, fmt.Errorf("configure controller %q: controller %q has the finalizer %q of %s too",
+				failed = append(failed, fmt.Errorf("configure controller %q: controller %q uses the same finalizer %q of %s",
 					r.name(), owner, f.name, f.kind.Kind))
 			}
 			owners[f] = r.name()

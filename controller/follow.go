@@ -69,7 +69,7 @@ func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, clus
 	}
 	keys, err := s.keys(ctx, c, e.gvk, cluster)
 	if failed := errors.Join(broken, err); failed != nil && ctx.Err() == nil {
-		e.log.Error("cannot tell what a change concerns",
+		e.log.Error("cannot find the objects that a change concerns",
 			"change", Cause{Reason: Changed, Change: c}.String(), "error", failed, "stack", stackOf(failed))
 	}
 	// A predicate that fails has let the change pass: that needs no retry.

@@ -34,7 +34,7 @@ func TestReferencesAreAskedForAgain(t *testing.T) {
 		if n := len(s.ran("g")) - before; n != 1 || asked != 6 {
 			t.Errorf("%d reconciles after a change that was told at the third try; asked %d times for two changes", n, asked)
 		}
-		if n := s.log.count("cannot tell what a change concerns", "broken"); n != 2 {
+		if n := s.log.count("cannot find the objects that a change concerns", "broken"); n != 2 {
 			t.Errorf("%d lines are logged for two changes:\n%s", n, s.log)
 		}
 	})
@@ -108,7 +108,7 @@ func TestReferencedByAnIndexOfOthers(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		s.sleep(time.Second)
-		if n := len(s.ran("g")); n != 1 || s.log.count("cannot tell what a change concerns", "no store that runs") != 1 {
+		if n := len(s.ran("g")); n != 1 || s.log.count("cannot find the objects that a change concerns", "no store that runs") != 1 {
 			t.Errorf("%d reconciles:\n%s", n, s.log)
 		}
 	})

@@ -31,7 +31,7 @@ type LoopField struct {
 }
 
 func (e *HotLoopError) Error() string {
-	return "the object is reconciled again and again, at most once a second from now on: " + cmp.Or(e.flips(), e.Causes)
+	return "the object is reconciled in a loop, from now on at most once a second: " + cmp.Or(e.flips(), e.Causes)
 }
 
 // flips returns the fields in words, or an empty text if there are none.
@@ -48,7 +48,7 @@ func (e *HotLoopError) flips() string {
 func (f LoopField) String() string {
 	s := fieldOf{f.Kind, f.Key, f.Field}.String()
 	if f.Undone {
-		s += ", which somebody else changes back"
+		s += ", which another writer changes back"
 	}
 	var names []string
 	for _, m := range f.Managers {
@@ -82,7 +82,7 @@ func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
 // logHot logs and counts a hot loop.
 func (e *engine[T]) logHot(a *attempt[T]) {
 	e.counts.HotLoop()
-	a.run.logger().WarnContext(a.trace, "an object is reconciled again and again; from now on at most once a second",
+	a.run.logger().WarnContext(a.trace, "an object is reconciled in a loop, from now on at most once a second",
 		"flips", a.found.flips(), "causes", a.found.Causes)
 }
 
@@ -109,7 +109,7 @@ func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf)
 	for asked := time.Now(); ; {
 		found, err := last.Managers(ctx, paths...)
 		if err != nil {
-			a.run.logger().Debug("cannot tell who manages the fields of a hot loop", "error", err)
+			a.run.logger().Debug("cannot read the managers of the fields of a hot loop", "error", err)
 			return found
 		}
 		// The reconcile's own value may be in place at the moment. A manager that undoes it

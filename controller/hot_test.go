@@ -74,13 +74,13 @@ func TestHotLoops(t *testing.T) {
 				},
 			})
 			b.create("p")
-			said := []string{"again and again", "object=" + b.namespace + "/p"}
+			said := []string{"reconciled in a loop", "object=" + b.namespace + "/p"}
 			for _, f := range test.flips {
 				said = append(said, strings.ReplaceAll(f, "%", b.namespace))
 			}
-			b.eventually("the hot loop is said", func() bool { return b.log.count("again and again") > 0 })
+			b.eventually("the hot loop is said", func() bool { return b.log.count("reconciled in a loop") > 0 })
 			if b.log.count(said...) != 1 {
-				t.Errorf("what is said of the hot loop does not name %q:\n%s", said, b.log.tail(5))
+				t.Errorf("the report of the hot loop does not name %q:\n%s", said, b.log.tail(5))
 			}
 			at := runs.Load()
 			if at > 60 {
@@ -91,7 +91,7 @@ func TestHotLoops(t *testing.T) {
 				t.Errorf("%d reconciles in the 3 s after a hot loop was seen", more)
 			}
 			stop()
-			if n := b.log.count("again and again"); n != 1 {
+			if n := b.log.count("reconciled in a loop"); n != 1 {
 				t.Errorf("the hot loop is said %d times", n)
 			}
 			page := httptest.NewRecorder()
@@ -144,7 +144,7 @@ func TestBusyIsNotHot(t *testing.T) {
 	}
 	b.eventually("the last change is seen", func() bool { return seen.Load() == "199" })
 	time.Sleep(500 * time.Millisecond)
-	if n := b.log.count("again and again"); n > 0 {
+	if n := b.log.count("reconciled in a loop"); n > 0 {
 		t.Errorf("a hot loop is said that is none:\n%s", b.log.tail(5))
 	}
 }

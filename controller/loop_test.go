@@ -25,7 +25,7 @@ func (s *stage) held(name string, said ...string) {
 	if n := len(s.ran(name)) - before; n < 10 || n > 21 {
 		s.Errorf("%s was reconciled %d times in 20 s after that, want about one a second", name, n)
 	}
-	if n := s.log.count(append(said, "again and again", "default/"+name)...); n != 1 {
+	if n := s.log.count(append(said, "reconciled in a loop", "default/"+name)...); n != 1 {
 		s.Errorf("the hot loop of %s is reported %d times:\n%s", name, n, s.log.tail(3))
 	}
 }
@@ -36,7 +36,7 @@ func (s *stage) free(name string, least int) {
 	if n := len(s.ran(name)); n < least {
 		s.Errorf("%s was reconciled %d times, want %d at least", name, n, least)
 	}
-	if n := s.log.count("again and again"); n != 0 {
+	if n := s.log.count("reconciled in a loop"); n != 0 {
 		s.Errorf("a hot loop is reported that is none:\n%s", s.log.tail(3))
 	}
 }
@@ -122,7 +122,7 @@ func TestKeysThatWriteEachOther(t *testing.T) {
 		if n := len(s.ran("")); n > 200 {
 			t.Errorf("%d reconciles in a minute", n)
 		}
-		if s.log.count("again and again", "status.seen") == 0 {
+		if s.log.count("reconciled in a loop", "status.seen") == 0 {
 			t.Errorf("nothing is reported:\n%s", s.log.tail(3))
 		}
 	})
@@ -147,7 +147,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 			},
 		})
 		defer s.undo()()
-		s.held("g", "Gizmo default/g status.seen", "somebody else changes back")
+		s.held("g", "Gizmo default/g status.seen", "another writer changes back")
 		hot := told.Load()
 		if hot == nil || len(hot.Fields) != 1 || !hot.Fields[0].Undone || hot.Fields[0].Field != "status.seen" {
 			t.Errorf("Failed is told %+v", hot)
@@ -227,7 +227,7 @@ func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 		// manager.
 		stop = s.undo()
 		s.sleep(30 * time.Second)
-		if s.log.count("again and again", "status.seen") != 1 {
+		if s.log.count("reconciled in a loop", "status.seen") != 1 {
 			t.Errorf("the hot loop is not reported:\n%s", s.log.tail(3))
 		}
 		if least < timeout || s.log.count(ErrTimeout.Error()) > 0 {
@@ -330,8 +330,8 @@ func TestHotLoopErrorText(t *testing.T) {
 		},
 		{Kind: "Service", Key: named("web"), Field: "(added)"},
 	}}
-	want := "the object is reconciled again and again, at most once a second from now on: " +
-		"Deployment default/web spec.replicas, which somebody else changes back, " +
+	want := "the object is reconciled in a loop, from now on at most once a second: " +
+		"Deployment default/web spec.replicas, which another writer changes back, " +
 		"managed by scaler (Update of scale) and web (Apply); Service default/web (added)"
 	if err.Error() != want {
 		t.Errorf("the text is %q, want %q", err.Error(), want)

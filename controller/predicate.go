@@ -23,7 +23,10 @@ type Predicate func(kube.Change) bool
 
 // FieldsChanged is a predicate for changes of some fields and of everything below them. A
 // field is written as "spec" or "metadata.labels[app]". The predicate decodes the states
-// before and after, which takes some 100 µs for a Pod. Objects that are added pass.
+// before and after, which takes some 100 µs for a Pod. Objects that are added pass. For
+// labels and annotations its counterparts are LabelChangedPredicate and
+// AnnotationChangedPredicate of controller-runtime, and predicates::labels and
+// predicates::annotations of kube-rs.
 func FieldsChanged(fields ...string) Predicate {
 	return func(c kube.Change) bool {
 		if c.Type != kube.Modified {
@@ -52,7 +55,8 @@ func within(path, field string) bool {
 
 // Where is a predicate that looks at the object before and after the change. Before is
 // nil for an object that was added or deleted. T must be the type of the handle that the
-// predicate is for. An object that does not decode passes.
+// predicate is for. An object that does not decode passes. Its counterpart is the
+// UpdateFunc of controller-runtime's predicate.Funcs.
 func Where[T any](pass func(before, after *T) bool) Predicate {
 	return func(c kube.Change) bool {
 		was, is, err := kube.Decode[T](c)

@@ -7,7 +7,8 @@ import (
 )
 
 // PanicError is the error of one of the program's functions that panicked, or that ended
-// its goroutine: then Value is [ErrGoexit].
+// its goroutine: then Value is [ErrGoexit]. In controller-runtime the option RecoverPanic
+// makes an error of a panic.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -68,7 +69,7 @@ func unreadable(err error) (broken error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			broken = &PanicError{Value: fmt.Sprintf("look at an error of type %T: %v", err, v), Stack: debug.Stack()}
+			broken = &PanicError{Value: fmt.Sprintf("read an error of type %T: %v", err, v), Stack: debug.Stack()}
 		}
 	}()
 	_ = err.Error()

@@ -213,7 +213,7 @@ func TestQueueShare(t *testing.T) {
 		}
 		q.done(it.key, now)
 		if taken++; taken > 10*(lowShare+1) {
-			t.Fatal("what is not live does not get on")
+			t.Fatal("a key of low priority makes no progress")
 		}
 	}
 }

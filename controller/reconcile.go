@@ -167,7 +167,7 @@ func (e *engine[T]) traceRequest(
 		slog.String("namespace", r.Namespace), slog.String("name", r.Name), slog.String("subresource", r.Subresource))
 	return ctx, func(r kube.RequestInfo, err error) {
 		if err == nil && r.Code >= http.StatusBadRequest {
-			err = fmt.Errorf("the server answered %d", r.Code)
+			err = fmt.Errorf("the server answered with status %d", r.Code)
 		}
 		end(err, slog.Int("code", r.Code))
 	}
@@ -197,7 +197,7 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	}
 	switch {
 	case a.o != nil && e.isGone(a.trace, a.o, a.out.err):
-		e.log.DebugContext(a.trace, "reconcile ends, because its object is gone",
+		e.log.DebugContext(a.trace, "reconcile ended because its object was deleted",
 			"object", a.key.String(), "error", a.out.err)
 		a.out, a.start = outcome{gone: true}, time.Time{}
 	case ctx.Err() != nil:
@@ -373,7 +373,7 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	e.counts.Worked(took)
 	if t.failed && ctx.Err() != nil {
 		t.next = nil
-		e.log.InfoContext(a.trace, "reconcile was cut off", "object", t.key.String(), "error", a.out.err)
+		e.log.InfoContext(a.trace, "reconcile was interrupted", "object", t.key.String(), "error", a.out.err)
 		return
 	}
 	e.say(a, took, now)
@@ -420,7 +420,7 @@ func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
 		log.ErrorContext(a.trace, "reconcile panicked",
 			"error", out.err, "failures", failures, "retryIn", retry, "stack", stack)
 	case IsTerminal(out.err):
-		log.ErrorContext(a.trace, "reconcile failed; it is not tried again until something changes", "error", out.err)
+		log.ErrorContext(a.trace, "reconcile failed; it is not retried until something changes", "error", out.err)
 	default:
 		log.ErrorContext(a.trace, "reconcile failed", "error", out.err, "failures", failures, "retryIn", retry)
 	}

@@ -67,7 +67,9 @@ func TestKindComesAndGoes(t *testing.T) {
 	)
 	b.create("p")
 	b.eventually("the other controller runs", func() bool { return b.hasChild("p") })
-	missing := func() int { return b.log.count("store has trouble", "Gadget", "install its CustomResourceDefinition") }
+	missing := func() int {
+		return b.log.count("store is out of sync", "Gadget", "install its CustomResourceDefinition")
+	}
 	b.eventually("it is said that the kind is missing", func() bool { return missing() > 0 })
 	ready := func(want int, say string) {
 		t.Helper()
@@ -130,7 +132,8 @@ func TestPermissionRevoked(t *testing.T) {
 		}
 	}
 	grant("parents", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "patch"}})
-	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"}, Verbs: []string{"update"}}) // for blockOwnerDeletion
+	// blockOwnerDeletion needs this right.
+	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"}, Verbs: []string{"update"}})
 	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
 
 	limited := b.connect(nil, func(c *rest.Config) { c.Impersonate.UserName = "limited" })
@@ -176,7 +179,7 @@ func TestPermissionRevoked(t *testing.T) {
 	// A reconcile is logged at its very end.
 	b.eventually("it is said in the log", func() bool { return b.log.count("reconcile failed", "after", "not allowed") > 0 })
 	if b.hasChild("after") {
-		t.Error("what is not allowed was done")
+		t.Error("a forbidden request succeeded")
 	}
 	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
 	b.eventually("it goes on", func() bool { return b.hasChild("after") })

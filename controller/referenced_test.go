@@ -38,7 +38,7 @@ func TestReferencedWithAPredicateThatFails(t *testing.T) {
 				s.put("to", func(*gizmo) {})
 				s.sleep(time.Minute)
 				if n := len(s.ran("refers")) - was; n != 1 {
-					t.Errorf("what refers to it was reconciled %d times, want 1", n)
+					t.Errorf("the referring object was reconciled %d times, want 1", n)
 				}
 				s.put("next", func(*gizmo) {})
 				s.sleep(time.Minute)

@@ -19,9 +19,9 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 		case err == nil:
 		case !decoded, IsTerminal(err), a.failures+1 >= goneTries && e.recreated(ctx, a.key):
 			// A new object of the name must not wait for this for ever.
-			a.run.logger().ErrorContext(ctx, "cannot tell that the object is gone; it is not tried again", "error", err)
+			a.run.logger().ErrorContext(ctx, "handling of the object's removal failed; it is not retried", "error", err)
 		default:
-			return fmt.Errorf("tell that the object is gone: %w", err)
+			return fmt.Errorf("handle the object's removal: %w", err)
 		}
 		a.told++
 	}

@@ -164,7 +164,7 @@ func TestLogsCarryTheTrace(t *testing.T) {
 		})
 		s.sleep(time.Second)
 		for object, text := range map[string]string{
-			"fails": "reconcile failed", "panics": "reconcile panicked", "ends": "not tried again", "works": "reconciled",
+			"fails": "reconcile failed", "panics": "reconcile panicked", "ends": "not retried", "works": "reconciled",
 			"tells": "cannot report",
 		} {
 			if s.log.count("default/"+object, text, "trace=of-"+object) != 1 {
@@ -219,7 +219,7 @@ func TestObjectIsGoneMeanwhile(t *testing.T) {
 			s.Errorf("the log:\n%s", s.log)
 		}
 		for _, name := range []string{"deleted", "recreated"} {
-			if s.log.count("level=DEBUG", "its object is gone", "default/"+name) != 1 {
+			if s.log.count("level=DEBUG", "its object was deleted", "default/"+name) != 1 {
 				s.Errorf("nothing is said of %s:\n%s", name, s.log)
 			}
 		}

@@ -309,7 +309,7 @@ func (p *program) record(ctx context.Context) *recording {
 	go func() {
 		defer close(r.ended)
 		if err := p.Events.Run(ctx); err != nil {
-			p.Logger.Error("events are not recorded", "error", err)
+			p.Logger.Error("cannot record events", "error", err)
 		}
 	}()
 	return r

@@ -106,7 +106,7 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !s.begin() {
-				later(w, "the program ends", http.StatusServiceUnavailable)
+				later(w, "the program is stopping", http.StatusServiceUnavailable)
 				return
 			}
 			defer s.answers.Done()
@@ -172,7 +172,7 @@ func (s *server) close() {
 	select {
 	case <-answered:
 	case <-time.After(time.Second):
-		s.log.Warn("an HTTP handler goes on after the end of its request's context")
+		s.log.Warn("an HTTP handler is still running after the end of its request's context")
 	}
 }
 
@@ -236,7 +236,7 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 	runners := p.runners
 	if !p.opened.Load() {
 		runners, code = nil, http.StatusServiceUnavailable
-		lines.WriteString("waits for a first look at the lease\n")
+		lines.WriteString("waits for the first read of the lease\n")
 	}
 	for _, r := range runners {
 		switch err := r.waitsFor(); {

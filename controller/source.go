@@ -73,7 +73,7 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], pred
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {
 			if err != nil {
-				return keys, fmt.Errorf("find the objects that refer to it: %w", err)
+				return keys, fmt.Errorf("find the referring objects: %w", err)
 			}
 			keys = append(keys, kube.KeyOf(meta(o)))
 		}
@@ -132,7 +132,9 @@ func Channel(name string, keys <-chan kube.Key) Source {
 
 // Every reconciles the keys that the function keys returns. The first call comes after
 // the time d, and each further call when d has passed since keys returned. To reconcile
-// all objects of the controller from time to time, use [Controller].Resync.
+// all objects of the controller from time to time, use [Controller].Resync. It is like
+// source.Func of controller-runtime and reconcile_all_on of kube-rs's Controller, with a
+// ticker.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
 	return Source{name: name, timed: true, period: d, run: func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)

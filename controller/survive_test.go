@@ -137,7 +137,7 @@ func TestMappedTypeThatPanics(t *testing.T) {
 		})
 		s.put("g", func(g *gizmo) { g.Spec.Size = 13 })
 		s.sleep(time.Second)
-		if s.log.count("cannot tell what a change concerns", "panic: bad luck") != 1 || len(s.ran("g")) != 2 {
+		if s.log.count("cannot find the objects that a change concerns", "panic: bad luck") != 1 || len(s.ran("g")) != 2 {
 			t.Errorf("%d reconciles:\n%s", len(s.ran("g")), s.log)
 		}
 	})

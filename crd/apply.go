@@ -209,7 +209,7 @@ func deprecatedText(description, instead string) string {
 func (s *Schema) setNumber(d directive) error {
 	n, err := strconv.ParseFloat(d.value, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return errors.New("it is no number")
+		return errors.New("it is not a number")
 	}
 	if s.isWhole() && n != math.Trunc(n) {
 		return errors.New("an integer's must be an integer")
@@ -231,7 +231,7 @@ func (s *Schema) setNumber(d directive) error {
 func (s *Schema) setCount(d directive) error {
 	n, err := strconv.ParseInt(d.value, 10, 64)
 	if err != nil || n < 0 {
-		return errors.New("it is no number of 0 or more")
+		return errors.New("it is not a number of 0 or more")
 	}
 	switch d.key {
 	case "minLength":

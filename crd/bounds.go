@@ -91,7 +91,7 @@ func (c *comparer) numbers(was, is *Schema, path string) {
 		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
 	}
 	if is.MultipleOf != nil && !was.areMultiples(*is.MultipleOf) {
-		c.add(path, "it must be a multiple of %v now", *is.MultipleOf)
+		c.add(path, "the value must be a multiple of %v now", *is.MultipleOf)
 	}
 }
 

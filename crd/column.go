@@ -36,7 +36,7 @@ func (a *application) setColumn(d directive) error {
 	case "priority":
 		n, err := strconv.ParseInt(d.value, 10, 32)
 		if err != nil {
-			return errors.New("it is no integer")
+			return errors.New("it is not an integer")
 		}
 		a.column.Priority = int32(n)
 	}

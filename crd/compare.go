@@ -28,7 +28,7 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 		return
 	}
 	if was.Nullable && !is.Nullable && is.typed() {
-		c.add(path, "null is not allowed any more")
+		c.add(path, "null is no longer allowed")
 	}
 	c.rules(was, is, path)
 	ruled = ruled || slices.ContainsFunc(is.Rules, Rule.stands)
@@ -106,7 +106,7 @@ func (c *comparer) enumerated(was, is *Schema, path string) {
 		}
 	}
 	if len(lost) > 0 {
-		c.add(path, "%s is not allowed any more", strings.Join(lost, ", "))
+		c.add(path, "%s is no longer allowed", strings.Join(lost, ", "))
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *comparer) required(was, is *Schema, path, name string) {
 	case !slices.Contains(was.Required, name):
 		c.add(path+jsonPathStep(name), "the field is required now and has no default")
 	case p != nil && p.Default != nil:
-		c.add(path+jsonPathStep(name), "the field is required and has lost its default")
+		c.add(path+jsonPathStep(name), "the field is required and its default is removed")
 	}
 }
 

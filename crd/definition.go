@@ -12,7 +12,8 @@ import (
 // from a Go type. The fields may be changed before the definition is installed. It has
 // every field that structural schemas may have. [Install] does not change fields that
 // Definition lacks, such as settings of conversion webhooks that later Kubernetes
-// versions add.
+// versions add. Its counterpart is CustomResourceDefinition of
+// k8s.io/apiextensions-apiserver.
 type Definition struct {
 	kube.Object
 	Spec   Spec   `json:"spec"`
@@ -195,6 +196,7 @@ func (d *Definition) YAML() ([]byte, error) {
 }
 
 // Schema is a structural OpenAPI v3 schema, with the fields of apiextensions.k8s.io/v1.
+// Its counterpart is JSONSchemaProps of k8s.io/apiextensions-apiserver.
 type Schema struct {
 	Title            string            `json:"title,omitempty"`
 	Description      string            `json:"description,omitempty"`

@@ -5,7 +5,7 @@
 //	type Echo struct {
 //		kube.Object
 //		Spec struct {
-//			// Replicas is how many there are to be.
+//			// Replicas is the number of servers.
 //			Replicas int32 `json:"replicas" crd:"min=0,max=100,column"`
 //		} `json:"spec"`
 //		Status struct {

@@ -46,7 +46,7 @@ func Install(ctx context.Context, client *kube.Client, defs ...*Definition) erro
 }
 
 // ErrNames is wrapped if another definition already has a name of this one.
-var ErrNames = errors.New("names are taken")
+var ErrNames = errors.New("names are in use")
 
 // Install works like the function [Install], with the settings of i.
 func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
@@ -85,7 +85,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 	case before.DeletionTimestamp != nil:
 		// The deletion removes the objects too, and would remove a definition applied
 		// now.
-		i.Logger.Info("the definition is being deleted: it is installed after the deletion", "definition", d.Name)
+		i.Logger.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
 		if err := definitions.UntilGone(ctx, d.Name); err != nil {
 			return nil, nil, err
 		}
@@ -101,7 +101,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 		case err != nil:
 			return nil, nil, err
 		case newer:
-			i.Logger.Info("a later definition is installed and stays unchanged", "definition", d.Name)
+			i.Logger.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
 		}
 		return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}

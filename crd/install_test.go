@@ -267,7 +267,7 @@ func TestNamesTaken(t *testing.T) {
 		t.Errorf("taken after it was established: %v", err)
 	}
 	if err := taken("z"); err != nil {
-		t.Errorf("back to what was accepted: %v", err)
+		t.Errorf("back to the accepted definition: %v", err)
 	}
 }
 

@@ -69,7 +69,7 @@ func (k *kindMarks) flag(name string, args []argument) error {
 			k.deprecated = new(string)
 		}
 	case "kubebuilder:skipversion":
-		return errors.New("the marker keeps the version out of definitions: do not make a definition of it")
+		return errors.New("the marker excludes this version from definitions: do not build a definition from it")
 	case "kubebuilder:subresource:scale":
 		return missing("specpath", "statuspath")
 	case "kubebuilder:printcolumn":
@@ -146,7 +146,7 @@ func (c *Column) argument(a argument) error {
 	case "priority":
 		n, err := strconv.ParseInt(a.value, 10, 32)
 		if err != nil {
-			return errors.New("priority is no integer")
+			return errors.New("priority is not an integer")
 		}
 		c.Priority = int32(n)
 	default:
@@ -167,7 +167,7 @@ func addPairs(into map[string]string, text string) (map[string]string, error) {
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is no key=value", pair)
+			return nil, fmt.Errorf("%q is not key=value", pair)
 		}
 		into[key] = value
 	}

@@ -43,7 +43,7 @@ func TestKubernetesMarks(t *testing.T) {
 		return
 	}
 	if want != kubernetesMarks {
-		t.Error("kubernetes.txt is not what the sources say: run go test ./crd -run TestKubernetesMarks -update")
+		t.Error("kubernetes.txt differs from the sources: run go test ./crd -run TestKubernetesMarks -update")
 	}
 	if len(lines) < 100 {
 		t.Errorf("only %d types have markers", len(lines))

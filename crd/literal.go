@@ -34,7 +34,7 @@ func (s *Schema) literal(text string) (json.RawMessage, error) {
 		return s.literalJSON(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q is no %s", text, s.Type)
+		return nil, fmt.Errorf("%q is not a valid %s", text, s.Type)
 	}
 	return json.Marshal(value)
 }
@@ -42,11 +42,11 @@ func (s *Schema) literal(text string) (json.RawMessage, error) {
 func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {
-		return nil, fmt.Errorf("%q is no JSON: %w", text, err)
+		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
 	}
 	if s.Type == "number" {
 		if _, err := strconv.ParseFloat(b.String(), 64); err != nil {
-			return nil, fmt.Errorf("%q is no number", text)
+			return nil, fmt.Errorf("%q is not a number", text)
 		}
 	}
 	return b.Bytes(), nil
@@ -86,10 +86,10 @@ func (s *Schema) setEnum(d directive) error {
 	case parts != nil:
 	case strings.HasPrefix(d.value, "["):
 		if err := json.Unmarshal([]byte(d.value), &values); err != nil {
-			return fmt.Errorf("%q is no JSON array: %w", d.value, err)
+			return fmt.Errorf("%q is not a JSON array: %w", d.value, err)
 		}
 	case strings.Contains(d.value, ";"):
-		return errors.New("its values have bars between them, as in enum=a|b: " +
+		return errors.New("separate its values with bars, as in enum=a|b: " +
 			"a value with a semicolon is written in a JSON array")
 	default:
 		parts = strings.Split(d.value, "|")

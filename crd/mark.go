@@ -54,7 +54,7 @@ func arguments(text string) ([]argument, error) {
 	for rest := text; strings.TrimSpace(rest) != ""; {
 		name, after, ok := strings.Cut(rest, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is no name=value", rest)
+			return nil, fmt.Errorf("%q is not name=value", rest)
 		}
 		raw, after, err := cutMarkValue(after, ",")
 		if err != nil {

@@ -248,7 +248,7 @@ func Join(stored *Definition, others ...*Definition) (*Definition, error) {
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
 	for _, o := range others {
 		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
-			return nil, fmt.Errorf("join versions: %s in %s is another kind than %s in %s",
+			return nil, fmt.Errorf("join versions: %s in %s and %s in %s are different kinds",
 				o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
 		}
 		if o.stored && !stored.stored {

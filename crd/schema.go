@@ -203,7 +203,7 @@ func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	if s := scalar(t.Kind()); s != nil {
 		return s
 	}
-	b.fail(at, fmt.Errorf("%s has no JSON", t))
+	b.fail(at, fmt.Errorf("%s has no JSON form", t))
 	return anyValue()
 }
 

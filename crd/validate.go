@@ -192,7 +192,7 @@ func (s *Schema) numberViolations(n json.Number) (found []string) {
 		found = append(found, fmt.Sprintf("%s is above the maximum %v", n, *s.Maximum))
 	}
 	if s.MultipleOf != nil && !new(big.Rat).Quo(r, new(big.Rat).SetFloat64(*s.MultipleOf)).IsInt() {
-		found = append(found, fmt.Sprintf("%s is no multiple of %v", n, *s.MultipleOf))
+		found = append(found, fmt.Sprintf("%s is not a multiple of %v", n, *s.MultipleOf))
 	}
 	if s.Format == "int32" && s.Type == "integer" {
 		if lo, hi := float64(math.MinInt32), float64(math.MaxInt32); compare(&lo) < 0 || compare(&hi) > 0 {
@@ -216,7 +216,7 @@ func (s *Schema) stringViolations(v string) (found []string) {
 		}
 	}
 	if err := checkFormat(s.Format, v); err != nil {
-		found = append(found, fmt.Sprintf("%q is no %s: %v", v, s.Format, err))
+		found = append(found, fmt.Sprintf("%q is not a valid %s: %v", v, s.Format, err))
 	}
 	return found
 }
@@ -261,7 +261,7 @@ func (s *Schema) listViolations(v []any, path string) (found []string) {
 		}
 		for _, other := range v[:i] {
 			if s.ListType == "set" && equalValues(item, other) || s.ListType == "map" && s.sameKeys(item, other) {
-				at("item %d is there twice", i)
+				at("item %d is a duplicate", i)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func TestWrong(t *testing.T) {
 		}](), `values.min=1: array has no values`},
 		{wrong[struct {
 			A int `json:"a" crd:"min=x"`
-		}](), `min=x: it is no number`},
+		}](), `min=x: it is not a number`},
 		{wrong[struct {
 			A int `json:"a" crd:"min=1.5"`
 		}](), `min=1.5: an integer's must be an integer`},
@@ -97,7 +97,7 @@ func TestWrong(t *testing.T) {
 		}](), `minLength 3 is above maxLength 2`},
 		{wrong[struct {
 			A string `json:"a" crd:"minLength=-1"`
-		}](), `minLength=-1: it is no number of 0 or more`},
+		}](), `minLength=-1: it is not a number of 0 or more`},
 		{wrong[struct {
 			A int `json:"a" crd:"multipleOf=0"`
 		}](), `it must be above 0`},
@@ -109,7 +109,7 @@ func TestWrong(t *testing.T) {
 		}](), `format=emial: servers do not know this format: did you mean email?`},
 		{wrong[struct {
 			A int `json:"a" crd:"enum=1|two"`
-		}](), `enum=1|two: "two" is no integer`},
+		}](), `enum=1|two: "two" is not a valid integer`},
 		{wrong[struct {
 			A string `json:"a" crd:"enum=a|a"`
 		}](), `"a" is given twice`},
@@ -121,10 +121,10 @@ func TestWrong(t *testing.T) {
 		}](), `enum: 1: it must be string, not integer`},
 		{wrong[struct {
 			A int `json:"a" crd:"default=x"`
-		}](), `default=x: "x" is no integer`},
+		}](), `default=x: "x" is not a valid integer`},
 		{wrong[struct {
 			A bool `json:"a" crd:"default=yes"`
-		}](), `default=yes: "yes" is no boolean`},
+		}](), `default=yes: "yes" is not a valid boolean`},
 		{wrong[struct {
 			A int `json:"a" crd:"default=5,max=4"`
 		}](), `default: 5: 5 is above the maximum 4`},
@@ -136,7 +136,7 @@ func TestWrong(t *testing.T) {
 		}](), `"B" does not match ^[a-z]$`},
 		{wrong[struct {
 			A []string `json:"a" crd:"default='[\"a\"'"`
-		}](), `is no JSON`},
+		}](), `is not JSON`},
 		{wrong[struct {
 			A []string `json:"a" crd:"default=[1]"`
 		}](), `default: [1]: [0]: it must be string, not integer`},
@@ -148,7 +148,7 @@ func TestWrong(t *testing.T) {
 		}](), `there is no field .mid`},
 		{wrong[struct {
 			A *metav1.Time `json:"a,omitempty" crd:"default=now"`
-		}](), `"now" is no date-time`},
+		}](), `"now" is not a valid date-time`},
 		{wrong[struct {
 			A []int `json:"a" crd:"items.default=1"`
 		}](), `elements have no default`},
@@ -236,7 +236,7 @@ func TestWrong(t *testing.T) {
 		}](), `the field is left out of the JSON`},
 		{wrong[struct {
 			A string `json:"a" crd:"enum=a;b"`
-		}](), `Spec.A, crd:"enum=a;b": enum=a;b: its values have bars between them, as in enum=a|b`},
+		}](), `Spec.A, crd:"enum=a;b": enum=a;b: separate its values with bars, as in enum=a|b`},
 		{wrong[struct {
 			A runtime.Object `json:"a"`
 		}](), `crd_test.Case.Spec.A: the type of the value in interface runtime.Object is not known`},
@@ -251,7 +251,7 @@ func TestWrong(t *testing.T) {
 		}](), `the field has no name in JSON`},
 		{wrong[struct {
 			A map[Key]int `json:"a"`
-		}](), `a map with keys of type crd_test.Key is not read as it is written`},
+		}](), `a map with keys of type crd_test.Key is read differently from how it is written`},
 		{wrong[struct {
 			Inlined `crd:"minProperties=1"`
 		}](), "the field is embedded: tag a blank field"},
@@ -285,7 +285,7 @@ func TestWrong(t *testing.T) {
 		}](), `the keys of map[int]string must be strings`},
 		{wrong[struct {
 			A chan int `json:"a"`
-		}](), `chan int has no JSON`},
+		}](), `chan int has no JSON form`},
 		{wrong[struct {
 			A interface{ M() } `json:"a"`
 		}](), `the type of the value in interface interface { M() } is not known`},

@@ -115,7 +115,7 @@ func TestRefusalsAreSaidOnce(t *testing.T) {
 		s.set(nil)
 		time.Sleep(10 * time.Minute)
 		stop()
-		warned, again := strings.Count(log.String(), "cannot write events"), strings.Count(log.String(), "written again")
+		warned, again := strings.Count(log.String(), "cannot write events"), strings.Count(log.String(), "succeeds again")
 		if warned < 1 || warned > 4 || again != warned {
 			t.Errorf("%d warnings, and %d times that it works again:\n%s", warned, again, log)
 		}

@@ -62,7 +62,8 @@ type Object interface {
 
 // Event is a Kubernetes Event to be written: a note for people about something that
 // happened to an object. The events that a watch yields are of another type,
-// [kube.WatchEvent].
+// [kube.WatchEvent]. Its counterparts are the arguments of Eventf in client-go's
+// events.EventRecorder, and Event of kube-rs.
 type Event struct {
 	// Regarding is the object of the event. Related is another object that is involved,
 	// if any.
@@ -170,7 +171,7 @@ func (r *Recorder) reportDropped(now time.Time) {
 	if now.Sub(r.reported) < reportAfter {
 		return
 	}
-	r.log().Info("events were dropped: an object has too many events, or they cannot be written", "count", r.dropped)
+	r.log().Info("events were dropped: an object has too many events, or writes fail", "count", r.dropped)
 	r.reported, r.dropped = now, 0
 }
 
@@ -234,7 +235,7 @@ func identify(e Event) (identity, error) {
 
 func reference(o Object) (corev1.ObjectReference, error) {
 	if o == nil {
-		return corev1.ObjectReference{}, errors.New("the event has no regarding object")
+		return corev1.ObjectReference{}, errors.New("the event has no object that it regards")
 	}
 	gvk := o.GetObjectKind().GroupVersionKind()
 	if named, ok := o.(interface{ GVK() kube.GVK }); ok && gvk.Empty() {
@@ -268,7 +269,8 @@ func cut(s string, limit int) string {
 
 // Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
 // returns an error only if the recorder cannot work at all. Events that were recorded
-// before the call are written too; events recorded after the end are dropped.
+// before the call are written too; events recorded after the end are dropped. Its
+// counterpart is StartRecordingToSinkWithContext of client-go's events.EventBroadcaster.
 func (r *Recorder) Run(ctx context.Context) error {
 	controller, instance, err := r.reporter()
 	if err != nil {
@@ -286,7 +288,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	left := r.state.unwritten()
 	r.mu.Unlock()
 	if left > 0 {
-		r.log().Warn("events were not written before the end", "count", left)
+		r.log().Warn("the recorder stopped before all events were written", "count", left)
 	}
 	return nil
 }

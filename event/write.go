@@ -147,7 +147,7 @@ func (w *writer) settle(r result, stopping bool) {
 	answered := err == nil || hasStatus(err)
 	if answered && w.away {
 		w.away, w.pause = false, minPause
-		w.log().Info("the server can be reached to write events again")
+		w.log().Info("the server accepts events again")
 	}
 	w.tell(lane, err, now)
 	switch {
@@ -175,7 +175,7 @@ func (w *writer) tell(lane *lane, err error, now time.Time) {
 	switch {
 	case err == nil && lane.told:
 		lane.told = false
-		w.log().Info("events are written again", "namespace", lane.namespace)
+		w.log().Info("writing of events succeeds again", "namespace", lane.namespace)
 	case err != nil && !lane.told && !w.away && now.Sub(w.told) >= tellAfter:
 		lane.told, w.told = true, now
 		w.log().Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))

@@ -123,7 +123,7 @@ func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 		"of an unknown key":      {`{"kind":"Widget","metadata":{"name":7,"labels":7}}`, []string{"SYNCED"}},
 		"of an unknown place":    {`{"kind":"Widget","metadata":{"name":"bad","namespace":[],"labels":7}}`, []string{"SYNCED"}},
 		"without metadata":       {`{"kind":"Widget"}`, []string{"SYNCED"}},
-		"that is no object":      {`7`, []string{"SYNCED"}},
+		"not an object":          {`7`, []string{"SYNCED"}},
 		"whose metadata is none": {`{"kind":"Widget","metadata":[]}`, []string{"SYNCED"}},
 	} {
 		t.Run(name, func(t *testing.T) {

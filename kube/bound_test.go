@@ -59,18 +59,18 @@ func TestBombsHaveABound(t *testing.T) {
 		watch                            bool // the answer is that of a watch
 		get                              bool // the answer is that of a get
 	}{
-		"item":               {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"metadata":{"name":"`, filling: "a", end: `"}}]}`},
-		"items of a list":    {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"data":[`, filling: "[],", end: `7]}]}`},
-		"name":               {contentType: typeJSON, start: `{"`, filling: "a", end: `":7}`},
-		"unknown member":     {contentType: typeJSON, start: `{"a":"`, filling: "a", end: `"}`},
-		"metadata":           {contentType: typeJSON, start: `{"metadata":{"continue":"`, filling: "a", end: `"}}`},
-		"kind":               {contentType: typeJSON, start: `{"kind":"`, filling: "a", end: `"}`},
-		"nothing but blanks": {contentType: typeJSON, start: ``, filling: " ", end: `{}`},
-		"blanks of items":    {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[`, filling: " ", end: `]}`},
-		"item of protobuf":   {contentType: typeProtobuf, start: inList(huge), filling: "a", end: ""},
-		"event":              {contentType: typeJSON, start: `{"type":"ADDED","object":{"metadata":{"name":"`, filling: "a", end: `"}}}`, watch: true},
-		"event of protobuf":  {contentType: typeProtobuf, start: "\x25\x80\x00\x00", filling: "a", end: "", watch: true},
-		"object":             {contentType: typeJSON, start: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`, filling: "a", end: `"}}`, get: true},
+		"item":              {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"metadata":{"name":"`, filling: "a", end: `"}}]}`},
+		"items of a list":   {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"data":[`, filling: "[],", end: `7]}]}`},
+		"name":              {contentType: typeJSON, start: `{"`, filling: "a", end: `":7}`},
+		"unknown member":    {contentType: typeJSON, start: `{"a":"`, filling: "a", end: `"}`},
+		"metadata":          {contentType: typeJSON, start: `{"metadata":{"continue":"`, filling: "a", end: `"}}`},
+		"kind":              {contentType: typeJSON, start: `{"kind":"`, filling: "a", end: `"}`},
+		"only blanks":       {contentType: typeJSON, start: ``, filling: " ", end: `{}`},
+		"blanks of items":   {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[`, filling: " ", end: `]}`},
+		"item of protobuf":  {contentType: typeProtobuf, start: inList(huge), filling: "a", end: ""},
+		"event":             {contentType: typeJSON, start: `{"type":"ADDED","object":{"metadata":{"name":"`, filling: "a", end: `"}}}`, watch: true},
+		"event of protobuf": {contentType: typeProtobuf, start: "\x25\x80\x00\x00", filling: "a", end: "", watch: true},
+		"object":            {contentType: typeJSON, start: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`, filling: "a", end: `"}}`, get: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -58,7 +58,8 @@ func TestCached(t *testing.T) {
 		}
 
 		_, stop := startStore(t, cms.ReadOnly())
-		wantLines(t, "all", namesOf(t, cms.Cached().All(ctx)), "one/a", "one/b", "three/a", "two/a") // waits for the first sync
+		// The read waits for the first sync.
+		wantLines(t, "all", namesOf(t, cms.Cached().All(ctx)), "one/a", "one/b", "three/a", "two/a")
 		synctest.Wait()
 		requests := len(s.paths())
 		one := cms.In("one").Cached()

@@ -143,7 +143,7 @@ func (c Change) Then(later Change) Change {
 // event.UpdateEvent.
 func Decode[T any](c Change) (was, is *T, err error) {
 	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
-		return nil, nil, fmt.Errorf("decode %s: its store holds no %s", c.Kind(), reflect.TypeFor[T]())
+		return nil, nil, fmt.Errorf("decode %s: the type of its store is not %s", c.Kind(), reflect.TypeFor[T]())
 	}
 	read := func(e *entry) (o *T) {
 		if e == nil || err != nil {

@@ -384,7 +384,7 @@ func (c *chaos) settle(ctx context.Context, stores map[*checkedWatch]func() map[
 				break
 			}
 			if time.Now().After(deadline) {
-				c.Errorf("%s does not become what the server has:%s", ck.name, diff)
+				c.Errorf("%s does not become equal to the server's objects:%s", ck.name, diff)
 				break
 			}
 			_ = sleep(ctx, 100*time.Millisecond)

@@ -101,7 +101,7 @@ func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 	if len(missing) == len(files) {
 		return fmt.Errorf("%s does not exist, and this is not a pod: set KUBECONFIG or start a cluster", looked)
 	}
-	return fmt.Errorf("%s names no cluster: is current-context set, and is what it names defined?", looked)
+	return fmt.Errorf("%s has no current cluster: is current-context set, and is that context defined?", looked)
 }
 
 func programName() string {

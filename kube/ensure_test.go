@@ -111,7 +111,7 @@ func TestEnsureDeployment(t *testing.T) {
 	replicas = 3
 	e.settles("a new intent", "web", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
 	must(t, e.others.Delete(soon(t), "web"))
-	e.settles("it is made anew", "web", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
+	e.settles("it is recreated", "web", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
 	e.quiet("at the end")
 }
 

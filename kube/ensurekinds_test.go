@@ -42,7 +42,7 @@ func ensured[T any](t *testing.T, name string, h kube.Resource[T], intent func()
 				t.Fatal(err)
 			}
 			if n := writes - before; n != 0 != (i == 0) {
-				t.Errorf("Ensure %d of what is there writes %d times", i, n)
+				t.Errorf("Ensure %d of an unchanged object writes %d times", i, n)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -202,7 +202,7 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 	}
 	must(t, s.others.Delete(soon(t), "b"))
 	if err := s.mine.EnsureStatus(soon(t), named); !apierrors.IsNotFound(err) {
-		t.Errorf("the status of what is not there: %v", err)
+		t.Errorf("the status of a missing object: %v", err)
 	}
 	if err := s.mine.EnsureStatus(soon(t), nil); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("of nothing: %v", err)

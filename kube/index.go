@@ -21,7 +21,8 @@ import (
 //	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 //
 // The store of the handle builds it when it opens, or at the first use if it runs
-// already. It is kept as long as the client.
+// already. It is kept as long as the client. Its counterparts are an IndexFunc of
+// client-go and FieldIndexer of controller-runtime.
 type Index[T any, K comparable] struct {
 	handle handle
 	of     func(*T) []K
@@ -221,7 +222,7 @@ func (x *Index[T, K]) fails(key Key, p any) {
 	if p == nil {
 		p = "runtime.Goexit"
 	}
-	x.handle.client.logger.Error("the function of an index failed, so the object is not in the index; "+
+	x.handle.client.logger.Error("an index function panicked, so the object is not in the index; "+
 		"further failures of this index are not logged",
 		"kind", x.handle.kindName(), "object", key.String(), "panic", p, "stack", string(debug.Stack()))
 }

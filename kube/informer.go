@@ -17,7 +17,8 @@ type Informer struct {
 }
 
 // OpenInformer returns an informer of a handle's store. The informer shares the store as
-// [Reader.Store] says. The caller must close the informer.
+// [Reader.Store] says. The caller must close the informer. Its counterpart is GetInformer
+// of controller-runtime's cache.Informers.
 func OpenInformer(s AnyHandle) *Informer {
 	h := s.base()
 	if h.client == nil {

@@ -108,7 +108,7 @@ func TestFeed(t *testing.T) {
 	both := labeled.Then(image)
 	fields(both, "metadata.labels[app.example.com/name]", "metadata.ownerReferences", "spec.replicas", "spec.template.spec.containers[0].image")
 	if all := added.Then(both); all.Type != kube.Added || all.ResourceVersion() != image.ResourceVersion() {
-		t.Errorf("what was added and modified is %s", all.Type)
+		t.Errorf("an object that was added and modified is %s", all.Type)
 	}
 	if was, is, err := kube.Decode[appsv1.Deployment](image); err != nil || *was.Spec.Replicas != 1 || *is.Spec.Replicas != 3 {
 		t.Errorf("decoded: %v, %v, %v", was, is, err)
@@ -125,7 +125,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("the end is %+v", gone)
 	}
 	if last := both.Then(gone); last.Type != kube.Deleted {
-		t.Errorf("what was modified and deleted is %s", last.Type)
+		t.Errorf("an object that was modified and deleted is %s", last.Type)
 	}
 }
 

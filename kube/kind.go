@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GVK names a kind: group, version and kind. It is schema.GroupVersionKind.
+// GVK names a kind: group, version and kind. It is
+// schema.GroupVersionKind of apimachinery.
 type GVK = schema.GroupVersionKind
 
 // GVR names a resource: group, version and plural name. It is
-// schema.GroupVersionResource.
+// schema.GroupVersionResource of apimachinery.
 type GVR = schema.GroupVersionResource
 
 // Scope tells whether the objects of a kind live in namespaces. Its counterpart is
@@ -119,7 +120,7 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 		return builtin, nil
 	}
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
-		return kind, fmt.Errorf("%w: metadata of which kind? Give it, as in "+
+		return kind, fmt.Errorf("%w: PartialObjectMetadata needs a kind, as in "+
 			"kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
 	}
 	if kind.AddToScheme != nil {
@@ -133,7 +134,7 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 				return kind, nil
 			}
 		}
-		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not know %s", ErrKind, t)
+		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not register %s", ErrKind, t)
 	}
 	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, "+
 		"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind", ErrKind, t, t.Name())

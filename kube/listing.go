@@ -64,7 +64,7 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 
 // errRepeats: the continue token of the next page is one that led to this page or to an
 // earlier one.
-var errRepeats = fmt.Errorf("%w: a page that goes on with itself", wire.ErrAnswer)
+var errRepeats = fmt.Errorf("%w: the page continues with itself", wire.ErrAnswer)
 
 // circle notices continue tokens that lead in a circle, by Brent's algorithm: it compares
 // each token with a single stored one, and stores a later token after twice as many pages

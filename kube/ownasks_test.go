@@ -63,7 +63,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 				read("another", 0)
 				c.took(0)
 				if asked := c.asked(before); len(asked) > 0 {
-					c.Errorf("of what does not matter the server was asked %q", asked)
+					c.Errorf("the server was asked about objects that do not matter: %q", asked)
 				}
 				read("mine", n)
 				c.took(ownWriteWait)

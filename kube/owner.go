@@ -47,14 +47,14 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 	case children.err != nil:
 		return fail("%w", children.err)
 	case owner.GetUID() == "":
-		return fail("%s %s has no uid: only an object that was read can own", owners.kind.Kind, owner.GetName())
+		return fail("%s %s has no uid: only an object that was read from the server can be an owner", owners.kind.Kind, owner.GetName())
 	case owner.GetNamespace() != "" && children.kind.Scope == ClusterScoped:
 		return fail("%w: %s is cluster-scoped and cannot be owned by %s %s, which is in a namespace",
 			ErrScope, children.kind.Kind, owners.kind.Kind, KeyOf(owner))
 	case owner.GetNamespace() != "" && child.GetNamespace() == "":
 		child.SetNamespace(owner.GetNamespace())
 	case owner.GetNamespace() != "" && owner.GetNamespace() != child.GetNamespace():
-		return fail("%w: %s %s cannot own across namespaces", ErrScope, owners.kind.Kind, KeyOf(owner))
+		return fail("%w: %s %s cannot own an object in another namespace", ErrScope, owners.kind.Kind, KeyOf(owner))
 	}
 	ref := metav1.OwnerReference{
 		APIVersion: owners.kind.GroupVersion().String(),
@@ -73,7 +73,7 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		case r.UID == ref.UID:
 			mine = i
 		case controller && r.Controller != nil && *r.Controller:
-			return fail("%s %s controls it already", r.Kind, r.Name)
+			return fail("%s %s is already its controller", r.Kind, r.Name)
 		}
 	}
 	switch {
@@ -90,7 +90,7 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 
 // ErrTaken is wrapped by the error of [View.Ensure] if an object of that name exists
 // already and belongs to somebody else.
-var ErrTaken = errors.New("there is one of that name already")
+var ErrTaken = errors.New("an object of this name already exists")
 
 // takes returns the reason why an object that names its controller may not replace the
 // object that the table has. There are two reasons: the table's object has another
@@ -109,15 +109,15 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 	case is != nil && is.UID == owner.UID:
 		return nil
 	case is != nil && is.GVK.Kind == owner.Kind && is.Name == owner.Name:
-		return fmt.Errorf("%w: it belongs to an earlier %s %s, after which it goes", ErrTaken, is.GVK.Kind, is.Name)
+		return fmt.Errorf("%w: an earlier %s %s owns it, and it will be deleted after that owner", ErrTaken, is.GVK.Kind, is.Name)
 	case is != nil:
-		return fmt.Errorf("%w: it belongs to %s %s", ErrTaken, is.GVK.Kind, is.Name)
+		return fmt.Errorf("%w: %s %s owns it", ErrTaken, is.GVK.Kind, is.Name)
 	}
 	own := labels.Set(o.GetLabels())
 	if len(own) > 0 && labels.SelectorFromSet(own).Matches(e.Labels()) {
 		return nil
 	}
-	return fmt.Errorf("%w, and it has no owner that controls it: delete it or, to have it taken over, give it the labels %q",
+	return fmt.Errorf("%w, and it has no controller: delete it, or add the labels %q to it so that it is taken over",
 		ErrTaken, own)
 }
 

@@ -66,15 +66,15 @@ func TestSetOwner(t *testing.T) {
 			want  string
 		}{
 			"other namespace": {kube.SetOwner(maps, owner("a", "1"), secrets, child("b")), true,
-				"set owner of Secret b/c: wrong scope: ConfigMap a/o cannot own across namespaces"},
+				"set owner of Secret b/c: wrong scope: ConfigMap a/o cannot own an object in another namespace"},
 			"cluster-scoped child": {kube.SetOwner(maps, owner("a", "1"), roles, role), true,
 				"set owner of ClusterRole r: wrong scope: ClusterRole is cluster-scoped and cannot be owned by ConfigMap a/o, which is in a namespace"},
 			"not read": {kube.SetOwner(maps, owner("a", ""), secrets, child("a")), false,
-				"set owner of Secret a/c: ConfigMap o has no uid: only an object that was read can own"},
+				"set owner of Secret a/c: ConfigMap o has no uid: only an object that was read from the server can be an owner"},
 			"controlled": {kube.SetController(maps, owner("a", "1"), secrets, child("a", otherControls)), false,
-				"set owner of Secret a/c: Pod p controls it already"},
+				"set owner of Secret a/c: Pod p is already its controller"},
 			"becomes second controller": {kube.SetController(maps, owner("a", "1"), secrets, child("a", plain, otherControls)), false,
-				"set owner of Secret a/c: Pod p controls it already"},
+				"set owner of Secret a/c: Pod p is already its controller"},
 			"nil": {kube.SetOwner(maps, nil, secrets, child("a")), false,
 				"set owner of Secret: the object is nil"},
 		} {

@@ -55,7 +55,7 @@ func TestWatchInPages(t *testing.T) {
 	}
 	for diff := "x"; diff != ""; {
 		if diff = differ(ck.now(), want); diff != "" && sleep(ctx, 50*time.Millisecond) != nil {
-			t.Fatalf("it does not become what the server has:%s", diff)
+			t.Fatalf("it does not become equal to the server's objects:%s", diff)
 		}
 	}
 	marks := ck.takeMarks()

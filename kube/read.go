@@ -197,7 +197,7 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 	case len(h.namespaces) > 1:
 		return nil, req.wrap(fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope, len(h.namespaces)))
 	case namespace == "" && req.resource.Scope == Namespaced:
-		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: say which with In", ErrScope, req.resource.Kind))
+		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the namespace with In", ErrScope, req.resource.Kind))
 	}
 	return req, nil
 }

@@ -83,17 +83,17 @@ const (
 )
 
 var (
-	errSilent = errors.New("the connection went silent")
+	errSilent = errors.New("no data arrived on the connection")
 	errBroken = errors.New("the connection broke")
 	// errNoStream: the server takes the request for a streaming list as a plain watch,
 	// which never marks the end of the initial events.
 	errNoStream = errors.New("the server does not stream lists")
-	errStale    = errors.New("the list is older than what was seen before")
-	errNothing  = errors.New("the watch ended at once and told nothing: does a proxy before the server not stream?")
+	errStale    = errors.New("the list is older than objects that were seen before")
+	errNothing  = errors.New("the watch ended at once without an event: does a proxy in front of the server not stream?")
 	// errMute: a server accepts a watch from a resource version that it has not reached,
 	// and sends nothing on the watch until it has reached it. A server whose storage was
 	// restored does so too.
-	errMute = errors.New("watches told nothing, not even a bookmark: was the server's storage restored from a backup?")
+	errMute = errors.New("watches returned no events and no bookmarks: was the server's storage restored from a backup?")
 )
 
 // staleTries is how often a stale listing is tried again: one that is older than the
@@ -173,7 +173,7 @@ func (r *reflector) next(o outcome) (rv string, wait time.Duration, err error) {
 		r.denied = o.err // this is no trouble as long as streaming works
 		return "", 0, nil
 	case r.denied != nil && r.how != inStream:
-		o.err, r.denied = fmt.Errorf("%w; and streamed: %w", r.denied, o.err), nil
+		o.err, r.denied = fmt.Errorf("%w; the streaming list failed too: %w", r.denied, o.err), nil
 	}
 	if err := r.fails(o.err, o.stage); err != nil {
 		return "", 0, err

@@ -80,7 +80,8 @@ func For[T any, P embedsKubeObject[T]](c *Client) Resource[T] {
 }
 
 // ForKind is [For] with a declared kind, for a T that does not name its own: a type of
-// another API package, or unstructured.Unstructured.
+// another API package, or unstructured.Unstructured. Its counterparts are Api::all_with
+// of kube-rs and an unstructured object of controller-runtime's client.
 func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 	h := newHandle(c, reflect.TypeFor[T](), kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
@@ -137,7 +138,7 @@ func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
 	}
 	switch {
 	case c == nil:
-		h.err = errors.New("the client is nil: was the error of Connect looked at?")
+		h.err = errors.New("the client is nil: was the error of Connect checked?")
 		h.client = &Client{logger: slog.Default()} // for methods that run before the error is seen
 		return h
 	case !view && h.kind.whole != nil && h.kind.whole != t && !isUnstructured(t):
@@ -265,7 +266,9 @@ func (r Reader[T]) WithManagedFields() Reader[T] {
 	return r
 }
 
-// With returns a handle that writes with options.
+// With returns a handle that writes with options. Its counterparts are the options of a
+// call of controller-runtime's client.Writer, such as client.DryRunAll and
+// client.ForceOwnership.
 func (v View[T]) With(o WriteOptions) View[T] {
 	v.write = o
 	return v

@@ -29,7 +29,7 @@ type sink interface {
 	event(kind string, rec wire.Record) error
 	// progress: everything up to a resource version has been seen.
 	progress(rv string)
-	// ails gets the present trouble, or nil if there is none.
+	// setTrouble gets the present trouble, or nil if there is none.
 	setTrouble(*Trouble)
 	// trouble reports a trouble to people.
 	trouble(*Trouble) error

@@ -42,7 +42,8 @@ type Store[T any] struct {
 // them up.
 //
 // The client's logger logs the troubles of the store. [Reader.Watch] says from which
-// failures a store recovers.
+// failures a store recovers. Its counterparts are cache.New of controller-runtime and
+// reflector::store of kube-rs.
 func (r Reader[T]) Store(ctx context.Context) *Store[T] {
 	return &Store[T]{table: r.client.stores.open(ctx, r.handle), reader: r}
 }
@@ -68,7 +69,8 @@ func (s *Store[T]) Synced() bool {
 func (s *Store[T]) Done() <-chan struct{} { return s.table.done }
 
 // Get returns an object. The error is apierrors.IsNotFound if the store's handle does not
-// cover the object. The namespace counts only for namespaced kinds.
+// cover the object. The namespace counts only for namespaced kinds. Its counterparts are
+// Get of a client-go lister and Store::get of kube-rs's reflector.
 func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 	if err := s.table.wait(ctx); err != nil {
 		return nil, s.wrap("get", key, err)
@@ -99,7 +101,8 @@ func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 }
 
 // Labeled yields the objects whose labels match a selector. It looks at the labels of all
-// objects, and decodes the objects that match.
+// objects, and decodes the objects that match. Its counterpart is List of a client-go
+// lister with a selector.
 func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
 	sel, err := labels.Parse(selector)
 	if err != nil {

@@ -161,8 +161,8 @@ func (s *stores) started(id tableID) (churn []time.Time) {
 // warnOfChurn logs the latest starts of the table of a handle. The caller holds no lock,
 // because the logger may use the client.
 func (h handle) warnOfChurn(starts []time.Time) {
-	if kind := h.kindName(); h.client.warnings.fresh("store opened again and again: " + kind) {
-		h.client.logger.Warn("store is opened and closed again and again, with a list and a watch each time: "+
+	if kind := h.kindName(); h.client.warnings.fresh("store opened repeatedly: " + kind) {
+		h.client.logger.Warn("a store is opened and closed repeatedly, with a list and a watch each time: "+
 			"open it once and read from the handle's Cached()",
 			"kind", kind, "namespaces", strings.Join(h.namespaces, ","), "opened", len(starts),
 			"within", time.Since(starts[0]).Round(time.Second))

@@ -99,7 +99,7 @@ func TestBufferedChangesAreDeliveredWhenTheStoreEnds(t *testing.T) {
 		<-store.Done()
 		select {
 		case <-f.ended:
-			t.Fatal("ended before what was buffered")
+			t.Fatal("ended before the buffered changes")
 		default:
 		}
 		<-f.ended // it ends by itself
@@ -275,7 +275,7 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 			slices.Sort(lines)
 			return lines
 		}
-		wantLines(t, "where nothing is known of one", relist(Key{}), whole...)
+		wantLines(t, "without any name", relist(Key{}), whole...)
 		wantLines(t, "where a name is known", relist(Key{Name: "a"}), "n1/a one", "n2/a one")
 		wantLines(t, "where a key is known", relist(Key{"n1", "a"}, Key{"n3", "new"}), "n1/a one")
 		wantLines(t, "where a namespace is known", relist(Key{Namespace: "n1"}), "n1/a one")

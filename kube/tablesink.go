@@ -175,7 +175,7 @@ func (s *tableSink) progress(rv string) {
 func (s *tableSink) setTrouble(t *Trouble) { s.table.troubles.set(s.namespace, t) }
 
 func (s *tableSink) trouble(t *Trouble) error {
-	s.handle.client.logger.Warn("store has trouble", "kind", s.handle.kindName(), "namespace", s.namespace, "error", t)
+	s.handle.client.logger.Warn("store is out of sync", "kind", s.handle.kindName(), "namespace", s.namespace, "error", t)
 	return nil
 }
 

@@ -36,16 +36,16 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 		labels map[string]string
 		want   string // expected in the error
 	}{
-		{"owned", func(o *corev1.ConfigMap) { must(t, kube.SetController(mine, other, mine, o)) }, labels, "it belongs to ConfigMap other"},
-		{"alone", func(*corev1.ConfigMap) {}, labels, `to have it taken over, give it the labels "app=x"`},
-		{"alone-without-labels", func(*corev1.ConfigMap) {}, nil, "it has no owner that controls it"},
-		{"co-owned", func(o *corev1.ConfigMap) { must(t, kube.SetOwner(mine, other, mine, o)) }, labels, "it has no owner that controls it"},
+		{"owned", func(o *corev1.ConfigMap) { must(t, kube.SetController(mine, other, mine, o)) }, labels, "ConfigMap other owns it"},
+		{"alone", func(*corev1.ConfigMap) {}, labels, `add the labels "app=x"`},
+		{"alone-without-labels", func(*corev1.ConfigMap) {}, nil, "it has no controller"},
+		{"co-owned", func(o *corev1.ConfigMap) { must(t, kube.SetOwner(mine, other, mine, o)) }, labels, "it has no controller"},
 		{"orphaned", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "x", "more": "y"} }, labels, ""},
 		{"earlier", func(o *corev1.ConfigMap) {
 			before := me.DeepCopy()
 			before.UID = "another"
 			must(t, kube.SetController(mine, before, mine, o))
-		}, labels, "it belongs to an earlier ConfigMap me"},
+		}, labels, "an earlier ConfigMap me owns it"},
 	} {
 		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: s.namespace}, Data: map[string]string{"of": "somebody"}}
 		c.make(o)

@@ -77,12 +77,12 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	switch {
 	case req.URL.Scheme != first.URL.Scheme || req.URL.Host != first.URL.Host:
-		return fmt.Errorf("%w to %s://%s, which the credentials are not for (see server in the kubeconfig)",
+		return fmt.Errorf("%w to %s://%s, and the credentials are for another server (see server in the kubeconfig)",
 			errRedirect, req.URL.Scheme, req.URL.Host)
 	case req.Method != first.Method:
 		return fmt.Errorf("%w a %s to a %s", errRedirect, first.Method, req.Method)
 	case len(via) >= 10:
-		return fmt.Errorf("%w again and again, to %s", errRedirect, req.URL.Path)
+		return fmt.Errorf("%w repeatedly, to %s", errRedirect, req.URL.Path)
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func TestApplyUID(t *testing.T) {
 	}
 	got(maps.Apply(soon(t), configMap("m", "k", "v")))(t)
 	if _, err := maps.Apply(soon(t), intent); !apierrors.IsConflict(err) {
-		t.Errorf("made anew: %v", err)
+		t.Errorf("recreated: %v", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestApplyStatus(t *testing.T) {
 	}
 	got(books.Apply(soon(t), intent))(t)
 	if err := books.ApplyStatus(soon(t), b); !apierrors.IsConflict(err) {
-		t.Errorf("status of an object made anew: %v", err)
+		t.Errorf("status of a recreated object: %v", err)
 	}
 
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)

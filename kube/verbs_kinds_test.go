@@ -209,7 +209,7 @@ func TestScope(t *testing.T) {
 		"list nodes in namespace": {func() error { return first(nodes.In("a").List(soon(t))) },
 			`list Node in a: wrong scope: Node is cluster-scoped, it has no namespace ("a" was given): leave In out`},
 		"get without namespace": {func() error { _, err := maps.Get(soon(t), "x"); return err },
-			`get ConfigMap x: wrong scope: ConfigMap is namespaced: say which with In`},
+			`get ConfigMap x: wrong scope: ConfigMap is namespaced: set the namespace with In`},
 		"get in two": {func() error { _, err := maps.In("a", "b").Get(soon(t), "x"); return err },
 			`get ConfigMap x: wrong scope: one object is in one namespace, the handle is in 2`},
 		"create without namespace": {func() error { _, err := maps.Create(soon(t), configMap("x")); return err },

@@ -39,7 +39,7 @@ func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
 		if o == nil || asObject(o).GetUID() != uid {
 			return true, ""
 		}
-		return false, fmt.Sprintf("finalizers %q hold it", asObject(o).GetFinalizers())
+		return false, fmt.Sprintf("the finalizers %q keep it", asObject(o).GetFinalizers())
 	})
 	return err
 }
@@ -52,7 +52,7 @@ func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, st
 	}
 	var now *T
 	var trouble error
-	last := "nothing was seen of it"
+	last := "no state of the object was read"
 	field := "metadata.name=" + name
 	if r.selector.field != "" {
 		field += "," + r.selector.field

@@ -173,4 +173,4 @@ func (h handle) kindName() string {
 	return "objects"
 }
 
-var errLeft = errors.New("the loop was left")
+var errLeft = errors.New("the loop ended")

@@ -21,7 +21,8 @@ import (
 )
 
 // WriteOptions tells how to write. The zero value stores the writes, under the client's
-// field manager.
+// field manager. Its counterparts are CreateOptions, PatchOptions and ApplyOptions of
+// controller-runtime's package client, and PostParams and PatchParams of kube-rs.
 type WriteOptions struct {
 	// DryRun makes the server do everything but store the result, as client.DryRunAll of
 	// controller-runtime does.
@@ -152,7 +153,7 @@ func (v View[T]) unread(o object) error {
 		return nil
 	}
 	req := &request{verb: "apply", resource: v.kind, namespace: o.GetNamespace(), name: o.GetName()}
-	return req.wrap(errors.New("the object was read from the server; build one that has only the fields you want, " +
+	return req.wrap(errors.New("the object was read from the server: build one that has only the fields to set, " +
 		"or use Modify"))
 }
 
@@ -227,7 +228,7 @@ func conflictIfRecreated(req *request, uid types.UID, applied object, err error)
 		return err
 	}
 	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name,
-		fmt.Errorf("it was made anew: it has not the uid %s", uid)))
+		fmt.Errorf("the object was recreated: its uid is not %s", uid)))
 }
 
 func isInvalidUID(err error) bool {
@@ -319,7 +320,9 @@ func (v View[T]) Delete(ctx context.Context, name string) error {
 	return v.DeleteWith(ctx, name, metav1.DeleteOptions{})
 }
 
-// DeleteWith is [View.Delete] with options, such as a precondition on the uid.
+// DeleteWith is [View.Delete] with options, such as a precondition on the uid. Its
+// counterparts are client.DeleteOptions of controller-runtime and DeleteParams of
+// kube-rs.
 func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	req, err := v.one(ctx, "delete", http.MethodDelete, name)
 	if err != nil {
@@ -388,7 +391,9 @@ func (v View[T]) DeleteAll(ctx context.Context) error {
 	return v.DeleteAllWith(ctx, metav1.DeleteOptions{})
 }
 
-// DeleteAllWith is [View.DeleteAll] with options, which hold for each object.
+// DeleteAllWith is [View.DeleteAll] with options, which hold for each object. Its
+// counterparts are client.DeleteAllOfOptions of controller-runtime and
+// Api::delete_collection of kube-rs.
 func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions) error {
 	for ns := range v.eachNamespace() {
 		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)
@@ -396,7 +401,7 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 			return err
 		}
 		if ns == "" && req.resource.Scope == Namespaced {
-			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: say which with In",
+			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
 				ErrScope, req.resource.Kind))
 		}
 		dry, err := v.deleteBody(req, options)

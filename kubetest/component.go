@@ -10,7 +10,9 @@ import (
 // safe for concurrent use.
 //
 // Other programs of the cluster are affected: without etcd or the API server the
-// controller-manager and the scheduler may end, and are restarted in a few seconds.
+// controller-manager and the scheduler may end, and are restarted in a few seconds. The
+// counterparts of a Component are the fields Etcd and APIServer of controller-runtime's
+// envtest.ControlPlane.
 type Component struct {
 	cluster *Cluster
 	name    string
@@ -62,7 +64,7 @@ func (c *Cluster) Compact(ctx context.Context) error { return c.disturb(ctx, "co
 
 func (c *Cluster) disturb(ctx context.Context, command string, args ...string) error {
 	if !c.options.Private {
-		return errors.New("disturb the cluster: it is shared; set Options.Private")
+		return errors.New("disturb the cluster: the cluster is shared: set Options.Private")
 	}
 	return c.run(ctx, command, args...)
 }

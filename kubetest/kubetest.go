@@ -95,7 +95,8 @@ type Cluster struct {
 }
 
 // Start returns a cluster. It starts one if there is none to share, and fails the test if
-// that fails. The test need not stop the cluster.
+// that fails. The test need not stop the cluster. Its counterpart is Start of
+// controller-runtime's envtest.Environment.
 func Start(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	cluster, err := Open(t.Context(), options)
@@ -125,7 +126,8 @@ func Open(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 // Close ends a private cluster and removes all its files. It does nothing to a shared
-// cluster, which other tests may use and which ends with the run of the tests.
+// cluster, which other tests may use and which ends with the run of the tests. Its
+// counterpart is Stop of controller-runtime's envtest.Environment.
 func (c *Cluster) Close() error {
 	if !c.options.Private {
 		return nil
@@ -134,7 +136,8 @@ func (c *Cluster) Close() error {
 }
 
 // Config returns a configuration for clients: with the rights of a cluster administrator
-// and without a client-side rate limit. The caller may change it.
+// and without a client-side rate limit. The caller may change it. Its counterpart is the
+// field Config of controller-runtime's envtest.Environment.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig returns the path of a kubeconfig file for programs that a test starts. It is

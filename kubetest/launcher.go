@@ -103,7 +103,7 @@ func findSource(ctx context.Context) (checkout, version string, err error) {
 			return "", module.Version, nil
 		}
 	}
-	return "", "", fmt.Errorf("neither a checkout of %s nor its version can be found (run tests in the directory of their package)", rootModule)
+	return "", "", fmt.Errorf("cannot find a checkout of %s or its version (run tests in the directory of their package)", rootModule)
 }
 
 func goCommand(ctx context.Context, dir string, env []string, args ...string) error {
@@ -118,7 +118,7 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) er
 		}
 	}
 	slow := time.AfterFunc(3*time.Second, func() {
-		fmt.Fprintln(os.Stderr, "kubetest: building the cluster command: the first time, that takes a minute or two")
+		fmt.Fprintln(os.Stderr, "kubetest: building the cluster command: the first build takes a minute or two")
 	})
 	defer slow.Stop()
 	var output bytes.Buffer

@@ -62,7 +62,7 @@ func (c *Cluster) createNamespace(ctx context.Context, name, test string) error 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for its default service account: %w", err)
+			return fmt.Errorf("wait for the default service account: %w", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

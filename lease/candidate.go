@@ -91,9 +91,9 @@ func (e *election) acquire(ctx context.Context) (*held, error) {
 		case ctx.Err() != nil:
 			continue
 		case err != nil && !failing:
-			e.Logger.Warn("cannot reach the lease; retrying", "error", err)
+			e.Logger.Warn("cannot read or take the lease; retrying", "error", err)
 		case err == nil && failing:
-			e.Logger.Info("the lease can be reached again")
+			e.Logger.Info("the lease can be read again")
 		}
 		failing = err != nil
 		e.tell(holder(seen.lease), false)
@@ -237,7 +237,7 @@ func (e *election) watch(ctx context.Context, changes chan *coordinationv1.Lease
 			e.Logger.Warn("cannot watch the lease", "error", err)
 			continue
 		case ev.Type == kube.Recovered:
-			e.Logger.Info("watch of the lease works again")
+			e.Logger.Info("the watch of the lease succeeds again")
 			continue
 		case ev.Type == kube.Synced:
 			continue

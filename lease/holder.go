@@ -45,7 +45,7 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	lost, stopped := context.Cause(until), context.Cause(unclaimed)
 	switch {
 	case errors.Is(err, ErrUnfinished):
-		e.Logger.Warn("the lease is not released, because something still runs; other processes wait until it expires",
+		e.Logger.Warn("the lease is not released, because work is still running; other processes wait until the lease expires",
 			"error", err)
 	case holder(last) == e.Identity:
 		e.release(ctx, last)
@@ -106,7 +106,7 @@ func (e *election) renew(
 			timer.Reset(max(min(e.Renew, left)/4, e.Duration/100))
 		default:
 			if failing {
-				e.Logger.Info("the lease is renewed again")
+				e.Logger.Info("renewal of the lease succeeds again")
 			}
 			timer.Reset(max(time.Until(from.Add(e.Renew)), e.Duration/100))
 		}
@@ -195,7 +195,7 @@ func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 			next, err = e.leases.Get(ctx, e.Name)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			e.Logger.Warn("cannot release the lease; other processes wait until it expires", "error", err)
+			e.Logger.Warn("cannot release the lease; other processes wait until the lease expires", "error", err)
 			break
 		}
 		lease = next

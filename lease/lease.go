@@ -20,12 +20,12 @@ import (
 
 // ErrLost is wrapped by the error of [Lease.Run] if the lease was lost before the
 // function ended. It is also the cause of the function's context in that case.
-var ErrLost = errors.New("the lease is lost")
+var ErrLost = errors.New("the lease was lost")
 
 // ErrUnfinished tells [Lease.Run] not to release the lease. A function returns an error
 // that wraps it when something that it started still runs and may act. The lease is not
 // renewed either, so other processes take it when it expires. The process should end.
-var ErrUnfinished = errors.New("something that was started has not ended")
+var ErrUnfinished = errors.New("work that was started is still running")
 
 // ErrClaimed is the cause of the function's context if it ended because a process with
 // TakeOver asks for the lease.
@@ -86,7 +86,7 @@ type Lease struct {
 }
 
 // Run waits until this process holds the lease and then calls f. The context of f ends
-// when ctx ends, when the lease is lost, or when another process claims it. Run returns
+// when ctx ends, when the lease was lost, or when another process claims it. Run returns
 // after f has returned. It returns f's error, or an error that wraps [ErrLost], together
 // with f's if f's says more. If ctx ends before this process holds the lease, f is not
 // called and the error is nil. The counterpart is RunOrDie of client-go's leaderelection.
@@ -203,7 +203,7 @@ type heldKey struct{}
 
 // Held returns a context for work that may go on after the end of ctx. ctx is the context
 // of the function that [Lease.Run] calls, or is derived from it. The returned context has
-// the values of ctx. It ends when the lease is lost, with the cause [ErrLost], and when
+// the values of ctx. It ends when the lease was lost, with the cause [ErrLost], and when
 // the function has returned. If ctx does not come from such a function, the returned
 // context never ends.
 func Held(ctx context.Context) context.Context {
@@ -230,7 +230,7 @@ func (e *election) tell(holder string, mine bool) {
 	case mine:
 		e.Logger.Info("this process holds the lease", "identity", holder)
 	case holder == e.Identity && !first:
-		e.Logger.Info("this process can no longer be sure of the lease", "identity", holder)
+		e.Logger.Info("this process may have lost the lease", "identity", holder)
 	case holder != "":
 		e.Logger.Info("another process holds the lease", "holder", holder)
 	}

@@ -52,7 +52,7 @@ func (t *term) check() error {
 	case !now.mono.Before(t.until.mono):
 		t.close(fmt.Errorf("%w: it was not renewed in time", ErrLost))
 	case !now.wall.Before(t.until.wall):
-		t.close(fmt.Errorf("%w: by the wall clock it was not renewed in time, or the wall clock was set", ErrLost))
+		t.close(fmt.Errorf("%w: it was not renewed in time by the wall clock, or the wall clock was changed", ErrLost))
 	}
 	return t.lost
 }

@@ -91,14 +91,14 @@ func (o Bundle) values() ([]byte, error) {
 		name, says string
 		is         any
 	}{
-		{"image", "What is run.", container["image"]},
-		{"replicas", "How many run. One acts, the others wait.", spec["replicas"]},
-		{"args", "What the program is told.", container["args"]},
-		{"env", "Its environment. GOMEMLIMIT should be some less than the limit of memory.", container["env"]},
-		{"resources", "What it may use.", container["resources"]},
+		{"image", "The image to run.", container["image"]},
+		{"replicas", "The number of replicas. One holds the lease and reconciles, the others wait.", spec["replicas"]},
+		{"args", "The arguments of the program.", container["args"]},
+		{"env", "The environment variables. GOMEMLIMIT should be somewhat less than the memory limit.", container["env"]},
+		{"resources", "The requests and limits of resources.", container["resources"]},
 	} {
 		if v.name == "replicas" && o.Options.Lease.Name == "" {
-			v.says = "How many run. More than one would all act."
+			v.says = "The number of replicas. More than one would all reconcile."
 		}
 		if v.is == nil {
 			v.is = map[string]any{}

@@ -23,7 +23,7 @@ func TestControlsReads(t *testing.T) {
 		}
 	}
 	if !slices.Equal(verbs, []string{"list", "watch"}) {
-		t.Errorf("the rights to what is read are %v", verbs)
+		t.Errorf("the rights to the objects that are read are %v", verbs)
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 // Bundle describes an operator whose manifests are rendered. Name and Image are
-// required. The zero value of another field leaves something out or has a default.
+// required. The zero value of another field leaves something out or has a default. Its
+// counterpart is the directory config of a kubebuilder project.
 type Bundle struct {
 	// Name is the name of the namespaced and of the cluster-scoped objects.
 	Name string
@@ -86,10 +87,10 @@ func (o Bundle) port() (int32, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("address %q: %q is no port for a Service", o.Options.Address, text)
+		return 0, fmt.Errorf("address %q: %q is not a valid port for a Service", o.Options.Address, text)
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return 0, fmt.Errorf("address %q: probes do not reach it in a pod: leave the host out", o.Options.Address)
+		return 0, fmt.Errorf("address %q: probes cannot reach it in a pod: remove the host", o.Options.Address)
 	}
 	return int32(port), nil
 }
@@ -125,7 +126,7 @@ func (o Bundle) withDefaults() (Bundle, error) {
 	case o.Replicas < 0:
 		wrong = append(wrong, fmt.Errorf("%d replicas", o.Replicas))
 	case o.Replicas > 1 && o.Options.Lease.Name == "":
-		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all act", o.Replicas))
+		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all reconcile", o.Replicas))
 	}
 	if _, err := o.port(); err != nil {
 		wrong = append(wrong, err)

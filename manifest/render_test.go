@@ -39,7 +39,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s is not what is rendered (go test -update rewrites it):\n%s", path, got)
+		t.Errorf("%s differs from the rendered objects (go test -update rewrites it):\n%s", path, got)
 	}
 }
 

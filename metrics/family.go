@@ -14,7 +14,8 @@ import (
 
 // Family is the set of metrics with one name, one metric for each combination of label
 // values. M is Counter, Gauge or Histogram. [Metrics.Counter], [Metrics.Gauge] and
-// [Metrics.Histogram] return one. Any goroutine may call its methods.
+// [Metrics.Histogram] return one. Any goroutine may call its methods. Its counterparts
+// are CounterVec, GaugeVec and HistogramVec of Prometheus' client_golang.
 type Family[M any] struct {
 	*family
 }
@@ -137,12 +138,12 @@ func (f *family) check() error {
 		case label == "le" && f.kind == histogram, label == "quantile" && f.kind == summary:
 			return fmt.Errorf("label %q: every %s has it already", label, f.kind)
 		case slices.Contains(f.labels[:i], label):
-			return fmt.Errorf("label %q: it is named twice", label)
+			return fmt.Errorf("label %q: it is given twice", label)
 		}
 	}
 	for i, bound := range f.bounds {
 		if math.IsNaN(bound) || i > 0 && bound <= f.bounds[i-1] {
-			return fmt.Errorf("bound %v: bounds ascend", bound)
+			return fmt.Errorf("bound %v: bounds must ascend", bound)
 		}
 	}
 	return nil

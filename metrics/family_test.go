@@ -24,9 +24,9 @@ func TestMistakes(t *testing.T) {
 		"a label's name":    {func(m *metrics.Metrics) { m.Gauge("a", "", "b:c").With("x").Inc() }, `label "b:c"`},
 		"a reserved label":  {func(m *metrics.Metrics) { m.Gauge("a", "", "__b").With("x").Inc() }, `label "__b"`},
 		"le":                {func(m *metrics.Metrics) { m.Histogram("a", "", nil, "le").With("x").Observe(1) }, `label "le": every histogram has it`},
-		"a label twice":     {func(m *metrics.Metrics) { m.Gauge("a", "", "b", "b").With("x", "y").Inc() }, `label "b": it is named twice`},
-		"bounds":            {func(m *metrics.Metrics) { m.Histogram("a", "", []float64{1, 1}).With().Observe(1) }, `bound 1: bounds ascend`},
-		"a bound":           {func(m *metrics.Metrics) { m.Histogram("a", "", []float64{math.NaN()}).With().Observe(1) }, `bound NaN: bounds ascend`},
+		"a label twice":     {func(m *metrics.Metrics) { m.Gauge("a", "", "b", "b").With("x", "y").Inc() }, `label "b": it is given twice`},
+		"bounds":            {func(m *metrics.Metrics) { m.Histogram("a", "", []float64{1, 1}).With().Observe(1) }, `bound 1: bounds must ascend`},
+		"a bound":           {func(m *metrics.Metrics) { m.Histogram("a", "", []float64{math.NaN()}).With().Observe(1) }, `bound NaN: bounds must ascend`},
 		"another kind": {func(m *metrics.Metrics) {
 			m.Counter("a", "A.").With().Inc()
 			m.Gauge("a", "A.").With().Inc()
@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 			text := scrape(t, m.Handler())
 			expect(t, text, "pintle_metrics_errors 1", "# error: "+err.Error())
 			if strings.Contains(text, "\n{") || strings.Contains(text, "\na.b") || strings.Contains(text, " NaN\n") {
-				t.Errorf("what is wrong is shown:\n%s", text)
+				t.Errorf("a wrong metric is shown:\n%s", text)
 			}
 		})
 	}
@@ -104,10 +104,10 @@ func TestDelete(t *testing.T) {
 	text := scrape(t, m.Handler())
 	expect(t, text, `a{b="y"} 2`)
 	if strings.Contains(text, `b="x"`) {
-		t.Error("what was deleted is shown")
+		t.Error("a deleted metric is shown")
 	}
 	if g.With("x") == kept {
-		t.Error("what was deleted is not new")
+		t.Error("a deleted metric is reused")
 	}
 }
 

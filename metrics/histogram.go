@@ -8,6 +8,7 @@ import (
 )
 
 // Histogram is a distribution of values. Its method takes no lock and allocates nothing.
+// Its counterpart is prometheus.Histogram of client_golang.
 type Histogram struct {
 	family *family
 	counts []atomic.Uint64 // one for each bound, and one for the values above

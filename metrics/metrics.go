@@ -100,7 +100,7 @@ type Metrics struct {
 // stores and the program add theirs.
 func New() *Metrics {
 	m := &Metrics{families: make(map[string]*family), taken: make(map[string]string)}
-	m.wrong = m.Gauge("pintle_metrics_errors", "Number of metrics that are declared or used wrongly, or could not be appended. Comments at the end say which.")
+	m.wrong = m.Gauge("pintle_metrics_errors", "Number of metrics that are declared or used wrongly, or could not be appended. Comments at the end name them.")
 	m.requests = newRequests(m)
 	m.stores = newStores(m)
 	m.controllers = newControllers(m)
@@ -140,7 +140,7 @@ func (m *Metrics) Histogram(name, help string, bounds []float64, labels ...strin
 
 // Collect registers a function that each scrape calls. The goroutine of the scrape calls
 // it, and several scrapes can run at a time. The function should take milliseconds at
-// most.
+// most. Its counterpart is prometheus.Collector of client_golang.
 func (m *Metrics) Collect(report func(*Scrape)) {
 	if report == nil {
 		m.note(errors.New("collect metrics: the function is nil"))

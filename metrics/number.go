@@ -7,7 +7,7 @@ import (
 )
 
 // Counter is a count that only grows. It is 0 when the process starts. Its methods take
-// no lock and allocate nothing.
+// no lock and allocate nothing. Its counterpart is prometheus.Counter of client_golang.
 type Counter struct {
 	family *family
 	whole  atomic.Uint64 // the sum of all whole numbers
@@ -40,7 +40,7 @@ func (c *Counter) appendText(b []byte, name, labels string) []byte {
 }
 
 // Gauge is a value that rises and falls. It is 0 at first. Its methods take no lock and
-// allocate nothing.
+// allocate nothing. Its counterpart is prometheus.Gauge of client_golang.
 type Gauge struct {
 	bits atomic.Uint64
 }

@@ -266,6 +266,6 @@ func TestWriteTo(t *testing.T) {
 		t.Errorf("%d bytes, %v:\n%s", n, err, text.String())
 	}
 	if n, err := m.WriteTo(broken{}); n != 3 || !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("to who has gone: %d, %v", n, err)
+		t.Errorf("write to a client that has gone: %d, %v", n, err)
 	}
 }

@@ -30,7 +30,7 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + o.Lease.Name)
 	for ev, err := range leases.Watch(ctx) {
 		if err != nil {
-			return fmt.Errorf("find the Lease of the operator in the cluster (-lease-namespace says where): %w", err)
+			return fmt.Errorf("find the Lease of the operator in the cluster (or set -lease-namespace): %w", err)
 		}
 		if ev.Type == kube.Synced {
 			break
@@ -59,6 +59,6 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 		return nil
 	}
 	slices.Sort(found)
-	return &usageError{fmt.Errorf("-dev: the namespaces %s have a Lease %q each: say which with -lease-namespace",
+	return &usageError{fmt.Errorf("-dev: the namespaces %s each have a Lease %q: choose one with -lease-namespace",
 		strings.Join(found, ", "), o.Lease.Name)}
 }

@@ -29,22 +29,22 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 			return fmt.Errorf("the program defines the flag -%s, which program.Main defines itself", name)
 		}
 	}
-	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` to use instead of what KUBECONFIG names")
-	flags.StringVar(&r.context, "context", "", "`name` of the kubeconfig's context to use instead of its current one")
+	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use instead of the files in KUBECONFIG")
+	flags.StringVar(&r.context, "context", "", "`name` of the kubeconfig's context to use instead of the current context")
 	flags.StringVar(&r.address, "addr", "",
-		"`address` of health, readiness and metrics; \":8080\" is all of this machine's\n"+
-			"(default: the operator's own port, outside a pod on loopback only)")
+		"`address` to serve health, readiness and metrics on; \":8080\" listens on all interfaces\n"+
+			"(default: the operator's port; outside a pod on loopback only)")
 	flags.BoolVar(&r.lease, "lease", inPod,
-		"take the operator's lease, so that no other process acts beside this one\n"+
-			"(by default in a pod)")
+		"take the operator's lease, so that no other process reconciles at the same time\n"+
+			"(default: true in a pod)")
 	flags.StringVar(&r.leaseNamespace, "lease-namespace", "",
 		"`namespace` of the Lease\n"+
-			"(default: the operator's own or, with -dev, where the operator in the cluster has it)")
+			"(default: the operator's namespace or, with -dev, that of the Lease in the cluster)")
 	flags.BoolVar(&r.dev, "dev", false,
-		"take the lease over from the operator in the cluster, which goes on when this process ends")
+		"take the lease over from the operator in the cluster, which continues when this process ends")
 	flags.BoolVar(&r.install, "install", true, "install the definitions of the operator's kinds first")
 	flags.BoolVar(&r.force, "force-definitions", false,
-		"install them also over definitions that objects in the cluster need")
+		"replace installed definitions even if objects in the cluster need them")
 	return nil
 }
 
@@ -74,13 +74,13 @@ func (r *running) options(m manifest.Bundle, inPod bool) (controller.Options, er
 	o.Address = cmp.Or(r.address, o.Address)
 	if r.dev && o.Lease.Name == "" {
 		return o, &usageError{errors.New("-dev: the operator has no lease to take over: " +
-			"this process would act beside the one in the cluster")}
+			"this process and the one in the cluster would reconcile at the same time")}
 	}
 	o.Lease.TakeOver = o.Lease.TakeOver || r.dev
 	o.Lease.Namespace = cmp.Or(r.leaseNamespace, o.Lease.Namespace)
 	if o.Lease.Name != "" && !r.lease && !r.dev {
 		log := cmp.Or(o.Logger, slog.Default())
-		log.Info("this process takes no lease: another one may act beside it (with -lease it takes the lease)",
+		log.Info("this process takes no lease, so another process may reconcile at the same time: set -lease to take it",
 			"lease", o.Lease.Name)
 		o.Lease.Name = ""
 	}

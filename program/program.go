@@ -81,7 +81,8 @@ type Operator struct {
 // On SIGINT and SIGTERM the program stops as [controller.Run] says, and ends with
 // status 0, also when that is before the definitions are installed; a second signal
 // ends it at once. It ends with status 1 and the reason in the log if it cannot go
-// on, and with status 2 if the command line is wrong.
+// on, and with status 2 if the command line is wrong. The counterpart of Main is the
+// main.go of a kubebuilder project.
 func Main(build func(*kube.Client) (Operator, error)) {
 	ctx, stop := controller.Signals()
 	c := command{flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), build: build}
@@ -93,7 +94,7 @@ func Main(build func(*kube.Client) (Operator, error)) {
 		fmt.Fprintln(flag.CommandLine.Output(), err)
 		os.Exit(2)
 	default:
-		slog.Error("the operator ends", "error", err)
+		slog.Error("the operator failed", "error", err)
 		os.Exit(1)
 	}
 }
@@ -120,7 +121,7 @@ func (c command) run(ctx context.Context) error {
 	}
 	c.flags.Usage = func() {
 		fmt.Fprintf(c.flags.Output(), "%[1]s [flags]            runs the operator\n"+
-			"%[1]s manifests [flags]  prints what a cluster needs to run it (-h says more)\n", c.flags.Name())
+			"%[1]s manifests [flags]  prints the manifests to run it in a cluster (-h lists flags)\n", c.flags.Name())
 		c.flags.PrintDefaults()
 	}
 	if err := c.flags.Parse(c.args); err != nil {
@@ -132,8 +133,8 @@ func (c command) run(ctx context.Context) error {
 	case c.flags.Arg(0) == "manifests":
 		return c.print(c.flags.Args()[1:])
 	}
-	return &usageError{fmt.Errorf("%q is no command: without one the operator runs, "+
-		"and manifests prints what a cluster needs for that", c.flags.Arg(0))}
+	return &usageError{fmt.Errorf("%q is not a command: run without a command to start the operator, "+
+		"or with the command manifests to print its manifests", c.flags.Arg(0))}
 }
 
 // operate runs the operator until ctx ends.
@@ -177,9 +178,9 @@ func (c command) print(args []string) error {
 	flags := flag.NewFlagSet("manifests", c.flags.ErrorHandling())
 	flags.SetOutput(c.flags.Output())
 	chart := flags.String("chart", "", "`directory` to write a Helm chart to, instead of printing YAML")
-	image := flags.String("image", "", "`name` of the image to run, instead of the program's own")
-	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the program's own")
-	replicas := flags.Int("replicas", 0, "how many run, of which one acts")
+	image := flags.String("image", "", "`name` of the image to run, instead of the default image")
+	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the default namespace")
+	replicas := flags.Int("replicas", 0, "number of replicas; one of them holds the lease and reconciles")
 	if err := flags.Parse(args); err != nil {
 		return &usageError{err}
 	}

@@ -99,7 +99,7 @@ func TestProgramRefuses(t *testing.T) {
 		usage bool
 		want  string
 	}{
-		"no such command":    {[]string{"manifest"}, true, `"manifest" is no command`},
+		"no such command":    {[]string{"manifest"}, true, `"manifest" is not a command`},
 		"no such flag":       {[]string{"-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"none of manifests":  {[]string{"manifests", "-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"an argument":        {[]string{"manifests", "chart"}, true, `manifests takes no argument "chart"`},

@@ -116,7 +116,7 @@ func number(v reflect.Value) int64 {
 func untyped(u *unstructured.Unstructured) State {
 	if typed := typeOf(u.GroupVersionKind().GroupKind()); typed != nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
-			return waiting("it cannot be read: %v", err)
+			return waiting("cannot read the object: %v", err)
 		}
 		return byKind(typed)
 	}

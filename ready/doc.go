@@ -3,7 +3,7 @@
 //	d, err := deployments.Until(ctx, "web", ready.Is)
 //
 // [Of] returns a [State]: ready, waiting or failed, with a message for people such
-// as "0 of 2 replicas available". [Is], [Failed] and [Ended] are conditions for
+// as "0 of 2 replicas available". [Is], [HasFailed] and [HasEnded] are conditions for
 // [kube.Reader.Until]; they are counterparts of kube-rs's wait::conditions.
 //
 // # Rules
@@ -34,6 +34,6 @@
 //
 // Any Go type works: the types of k8s.io/api, structs with status.conditions of
 // their own, views, and unstructured objects. A view must name the fields that the
-// rule of its kind reads, or the rule takes them for zero; a view of a Go type that
-// is not the kind's own is judged by its conditions.
+// rule of its kind reads, or the rule takes them for zero. The rule for any other
+// kind holds for a view whose Go type is not the kind's own.
 package ready

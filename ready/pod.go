@@ -32,7 +32,7 @@ func Reason(p *corev1.Pod) string {
 		}
 	}
 	for _, s := range p.Status.InitContainerStatuses {
-		if why := notReady(s, "it has not ended"); why != "" {
+		if why := notReady(s, "it is still running"); why != "" {
 			return "init container " + s.Name + ": " + why
 		}
 	}

@@ -32,7 +32,8 @@ type State struct {
 	Message string
 }
 
-// Is reports whether an object is ready.
+// Is reports whether an object is ready. Its counterparts are the functions of kube-rs's
+// wait conditions, such as is_pod_running, is_job_completed and is_deployment_completed.
 func Is[T any](o *T) bool { return Of(o).Phase == Ready }
 
 // HasFailed reports whether an object has failed: it does not become ready by itself.

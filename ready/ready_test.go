@@ -219,7 +219,7 @@ func TestOf(t *testing.T) {
 		},
 		"pod prepares": {
 			ready.Of(podOf(corev1.PodPending, corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{running}})),
-			waits("init container web: it has not ended"),
+			waits("init container web: it is still running"),
 		},
 		"pod waits for a gate": {ready.Of(podOf(corev1.PodRunning, corev1.PodStatus{
 			Conditions: []corev1.PodCondition{{Type: "example.com/gate", Status: corev1.ConditionFalse, Message: "not yet"}},

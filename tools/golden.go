@@ -13,7 +13,7 @@ import (
 )
 
 // errStale is the error of a golden file that differs from the code.
-var errStale = errors.New("golden file is out of date: if the change is meant, run make api and commit the result")
+var errStale = errors.New("golden file is out of date: if the change is intended, run make api and commit the result")
 
 // writeFlag parses the one flag of the golden checks.
 func writeFlag(name string, args []string) (bool, error) {

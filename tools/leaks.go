@@ -68,9 +68,9 @@ type goroutines struct {
 func (p goroutines) problem() string {
 	switch {
 	case p.exempted && p.exemption == "":
-		return "and is exempted without a reason"
+		return "and has an exemption without a reason"
 	case p.exempted && p.verified:
-		return "and is exempted although its TestMain checks for leaks"
+		return "and has an exemption although its TestMain checks for leaks"
 	case p.exempted, p.verified:
 		return ""
 	}

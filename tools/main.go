@@ -1,7 +1,7 @@
 // Command tools checks the promises of this repository. The exported API and the
 // dependencies change only on purpose. Every package with goroutines is checked for
 // leaks. The modules work for a stranger who downloads them. The code in the
-// documentation compiles and runs.
+// documentation compiles and runs, and comments and documents are in plain English.
 //
 // It is a module of its own, outside the workspace, so that its dependencies never become
 // dependencies of the checked modules. The Makefile calls it.
@@ -29,13 +29,14 @@ func checks() []check {
 	return []check{
 		{"api", "compare the exported API with api/*.txt (-write replaces them)", checkAPI},
 		{"deps", "compare the root module's dependencies with api/deps.txt (-write replaces it)", checkDeps},
-		{"tidy", "check that each go.mod stands for itself (-write mends it)", checkTidy},
+		{"tidy", "check that each module builds alone with its go.mod (-write completes go.mod and go.sum)", checkTidy},
+		{"english", "find text that is hard to read in comments and documents (-v prints shares)", checkEnglish},
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
 		{"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests", listLight},
 		{"test", "run go test and show its progress", runTests},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
-		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
-		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
+		{"snippets", "compile and run the snippets of the documentation", checkSnippets},
 		{"messages", "check that the messages in docs/troubleshooting.md are in the sources (-list prints those)", checkMessages},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 			}
 			return c.run(ctx, repo, args[1:])
 		}
-		fmt.Fprintf(os.Stderr, "tools: no check is called %q\n", args[0])
+		fmt.Fprintf(os.Stderr, "tools: there is no check %q\n", args[0])
 	}
 	fmt.Fprintln(os.Stderr, "usage: tools CHECK [flags]")
 	for _, c := range checks() {

@@ -122,7 +122,7 @@ func dedent(lines []string) string {
 
 var (
 	errUnmarked = errors.New("block is neither a whole program nor marked with a snippet comment")
-	errNotFound = errors.New("block does not stand like this in the file")
+	errNotFound = errors.New("the file does not contain this block")
 	errNotInCI  = errors.New(".ci/run does not run this command")
 	errMarker   = errors.New("snippet comment is none of: FILE, run, run until \"TEXT\", ci, shown, WHY, tutorial STEP")
 )
@@ -171,7 +171,7 @@ func (s snippet) until() (string, bool) {
 func (s snippet) inFile(name string) error {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("read what the snippet shows: %w", err)
+		return fmt.Errorf("read the source of the snippet: %w", err)
 	}
 	have := strings.Split(string(data), "\n")
 	n := strings.Count(s.text, "\n") + 1
@@ -187,7 +187,7 @@ func (s snippet) inFile(name string) error {
 func (s snippet) inCI(root string) error {
 	data, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
 	if err != nil {
-		return fmt.Errorf("read what CI runs: %w", err)
+		return fmt.Errorf("read the script of CI: %w", err)
 	}
 	for line := range strings.Lines(s.text) {
 		command, _, _ := strings.Cut(line, " #")

@@ -77,7 +77,7 @@ func checkStranger(ctx context.Context, repo *Repo, args []string) (failed error
 		fmt.Printf("stranger: %s ok in %.0f s\n", step.name, time.Since(begun).Seconds())
 	}
 	if !known {
-		return fmt.Errorf("stranger: no step is called %q", *only)
+		return fmt.Errorf("stranger: there is no step %q", *only)
 	}
 	return nil
 }

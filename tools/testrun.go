@@ -25,7 +25,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
 	dir := flags.String("dir", ".", "where to run go test, relative to the repository")
-	timeout := flags.Duration("timeout", 20*time.Minute, "the longest that one package may take")
+	timeout := flags.Duration("timeout", 20*time.Minute, "time limit of one package")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (t tester) compile(ctx context.Context, build, packages []string) error {
 		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe") (or .GoFiles .CgoFiles)}}{{.ImportPath}}{{end}}`}, packages...)
 	out, err := t.command(ctx, list...).Output()
 	if err != nil {
-		return fmt.Errorf("list what the tests need: %w", err)
+		return fmt.Errorf("list the packages that the tests need: %w", err)
 	}
 	needed := strings.Fields(string(out))
 	fmt.Printf("test: compiling %d packages that the tests need\n", len(needed))
@@ -83,7 +83,7 @@ func (t tester) compile(ctx context.Context, build, packages []string) error {
 	})
 	defer stop()
 	if err := t.command(ctx, append(build, needed...)...).Run(); err != nil {
-		return fmt.Errorf("compile what the tests need: %w", err)
+		return fmt.Errorf("compile the packages that the tests need: %w", err)
 	}
 	return nil
 }

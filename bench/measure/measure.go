@@ -50,7 +50,7 @@ type Plan struct {
 	HeapProfile, CPUProfile string
 }
 
-// A Result is what one process measured. Durations are in nanoseconds, sizes in bytes.
+// A Result holds the figures of one process. Durations are in nanoseconds, sizes in bytes.
 type Result struct {
 	Objects     int
 	Sync        time.Duration // from connecting until the store holds all objects

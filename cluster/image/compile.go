@@ -54,7 +54,7 @@ func compile(ctx context.Context, o Options, dir string) (string, error) {
 		return "", err
 	}
 	if len(made) != 1 {
-		return "", fmt.Errorf("%s is not one main package: the go command built %d programs", o.Package, len(made))
+		return "", fmt.Errorf("%s is not a single main package: the go command built %d programs", o.Package, len(made))
 	}
 	return filepath.Join(dir, made[0].Name()), nil
 }

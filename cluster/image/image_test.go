@@ -272,7 +272,7 @@ func blobOf(t *testing.T, members map[string]member, d v1.Descriptor) []byte {
 	t.Helper()
 	m := members["blobs/sha256/"+d.Digest.Encoded()]
 	if digest.FromBytes(m.data) != d.Digest || int64(len(m.data)) != d.Size {
-		t.Fatalf("blob %s is not what it says", d.Digest)
+		t.Fatalf("blob %s does not match its digest", d.Digest)
 	}
 	return m.data
 }

@@ -129,7 +129,7 @@ func check(where string, t reflect.Type) []Problem {
 		return fail("a %s has no JSON form", t)
 	case reflect.Interface:
 		if t.NumMethod() > 0 {
-			return fail("what interface %s holds cannot be read back: use runtime.RawExtension, any or a struct", t)
+			return fail("the value in interface %s cannot be read back: use runtime.RawExtension, any or a struct", t)
 		}
 	case reflect.Map:
 		if err := checkKey(t.Key()); err != nil {
@@ -174,7 +174,7 @@ func checkKey(t reflect.Type) error {
 		text && t.Kind() != reflect.String && !hasAny(t, marshalerType, unmarshalerType):
 		return nil
 	case Encodes(t) || Decodes(t):
-		return errors.New("is not read as it is written: use keys without methods")
+		return errors.New("is read differently from how it is written: use keys without methods")
 	}
 	return errors.New("has no JSON form")
 }
@@ -203,7 +203,7 @@ func checkTag(f reflect.StructField) error {
 		return errors.New("an embedded pointer to a struct that is not exported cannot be read")
 	case !f.IsExported() && !f.Anonymous:
 	case name != "" && !validName(name):
-		return fmt.Errorf("encoding/json does not take the name %q", name)
+		return fmt.Errorf("encoding/json does not accept the name %q", name)
 	case slices.Contains(options, "embed") && !f.Anonymous:
 		return errors.New("embed is for embedded structs")
 	case slices.Contains(options, "string") && quotable(base.Kind()) && (Encodes(base) || Decodes(base)):

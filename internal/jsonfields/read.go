@@ -65,7 +65,7 @@ func readNumber(d *jsontext.Decoder, n *stdjson.Number) error {
 		}
 	}
 	if text.Kind() != '0' || !text.IsValid() {
-		return fmt.Errorf("%s is no number", value)
+		return fmt.Errorf("%s is not a number", value)
 	}
 	*n = stdjson.Number(text)
 	return nil

@@ -134,15 +134,15 @@ func TestCheck(t *testing.T) {
 	}{
 		{reflect.TypeFor[struct{ A chan int }](), ".A: a chan int has no JSON form"},
 		{reflect.TypeFor[Loop](), "jsonfields_test.Loop.F: a func() has no JSON form"},
-		{reflect.TypeFor[struct{ A []Stringer }](), "what interface jsonfields_test.Stringer holds cannot be read back"},
+		{reflect.TypeFor[struct{ A []Stringer }](), "the value in interface jsonfields_test.Stringer cannot be read back"},
 		{reflect.TypeFor[struct{ A *WriteOnly }](), "jsonfields_test.WriteOnly: jsonfields_test.WriteOnly is written as 1, which cannot be read back"},
 		{reflect.TypeFor[struct{ A ReadOnly }](), `is written as {"A":0}, which cannot be read back (want a string)`},
 		{reflect.TypeFor[struct{ A map[bool]int }](), "a map with keys of type bool has no JSON form"},
-		{reflect.TypeFor[struct{ A map[StringKey]int }](), "a map with keys of type jsonfields_test.StringKey is not read as it is written"},
+		{reflect.TypeFor[struct{ A map[StringKey]int }](), "a map with keys of type jsonfields_test.StringKey is read differently from how it is written"},
 		{reflect.TypeFor[struct{ *hiddenToo }](), "an embedded pointer to a struct that is not exported cannot be read"},
 		{reflect.TypeFor[struct {
 			A int `json:"a\"b"`
-		}](), `encoding/json does not take the name "a\"b"`},
+		}](), `encoding/json does not accept the name "a\"b"`},
 		{reflect.TypeFor[struct {
 			A pkg `json:"a,embed"`
 		}](), "embed is for embedded structs"},

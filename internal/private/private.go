@@ -59,7 +59,7 @@ func checkDir(path string) error {
 	case mode&fs.ModeSymlink != 0:
 		return refuse(path, "it is a symbolic link", "remove it")
 	case !mode.IsDir():
-		return refuse(path, "it is no directory", "remove it")
+		return refuse(path, "it is not a directory", "remove it")
 	case owner(info) != os.Geteuid():
 		return refuse(path, fmt.Sprintf("user %d owns it", owner(info)), "have it removed")
 	case mode.Perm()&0o022 != 0:
@@ -103,11 +103,11 @@ func checkParents(path string) error {
 			return fmt.Errorf("check directory: %w", err)
 		}
 		if uid := owner(info); open && uid != os.Geteuid() && uid != 0 {
-			return refuse(path, fmt.Sprintf("user %d owns %s, which leads to it", uid, next), "have it removed")
+			return refuse(path, fmt.Sprintf("user %d owns %s, which links to it", uid, next), "have it removed")
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
-				return refuse(path, "too many symbolic links lead to it", "choose another directory")
+				return refuse(path, "the path has too many symbolic links", "choose another directory")
 			}
 			target, err := os.Readlink(next)
 			if err != nil {

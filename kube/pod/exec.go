@@ -33,7 +33,8 @@ type ExecOptions struct {
 	Resize <-chan Size
 }
 
-// AttachOptions is [ExecOptions] without a command.
+// AttachOptions is [ExecOptions] without a command. Its counterparts are
+// remotecommand.StreamOptions of client-go and AttachParams of kube-rs.
 type AttachOptions struct {
 	Container string
 	Stdin     io.Reader
@@ -43,7 +44,8 @@ type AttachOptions struct {
 	Resize    <-chan Size
 }
 
-// Size is the size of a terminal.
+// Size is the size of a terminal. Its counterparts are remotecommand.TerminalSize of
+// client-go and TerminalSize of kube-rs.
 type Size = remotecommand.TerminalSize
 
 // ExitError is returned for a command that ended with another status than 0. Its

@@ -44,7 +44,7 @@ func Logs[T any](
 
 // ErrDisruptionBudget is wrapped if a PodDisruptionBudget forbids an eviction for now.
 // The pod was not evicted; the caller may try again later.
-var ErrDisruptionBudget = errors.New("a disruption budget forbids it for now")
+var ErrDisruptionBudget = errors.New("a disruption budget does not allow it now")
 
 // Evict deletes a pod if its disruption budget allows it (policy/v1 Eviction). The zero
 // options leave the grace period to the pod. The counterparts are EvictV1 of client-go

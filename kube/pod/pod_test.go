@@ -152,7 +152,7 @@ func TestSentences(t *testing.T) {
 		"forward of no pod": {pod.PortForward(ctx, s.pods, "q", 80, pod.PortForwardOptions{}), apierrors.IsNotFound, `forward port of Pod/portforward NS/q: pods "q" not found`},
 		"no port":           {pod.PortForward(ctx, s.pods, "p", 0, pod.PortForwardOptions{}), nil, "forward port of Pod/portforward NS/p: from 0 to 0: ports are between 1 and 65535"},
 		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", run), func(err error) bool { return errors.Is(err, kube.ErrScope) },
-			"exec Pod p: wrong scope: Pod is namespaced: say which with In"},
+			"exec Pod p: wrong scope: Pod is namespaced: set the namespace with In"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.err == nil || strings.ReplaceAll(c.err.Error(), ns, "NS") != c.want {

@@ -108,7 +108,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"missing", filepath.Join(dir, "none"), true, []string{"load kubeconfig: ", "none does not exist", "set KUBECONFIG or start a cluster"}},
 		{"broken", broken, true, []string{"load kubeconfig: ", broken}},
-		{"empty", empty, true, []string{"load kubeconfig: ", "names no cluster", "is current-context set"}},
+		{"empty", empty, true, []string{"load kubeconfig: ", "has no current cluster", "is current-context set"}},
 		{"unauthorized", optest.Kubeconfig(t, cluster.Config(), namespace, "wrong"), false,
 			[]string{"does not accept the credentials", "see the kubeconfig's user", "trying again"}},
 	} {

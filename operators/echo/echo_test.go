@@ -148,7 +148,7 @@ func TestEcho(t *testing.T) {
 		b.ok(err)
 		c := d.Spec.Template.Spec.Containers
 		if len(c) != 2 || len(c[0].Env) != 1 || d.Labels["added"] != "label" {
-			t.Errorf("what was added has gone: %+v", d)
+			t.Errorf("a field that was added has gone: %+v", d)
 		}
 		_, err = b.services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app.kubernetes.io/instance":"other"}}}`))
 		b.ok(err)

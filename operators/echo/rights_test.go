@@ -177,10 +177,10 @@ func (s *scene) fail() {
 	other, err := s.deployments.Create(s.Context(), other)
 	s.ok(err)
 	s.apply("two", 1)
-	s.until("the second Echo cannot have it", func() bool { return s.says("two", "Failed", "there is one of that name already") })
+	s.until("the second Echo cannot have it", func() bool { return s.says("two", "Failed", "an object of this name already exists") })
 	s.until("that is tried again", func() bool {
 		lines, _ := s.operator.Lines()
-		return strings.Count(strings.Join(lines, "\n"), "there is one of that name already") > 1
+		return strings.Count(strings.Join(lines, "\n"), "an object of this name already exists") > 1
 	})
 	if is, err := s.deployments.Get(s.Context(), "two"); err != nil || is.ResourceVersion != other.ResourceVersion {
 		s.Errorf("somebody else's Deployment was changed: %+v, %v", is, err)
@@ -276,7 +276,7 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 		optest.AwaitRight(t, s.client, s.namespace, account, r, false)
 	}
 	s.proxy.Cut()
-	optest.Expect(t, s.operator, "store has trouble", `resource \"services\"`, "forbidden")
+	optest.Expect(t, s.operator, "store is out of sync", `resource \"services\"`, "forbidden")
 	s.ok(s.services.Delete(t.Context(), "before"))
 	s.account.Grant(all)
 	optest.Expect(t, s.operator, "store recovered", "Service")

@@ -65,7 +65,7 @@ func TestSize(t *testing.T) {
 		for d, err := range b.deployments.List(ctx) {
 			b.ok(err)
 			if !d.Spec.Paused {
-				t.Fatalf("what was added to %s has gone", d.Name)
+				t.Fatalf("a field that was added to %s has gone", d.Name)
 			}
 			if *d.Spec.Replicas == 1 && d.Status.Replicas == 1 && d.Status.ObservedGeneration == d.Generation {
 				left--

@@ -50,7 +50,7 @@ func TestDefinitionDeleted(t *testing.T) {
 
 	b.ok(release(t.Context()))
 	b.ok(definitions.UntilGone(b.soon(), name))
-	optest.Expect(t, b.operator, "store has trouble", "has no echoes in example.com/v1", "install its CustomResourceDefinition")
+	optest.Expect(t, b.operator, "store is out of sync", "has no echoes in example.com/v1", "install its CustomResourceDefinition")
 	b.ok(b.services.UntilGone(b.soon(), "web")) // it was cleaned up after
 
 	op, err := describe(b.client)
@@ -97,8 +97,8 @@ func TestTaken(t *testing.T) {
 		})
 		optest.Expect(t, b.operator, "reconcile failed", why)
 	}
-	fails("owned", "there is one of that name already: it belongs to ConfigMap owner")
-	fails("alone", "there is one of that name already, and it has no owner that controls it: delete it")
+	fails("owned", "an object of this name already exists: ConfigMap owner owns it")
+	fails("alone", "an object of this name already exists, and it has no controller: delete it")
 	d, err = b.deployments.Get(t.Context(), "owned")
 	b.ok(err)
 	if d.Spec.Template.Spec.Containers[0].Image != "other" || len(d.OwnerReferences) != 1 || d.Labels["app.kubernetes.io/name"] != "" {

@@ -99,7 +99,7 @@ func TestTroubles(t *testing.T) {
 	client := optest.Client(t, cluster.Config())
 	p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
 	url := address(t, p)
-	optest.Expect(t, p, "store has trouble", "has no foos in clux.dev/v1", "install its CustomResourceDefinition")
+	optest.Expect(t, p, "store is out of sync", "has no foos in clux.dev/v1", "install its CustomResourceDefinition")
 	expectBody(t, url+"/healthz", 200, "ok")
 	expectBody(t, url+"/readyz", 503, "the store has not been filled yet")
 	expectBody(t, url+"/foos", 503, `{"error":"the store has not been filled yet"}`)
@@ -112,10 +112,10 @@ func TestTroubles(t *testing.T) {
 	if err := cluster.APIServer().Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	optest.Expect(t, p, "store has trouble", "EOF")
+	optest.Expect(t, p, "store is out of sync", "EOF")
 	expectBody(t, url+"/foos", 200, "[]") // it serves the Foos that it has
 	late := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), "default", ""), "-addr=127.0.0.1:0")
-	optest.Expect(t, late, "store has trouble", "cannot reach the API server at 127.0.0.1:", "is it running?")
+	optest.Expect(t, late, "store is out of sync", "cannot reach the API server at 127.0.0.1:", "is it running?")
 	expectBody(t, address(t, late)+"/readyz", 503, "the store has not been filled yet")
 	if err := cluster.APIServer().Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestStopping(t *testing.T) {
 		})
 	}
 	// foo waits for a client that does not read, but not for ever.
-	optest.Expect(t, hanging, "foo ends", "requests were cut off that took longer than "+drainTime.String())
+	optest.Expect(t, hanging, "foo failed", "requests that took longer than "+drainTime.String()+" were interrupted")
 	if waited := time.Since(hung); waited < drainTime {
 		t.Errorf("a request that was under way was cut off after %s", waited)
 	}
@@ -233,15 +233,15 @@ func TestBadInput(t *testing.T) {
 		code       int // -1: it keeps running
 		want       []string
 	}{
-		"no kubeconfig":   {broken + "-not", nil, 1, []string{"foo ends", "load kubeconfig: ", "does not exist", "set KUBECONFIG or start a cluster"}},
-		"broken":          {broken, nil, 1, []string{"foo ends", "load kubeconfig: ", broken}},
-		"port taken":      {config, []string{"-addr=" + taken.Addr().String()}, 1, []string{"foo ends", "open " + taken.Addr().String(), "address already in use"}},
-		"bad address":     {config, []string{"-addr=nowhere"}, 1, []string{"foo ends", "open nowhere for HTTP", "missing port"}},
+		"no kubeconfig":   {broken + "-not", nil, 1, []string{"foo failed", "load kubeconfig: ", "does not exist", "set KUBECONFIG or start a cluster"}},
+		"broken":          {broken, nil, 1, []string{"foo failed", "load kubeconfig: ", broken}},
+		"port taken":      {config, []string{"-addr=" + taken.Addr().String()}, 1, []string{"foo failed", "open " + taken.Addr().String(), "address already in use"}},
+		"bad address":     {config, []string{"-addr=nowhere"}, 1, []string{"foo failed", "open nowhere for HTTP", "missing port"}},
 		"bad namespace":   {config, []string{"-namespace=A b"}, 2, []string{`"A b" cannot be the name of a namespace`}},
 		"unknown flag":    {config, []string{"-nonsense"}, 2, []string{"flag provided but not defined: -nonsense"}},
 		"argument":        {config, []string{"nonsense"}, 2, []string{`foo takes no argument "nonsense"`}},
-		"not let in":      {optest.Kubeconfig(t, cluster.Config(), namespace, "wrong"), nil, -1, []string{"store has trouble", "does not accept the credentials"}},
-		"nothing allowed": {optest.Kubeconfig(t, cluster.Config(), namespace, nobody(t, client, namespace)), nil, -1, []string{"store has trouble", "not allowed (a Role or ClusterRole must grant it)", `cannot list resource`}},
+		"not let in":      {optest.Kubeconfig(t, cluster.Config(), namespace, "wrong"), nil, -1, []string{"store is out of sync", "does not accept the credentials"}},
+		"nothing allowed": {optest.Kubeconfig(t, cluster.Config(), namespace, nobody(t, client, namespace)), nil, -1, []string{"store is out of sync", "not allowed (a Role or ClusterRole must grant it)", `cannot list resource`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := binary.Run(t, test.kubeconfig, append([]string{"-addr=127.0.0.1:0"}, test.args...)...)

@@ -70,7 +70,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the next signal ends the program at once
 	if err := run(ctx, log, o); err != nil {
-		log.Error("foo ends", "error", err)
+		log.Error("foo failed", "error", err)
 		os.Exit(1)
 	}
 }
@@ -78,7 +78,7 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("foo", flag.ContinueOnError)
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; \":8080\" is all of this machine's")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; \":8080\" listens on all interfaces")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("NAMESPACE"),
 		"namespace whose Foos are served, \"*\" for all (default: the environment variable NAMESPACE,\nor else the namespace of the kubeconfig's context or of the pod)")
 	if err := flags.Parse(args); err != nil {
@@ -156,7 +156,7 @@ func serve(ctx context.Context, log *slog.Logger, listener net.Listener, h http.
 	defer cancel()
 	err := srv.Shutdown(draining)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.Join(fmt.Errorf("requests were cut off that took longer than %s", drainTime), srv.Close())
+		err = errors.Join(fmt.Errorf("requests that took longer than %s were interrupted", drainTime), srv.Close())
 	}
 	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, fmt.Errorf("serve HTTP: %w", served))

@@ -33,7 +33,7 @@ func TestRights(t *testing.T) {
 	}{
 		"all":           {"", nil, true, true},
 		"without list":  {"list", nil, true, true}, // a streaming list takes its place
-		"without watch": {"watch", []string{"store has trouble", "cannot watch resource"}, true, false},
+		"without watch": {"watch", []string{"store is out of sync", "cannot watch resource"}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := cluster.Namespace(t)

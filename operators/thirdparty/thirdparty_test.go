@@ -216,7 +216,7 @@ func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name
 		expect(ctx, t, events, "DELETED "+name)
 	}
 	if _, err := store.Get(ctx, kube.KeyOf(P(applied))); !apierrors.IsNotFound(err) {
-		t.Errorf("get what was deleted from store: %v", err)
+		t.Errorf("get a deleted object from the store: %v", err)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestTraces(t *testing.T) {
 		inside := named("inside " + name)
 		i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.SpanContext.SpanID() == inside.Parent.SpanID() })
 		if i < 0 {
-			t.Fatalf("what the reconcile of %s begins is in no span", name)
+			t.Fatalf("the spans of the reconcile of %s are missing", name)
 		}
 		s := all[i]
 		if s.Name != "reconcile traced" || s.Parent.SpanID() != root.SpanContext().SpanID() {

@@ -21,8 +21,8 @@ func runEtcd() int {
 	var tls transport.TLSInfo
 	flags := flag.NewFlagSet("etcd", flag.ExitOnError)
 	flags.StringVar(&dir, "data-dir", "", "directory of the data; also the working directory of the peer socket")
-	flags.StringVar(&listen, "listen-client-url", "", "https://address:port to serve clients on")
-	flags.StringVar(&metrics, "listen-metrics-url", "", "http://address:port to serve metrics on; none when empty")
+	flags.StringVar(&listen, "listen-client-url", "", "URL to serve clients on, as https://address:port")
+	flags.StringVar(&metrics, "listen-metrics-url", "", "URL to serve metrics on, as http://address:port; empty for no metrics")
 	flags.StringVar(&tls.TrustedCAFile, "trusted-ca-file", "", "authority of the clients' certificates")
 	flags.StringVar(&tls.CertFile, "cert-file", "", "certificate to serve with")
 	flags.StringVar(&tls.KeyFile, "key-file", "", "key of the certificate")

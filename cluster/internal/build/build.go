@@ -59,7 +59,7 @@ func (b Builder) kubernetes(ctx context.Context) (string, error) {
 		return p.path, err
 	}
 	lock, err := state.Take(ctx, filepath.Join(p.cache, "build.lock"), func() {
-		fmt.Fprintln(b.Output, "another build of Kubernetes is under way: waiting for it")
+		fmt.Fprintln(b.Output, "another build of Kubernetes is running: waiting for it")
 	})
 	if err != nil {
 		return "", err

@@ -60,7 +60,7 @@ func TestKeyFollowsSources(t *testing.T) {
 	write("up.go", "package main")
 	write(target+"/main_test.go", "package main")
 	if key("go1.26") != first {
-		t.Error("the key depends on what is not in the binary")
+		t.Error("the key depends on files that are not in the binary")
 	}
 	if key("go1.27") == first {
 		t.Error("the key does not depend on the Go version")
@@ -100,8 +100,8 @@ func TestProgress(t *testing.T) {
 	for _, step := range []struct{ output, want string }{
 		{"", "building: looking for packages to build, 1s"},
 		{"go: downloading k8s.io/api v0.36.3\ngo: downloading k8s.io/kubern", "building: 1 modules downloaded, 1s"},
-		{"etes v1.36.3\ngithub.com/pintle-go/pintle/a\ninternal/abi\n", "building: 2 packages compiled (2500 when nothing was compiled before), 1s"},
-		{"# k8s.io/api/core/v1\n../types.go:12:3: undefined: x\n", "building: 2 packages compiled (2500 when nothing was compiled before), 1s"},
+		{"etes v1.36.3\ngithub.com/pintle-go/pintle/a\ninternal/abi\n", "building: 2 packages compiled (2500 in a first build), 1s"},
+		{"# k8s.io/api/core/v1\n../types.go:12:3: undefined: x\n", "building: 2 packages compiled (2500 in a first build), 1s"},
 		{module + "/" + target + "\n", "building: linking, 1s"},
 	} {
 		if _, err := p.Write([]byte(step.output)); err != nil {

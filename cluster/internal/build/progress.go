@@ -114,7 +114,7 @@ func (p *progress) text(since time.Duration) string {
 	case p.packages == 0:
 		state = "looking for packages to build"
 	default:
-		state = fmt.Sprintf("%d packages compiled (%d when nothing was compiled before)", p.packages, packagesInAll)
+		state = fmt.Sprintf("%d packages compiled (%d in a first build)", p.packages, packagesInAll)
 	}
 	return fmt.Sprintf("%s: %s, %s", p.title, state, since.Round(time.Second))
 }

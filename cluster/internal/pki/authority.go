@@ -187,7 +187,7 @@ func newAuthority(files Pair, name string) (*Authority, error) {
 func newSerial() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("draw serial number: %w", err)
+		return nil, fmt.Errorf("generate serial number: %w", err)
 	}
 	return serial, nil
 }

@@ -196,7 +196,7 @@ func TestBrokenAuthority(t *testing.T) {
 			}
 			after, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 			if err != nil || string(before) != string(after) {
-				t.Errorf("it was made anew, over the old one: %v", err)
+				t.Errorf("the certificate was written over the old one: %v", err)
 			}
 		})
 	}

@@ -197,8 +197,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// The children of a supervisor are gone soon after it was killed, in whatever state it
-// was.
+// The children of a supervisor are gone soon after it was killed, in any state of
+// the supervisor.
 func TestChildrenEndWithTheSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	supervisor, ids := startSupervisor(t, dir)

@@ -122,7 +122,7 @@ func checkCgroups() error {
 	}
 	trial := filepath.Join(tracker(), fmt.Sprintf("check-pintle-%d", os.Getpid()))
 	if err := os.Mkdir(trial, 0o755); err != nil {
-		return fmt.Errorf("control groups cannot be made here (%w)", err)
+		return fmt.Errorf("control groups cannot be created here (%w)", err)
 	}
 	return os.Remove(trial)
 }
@@ -161,7 +161,7 @@ func checkUnified() error {
 	return nil
 }
 
-// checkKernel tries what a node needs from the kernel: namespaces, links between them,
+// checkKernel tries the features of the kernel that a node needs: namespaces, links between them,
 // nftables. It runs on a thread that ends with it.
 func checkKernel() error {
 	nft, _ := lookPath("nft")
@@ -173,7 +173,7 @@ func checkKernel() error {
 		runtime.LockOSThread() // not unlocked: no other goroutine can use the thread
 		result <- func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("namespaces cannot be made here (%w)", err)
+				return fmt.Errorf("namespaces cannot be created here (%w)", err)
 			}
 			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 				return fmt.Errorf("nothing can be mounted here (%w)", err)
@@ -181,7 +181,7 @@ func checkKernel() error {
 			attrs := netlink.NewLinkAttrs()
 			attrs.Name = "pn-check"
 			if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "eth0"}); err != nil {
-				return fmt.Errorf("the kernel makes no veth links (%w)", err)
+				return fmt.Errorf("the kernel cannot create veth links (%w)", err)
 			}
 			cmd := exec.Command(nft, "add table ip check; add chain ip check c { type nat hook postrouting priority srcnat; }; add rule ip check c masquerade")
 			if out, err := cmd.CombinedOutput(); err != nil {

@@ -56,7 +56,7 @@ func enter(dir string) error {
 	}
 	for path, name := range shadows {
 		if err := unix.Mount(filepath.Join(dir, name), path, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("put %s in the place of %s: %w", filepath.Join(dir, name), path, err)
+			return fmt.Errorf("mount %s at %s: %w", filepath.Join(dir, name), path, err)
 		}
 	}
 	for path := range tunables {

@@ -62,7 +62,7 @@ func Reserve(dir string, services netip.Prefix) (*Network, error) {
 	if services.IsValid() {
 		return nil, fmt.Errorf("take the network with the cluster's Services (%v): %w", services, err)
 	}
-	return nil, fmt.Errorf("choose network: none of %d is free; the last: %w", networks, err)
+	return nil, fmt.Errorf("choose network: none of %d is free; the last error: %w", networks, err)
 }
 
 func (n *Network) claim(used []netip.Prefix) error {

@@ -283,7 +283,7 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(pids) == 0 {
-		t.Error("nothing is left of a killed cluster: what is there to test?")
+		t.Error("nothing is left of a killed cluster, so there is nothing to test")
 	}
 	for range 2 { // the second call finds nothing to do
 		if _, err := process.Sweep(dir); err != nil { // of the control plane

@@ -84,7 +84,7 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 		"subjects":   []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": controlplane.KubeletClient}},
 	}
 	if err := p.create(ctx, p.plane.Server()+path, binding); err != nil {
-		return fmt.Errorf("let the API server use kubelets: %w", err)
+		return fmt.Errorf("grant the API server access to kubelets: %w", err)
 	}
 	if !controllers {
 		return nil

@@ -87,7 +87,7 @@ func (c *component) run(context.Context) {
 				pauseFor = firstPause
 			}
 			if c.note(err) {
-				c.log.Error("a component has ended: it will be restarted", "in", pauseFor, "error", err)
+				c.log.Error("a component has ended and will be restarted", "in", pauseFor, "error", err)
 				again = time.After(pauseFor)
 				pauseFor = min(2*pauseFor, longPause)
 			}
@@ -96,7 +96,7 @@ func (c *component) run(context.Context) {
 		case <-again:
 			again, begun = nil, time.Now()
 			if err := c.launch(); err != nil {
-				c.log.Error("a component cannot be started", "error", err)
+				c.log.Error("cannot start a component", "error", err)
 				again = time.After(pauseFor)
 			}
 

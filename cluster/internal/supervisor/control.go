@@ -97,7 +97,7 @@ func (s *supervisor) handler() http.Handler {
 		_ = json.NewEncoder(w).Encode(s.status()) // the client may have disconnected
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
-		s.Log.Info("told to stop")
+		s.Log.Info("received a request to stop")
 		s.end(errStopped)
 	})
 	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
@@ -119,13 +119,13 @@ func answer(w http.ResponseWriter, err error) {
 func (s *supervisor) act(ctx context.Context, name, action string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.Spec.Name == name })
 	if i < 0 {
-		return fmt.Errorf("this cluster runs no %q", name)
+		return fmt.Errorf("this cluster has no component %q", name)
 	}
 	if !slices.Contains(Actions, action) {
-		return fmt.Errorf("unknown action %q: there are %v", action, Actions)
+		return fmt.Errorf("unknown action %q: want one of %v", action, Actions)
 	}
 	c := s.components[i]
-	s.Log.Info("told to act on a component", "component", name, "action", action)
+	s.Log.Info("received a request to act on a component", "component", name, "action", action)
 	if err := c.do(ctx, action); err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func (s *supervisor) progress(format string, args ...any) {
 }
 
 // errStopped is the cause of an orderly end.
-var errStopped = errors.New("the cluster was told to stop")
+var errStopped = errors.New("the cluster received a request to stop")
 
 func (s *supervisor) prepare(ctx context.Context) error {
 	s.phase = Starting
@@ -316,7 +316,7 @@ func (s *supervisor) startNodes(ctx, lifetime context.Context, done *sync.WaitGr
 		done.Go(func() {
 			err := node.Run(lifetime, env, sync.OnceFunc(func() { close(ready) }))
 			if err == nil && lifetime.Err() == nil {
-				err = errors.New("the nodes ended by themselves")
+				err = errors.New("the simulated nodes ended unexpectedly")
 			}
 			if err != nil && lifetime.Err() == nil {
 				err = fmt.Errorf("run nodes: %w", err)

@@ -107,8 +107,8 @@ func pair[K comparable, V any](edit *Edit, shift uint, a, b entry[K, V], hashB u
 }
 
 // without returns the node without a key that it has. If a child is left with one entry
-// and nothing else, its parent takes over the entry, so that the nodes depend on nothing
-// but the keys.
+// and nothing else, its parent takes over the entry, so that the nodes depend only
+// on the keys.
 func (n *node[K, V]) without(edit *Edit, hash uint64, shift uint, key K) *node[K, V] {
 	if shift >= hashBits {
 		i := slices.IndexFunc(n.entries, func(e entry[K, V]) bool { return e.key == key })

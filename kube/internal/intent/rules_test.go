@@ -366,10 +366,10 @@ type withStatus struct {
 
 func TestForRefuses(t *testing.T) {
 	for want, typ := range map[string]reflect.Type{
-		"spec.F: a func() has no JSON form":                   reflect.TypeFor[thing[struct{ F func() }]](),
-		"spec: a map with keys of type bool has no JSON form": reflect.TypeFor[thing[map[bool]int]](),
-		"build encoder of chan int: a chan int has no JSON":   reflect.TypeFor[chan int](),
-		"spec: a complex128 has no JSON form":                 reflect.TypeFor[*thing[[]complex128]](),
+		"spec.F: a func() has no JSON form":                      reflect.TypeFor[thing[struct{ F func() }]](),
+		"spec: a map with keys of type bool has no JSON form":    reflect.TypeFor[thing[map[bool]int]](),
+		"build encoder of chan int: a chan int has no JSON form": reflect.TypeFor[chan int](),
+		"spec: a complex128 has no JSON form":                    reflect.TypeFor[*thing[[]complex128]](),
 	} {
 		if _, err := For(typ); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

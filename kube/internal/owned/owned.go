@@ -99,7 +99,7 @@ func parseElement(path string) (e element, err error) {
 			return e, nil
 		}
 	}
-	return e, fmt.Errorf("%q is no path of FieldsV1", path)
+	return e, fmt.Errorf("%q is not a path of FieldsV1", path)
 }
 
 // Digest is a digest of the values that an object has in a set of fields. It also covers
@@ -200,7 +200,7 @@ func (e *element) is(name string, place int, value []byte) bool {
 		return equal(e.name, value)
 	case byKey:
 		left := len(e.key)
-		_ = scan.Members(value, func(name string, v []byte) error { // a value that is no object has no members
+		_ = scan.Members(value, func(name string, v []byte) error { // a value that is not an object has no members
 			for _, k := range e.key {
 				if k.name == name && equal(k.value, v) {
 					left--

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrJSON is the error of input that is no JSON, or that is another kind of value.
+// ErrJSON is the error of input that is not JSON, or that is another kind of value.
 var ErrJSON = errors.New("malformed JSON")
 
 func skipSpace(b []byte, i int) int {
@@ -132,7 +132,7 @@ func each(b []byte, open, shut byte, one func(i int) (int, error)) error {
 	}
 }
 
-// Unquote returns the value of a JSON string, or "" if b is no JSON string.
+// Unquote returns the value of a JSON string, or "" if b is not a JSON string.
 func Unquote(b []byte) string {
 	if len(b) < 2 || b[0] != '"' {
 		return ""

@@ -20,7 +20,7 @@ func FuzzScan(f *testing.F) {
 			got = append(got, name, string(value))
 			return Elements(value, func([]byte) error { return nil })
 		})
-		_ = err // for input that is no JSON, any error is allowed
+		_ = err // for input that is not JSON, any error is allowed
 		got = nil
 		err = Members(b, func(name string, value []byte) error {
 			got = append(got, name, string(value))

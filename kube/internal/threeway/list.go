@@ -52,11 +52,11 @@ func (m *merger) align(at string, have, old, after []any) ([]int, error) {
 	if name != "" {
 		a.matchByName(name)
 	} else if !a.matchEqual() {
-		return nil, fmt.Errorf("%w: %s: of several items that are equal to the type some were removed", ErrAmbiguous, place(at))
+		return nil, fmt.Errorf("%w: %s: some items were removed, and the type cannot tell them from the others", ErrAmbiguous, place(at))
 	}
 	unclear := a.fillSlots(name != "")
 	if unclear {
-		return nil, fmt.Errorf("%w: %s: which item became which? Some have members that the type does not name", ErrAmbiguous, place(at))
+		return nil, fmt.Errorf("%w: %s: the items cannot be matched, and some have members that the type does not name", ErrAmbiguous, place(at))
 	}
 	return a.origin, nil
 }

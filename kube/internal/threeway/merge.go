@@ -49,7 +49,7 @@ func (m *merger) object(at string, raw, before any, after map[string]any) (any, 
 	have, isObject := raw.(map[string]any)
 	if !isObject {
 		if wasObject && !isNothing(raw) {
-			return nil, fmt.Errorf("%w: %s: is an object to the type but not to the server", ErrAmbiguous, place(at))
+			return nil, fmt.Errorf("%w: %s: it is an object in the type but not on the server", ErrAmbiguous, place(at))
 		}
 		if !isNothing(raw) {
 			return m.fresh(after), nil // of another kind before, to the type and to the server

@@ -37,7 +37,7 @@ func Patch(raw, before, after []byte, project Project) ([]byte, error) {
 			return nil, fmt.Errorf("parse %s: %w", doc.what, err)
 		}
 		if _, ok := v.(map[string]any); !ok {
-			return nil, fmt.Errorf("parse %s: is not a JSON object", doc.what)
+			return nil, fmt.Errorf("parse %s: not a JSON object", doc.what)
 		}
 		*doc.into = v
 	}
@@ -71,7 +71,7 @@ func (c *change) search() (map[string]any, error) {
 		case !m.nulls:
 			m.nulls = true
 		default:
-			return nil, fmt.Errorf("%w: %s would not be what was asked for", ErrInexpressible, wrong)
+			return nil, fmt.Errorf("%w: %s would differ from the change", ErrInexpressible, wrong)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func Precondition(patch []byte, uid, resourceVersion string) ([]byte, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("parse merge patch: is not a JSON object")
+		return nil, errors.New("parse merge patch: not a JSON object")
 	}
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok {

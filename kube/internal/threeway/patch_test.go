@@ -190,18 +190,18 @@ func TestErrors(t *testing.T) {
 		want               string
 	}{
 		"raw":       {`{`, `{}`, `{}`, same, "parse the server's object"},
-		"before":    {`{}`, `[]`, `{}`, same, "parse the object before the change: is not a JSON object"},
+		"before":    {`{}`, `[]`, `{}`, same, "parse the object before the change: not a JSON object"},
 		"after":     {`{}`, `{}`, `{} {}`, same, "parse the object after the change: more than one"},
 		"twins":     {`{}`, `{}`, `{"a":1,"a":2}`, same, "duplicate"},
 		"project":   {`{}`, `{}`, `{"a":1}`, func([]byte) ([]byte, error) { return nil, errProject }, "check patch: cannot read"},
-		"no object": {`{"a":1}`, `{"a":{}}`, `{"a":{"b":1}}`, same, "ambiguous change: /a: is an object to the type"},
+		"no object": {`{"a":1}`, `{"a":{}}`, `{"a":{"b":1}}`, same, "ambiguous change: /a: it is an object in the type"},
 		"lengths":   {`{"a":[1]}`, `{"a":[]}`, `{"a":[2]}`, same, "/a: the server's list has 1 items, the type sees 0"},
 		"other case": {`{"A":1}`, `{"a":1}`, `{"a":2}`, func(object []byte) ([]byte, error) {
 			if strings.Contains(string(object), "A") {
 				return []byte(`{"a":1}`), nil // a projection that ignores case may do this
 			}
 			return object, nil
-		}, "a merge patch cannot make this change: /a would not be what was asked for"},
+		}, "a merge patch cannot make this change: /a would differ from the change"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,9 @@ import (
 
 // shape is a type in miniature: it tells which parts of a document a projection sees.
 type shape struct {
-	kind   byte             // 's'calar, 'o'bject, 'p'ointer to an object, 'l'ist of objects, 'm'ap of objects, 'r': list of scalars
+	// kind is 's'calar, 'o'bject, 'p'ointer to an object, 'l'ist of objects, 'm'ap of
+	// objects, or 'r' for a list of scalars.
+	kind   byte
 	fields map[string]field // of objects, pointers, items and entries
 }
 

@@ -85,7 +85,7 @@ func TestEntriesDoNotShareTheRecordersBuffer(t *testing.T) {
 		got.Labels["a"] = "changed"
 		again := new(corev1.Pod)
 		if err := e.Decode(rec.codec, again); err != nil || again.Labels["a"] != "b" {
-			t.Errorf("what was read is shared: %v, %v", again.Labels, err)
+			t.Errorf("two reads share their result: %v, %v", again.Labels, err)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func CheckType(contentType string) error {
 	case TypeProtobuf, TypeJSON, "":
 		return nil
 	}
-	return fmt.Errorf("%w: of type %q, which is neither JSON nor protobuf: does a proxy answer in the server's place?",
+	return fmt.Errorf("%w: its type %q is neither JSON nor protobuf: does a proxy answer instead of the server?",
 		ErrAnswer, contentType)
 }
 

@@ -76,7 +76,7 @@ func NewCodec(t reflect.Type, o Options) (*Codec, error) {
 	sample := reflect.New(t).Interface().(Object)
 	if _, ok := sample.(runtime.Unstructured); ok {
 		if o.View {
-			return nil, fmt.Errorf("%s holds every field, it is no view", t)
+			return nil, fmt.Errorf("%s holds every field and cannot be a view", t)
 		}
 		return c, nil
 	}

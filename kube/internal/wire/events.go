@@ -87,7 +87,7 @@ func (e *Events) Next() (Event, error) {
 func statusOf(object []byte) error {
 	status, ok := DecodeStatus(object)
 	if !ok {
-		return errors.New("the watch ended with an error that is no Status")
+		return errors.New("the watch ended with an error that is not a Status")
 	}
 	return &apierrors.StatusError{ErrStatus: *status}
 }

@@ -123,7 +123,7 @@ func FuzzListJSON(f *testing.F) {
 		n := 0
 		meta, err := ListReader{MaxBytes: bound, Each: func(item Raw) error {
 			if n++; !jsontext.Value(item.Bytes).IsValid(decodeOptions) {
-				t.Fatalf("item %q is no JSON", item.Bytes)
+				t.Fatalf("item %q is not JSON", item.Bytes)
 			}
 			return nil
 		}}.Read(TypeJSON, bytes.NewReader(body))
@@ -175,7 +175,7 @@ func FuzzListBound(f *testing.F) {
 		case err == nil && (unbound != nil || !reflect.DeepEqual(items, all)):
 			t.Fatalf("%d items, and without a bound %d and %v", len(items), len(all), unbound)
 		case err == nil && kinds == 0:
-			t.Fatal("a list that does not say of what")
+			t.Fatal("a list that does not name its kind")
 		case err != nil && unbound == nil && !errors.Is(err, ErrTooLarge):
 			t.Fatalf("only with a bound: %v", err)
 		}
@@ -252,7 +252,7 @@ func fuzzEvent(t *testing.T, codec *Codec, ev Event, into Object) {
 		uids = uids[1:]
 	}
 	if !codec.SameSpec(e, e) {
-		t.Fatal("an object has not its own spec")
+		t.Fatal("an object does not have its own spec")
 	}
 	_ = e.Decode(codec, into)
 }

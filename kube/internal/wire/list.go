@@ -155,7 +155,7 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 		return noEOF(err)
 	}
 	if tok.Kind() != kind {
-		return fmt.Errorf("malformed JSON: %q where %q should be", tok.Kind(), kind)
+		return fmt.Errorf("malformed JSON: got %q, want %q", tok.Kind(), kind)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (l ListReader) readProtobuf(r io.Reader) (meta metav1.ListMeta, err error) 
 	for {
 		num, size, err := m.next()
 		if errors.Is(err, io.EOF) && !listed {
-			return meta, fmt.Errorf("read list: %w: an envelope without a list", ErrAnswer)
+			return meta, fmt.Errorf("read list: %w: the envelope has no list", ErrAnswer)
 		}
 		if errors.Is(err, io.EOF) {
 			return meta, nil
@@ -203,7 +203,7 @@ func (l ListReader) readProtobuf(r io.Reader) (meta metav1.ListMeta, err error) 
 			// had the first list.
 			return meta, fmt.Errorf("read list: %w: two lists in one envelope", errProtobuf)
 		case !named:
-			return meta, fmt.Errorf("read list: %w: an envelope that names no kind", ErrAnswer)
+			return meta, fmt.Errorf("read list: %w: the envelope names no kind", ErrAnswer)
 		}
 		listed = true
 		if meta, err = l.readMessage(br, size, &buf); err != nil {

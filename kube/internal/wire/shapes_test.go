@@ -61,7 +61,7 @@ type mute struct {
 // There is no codec for a type that cannot be read back.
 func TestUnreadableType(t *testing.T) {
 	_, err := NewCodec(reflect.TypeFor[mute](), Options{})
-	if err == nil || !strings.Contains(err.Error(), "what interface wire.speaker holds cannot be read back") {
+	if err == nil || !strings.Contains(err.Error(), "the value in interface wire.speaker cannot be read back") {
 		t.Errorf("got %v", err)
 	}
 }

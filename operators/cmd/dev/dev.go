@@ -66,7 +66,7 @@ func (d *dev) update(ctx context.Context, o *operator) error {
 			return fmt.Errorf("%s has no sources to watch", o.pkg)
 		}
 		if o.running != nil {
-			d.out.Say("%s does not compile: it goes on as it was", o.name())
+			d.out.Say("%s does not compile: the running program continues", o.name())
 		}
 		return nil
 	}
@@ -74,10 +74,10 @@ func (d *dev) update(ctx context.Context, o *operator) error {
 		if o.ended() {
 			return d.restart(ctx, o)
 		}
-		d.out.Say("%s is the same as before", o.name())
+		d.out.Say("%s is unchanged", o.name())
 		return nil
 	}
-	d.out.Say("%s is built, in %s", o.name(), time.Since(begun).Round(100*time.Millisecond))
+	d.out.Say("%s was built in %s", o.name(), time.Since(begun).Round(100*time.Millisecond))
 	return d.restart(ctx, o)
 }
 

@@ -90,10 +90,10 @@ func TestLoop(t *testing.T) {
 
 	word(`nonsense`)
 	optest.Expect(t, p, "undefined: nonsense")
-	optest.Expect(t, p, "does not compile: it goes on as it was")
+	optest.Expect(t, p, "does not compile: the running program continues")
 	save("main_test.go", "package main") // the program does not contain it
 	word(`"good " + "morning"`)
-	optest.Expect(t, p, "is the same as before")
+	optest.Expect(t, p, "is unchanged")
 	word(`"good night"`)
 	optest.Expect(t, p, "| good night moon")
 

@@ -64,7 +64,7 @@ func (o *operator) build(ctx context.Context, dir string) (another bool, err err
 	// Only the go command knows the name of the program for package ".".
 	made, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(made) != 1 {
-		return false, fmt.Errorf("%s is not one main package", o.pkg)
+		return false, fmt.Errorf("%s is not a single main package", o.pkg)
 	}
 	data, err := os.ReadFile(made[0])
 	if err != nil {

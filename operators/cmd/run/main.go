@@ -11,7 +11,7 @@
 //
 // In a current cluster it works in the namespace of the kubeconfig's context. At the end
 // the samples are deleted and the definitions stay, because deleting a definition deletes
-// all objects of its kind, whoever owns them. If samples exist that this command did not
+// all objects of its kind, of any owner. If samples exist that this command did not
 // create, it leaves them alone, prints an error and ends.
 //
 // It ends in order on SIGINT, SIGTERM and SIGHUP, and when the process that started it

@@ -64,7 +64,7 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	showing, cancel := context.WithTimeoutCause(ctx, showLimit,
-		fmt.Errorf("the operators were not seen working after %s", showLimit))
+		fmt.Errorf("the operators did not all work after %s", showLimit))
 	defer cancel()
 	if err := s.show(showing, c, ops); err != nil {
 		return err

@@ -60,7 +60,7 @@ func TestOnce(t *testing.T) {
 	for _, texts := range [][]string{
 		{"book ", "ADDED moby-dick"}, {"book ", "MODIFIED beowulf"}, {"book ", "DELETED beowulf"},
 		{"foo ", "store is filled"}, {"run ", "seen: foo is ready"}, {"run ", "seen: foo has metrics"},
-		{"run ", "seen: a Deployment that was changed by hand comes back"},
+		{"run ", "seen: a Deployment that was changed by hand is restored"},
 		{"run ", "seen: all letters of a template are written again"},
 		{"run ", "curl http://127.0.0.1:"}, {"run ", "deleted the samples"},
 	} {
@@ -126,7 +126,7 @@ func TestBadInput(t *testing.T) {
 		want string
 		code int
 	}{
-		{[]string{"CLUSTER=other"}, "CLUSTER=other: it is \"current\"", 2},
+		{[]string{"CLUSTER=other"}, "CLUSTER=other: want \"current\"", 2},
 		{[]string{"CLUSTER=current", "KUBECONFIG=/nonexistent"}, "/nonexistent does not exist", 1},
 	} {
 		p, err := program.Start(program.Spec{Path: binary.Path(t), Env: test.env})

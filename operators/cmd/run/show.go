@@ -38,14 +38,14 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 		what string
 		do   func(context.Context, *local.Cluster, running) error
 	}{
-		{"book prints what is added, with its title", showAdded},
-		{"book prints what is modified", showModified},
-		{"book prints what is deleted", showDeleted},
+		{"book prints an added Book with its title", showAdded},
+		{"book prints a modified Book", showModified},
+		{"book prints a deleted Book", showDeleted},
 		{"foo is ready and serves the samples over HTTP", showServed},
 		{"foo has metrics", showMetrics},
 		{"a pod on a simulated node is Running and Ready", showPod},
 		{"an Echo has its servers", showEcho},
-		{"a Deployment that was changed by hand comes back", showBack},
+		{"a Deployment that was changed by hand is restored", showBack},
 		{"all letters of a template are written again when it changes", showLetters},
 	} {
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {

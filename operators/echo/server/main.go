@@ -39,7 +39,7 @@ func main() {
 		err = listen(ctx, ":"+cmp.Or(os.Getenv("PORT"), "8080"), echo(name))
 	}
 	if err != nil {
-		slog.Error("the echo server ends", "error", err)
+		slog.Error("the echo server failed", "error", err)
 		os.Exit(1)
 	}
 }
@@ -83,7 +83,7 @@ func echo(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
 		if err != nil {
-			http.Error(w, fmt.Sprintf("a body of up to %d bytes is echoed: %v", longest, err), http.StatusRequestEntityTooLarge)
+			http.Error(w, fmt.Sprintf("the server echoes a body of up to %d bytes: %v", longest, err), http.StatusRequestEntityTooLarge)
 			return
 		}
 		var b bytes.Buffer

@@ -65,7 +65,7 @@ func Parse(data []byte) ([]Manifest, error) {
 			return nil, err
 		}
 		if o.Kind == "" || o.Name == "" {
-			return nil, errors.New("a document has no kind or no name")
+			return nil, errors.New("a document has no kind or has no name")
 		}
 		list = append(list, Manifest{GVK: gv.WithKind(o.Kind), Namespace: o.Namespace, Name: o.Name, YAML: doc})
 	}

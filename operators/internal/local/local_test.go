@@ -59,7 +59,7 @@ func TestMakeDir(t *testing.T) {
 		t.Errorf("it is %s", dir)
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
-		t.Errorf("what was left is there: %v", err)
+		t.Errorf("the remaining files are there: %v", err)
 	}
 	if _, err := os.Stat(others); err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrAsked is the cause of a context that ended on request.
-var ErrAsked = errors.New("asked to end")
+var ErrAsked = errors.New("asked to stop")
 
 // Context returns a context that ends on SIGINT, SIGTERM and SIGHUP, and when the process
 // that started this one has ended. A second signal ends the program at once.
