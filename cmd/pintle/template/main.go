@@ -39,7 +39,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Reconcile: op.reconcile,
 		Failed:    op.failed,
 	}
-	return program.Operator{Controllers: []controller.Any{control}, Manifest: manifest.Operator{
+	return program.Operator{Controllers: []controller.Any{control}, Manifest: manifest.Bundle{
 		Name:        "gizmo-operator",
 		Image:       "registry.example.com/gizmo-operator:v0.1.0",
 		Definitions: []*crd.Definition{definition},

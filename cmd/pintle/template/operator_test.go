@@ -28,7 +28,7 @@ const patience = time.Minute
 // bench is a namespace of a real cluster, and the operator beside it.
 type bench struct {
 	*testing.T
-	manifest    manifest.Operator
+	manifest    manifest.Bundle
 	used        manifest.Audit // the rights that the operator has used
 	gizmos      kube.Resource[Gizmo]
 	deployments kube.Resource[appsv1.Deployment]
