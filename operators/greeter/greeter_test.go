@@ -1,0 +1,64 @@
+package main
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+)
+
+var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/greeter"}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, binary.Removed())
+}
+
+// TestGreeting runs the program beside a real API server: it answers the sample, restores
+// the answer when it is changed or deleted, and follows a change of the Greeting.
+func TestGreeting(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
+	namespace := cluster.Namespace(t)
+	client := optest.Client(t, cluster.Config())
+	texts := kube.For[corev1.ConfigMap](client).In(namespace)
+	operator := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
+	optest.Expect(t, operator, "controller runs", "controller=greeting")
+	says := func(want string) *corev1.ConfigMap {
+		t.Helper()
+		o, err := texts.Until(t.Context(), "world", func(o *corev1.ConfigMap) bool { return o.Data["text"] == want })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+
+	optest.Apply(t, client, namespace, optest.Read(t, "greeter/sample.yaml")...)
+	if o := says("Hello, world"); len(o.OwnerReferences) != 1 || o.OwnerReferences[0].Kind != "Greeting" {
+		t.Errorf("the ConfigMap has the owners %v", o.OwnerReferences)
+	}
+	by := kube.For[Greeting](client).In(namespace)
+	if _, err := by.Modify(t.Context(), "world", func(g *Greeting) error { g.Spec.Name = "moon"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	old := says("Hello, moon")
+	if err := texts.Delete(t.Context(), "world"); err != nil {
+		t.Fatal(err)
+	}
+	if o := says("Hello, moon"); o.UID == old.UID {
+		t.Error("the ConfigMap was not deleted")
+	}
+}
+
+// TestManifests checks that the program can print what a cluster needs to run it.
+func TestManifests(t *testing.T) {
+	if rights := binary.Rights(t); len(rights) == 0 {
+		t.Error("the program asks for no rights")
+	}
+}
+
+// TestProgramIsShort checks the promise that the whole operator has at most 31 lines of
+// code below its imports.
+func TestProgramIsShort(t *testing.T) { optest.IsShort(t, "main.go", 31) }
