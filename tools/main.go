@@ -36,6 +36,9 @@ func checks() []check {
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
 		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"links", "check the links of the documentation, and with -site of its web site", checkLinks},
+		{"counts", "compare the numbers in the README with the sources", checkCounts},
+		{"record", "record a session of a terminal as a picture", recordSession},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }
