@@ -23,7 +23,8 @@ import (
 //	+ COMMAND   runs before the recording begins
 //	- COMMAND   runs after the recording has ended
 //
-// All commands run in one bash, in the repository's root. A command that fails ends the
+// All commands run in one bash, in the repository's root. In their output the home
+// directory is ~. A command that fails ends the
 // recording with an error; those after the recording run all the same.
 func recordSession(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("record", flag.ContinueOnError)
@@ -121,6 +122,10 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 			return nil, err
 		}
 	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, fmt.Errorf("find home directory: %w", err)
+	}
 	var screen screen
 	for _, command := range s.typed {
 		screen.command(command)
@@ -129,7 +134,7 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 			return nil, err
 		}
 		for _, p := range pieces {
-			screen.write(p.after, p.text)
+			screen.write(p.after, bytes.ReplaceAll(p.text, []byte(home+"/"), []byte("~/")))
 		}
 	}
 	return screen.lines, nil

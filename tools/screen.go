@@ -29,11 +29,11 @@ type screen struct {
 
 const (
 	// keyTime is the time for a key.
-	keyTime = 35 * time.Millisecond
+	keyTime = 20 * time.Millisecond
 	// readTime is the pause after a command's output.
-	readTime = 1200 * time.Millisecond
+	readTime = 900 * time.Millisecond
 	// longestWait is the longest wait that is shown.
-	longestWait = 1500 * time.Millisecond
+	longestWait = 900 * time.Millisecond
 )
 
 // command types a command.
