@@ -61,16 +61,16 @@ func TestParseScriptFails(t *testing.T) {
 func TestScreen(t *testing.T) {
 	var s screen
 	s.command("run")
-	s.write(time.Second, []byte("1%\r2%"))
-	s.write(2*time.Second, []byte("\r\x1b[1m3%\x1b[0m\r\nnext\r\n"))
+	s.write(time.Second/2, []byte("1%\r2%"))
+	s.write(time.Second, []byte("\r\x1b[1m3%\x1b[0m\r\nnext\r\n"))
 	s.write(time.Hour, []byte(strings.Repeat("x", columns+1)+"\n\n"))
 	want := []screenLine{
 		{0, "$ run", 3 * keyTime},
-		{3*keyTime + 2*time.Second, "3%", 0},
-		{3*keyTime + 2*time.Second, "next", 0},
-		{3*keyTime + 2*time.Second + longestWait, strings.Repeat("x", columns), 0},
-		{3*keyTime + 2*time.Second + longestWait, "x", 0},
-		{3*keyTime + 2*time.Second + longestWait, "", 0},
+		{3*keyTime + time.Second, "3%", 0},
+		{3*keyTime + time.Second, "next", 0},
+		{3*keyTime + time.Second + longestWait, strings.Repeat("x", columns), 0},
+		{3*keyTime + time.Second + longestWait, "x", 0},
+		{3*keyTime + time.Second + longestWait, "", 0},
 	}
 	if !slices.Equal(s.lines, want) {
 		t.Errorf("got %v, want %v", s.lines, want)
