@@ -70,9 +70,10 @@ lint: ## check style, golden files, leak checks, and the documentation's snippet
 	@$(tools) leaks
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
-	@echo "lint: the documentation's links, and the numbers in the README"
+	@echo "lint: the documentation's links, the numbers in the README, and its recording"
 	@$(tools) links
 	@$(tools) counts
+	@$(tools) record -check -o docs/recording.svg docs/recording.txt
 
 # The local cluster is built with the same settings, so Kubernetes is not compiled again.
 lint = CGO_ENABLED=0 GOFLAGS=-trimpath

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +32,7 @@ import (
 func recordSession(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("record", flag.ContinueOnError)
 	output := flags.String("o", "", "`file` to write")
+	compare := flags.Bool("check", false, "record nothing; check that the picture has the script's commands")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,6 +46,13 @@ func recordSession(ctx context.Context, repo *Repo, args []string) error {
 	script, err := parseScript(string(source))
 	if err != nil {
 		return err
+	}
+	if *compare {
+		picture, err := os.ReadFile(filepath.Join(repo.Dir, *output))
+		if err != nil {
+			return fmt.Errorf("read picture: %w", err)
+		}
+		return script.compare(picture)
 	}
 	lines, err := script.record(ctx, repo.Dir)
 	if err != nil {
@@ -79,6 +90,39 @@ func parseScript(text string) (s script, err error) {
 	return s, nil
 }
 
+// errOldPicture is the error of a picture that was made of another script.
+var errOldPicture = errors.New("the picture is not of this script: run make recording")
+
+// compare checks that a picture has the typed commands, in order.
+func (s script) compare(picture []byte) error {
+	typed := pictureTyped.FindAllSubmatch(picture, -1)
+	var have []string
+	for _, m := range typed {
+		have = append(have, html.UnescapeString(string(m[1])))
+	}
+	var want []string
+	for _, line := range typedLines(s.typed) {
+		want = append(want, line.text)
+	}
+	if !slices.Equal(have, want) {
+		return errOldPicture
+	}
+	fmt.Printf("record: the picture has the %d commands of the script\n", len(s.typed))
+	return nil
+}
+
+// pictureTyped matches a typed line of a picture.
+var pictureTyped = regexp.MustCompile(`<text [^>]*class="t"[^>]*>([^<]*)<`)
+
+// typedLines returns the lines of commands on the screen.
+func typedLines(commands []string) []screenLine {
+	var s screen
+	for _, command := range commands {
+		s.command(command)
+	}
+	return s.lines
+}
+
 const (
 	// columns is the width of the terminal.
 	columns = 100
@@ -91,10 +135,9 @@ const (
 
 // record runs the script, and returns the lines of the screen.
 func (s script) record(ctx context.Context, dir string) (lines []screenLine, failed error) {
-	cmd := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "--noediting", "-i")
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "bash", "--norc", "--noprofile", "--noediting", "-i")
 	cmd.Dir = dir
 	cmd.Env = append(userEnv(), "TERM=dumb", "PS1="+`\[`+promptMark+`$?`+promptEnd+`\]`, "HISTFILE=")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGHUP) }
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {
 		return nil, fmt.Errorf("start a shell: %w", err)
@@ -103,7 +146,7 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 	go t.read()
 	defer func() {
 		for _, command := range s.after {
-			if _, err := t.do(command); err != nil {
+			if _, err := t.do(context.WithoutCancel(ctx), command); err != nil {
 				failed = errors.Join(failed, err)
 			}
 		}
@@ -114,11 +157,11 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 		_ = cmd.Wait() // the shell was hung up
 		_ = terminal.Close()
 	}()
-	if _, err := t.prompt(); err != nil {
+	if _, err := t.prompt(ctx); err != nil {
 		return nil, err
 	}
 	for _, command := range s.before {
-		if _, err := t.do(command); err != nil {
+		if _, err := t.do(ctx, command); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +172,7 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 	var screen screen
 	for _, command := range s.typed {
 		screen.command(command)
-		pieces, err := t.do(command)
+		pieces, err := t.do(ctx, command)
 		if err != nil {
 			return nil, err
 		}
@@ -168,12 +211,12 @@ func (t *shell) read() {
 }
 
 // do runs a command and returns its output, without the echo of the command.
-func (t *shell) do(command string) ([]piece, error) {
+func (t *shell) do(ctx context.Context, command string) ([]piece, error) {
 	fmt.Printf("$ %s\n", command)
 	if _, err := t.file.WriteString(command + "\n"); err != nil {
 		return nil, fmt.Errorf("type %s: %w", command, err)
 	}
-	pieces, err := t.prompt()
+	pieces, err := t.prompt(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", command, err)
 	}
@@ -192,15 +235,22 @@ func withoutEcho(pieces []piece) []piece {
 }
 
 // prompt returns the output up to the next prompt. A status of the prompt that is not 0 is
-// an error.
-func (t *shell) prompt() ([]piece, error) {
+// an error. When ctx ends, prompt types Ctrl-C: the shell stays, for the commands after
+// the recording.
+func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 	begun := time.Now()
 	limit := time.NewTimer(commandLimit)
 	defer limit.Stop()
 	var pieces []piece
 	var all strings.Builder
+	interrupt := ctx.Done()
 	for {
 		select {
+		case <-interrupt:
+			interrupt = nil
+			if _, err := t.file.WriteString("\x03"); err != nil {
+				return nil, fmt.Errorf("type Ctrl-C: %w", err)
+			}
 		case text, ok := <-t.output:
 			if !ok {
 				return nil, errors.New("the shell has ended")
@@ -222,6 +272,9 @@ func (t *shell) prompt() ([]piece, error) {
 			} else { // the mark came in two pieces
 				last := &pieces[len(pieces)-1]
 				last.text = last.text[:len(last.text)-(seen-len(before))]
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
 			}
 			if status != "0" {
 				return nil, fmt.Errorf("the command ended with status %s", status)

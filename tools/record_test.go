@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +50,29 @@ func TestRecordFails(t *testing.T) {
 	}
 	if lines, err := s.record(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "status 1") {
 		t.Errorf("got %v, %v", lines, err)
+	}
+}
+
+// TestRecordIsInterrupted ends a recording by its context: the last commands run.
+func TestRecordIsInterrupted(t *testing.T) {
+	s, err := parseScript("$ touch begun; sleep 600\n- touch ended\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for _, err := os.Stat(filepath.Join(dir, "begun")); err != nil; _, err = os.Stat(filepath.Join(dir, "begun")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		cancel()
+	}()
+	if lines, err := s.record(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v", lines, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -99,6 +125,13 @@ func TestDrawSession(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the picture has no %q", want)
 		}
+	}
+	same, other := script{typed: []string{"cat <file>"}}, script{typed: []string{"cat file"}}
+	if err := same.compare(picture); err != nil {
+		t.Error(err)
+	}
+	if err := other.compare(picture); !errors.Is(err, errOldPicture) {
+		t.Errorf("another script: got %v", err)
 	}
 	if loads.Match(picture) {
 		t.Error("the picture loads from another host")
