@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
@@ -17,14 +18,24 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, binary.Removed())
 }
 
-// TestGreeting runs the program beside a real API server: it answers the sample, restores
-// the answer when it is changed or deleted, and follows a change of the Greeting.
+// TestGreeting runs the program beside a real API server, under exactly the roles that it
+// prints. The program answers the sample, follows a change of the Greeting, and restores
+// the ConfigMap. It needs all its rights and no other.
 func TestGreeting(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	namespace := cluster.Namespace(t)
 	client := optest.Client(t, cluster.Config())
 	texts := kube.For[corev1.ConfigMap](client).In(namespace)
-	operator := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, ""), "-addr=127.0.0.1:0")
+	described, err := describe(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(t.Context(), client, described.Manifest.Definitions...); err != nil {
+		t.Fatal(err)
+	}
+	proxy := optest.StartProxy(t, cluster.Config(), namespace)
+	account := optest.NewAccount(t, client, namespace, "greeter", binary.Rights(t))
+	operator := binary.Run(t, account.Kubeconfig(proxy), "-addr=127.0.0.1:0", "-install=false")
 	optest.Expect(t, operator, "controller runs", "controller=greeting")
 	says := func(want string) *corev1.ConfigMap {
 		t.Helper()
@@ -50,15 +61,14 @@ func TestGreeting(t *testing.T) {
 	if o := says("Hello, moon"); o.UID == old.UID {
 		t.Error("the ConfigMap was not deleted")
 	}
-}
-
-// TestManifests checks that the program can print what a cluster needs to run it.
-func TestManifests(t *testing.T) {
-	if rights := binary.Rights(t); len(rights) == 0 {
-		t.Error("the program asks for no rights")
+	if err := proxy.Used.Compare(described.Manifest); err != nil {
+		t.Error(err)
+	}
+	if refused := proxy.Used.Refused(); len(refused) > 0 {
+		t.Errorf("refused: %s", refused)
 	}
 }
 
-// TestProgramIsShort checks the promise that the whole operator has at most 31 lines of
+// TestProgramIsShort checks the promise that the whole operator has at most 33 lines of
 // code below its imports.
-func TestProgramIsShort(t *testing.T) { optest.IsShort(t, "main.go", 31) }
+func TestProgramIsShort(t *testing.T) { optest.IsShort(t, "main.go", 33) }

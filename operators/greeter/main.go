@@ -22,7 +22,9 @@ type Greeting struct {
 }
 
 // GVK returns the kind.
-func (Greeting) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"} }
+func (Greeting) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Greeting"}
+}
 
 func describe(client *kube.Client) (program.Operator, error) {
 	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
