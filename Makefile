@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench lint api tidy image stranger snippets
+.PHONY: help run dev test bench lint api tidy image stranger snippets site recording
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
@@ -15,7 +15,8 @@ export ONCE CLUSTER
 # The checks are one program in a module of its own, outside the workspace.
 tools := GOWORK=off go -C tools run .
 
-# Everybody uses the same release. The Go command compiles it once.
+# Everybody uses the same releases. The Go command compiles them once.
+hugo := github.com/gohugoio/hugo@v0.163.3
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## list the targets
@@ -56,7 +57,7 @@ bench: ## measure stores and operators beside their peers, and print a table
 	@echo "bench: measuring; this takes minutes"
 	@cd bench && GOWORK=off go run .
 
-lint: ## check style, golden files, leak checks and the documentation's snippets
+lint: ## check style, golden files, leak checks, and the documentation's snippets and links
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
 	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
 	@for dir in tools bench operators/thirdparty; do \
@@ -77,6 +78,10 @@ lint: ## check style, golden files, leak checks and the documentation's snippets
 	@$(tools) english
 	@echo "lint: the documentation's snippets"
 	@$(tools) snippets -static
+	@echo "lint: the documentation's links, the numbers in the README, and its recording"
+	@$(tools) links
+	@$(tools) counts
+	@$(tools) record -check -o docs/recording.svg docs/recording.txt
 
 # The local cluster is built with the same settings, so Kubernetes is not compiled again.
 lint = CGO_ENABLED=0 GOFLAGS=-trimpath
@@ -99,3 +104,12 @@ stranger: ## build and run the committed modules from outside the repository, an
 
 snippets: ## compile and run the documentation's snippets
 	@$(tools) snippets
+
+site: ## build the web site of the documentation in bin/site
+	@echo "site: Hugo; the first time it is compiled, some minutes on two cores"
+	@$(lint) go run $(hugo) --config site/hugo.toml --destination bin/site --noBuildLock \
+		--cleanDestinationDir --panicOnWarning
+	@$(tools) links -site $(CURDIR)/bin/site
+
+recording: ## record the README's terminal again, in docs/recording.svg
+	@$(tools) record -o docs/recording.svg docs/recording.txt

@@ -38,6 +38,9 @@ func checks() []check {
 		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
 		{"snippets", "compile and run the snippets of the documentation", checkSnippets},
 		{"messages", "check that the messages in docs/troubleshooting.md are in the sources (-list prints those)", checkMessages},
+		{"links", "check the links of the documentation, and with -site of its web site", checkLinks},
+		{"counts", "compare the numbers in the README with the sources", checkCounts},
+		{"record", "record a session of a terminal as a picture", recordSession},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }

@@ -32,11 +32,10 @@ func checkSnippets(ctx context.Context, repo *Repo, args []string) error {
 	}
 	names := flags.Args()
 	if len(names) == 0 {
-		out, err := repo.output(ctx, repo.Dir, "git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md")
-		if err != nil {
-			return fmt.Errorf("list documents: %w", err)
+		var err error
+		if names, err = repo.documents(ctx); err != nil {
+			return err
 		}
-		names = strings.Fields(out)
 	}
 	var found []error
 	var runs []snippet

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// checkCounts compares the numbers in README.md with the sources. A comment before a
+// number tells how it is counted:
+//
+//	<!-- count lines FILE -->   lines of code of a Go file below its imports
+//	<!-- count modules -->      go.mod files
+//	<!-- count image -->        the limit of an image, in MB
+//	<!-- count go -->           the release of Go
+//	<!-- count kubernetes -->   the release of Kubernetes that the tests run on
+//	<!-- count low -->          the lowest release of the k8s.io modules
+//	<!-- count high -->         the highest release of the k8s.io modules
+//
+// Every number in the text needs such a comment. Numbers in code, in links and between
+// the comments "figures: begin" and "figures: end" need none: the latter are measured.
+func checkCounts(ctx context.Context, repo *Repo, _ []string) error {
+	data, err := os.ReadFile(filepath.Join(repo.Dir, "README.md"))
+	if err != nil {
+		return fmt.Errorf("read README: %w", err)
+	}
+	counted, unmarked := readCounts(string(data))
+	var found []error
+	for _, number := range unmarked {
+		found = append(found, fmt.Errorf("README.md: %s: %w", number, errUncounted))
+	}
+	for _, c := range counted {
+		want, err := repo.count(ctx, c.what)
+		if err == nil && c.number != want {
+			err = fmt.Errorf("the README has %s, the sources have %s", c.number, want)
+		}
+		if err != nil {
+			found = append(found, fmt.Errorf("README.md: count %s: %w", c.what, err))
+		}
+	}
+	fmt.Printf("counts: %d numbers in README.md\n", len(counted))
+	return errors.Join(found...)
+}
+
+var errUncounted = errors.New("number has no count comment")
+
+// counted is a number with its comment.
+type counted struct{ what, number string }
+
+var (
+	countComment = regexp.MustCompile(`<!-- count ([^>]+) -->(\d+(?:\.\d+)*)`)
+	// notCounted matches the parts of a document whose numbers need no comment.
+	notCounted = regexp.MustCompile("(?s)<!-- figures: begin.*<!-- figures: end -->|```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!--.*?-->")
+	number     = regexp.MustCompile(`\d+(\.\d+)*`)
+	listNumber = regexp.MustCompile(`(?m)^\d+\. `)
+)
+
+// readCounts finds the numbers of a document: those with a comment, and the others.
+func readCounts(text string) (all []counted, unmarked []string) {
+	for _, m := range countComment.FindAllStringSubmatch(text, -1) {
+		all = append(all, counted{m[1], m[2]})
+	}
+	text = countComment.ReplaceAllString(text, "")
+	text = notCounted.ReplaceAllString(text, "")
+	return all, number.FindAllString(listNumber.ReplaceAllString(text, ""), -1)
+}
+
+// count returns the number that the sources have.
+func (r *Repo) count(ctx context.Context, what string) (string, error) {
+	kind, file, _ := strings.Cut(what, " ")
+	switch kind {
+	case "lines":
+		data, err := os.ReadFile(filepath.Join(r.Dir, filepath.FromSlash(file)))
+		if err != nil {
+			return "", fmt.Errorf("read source: %w", err)
+		}
+		return strconv.Itoa(codeLines(string(data))), nil
+	case "modules":
+		out, err := r.output(ctx, r.Dir, "git", "ls-files", "--cached", "go.mod", "**/go.mod")
+		return strconv.Itoa(len(strings.Fields(out))), err
+	case "image":
+		return r.find("operators/internal/ship/ship.go", `maxImage\s+= (\d+)\*mega`)
+	case "go":
+		return r.find("go.mod", `(?m)^go (\d+\.\d+)`)
+	case "kubernetes":
+		return r.find("cluster/go.mod", `k8s\.io/kubernetes v(\S+)`)
+	case "low":
+		return r.find("go.mod", `k8s\.io/api v(\d+\.\d+)`)
+	case "high":
+		return r.find("tools/stranger.go", `newerKubernetes = "v(\d+\.\d+)`)
+	}
+	return "", errors.New("nothing is counted like this")
+}
+
+// find returns the text that the pattern's group matches in a file.
+func (r *Repo) find(file, pattern string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(r.Dir, filepath.FromSlash(file)))
+	if err != nil {
+		return "", fmt.Errorf("read source: %w", err)
+	}
+	m := regexp.MustCompile(pattern).FindSubmatch(data)
+	if m == nil {
+		return "", fmt.Errorf("%s has no %s", file, pattern)
+	}
+	return string(m[1]), nil
+}
+
+// codeLines returns the number of lines below the imports of a Go file, without empty
+// lines and lines of comment.
+func codeLines(source string) (n int) {
+	_, below, _ := strings.Cut(source, "\n)\n")
+	for line := range strings.Lines(below) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "// ") {
+			n++
+		}
+	}
+	return n
+}
