@@ -41,7 +41,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	definition, err := crd.Of[Greeting](crd.Options{})
 	return program.Operator{
 		Controllers: []controller.Any{greeter},
-		Manifest: manifest.Operator{
+		Manifest: manifest.Bundle{
 			Name:        "greeter",
 			Image:       "ghcr.io/pintle-go/greeter:v0.1.0",
 			Definitions: []*crd.Definition{definition},
