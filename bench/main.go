@@ -53,6 +53,11 @@ type options struct {
 	only       *regexp.Regexp
 	kubeconfig string
 	profiles   string
+
+	quick    bool
+	limit    time.Duration // of quick
+	markdown bool
+	write    string
 }
 
 func parseOptions() (options, error) {
@@ -66,7 +71,17 @@ func parseOptions() (options, error) {
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"load and measure on the cluster of this kubeconfig `file`, which stays as it is then, instead of starting one")
 	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the figures of the README, on a cluster of its own, and print them as a table of its own")
+	flag.DurationVar(&o.limit, "limit", 280*time.Second, "with -quick: after this `time` no run begins; there is one run of each in any case")
+	flag.BoolVar(&o.markdown, "markdown", false, "with -quick: print the table as Markdown")
+	flag.StringVar(&o.write, "write", "", "with -quick: write the table as Markdown into this `file`, between its comments <!-- bench-quick -->")
 	flag.Parse()
+	if o.quick && o.kubeconfig != "" {
+		return o, errors.New("-quick does not run with -kubeconfig: it deletes the definition of Echo and with it all Echoes")
+	}
+	if !o.quick && (o.markdown || o.write != "") {
+		return o, errors.New("-markdown and -write need -quick")
+	}
 	if flag.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
@@ -109,6 +124,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
+	if o.quick {
+		return runQuick(ctx, out, dir, o)
+	}
 	var rows []row
 	var setups []string
 	for _, part := range []struct {
