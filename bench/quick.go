@@ -43,6 +43,7 @@ func runQuick(ctx context.Context, out io.Writer, dir string, o options) error {
 	}
 	q.phase("Built the programs")
 	q.begun = time.Now()
+	fmt.Fprintf(q.out, "Measuring; load average %s\n", loadAverage())
 	r := quickResults{binaries: binaries, cargo: q.cargo}
 	if err := r.count(); err != nil {
 		return err

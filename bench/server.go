@@ -176,16 +176,15 @@ func setup(o options, s served) string {
 		procs = fmt.Sprint(runtime.GOMAXPROCS(0))
 	}
 	busy := ""
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		busy, _, _ = strings.Cut(string(load), " ")
-		busy = ", load average " + busy
+	if load := loadAverage(); load != "" {
+		busy = ", load average " + load
 	}
 	return fmt.Sprintf(`One API server (%s, on this machine, %d processors%s), %d Pods of %.1f KB and %d custom resources of %.1f KB as JSON.
 The server alone, its answer thrown away: all Pods as protobuf with gzip %s (%s unpacked), all custom resources as JSON with gzip %s (%s unpacked).
 Peer: controller-runtime %s, client-go %s, in a program of its own: config.GetConfig and cache.New with no options but the scheme; that is protobuf for
 Pods, JSON for custom resources, streaming lists (WatchListClient, on by default), watch bookmarks, a deep copy on each read, no client-side rate limit;
 compression as net/http asks for it. "streaming list off": the same with KUBE_FEATURE_WatchListClient=false. "managedFields stripped": the same with
-DefaultTransform: TransformStripManagedFields (ours drops them by default).
+DefaultTransform: TransformStripManagedFields (ours drops them by default). "three fields by a transform": the same with a DefaultTransform that keeps three fields and the metadata.
 kube-rs, where cargo is installed: the versions in kubers/Cargo.toml, a release build with LTO, a reflector with streaming lists and managed fields cleared.
 Ours: kube.Connect and Store with no options, in a program of its own; package kube chooses how to list. Both: Go %s, GOMAXPROCS %s, GOGC default, CGO_ENABLED=0, one process per run.
 Medians of %d runs, peer and ours in turn. Time to sync: from connecting (discovery included) to holding everything; live heap: HeapAlloc one second later, after
@@ -194,6 +193,16 @@ two collections; peak RSS: VmHWM at that moment; CPU: user and system time of th
 		duration(s.podList), size(uint64(s.podListSize)), duration(s.widgetList), size(uint64(s.widgetListSize)),
 		moduleVersion("sigs.k8s.io/controller-runtime"), moduleVersion("k8s.io/client-go"),
 		strings.TrimPrefix(runtime.Version(), "go"), procs, o.runs)
+}
+
+// loadAverage returns how many processes wanted to run during the last minute.
+func loadAverage() string {
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	lastMinute, _, _ := strings.Cut(string(load), " ")
+	return lastMinute
 }
 
 func moduleVersion(path string) string {
