@@ -57,7 +57,7 @@ func checkChildren(e *api.Echo, d *appsv1.Deployment, s *corev1.Service) error {
 // echoDefinition is the name of the definition of Echo.
 const echoDefinition = "echoes.example.com"
 
-// define creates the definition in a file.
+// define creates the definition in a file, and waits until the server serves the kind.
 func (e echoes) define(ctx context.Context, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func (e echoes) define(ctx context.Context, file string) error {
 	if err := e.client.Create(ctx, crd); err != nil {
 		return fmt.Errorf("create definition: %w", err)
 	}
-	return nil
+	return waitServed(ctx, e.client, "example.com", "v1", "EchoList")
 }
 
 // undefine deletes the definition of Echo and waits until it is gone.

@@ -38,17 +38,26 @@ func (q quick) operators(ctx context.Context) (idle map[string][]float64, err er
 	return idle, nil
 }
 
-// operator runs one operator with one Echo, checks what it did, and returns its resident
-// memory when it is idle. Each operator finds a server without the kind and without
-// Echoes, and leaves it so.
-func (q quick) operator(ctx context.Context, e echoes, name string) (rss uint64, err error) {
+// operator runs one operator on a server without the kind, and leaves it so. It returns
+// the operator's resident memory.
+func (q quick) operator(ctx context.Context, e echoes, name string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	if name == peerEcho { // the others install it themselves
+	if name == peerEcho { // the others install the kind themselves
 		if err := e.define(ctx, peerEchoCRD); err != nil {
 			return 0, err
 		}
 	}
+	rss, err := q.runOne(ctx, e, name)
+	if err != nil {
+		return 0, err
+	}
+	return rss, e.undefine(ctx)
+}
+
+// runOne starts an operator, gives it one Echo, checks what it makes of it, and measures
+// its resident memory when it is idle. Then it deletes the Echo and stops the operator.
+func (q quick) runOne(ctx context.Context, e echoes, name string) (rss uint64, err error) {
 	op, err := startOperator(ctx, q.dir, name, filepath.Join(q.dir, "kubeconfig-echo"))
 	if err != nil {
 		return 0, err
@@ -75,5 +84,5 @@ func (q quick) operator(ctx context.Context, e echoes, name string) (rss uint64,
 	if err := e.deleteAll(ctx); err != nil {
 		return 0, op.failure(err)
 	}
-	return rss, e.undefine(ctx)
+	return rss, nil
 }
