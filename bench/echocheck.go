@@ -49,7 +49,8 @@ func checkChildren(e *api.Echo, d *appsv1.Deployment, s *corev1.Service) error {
 			e.Spec.Replicas, e.Status.ReadyReplicas, d.Status.AvailableReplicas, d.Status.Replicas))
 	}
 	if labels.SelectorFromSet(s.Spec.Selector).String() != e.Status.Selector || e.Status.Selector == "" {
-		wrong = append(wrong, fmt.Errorf("the Echo reports the selector %q, and the Service has %v", e.Status.Selector, s.Spec.Selector))
+		wrong = append(wrong, fmt.Errorf("the Echo reports the selector %q, and the Service has %v",
+			e.Status.Selector, s.Spec.Selector))
 	}
 	return errors.Join(wrong...)
 }

@@ -52,7 +52,8 @@ func buildKubers(ctx context.Context, dir string) error {
 		if err != nil {
 			return fmt.Errorf("find the program that cargo built: %w", err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, program), binary, 0o755); err != nil { //nolint:gosec // a program is executable
+		err = os.WriteFile(filepath.Join(dir, program), binary, 0o755) //nolint:gosec // a program is executable
+		if err != nil {
 			return fmt.Errorf("copy the program that cargo built: %w", err)
 		}
 	}

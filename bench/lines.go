@@ -76,7 +76,8 @@ func codeLines(text string) int {
 				n++
 			}
 			code = false
-		case rest[0] == '"', rest[0] == '`', strings.HasPrefix(rest, `'"'`), strings.HasPrefix(rest, "'`'"), strings.HasPrefix(rest, `'\`):
+		case rest[0] == '"', rest[0] == '`',
+			strings.HasPrefix(rest, `'"'`), strings.HasPrefix(rest, "'`'"), strings.HasPrefix(rest, `'\`):
 			length = literal(rest)
 			n += strings.Count(rest[:length], "\n") // no line of a literal is a comment
 			code = true

@@ -74,10 +74,12 @@ func parseOptions() (options, error) {
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"load and measure on the cluster of this kubeconfig `file`, which stays as it is then, instead of starting one")
 	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
-	flag.BoolVar(&o.quick, "quick", false, "measure only the figures of the README, on a cluster of its own, and print them as a table of its own")
-	flag.DurationVar(&o.limit, "limit", 280*time.Second, "with -quick: after this `time` no run begins; there is one run of each in any case")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the figures of the README, and print their table")
+	flag.DurationVar(&o.limit, "limit", 280*time.Second,
+		"with -quick: no further run begins that would end after this `time`")
 	flag.BoolVar(&o.markdown, "markdown", false, "with -quick: print the table as Markdown")
-	flag.StringVar(&o.write, "write", "", "with -quick: write the table as Markdown into this `file`, between its comments <!-- bench-quick -->")
+	flag.StringVar(&o.write, "write", "",
+		"with -quick: write the table as Markdown into this `file`, between "+tableBegin+" and "+tableEnd)
 	flag.Parse()
 	if o.quick && o.kubeconfig != "" {
 		return o, errors.New("-quick does not run with -kubeconfig: it deletes the definition of Echo and with it all Echoes")

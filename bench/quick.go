@@ -161,7 +161,8 @@ func (q quick) round(ctx context.Context, results map[string][]measure.Result) e
 		if r.Objects != q.options.objects {
 			return fmt.Errorf("%s holds %d objects, not %d", name, r.Objects, q.options.objects)
 		}
-		fmt.Fprintf(q.out, "  %-38s peak memory %-9s CPU time %-8s time %s\n", name, size(r.PeakRSS), duration(r.CPU), duration(r.Sync))
+		fmt.Fprintf(q.out, "  %-38s peak memory %-9s CPU time %-8s time %s\n",
+			name, size(r.PeakRSS), duration(r.CPU), duration(r.Sync))
 		results[name] = append(results[name], r)
 		if err := sleep(ctx, time.Second); err != nil { // lets the server finish what the subject began
 			return err

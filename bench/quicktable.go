@@ -100,14 +100,18 @@ func thousands(n int) string {
 func (r quickResults) notes() []string {
 	runs := len(r.stores[oursPods])
 	notes := []string{
-		fmt.Sprintf("One API server (Kubernetes %s) and %d processors; the programs run one after another. Caches: medians of %d runs; operators: one run.",
-			r.sizes.version, runtime.NumCPU(), runs),
-		"Memory is resident memory: of a cache the peak, of an operator ten seconds after its only Echo was ready. CPU time is that of the program.",
-		"controller-runtime is used with its defaults; for three fields, with a transform that keeps them and the metadata. " +
-			"kube-rs uses streaming lists and drops managed fields; for three fields, with a type written for them. " +
+		fmt.Sprintf("One API server (Kubernetes %s) and %d processors; the programs run one after another. "+
+			"Caches: medians of %d runs; operators: one run.", r.sizes.version, runtime.NumCPU(), runs),
+		"Memory is resident memory: of a cache the peak, of an operator ten seconds after its only Echo was ready. " +
+			"CPU time is that of the program.",
+		"controller-runtime is used with its defaults; for three fields, with a transform that keeps them " +
+			"and the metadata. " +
+			"kube-rs uses streaming lists and drops managed fields; for three fields, it has a type written for them. " +
 			"pintle uses its defaults; for three fields, a view.",
-		"Lines are counted without blank lines and comments. All three operators make the same objects and the same status. " +
-			"Those on controller-runtime and pintle also have leader election, metrics and probes, and pintle's emits events and prints its manifests; the one on kube-rs has none of these.",
+		"Lines are counted without blank lines and comments. " +
+			"All three operators make the same objects and the same status. " +
+			"Those on controller-runtime and pintle also have leader election, metrics and probes, " +
+			"and pintle's emits events and prints its manifests; the one on kube-rs has none of these.",
 	}
 	if !r.cargo {
 		notes = append(notes, fmt.Sprintf("kube-rs was not measured: %v.", errNoCargo))
@@ -118,7 +122,8 @@ func (r quickResults) notes() []string {
 // titles are the heads of the columns.
 func titles() ([4]string, error) {
 	version, err := kubersVersion()
-	return [4]string{"", "controller-runtime " + moduleVersion("sigs.k8s.io/controller-runtime"), "kube-rs " + version, "pintle"}, err
+	peer := "controller-runtime " + moduleVersion("sigs.k8s.io/controller-runtime")
+	return [4]string{"", peer, "kube-rs " + version, "pintle"}, err
 }
 
 // text returns the table for a terminal.
