@@ -4,13 +4,18 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench lint api tidy image stranger snippets site recording
+.PHONY: help run dev test soak bench bench-quick lint api tidy image stranger snippets site recording
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
 ONCE ?=
 CLUSTER ?=
 export ONCE CLUSTER
+
+# With MARKDOWN=1, make bench-quick prints Markdown. With WRITE=README.md, it also writes
+# the table into that file.
+MARKDOWN ?=
+WRITE ?=
 
 # The checks are one program in a module of its own, outside the workspace.
 tools := GOWORK=off go -C tools run .
@@ -21,7 +26,7 @@ golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 help: ## list the targets
 	@echo "make TARGET:"
-	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 run: ## start a cluster and the operators on it (ONCE=1, CLUSTER=current)
 	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
@@ -50,12 +55,18 @@ test: ## test all modules, with the race detector if there is a C compiler
 	fi; \
 	echo "test: other people's kinds, in a module of its own"; \
 	$(tools) test -dir operators/thirdparty ./...; \
+	echo "test: the measurements themselves"; \
+	$(tools) test -dir bench ./...; \
 	echo "test: the tools"; \
 	$(tools) test -dir tools ./...
 
 bench: ## measure stores and operators beside their peers, and print a table
 	@echo "bench: measuring; this takes minutes"
 	@cd bench && GOWORK=off go run .
+
+bench-quick: ## measure the README's figures beside controller-runtime and kube-rs (MARKDOWN=1, WRITE=README.md)
+	@echo "bench-quick: measuring; this takes five minutes, and some more the first time"
+	@cd bench && GOWORK=off go run . -quick $(if $(MARKDOWN),-markdown) $(if $(WRITE),-write $(abspath $(WRITE)))
 
 lint: ## check style, golden files, leak checks, and the documentation's snippets and links
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"

@@ -108,7 +108,7 @@ func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Confi
 // install makes our operator install its kind, so that both sides have the same kind. Our
 // operator then runs one Echo, which also warms the server up.
 func (b echoBench) install(ctx context.Context) (err error) {
-	op, err := startOperator(ctx, filepath.Join(b.dir, oursEcho), filepath.Join(b.dir, "kubeconfig-proxy"))
+	op, err := startOperator(ctx, b.dir, oursEcho, filepath.Join(b.dir, "kubeconfig-proxy"))
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,7 @@ func (b echoBench) run(ctx context.Context, name string, n int) (r echoResult, e
 		return r, err
 	}
 	mark := b.proxy.mark()
-	var flags []string
-	if name == oursEcho {
-		flags = []string{"-lease"} // the peer takes a lease too
-	}
-	op, err := startOperator(ctx, filepath.Join(b.dir, name), filepath.Join(b.dir, "kubeconfig-proxy"), flags...)
+	op, err := startOperator(ctx, b.dir, name, filepath.Join(b.dir, "kubeconfig-proxy"))
 	if err != nil {
 		return r, err
 	}

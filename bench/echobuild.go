@@ -18,6 +18,18 @@ type built struct {
 	binary, image float64
 }
 
+// echoProgram is a Go program to build: where, and its package there.
+type echoProgram struct {
+	place
+	program string
+}
+
+// echoPrograms are the Echo operators in Go.
+var echoPrograms = map[string]echoProgram{
+	peerEcho: {place{dir: ".", goWork: "off"}, peerEchoPackage},
+	oursEcho: {place{dir: repository}, oursEchoPackage},
+}
+
 // buildEcho builds both operators into dir, stripped, and their images. The same command
 // makes both images: one layer with the program in it.
 func buildEcho(ctx context.Context, dir string) (map[string]built, error) {
@@ -26,21 +38,12 @@ func buildEcho(ctx context.Context, dir string) (map[string]built, error) {
 		return nil, fmt.Errorf("build the builder of images: %w", err)
 	}
 	sizes := map[string]built{}
-	for name, from := range map[string]struct {
-		place
-		program string
-	}{
-		peerEcho: {place{dir: ".", goWork: "off"}, peerEchoPackage},
-		oursEcho: {place{dir: repository}, oursEchoPackage},
-	} {
-		program, archive := filepath.Join(dir, name), filepath.Join(dir, name+".tar")
-		if err := from.command(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, from.program); err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(program)
+	for name, from := range echoPrograms {
+		binary, err := from.build(ctx, filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
+		archive := filepath.Join(dir, name+".tar")
 		if err := from.command(ctx, imager, "image", "--image", "example.com/"+name, "-o", archive, from.program); err != nil {
 			return nil, err
 		}
@@ -48,7 +51,23 @@ func buildEcho(ctx context.Context, dir string) (map[string]built, error) {
 		if err != nil {
 			return nil, err
 		}
-		sizes[name] = built{binary: float64(info.Size()), image: float64(image)}
+		sizes[name] = built{binary: binary, image: float64(image)}
 	}
 	return sizes, nil
+}
+
+// build builds the program, stripped, and returns its size.
+func (p echoProgram) build(ctx context.Context, file string) (float64, error) {
+	if err := p.command(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, p.program); err != nil {
+		return 0, err
+	}
+	return fileSize(file)
+}
+
+func fileSize(file string) (float64, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0, err
+	}
+	return float64(info.Size()), nil
 }

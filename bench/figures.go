@@ -55,6 +55,7 @@ func figures() []figure {
 	times := func(v float64) string { return fmt.Sprintf("%.2f×", v) }
 
 	const listed, stripped, unstructured = ", vs streaming list off", ", vs managedFields stripped", ", vs unstructured"
+	const three = ", vs three fields by a transform"
 	return []figure{
 		{name: "full Pods: live heap", peer: peerPods, ours: oursPods, value: heap, show: asSize, target: shareOf("1/5", 1./5)},
 		{name: "full Pods: live heap" + listed, peer: peerPodsListed, ours: oursPods, value: heap, show: asSize, target: shareOf("1/5", 1./5)},
@@ -70,6 +71,8 @@ func figures() []figure {
 		{name: "view of Pods: live heap", peer: peerPods, ours: oursView, value: heap, show: asSize, target: shareOf("1/20", 1./20)},
 		{name: "view of Pods: live heap" + listed, peer: peerPodsListed, ours: oursView, value: heap, show: asSize, target: shareOf("1/20", 1./20)},
 		{name: "view of Pods: peak RSS", peer: peerPods, ours: oursView, value: peak, show: asSize, target: atMost(40 * megabyte)},
+		{name: "view of Pods: peak RSS" + three, peer: peerThree, ours: oursView, value: peak, show: asSize},
+		{name: "view of Pods: CPU time of the sync" + three, peer: peerThree, ours: oursView, value: cpu, show: asTime},
 		{name: "view of Pods: time to sync", peer: peerPods, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
 		{name: "view of Pods: time to sync" + listed, peer: peerPodsListed, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
 		{name: "view of Pods: CPU time of the sync", peer: peerPods, ours: oursView, value: cpu, show: asTime},

@@ -83,11 +83,7 @@ func buildFoo(ctx context.Context, program string) (float64, error) {
 	if err := goInRepository(ctx, "build", "-trimpath", "-ldflags=-s -w", "-o", program, fooPackage); err != nil {
 		return 0, err
 	}
-	info, err := os.Stat(program)
-	if err != nil {
-		return 0, err
-	}
-	return float64(info.Size()), nil
+	return fileSize(program)
 }
 
 // goInRepository runs the go command in the repository's workspace.

@@ -9,23 +9,28 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
-// The second peer is kube-rs's reflector, in kubers/src/main.rs. It is measured where
-// cargo is installed.
+// The second peer is kube-rs: its reflector in kubers/src/main.rs, and the Echo operator
+// on it in kubersecho/src/main.rs. It is measured where cargo is installed.
 const (
 	kubersPods    = "kube-rs/pods, managedFields cleared"
 	kubersView    = "kube-rs/pods, three fields by hand"
 	kubersWidgets = "kube-rs/custom resources"
 )
 
-// kubersProgram is the name of the program and of its directory.
-const kubersProgram = "kubers"
+// The names of the programs and of their directories. rustWorkspace names both.
+const (
+	kubersProgram = "kubers"
+	kubersEcho    = "kubersecho"
+	rustWorkspace = "Cargo.toml"
+)
 
 // errNoCargo is the reason why kube-rs is not measured.
 var errNoCargo = errors.New("cargo is not installed")
 
-// buildKubers builds the program into dir, in release mode with link-time optimization.
+// buildKubers builds both programs into dir, in release mode with link-time optimization.
 // The first build takes some minutes; its results are kept in the user's cache.
 func buildKubers(ctx context.Context, dir string) error {
 	cargo, err := exec.LookPath("cargo")
@@ -38,15 +43,21 @@ func buildKubers(ctx context.Context, dir string) error {
 	}
 	target := filepath.Join(cache, "pintle", kubersProgram)
 	cmd := exec.CommandContext(ctx, cargo, "build", "--release", "--quiet",
-		"--manifest-path", filepath.Join(kubersProgram, "Cargo.toml"), "--target-dir", target)
+		"--manifest-path", rustWorkspace, "--target-dir", target)
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", kubersProgram, err, tail(string(output), 20))
+		return fmt.Errorf("build the programs on kube-rs: %w\n%s", err, tail(string(output), 20))
 	}
-	binary, err := os.ReadFile(filepath.Join(target, "release", kubersProgram))
-	if err != nil {
-		return fmt.Errorf("find the program that cargo built: %w", err)
+	for _, program := range []string{kubersProgram, kubersEcho} {
+		binary, err := os.ReadFile(filepath.Join(target, "release", program))
+		if err != nil {
+			return fmt.Errorf("find the program that cargo built: %w", err)
+		}
+		err = os.WriteFile(filepath.Join(dir, program), binary, 0o755) //nolint:gosec // a program is executable
+		if err != nil {
+			return fmt.Errorf("copy the program that cargo built: %w", err)
+		}
 	}
-	return os.WriteFile(filepath.Join(dir, kubersProgram), binary, 0o755) //nolint:gosec // a program is executable
+	return nil
 }
 
 // kubersBuilt builds the program if it is to be measured. Without cargo it leaves the
@@ -65,4 +76,20 @@ func kubersBuilt(ctx context.Context, out io.Writer, dir string, o options) (boo
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// kubersVersion returns the version of kube-rs that is measured.
+func kubersVersion() (string, error) {
+	file := filepath.Join(kubersProgram, "Cargo.toml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("find the version of kube-rs: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, `kube = { version = "=`); ok {
+			version, _, _ := strings.Cut(rest, `"`)
+			return version, nil
+		}
+	}
+	return "", fmt.Errorf("find the version of kube-rs: %s does not pin the package kube", file)
 }

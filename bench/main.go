@@ -3,6 +3,9 @@
 // server and in one session. The command prints a table of the figures that this project
 // promises: the peer's, ours, their ratio, the target, and whether it is met. Run it by
 // make bench, or here by GOWORK=off go run .
+//
+// With -quick it measures fewer figures in some minutes, those of the README, of
+// controller-runtime, kube-rs and pintle: make bench-quick.
 package main
 
 import (
@@ -53,6 +56,11 @@ type options struct {
 	only       *regexp.Regexp
 	kubeconfig string
 	profiles   string
+
+	quick    bool
+	limit    time.Duration // of quick
+	markdown bool
+	write    string
 }
 
 func parseOptions() (options, error) {
@@ -66,7 +74,19 @@ func parseOptions() (options, error) {
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"use the cluster of this kubeconfig `file`, and leave the objects there, instead of starting a cluster")
 	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
+	flag.BoolVar(&o.quick, "quick", false, "measure only the figures of the README, and print their table")
+	flag.DurationVar(&o.limit, "limit", 280*time.Second,
+		"with -quick: no further run begins that would end after this `time`")
+	flag.BoolVar(&o.markdown, "markdown", false, "with -quick: print the table as Markdown")
+	flag.StringVar(&o.write, "write", "",
+		"with -quick: write the table as Markdown into this `file`, between "+tableBegin+" and "+tableEnd)
 	flag.Parse()
+	if o.quick && o.kubeconfig != "" {
+		return o, errors.New("-quick does not run with -kubeconfig: it deletes the definition of Echo and with it all Echoes")
+	}
+	if !o.quick && (o.markdown || o.write != "") {
+		return o, errors.New("-markdown and -write need -quick")
+	}
 	if flag.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
@@ -109,6 +129,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
+	if o.quick {
+		return runQuick(ctx, out, dir, o)
+	}
 	var rows []row
 	var setups []string
 	for _, part := range []struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,20 +23,33 @@ type operator struct {
 	err     error         // the error with which the process ended
 }
 
-// startOperator starts a program with the current environment, against the server of a
-// kubeconfig. The programs of both sides have the flag -addr, the address of their
-// metrics. The log goes to a file.
-func startOperator(ctx context.Context, program, kubeconfig string, flags ...string) (*operator, error) {
+// echoFlags returns the flags of an Echo operator: the address of its metrics, if it has
+// metrics, and a lease, which the one on controller-runtime takes without being told.
+func echoFlags(ctx context.Context, name string) ([]string, error) {
+	if name == kubersEcho {
+		return nil, nil
+	}
 	address, err := freeAddress(ctx)
+	flags := []string{"-addr", address}
+	if name == oursEcho {
+		flags = append(flags, "-lease")
+	}
+	return flags, err
+}
+
+// startOperator starts an Echo operator whose program is in dir, against the server of a
+// kubeconfig. The log goes to a file.
+func startOperator(ctx context.Context, dir, name, kubeconfig string) (*operator, error) {
+	flags, err := echoFlags(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	program := filepath.Join(dir, name)
 	log, err := os.Create(program + ".log")
 	if err != nil {
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	o := &operator{log: log, ended: make(chan struct{})}
-	flags = append([]string{"-addr", address}, flags...)
 	o.cmd = exec.Command(program, flags...) //nolint:noctx // stop ends it in order
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	o.cmd.Stdout, o.cmd.Stderr = log, log

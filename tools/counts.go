@@ -23,7 +23,7 @@ import (
 //	<!-- count high -->         the highest release of the k8s.io modules
 //
 // Every number in the text needs such a comment. Numbers in code, in links and between
-// the comments "figures: begin" and "figures: end" need none: the latter are measured.
+// the comments "bench-quick" and "/bench-quick" need none, because they are measured.
 func checkCounts(ctx context.Context, repo *Repo, _ []string) error {
 	data, err := os.ReadFile(filepath.Join(repo.Dir, "README.md"))
 	if err != nil {
@@ -55,7 +55,7 @@ type counted struct{ what, number string }
 var (
 	countComment = regexp.MustCompile(`<!-- count ([^>]+) -->(\d+(?:\.\d+)*)`)
 	// notCounted matches the parts of a document whose numbers need no comment.
-	notCounted = regexp.MustCompile("(?s)<!-- figures: begin.*<!-- figures: end -->|```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!--.*?-->")
+	notCounted = regexp.MustCompile("(?s)<!-- bench-quick -->.*<!-- /bench-quick -->|```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!--.*?-->")
 	number     = regexp.MustCompile(`\d+(\.\d+)*`)
 	listNumber = regexp.MustCompile(`(?m)^\d+\. `)
 )

@@ -18,8 +18,8 @@ func TestReadCounts(t *testing.T) {
 		"in code":            {"`v1` and\n```go\nx := 2\n```\n", nil, nil},
 		"in a link":          {"[x](a1.md)", nil, nil},
 		"in a list":          {"1. one\n2. two\n", nil, nil},
-		"among figures":      {"<!-- figures: begin (x) -->\n| 75 MB |\n<!-- figures: end -->\n", nil, nil},
-		"after the figures":  {"<!-- figures: begin -->\n75\n<!-- figures: end -->\n76", nil, []string{"76"}},
+		"among figures":      {"<!-- bench-quick -->\n| 75 MB |\n<!-- /bench-quick -->\n", nil, nil},
+		"after the figures":  {"<!-- bench-quick -->\n75\n<!-- /bench-quick -->\n76", nil, []string{"76"}},
 		"in another comment": {"<!-- snippet: run 3 -->", nil, nil},
 	}
 	for name, test := range tests {

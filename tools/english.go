@@ -202,8 +202,8 @@ func around(text string, at int) string {
 	return strings.TrimSpace(text[from:to])
 }
 
-// columns returns the width of a line.
-func columns(line string) int {
+// widthOf returns the width of a line.
+func widthOf(line string) int {
 	tabs := strings.Count(line, "\t")
 	return utf8.RuneCountInString(line) + tabs*(tabColumns-1)
 }

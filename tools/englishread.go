@@ -144,7 +144,7 @@ func longComments(src string, file *ast.File, fset *token.FileSet) []int {
 			}
 			from, to := fset.Position(c.Pos()).Line, fset.Position(c.End()).Line
 			for n := from; n <= to; n++ {
-				if columns(lines[n-1]) > maxColumns && !strings.Contains(lines[n-1], "://") {
+				if widthOf(lines[n-1]) > maxColumns && !strings.Contains(lines[n-1], "://") {
 					long = append(long, n)
 				}
 			}
@@ -193,7 +193,7 @@ func readMarkdown(src string) prose {
 				}
 			}
 		default:
-			if columns(line) > maxColumns && !strings.Contains(line, "](") && !strings.Contains(line, "://") {
+			if widthOf(line) > maxColumns && !strings.Contains(line, "](") && !strings.Contains(line, "://") {
 				text.long = append(text.long, i+1)
 			}
 			item := strings.TrimLeft(trimmed, "> ")

@@ -126,8 +126,8 @@ func typedLines(commands []string) []screenLine {
 const (
 	// columns is the width of the terminal.
 	columns = 100
-	// commandLimit is the longest time of one command. The first one may build Kubernetes.
-	commandLimit = 30 * time.Minute
+	// sessionLimit is the longest time of one command. The first one may build Kubernetes.
+	sessionLimit = 30 * time.Minute
 	// promptMark is what bash prints as its prompt. It has the status of the last command.
 	promptMark = "\x1b]9;"
 	promptEnd  = "\a"
@@ -239,7 +239,7 @@ func withoutEcho(pieces []piece) []piece {
 // the recording.
 func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 	begun := time.Now()
-	limit := time.NewTimer(commandLimit)
+	limit := time.NewTimer(sessionLimit)
 	defer limit.Stop()
 	var pieces []piece
 	var all strings.Builder
@@ -281,7 +281,7 @@ func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 			}
 			return pieces, nil
 		case <-limit.C:
-			return nil, fmt.Errorf("the command has not ended after %s", commandLimit)
+			return nil, fmt.Errorf("the command has not ended after %s", sessionLimit)
 		}
 	}
 }

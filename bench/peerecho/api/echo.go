@@ -1,6 +1,10 @@
 // Package api declares the kind Echo of operators/echo as a user of controller-runtime
-// would: fields with JSON tags, copies as controller-gen makes them, and a scheme to add
-// them to. Its CustomResourceDefinition is the one that the Echo operator installs.
+// would: fields with JSON tags and markers, and a scheme to add the kind to. controller-gen
+// makes the deep copies and the CustomResourceDefinition from it: go generate ./peerecho/...
+//
+// +kubebuilder:object:generate=true
+// +groupName=example.com
+// +versionName=v1
 package api
 
 import (
@@ -9,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd paths=. output:crd:dir=../crd
+
 // GroupVersion is the group and version of Echo.
 var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1"}
 
@@ -16,6 +22,14 @@ var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1"}
 const ConditionReady = "Ready"
 
 // An Echo asks for echo servers behind a Service of its own name.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=echoes,shortName=echo
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name=Replicas,type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name=Ready,type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][-a-z0-9]{0,62}$')",message="not a name for a Service"
 type Echo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -25,8 +39,13 @@ type Echo struct {
 
 // EchoSpec is the desired state.
 type EchoSpec struct {
-	Replicas int32  `json:"replicas"`
-	Image    string `json:"image,omitempty"` // the server has a default
+	// Number of servers.
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+	// Image of the servers, which listen on port 8080.
+	// +kubebuilder:default=inanimate/echo-server
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image,omitempty"`
 }
 
 // EchoStatus is the observed state.
@@ -38,48 +57,12 @@ type EchoStatus struct {
 }
 
 // EchoList is a list of Echoes.
+//
+// +kubebuilder:object:root=true
 type EchoList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []Echo `json:"items"`
-}
-
-// DeepCopyInto copies everything.
-func (in *EchoStatus) DeepCopyInto(out *EchoStatus) {
-	*out = *in
-	if in.Conditions != nil {
-		out.Conditions = make([]metav1.Condition, len(in.Conditions))
-		for i := range in.Conditions {
-			in.Conditions[i].DeepCopyInto(&out.Conditions[i])
-		}
-	}
-}
-
-// DeepCopyInto copies everything.
-func (in *Echo) DeepCopyInto(out *Echo) {
-	*out = *in
-	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	in.Status.DeepCopyInto(&out.Status)
-}
-
-// DeepCopyObject copies everything.
-func (in *Echo) DeepCopyObject() runtime.Object {
-	out := new(Echo)
-	in.DeepCopyInto(out)
-	return out
-}
-
-// DeepCopyObject copies everything.
-func (in *EchoList) DeepCopyObject() runtime.Object {
-	out := &EchoList{TypeMeta: in.TypeMeta}
-	in.ListMeta.DeepCopyInto(&out.ListMeta)
-	if in.Items != nil {
-		out.Items = make([]Echo, len(in.Items))
-		for i := range in.Items {
-			in.Items[i].DeepCopyInto(&out.Items[i])
-		}
-	}
-	return out
 }
 
 // AddToScheme registers the kind in a scheme.
