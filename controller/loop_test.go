@@ -336,7 +336,7 @@ func TestHotLoopErrorText(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("the text is %q, want %q", err.Error(), want)
 	}
-	if err.Fields = nil; !strings.HasSuffix(err.Error(), "from now on: resync") {
+	if err.Fields = nil; !strings.HasSuffix(err.Error(), "at most once a second: resync") {
 		t.Errorf("without fields the text is %q", err.Error())
 	}
 }

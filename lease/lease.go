@@ -86,7 +86,7 @@ type Lease struct {
 }
 
 // Run waits until this process holds the lease and then calls f. The context of f ends
-// when ctx ends, when the lease was lost, or when another process claims it. Run returns
+// when ctx ends, when the lease is lost, or when another process claims it. Run returns
 // after f has returned. It returns f's error, or an error that wraps [ErrLost], together
 // with f's if f's says more. If ctx ends before this process holds the lease, f is not
 // called and the error is nil. The counterpart is RunOrDie of client-go's leaderelection.
@@ -203,7 +203,7 @@ type heldKey struct{}
 
 // Held returns a context for work that may go on after the end of ctx. ctx is the context
 // of the function that [Lease.Run] calls, or is derived from it. The returned context has
-// the values of ctx. It ends when the lease was lost, with the cause [ErrLost], and when
+// the values of ctx. It ends when the lease is lost, with the cause [ErrLost], and when
 // the function has returned. If ctx does not come from such a function, the returned
 // context never ends.
 func Held(ctx context.Context) context.Context {
