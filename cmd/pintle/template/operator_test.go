@@ -129,7 +129,7 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%d replicas are ready, want 3", o.Status.ReadyReplicas)
 	}
 
-	// The operator puts back what somebody else changes or deletes.
+	// The operator restores objects that somebody else changes or deletes.
 	patch := []byte(`{"spec":{"replicas":5}}`)
 	_, err = b.deployments.Patch(b.soon(), "hello", types.MergePatchType, patch)
 	b.ok(err)

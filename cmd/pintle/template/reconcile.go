@@ -18,8 +18,8 @@ type operator struct {
 	deployments kube.Resource[appsv1.Deployment]
 }
 
-// reconcile is called when the object or its Deployment changes. It declares what is
-// wanted: Ensure and EnsureStatus send a request only if something differs from that.
+// reconcile is called when the object or its Deployment changes. It declares the
+// wanted state: Ensure and EnsureStatus send a request only if something differs from it.
 func (op operator) reconcile(ctx context.Context, o *Gizmo) (controller.Action, error) {
 	want := deployment(o)
 	// The owner reference makes the garbage collector delete the Deployment after the
