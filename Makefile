@@ -9,6 +9,7 @@ SHELL := /bin/bash
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
 ONCE ?=
+MINUTES ?= 30
 CLUSTER ?=
 export ONCE CLUSTER
 
@@ -59,6 +60,11 @@ test: ## test all modules, with the race detector if there is a C compiler
 	$(tools) test -dir bench ./...; \
 	echo "test: the tools"; \
 	$(tools) test -dir tools ./...
+
+soak: ## run the long and the random tests and fuzzing, in random order (MINUTES=30)
+	@go run ./cluster build
+	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
+	$(tools) soak $$race -limit $(MINUTES)m
 
 bench: ## measure stores and operators beside their peers, and print a table
 	@echo "bench: measuring; this takes minutes"

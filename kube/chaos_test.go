@@ -30,8 +30,12 @@ func (jsonConfigMap) GVK() GVK { return GVK{Version: "v1", Kind: "ConfigMap"} }
 
 // TestChaos verifies the promise of watches and stores against a real API server. The
 // server is killed, restarted, paused, compacted and cut off at random. CHAOS_SECONDS is
-// how long a run lasts (default 15). CHAOS_SEED repeats a run's choices.
-func TestChaos(t *testing.T) {
+// how long a run lasts. CHAOS_SEED repeats a run's choices.
+func TestChaos(t *testing.T) { testChaos(t, 15) }
+
+func TestSoakChaos(t *testing.T) { testChaos(t, 60) }
+
+func testChaos(t *testing.T, seconds int) {
 	if testing.Short() {
 		t.Skip("starts API servers")
 	}
@@ -39,9 +43,8 @@ func TestChaos(t *testing.T) {
 	// sooner than by default, so that the test need not last minutes.
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "2")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "2")
-	seconds, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS"))
-	if err != nil {
-		seconds = 15
+	if n, err := strconv.Atoi(os.Getenv("CHAOS_SECONDS")); err == nil {
+		seconds = n
 	}
 	seed, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64)
 	if err != nil {

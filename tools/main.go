@@ -34,6 +34,7 @@ func checks() []check {
 		{"leaks", "find packages that start goroutines without a goroutine-leak check", checkLeaks},
 		{"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests", listLight},
 		{"test", "run go test and show its progress", runTests},
+		{"soak", "run the tests that make test leaves out or shortens (-limit, -seed)", runSoak},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
 		{"snippets", "compile and run the snippets of the documentation", checkSnippets},

@@ -128,7 +128,7 @@ func TestOddNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(mod), "\ngo "+goVersion+"\n") {
-		t.Errorf("pintle's own go.mod has not the version of Go in a new one, %s", goVersion)
+		t.Errorf("pintle's own go.mod names another version of Go than a generated one, %s", goVersion)
 	}
 	_, rest, _ := strings.Cut(string(mod), "\n")
 	mod = []byte("module example.com/odd\n" + rest)

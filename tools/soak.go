@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// soak holds the long tests of one package. The name of the package is relative to the
+// repository.
+type soak struct {
+	pkg    string
+	tests  []string // tests named TestSoak
+	models []string // tests that check properties of random histories with rapid
+	fuzz   []string // fuzz targets
+}
+
+// A soakPart is one command of the soak.
+type soakPart struct {
+	name string
+	args []string // of go test
+	// takes is a usual duration: the part is left out if less time is left.
+	takes time.Duration
+}
+
+const (
+	soakChecks = "1000" // of each model; make test has rapid's default of 100
+	soakFuzz   = 15 * time.Second
+)
+
+// runSoak runs the tests that make test leaves out or runs for a shorter time: the tests
+// named TestSoak, the models with more random histories, and the fuzz targets. The soak is
+// bounded in time. The parts run in a random order, so that over many runs each part has
+// its turn, and -seed repeats an order. It prints the names of the parts that it left out.
+func runSoak(ctx context.Context, repo *Repo, args []string) error {
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	limit := flags.Duration("limit", 30*time.Minute, "begin no part that would end later")
+	race := flags.Bool("race", false, "use the race detector, except for fuzzing")
+	seed := flags.Uint64("seed", 0, "the order of the parts; 0 draws one")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	begun := time.Now()
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	packages, err := findSoaks(repo)
+	if err != nil {
+		return err
+	}
+	parts := soakParts(packages, *race, rand.New(rand.NewPCG(*seed, 0)))
+	fmt.Printf("soak: %d parts in the order of -seed %d, at most %s\n", len(parts), *seed, *limit)
+	t := tester{dir: repo.Dir, env: userEnv()}
+	if *race {
+		t.env = append(t.env, "CGO_ENABLED=1")
+	}
+	var failed []error
+	var left []string
+	for _, p := range parts {
+		if time.Since(begun)+p.takes > *limit {
+			left = append(left, p.name)
+			continue
+		}
+		fmt.Printf("soak: %s\n", p.name)
+		if err := t.test(ctx, append([]string{"test", "-json", "-timeout=15m"}, p.args...)); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	fmt.Printf("soak: %d of %d parts in %.0f s\n", len(parts)-len(left), len(parts), time.Since(begun).Seconds())
+	for _, name := range left {
+		fmt.Printf("soak: left out for lack of time: %s\n", name)
+	}
+	return errors.Join(failed...)
+}
+
+// soakParts returns the parts: first the tests named TestSoak, then all others in a random
+// order.
+func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
+	var named, others []soakPart
+	for _, s := range packages {
+		var flags []string
+		if race {
+			flags = []string{"-race"}
+		}
+		pkg := "./" + s.pkg
+		for _, test := range s.tests {
+			named = append(named, soakPart{test + " of " + s.pkg, append(slices.Clone(flags), "-run=^"+test+"$", pkg), 3 * time.Minute})
+		}
+		for _, test := range s.models {
+			args := append(slices.Clone(flags), "-run=^"+test+"$", pkg, "-rapid.checks="+soakChecks)
+			others = append(others, soakPart{test + " of " + s.pkg + ", " + soakChecks + " checks", args, time.Minute})
+		}
+		for _, target := range s.fuzz {
+			// The race detector would leave the fuzzing engine a tenth of the inputs.
+			args := []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), pkg}
+			others = append(others, soakPart{target + " of " + s.pkg, args, 2 * soakFuzz})
+		}
+	}
+	for _, parts := range [][]soakPart{named, others} {
+		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	}
+	return append(named, others...)
+}
+
+// findSoaks reads the test files of the workspace.
+func findSoaks(repo *Repo) ([]soak, error) {
+	var found []soak
+	for _, m := range repo.Modules {
+		err := m.packageDirs(func(dir string) error {
+			rel, err := filepath.Rel(repo.Dir, dir)
+			if err != nil {
+				return err
+			}
+			s, err := readSoak(filepath.ToSlash(rel), dir)
+			if len(s.tests)+len(s.models)+len(s.fuzz) > 0 {
+				found = append(found, s)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("find the tests of the soak in %s: %w", m.Path, err)
+		}
+	}
+	return found, nil
+}
+
+func readSoak(pkg, dir string) (soak, error) {
+	s := soak{pkg: pkg}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return s, err
+	}
+	for _, e := range entries {
+		if e.IsDir() || !strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return s, fmt.Errorf("parse source: %w", err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil {
+				continue
+			}
+			switch name := f.Name.Name; {
+			case strings.HasPrefix(name, "TestSoak"):
+				s.tests = append(s.tests, name)
+			case strings.HasPrefix(name, "Test") && callsRapid(f):
+				s.models = append(s.models, name)
+			case strings.HasPrefix(name, "Fuzz"):
+				s.fuzz = append(s.fuzz, name)
+			}
+		}
+	}
+	return s, nil
+}
+
+// callsRapid reports whether the function calls rapid.Check.
+func callsRapid(f *ast.FuncDecl) bool {
+	found := false
+	ast.Inspect(f, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok {
+			pkg, _ := sel.X.(*ast.Ident)
+			found = found || pkg != nil && pkg.Name == "rapid" && sel.Sel.Name == "Check"
+		}
+		return !found
+	})
+	return found
+}

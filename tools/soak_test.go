@@ -1,0 +1,62 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+func TestReadSoak(t *testing.T) {
+	dir := t.TempDir()
+	source := `package p
+
+func TestShort(t *testing.T)     {}
+func TestSoakLong(t *testing.T)  {}
+func TestModel(t *testing.T)     { t.Run("x", func(t *testing.T) { rapid.Check(t, nil) }) }
+func (s *suite) TestMethod()     { rapid.Check(nil, nil) }
+func FuzzParse(f *testing.F)     {}
+func checkAll(t *testing.T)      { rapid.Check(t, nil) }
+`
+	for name, text := range map[string]string{"a_test.go": source, "a.go": "package p\n\nfunc TestSoakOfNothing() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := readSoak("p", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := soak{pkg: "p", tests: []string{"TestSoakLong"}, models: []string{"TestModel"}, fuzz: []string{"FuzzParse"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+}
+
+// The repository's own long tests are found, and the order depends on the seed only.
+func TestSoakParts(t *testing.T) {
+	repo, err := FindRepo(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := findSoaks(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(seed uint64) (all []string) {
+		for _, p := range soakParts(packages, true, rand.New(rand.NewPCG(seed, 0))) {
+			all = append(all, p.name)
+		}
+		return all
+	}
+	for _, want := range []string{"TestSoakChaos of kube", "FuzzListJSON of kube/internal/wire", "TestQueueModel of controller, 1000 checks"} {
+		if !slices.Contains(names(1), want) {
+			t.Errorf("%q is not found among %q", want, names(1))
+		}
+	}
+	if !slices.Equal(names(1), names(1)) || slices.Equal(names(1), names(2)) {
+		t.Error("the order does not depend on the seed only")
+	}
+}
