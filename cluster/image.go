@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
 
 	"github.com/pintle-go/pintle/cluster/image"
 )
@@ -17,6 +18,10 @@ func makeImage(ctx context.Context, t target, args []string) error {
 		flags.StringVar(&o.Name, "image", "", "the image's name")
 		flags.StringVar(&o.Output, "o", "", "file to write: an OCI layout that docker load can read too")
 		flags.StringVar(&o.GOARCH, "arch", "", "processor to build for, a value of GOARCH (default: that of this machine)")
+		flags.Func("tags", "comma-separated build tags; nethttpomithttp2 makes a program smaller that serves only probes and metrics", func(tags string) error {
+			o.Tags = strings.Split(tags, ",")
+			return nil
+		})
 		flags.Float64Var(&limit, "max-size", 0, "fail if the image has more compressed MB (of 1,000,000 bytes)")
 	})
 	if err != nil {
