@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench lint api tidy image stranger snippets
+.PHONY: help run dev test bench lint api tidy image stranger snippets suites
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
@@ -57,7 +57,7 @@ bench: ## measure stores and operators beside their peers, and print a table
 lint: ## check style, golden files, leak checks and the documentation's snippets
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
 	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
-	@for dir in tools bench operators/thirdparty; do \
+	@for dir in tools tools/suites/definitions bench operators/thirdparty; do \
 		( cd $$dir && GOWORK=off $(lint) go run $(golangci-lint) run --config $(CURDIR)/.golangci.yml ./... ); \
 	done
 	@echo "lint: exported API and dependencies, compared with api/"
@@ -88,6 +88,9 @@ tidy: ## complete each module's go.mod and go.sum; go mod tidy cannot before a r
 
 stranger: ## build and run the committed modules from outside the repository
 	@$(tools) stranger
+
+suites: ## run other projects' tests: controller-runtime's, kube-rs's (with cargo), published definitions
+	@$(tools) suites
 
 snippets: ## compile and run the documentation's snippets
 	@$(tools) snippets

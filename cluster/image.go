@@ -13,19 +13,22 @@ import (
 func makeImage(ctx context.Context, t target, args []string) error {
 	o := image.Options{}
 	limit := 0.0
-	flags, err := t.parse("image", "--image NAME -o ARCHIVE.tar PACKAGE", args, func(flags *flag.FlagSet) {
+	flags, err := t.parse("image", "--image NAME -o ARCHIVE.tar  PACKAGE  or  --binary PROGRAM", args, func(flags *flag.FlagSet) {
 		flags.StringVar(&o.Name, "image", "", "the image's name")
 		flags.StringVar(&o.Output, "o", "", "file to write: an OCI layout that docker load reads as well")
+		flags.StringVar(&o.Binary, "binary", "", "static Linux program to use in place of a Go main package")
 		flags.StringVar(&o.GOARCH, "arch", "", "processor to build for, as GOARCH names it (default this machine's)")
 		flags.Float64Var(&limit, "max-size", 0, "fail if the image has more compressed MB (of 1,000,000 bytes)")
 	})
 	if err != nil {
 		return err
 	}
-	if flags.NArg() != 1 {
-		return errors.New("name one Go main package")
+	switch {
+	case flags.NArg() == 1 && o.Binary == "":
+		o.Package = flags.Arg(0)
+	case flags.NArg() != 0 || o.Binary == "":
+		return errors.New("name one Go main package, or one program by --binary")
 	}
-	o.Package = flags.Arg(0)
 	o.MaxSize = int64(limit * 1e6)
 	result, err := image.Build(ctx, o)
 	if result.Name != "" {

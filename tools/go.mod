@@ -8,4 +8,7 @@ require (
 	golang.org/x/tools v0.52.0
 )
 
-require golang.org/x/sync v0.24.0 // indirect
+require (
+	golang.org/x/sync v0.24.0 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
+)

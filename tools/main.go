@@ -36,6 +36,7 @@ func checks() []check {
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as somebody outside the repository does", checkStranger},
 		{"snippets", "compile and run what the documentation shows", checkSnippets},
+		{"suites", "run other projects' tests against the cluster and the definitions (-only STEP)", runSuites},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }
