@@ -11,7 +11,6 @@ require (
 	sigs.k8s.io/cluster-api v1.13.6
 	sigs.k8s.io/gateway-api v1.6.0
 	sigs.k8s.io/karpenter v1.14.0
-	sigs.k8s.io/mcs-api v0.3.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -24,7 +24,6 @@ import (
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpenteralpha "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
-	mcs "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 )
 
 // A project is a module that contains API types and the definitions that controller-gen
@@ -33,14 +32,14 @@ type project struct {
 	module      string
 	definitions string // the directory of the definitions
 	// sources are the directories of packages whose types the kinds contain, beside the
-	// package of the kind. An asterisk stands for the version.
+	// package of the kind. MODULE//DIRECTORY is one of another module.
 	sources []string
 	kinds   []kind
 }
 
 func projects() []project {
 	return []project{
-		{"github.com/cert-manager/cert-manager", "deploy/crds", []string{"pkg/apis/acme/v1", "pkg/apis/meta/v1"}, []kind{
+		{"github.com/cert-manager/cert-manager", "deploy/crds", []string{"pkg/apis/acme/v1", "pkg/apis/meta/v1", "sigs.k8s.io/gateway-api//apis/v1"}, []kind{
 			of[certmanager.Certificate]("cert-manager.io_certificates"),
 			of[certmanager.CertificateRequest]("cert-manager.io_certificaterequests"),
 			of[certmanager.Issuer]("cert-manager.io_issuers"),
@@ -72,7 +71,7 @@ func projects() []project {
 			of[gatewayx.XBackendTrafficPolicy]("gateway.networking.x-k8s.io_xbackendtrafficpolicies"),
 			of[gatewayx.XMesh]("gateway.networking.x-k8s.io_xmeshes"),
 		}},
-		{"sigs.k8s.io/cluster-api", "config/crd/bases", []string{"api/core/*"}, []kind{
+		{"sigs.k8s.io/cluster-api", "config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2"}, []kind{
 			of[addons1.ClusterResourceSet]("addons.cluster.x-k8s.io_clusterresourcesets"),
 			of[addons2.ClusterResourceSet]("addons.cluster.x-k8s.io_clusterresourcesets"),
 			of[addons1.ClusterResourceSetBinding]("addons.cluster.x-k8s.io_clusterresourcesetbindings"),
@@ -102,27 +101,23 @@ func projects() []project {
 			of[extension1.ExtensionConfig]("runtime.cluster.x-k8s.io_extensionconfigs"),
 			of[extension2.ExtensionConfig]("runtime.cluster.x-k8s.io_extensionconfigs"),
 		}},
-		{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases", []string{"api/core/*"}, []kind{
+		{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2"}, []kind{
 			of[bootstrap1.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
 			of[bootstrap2.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
 			of[bootstrap1.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
 			of[bootstrap2.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
 		}},
-		{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases", []string{"api/core/*", "api/bootstrap/kubeadm/*"}, []kind{
+		{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2", "api/bootstrap/kubeadm/v1beta1", "api/bootstrap/kubeadm/v1beta2"}, []kind{
 			of[controlplane1.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
 			of[controlplane2.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
 			of[controlplane1.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
 			of[controlplane2.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
 		}},
-		{"sigs.k8s.io/karpenter", "pkg/apis/crds", nil, []kind{
+		{"sigs.k8s.io/karpenter", "pkg/apis/crds", []string{"github.com/awslabs/operatorpkg//status"}, []kind{
 			of[autoscaling.CapacityBuffer]("autoscaling.x-k8s.io_capacitybuffers"),
 			of[karpenter.NodeClaim]("karpenter.sh_nodeclaims"),
 			of[karpenter.NodePool]("karpenter.sh_nodepools"),
 			of[karpenteralpha.NodeOverlay]("karpenter.sh_nodeoverlays"),
-		}},
-		{"sigs.k8s.io/mcs-api", "config/crd", nil, []kind{
-			of[mcs.ServiceExport]("multicluster.x-k8s.io_serviceexports"),
-			of[mcs.ServiceImport]("multicluster.x-k8s.io_serviceimports"),
 		}},
 	}
 }
