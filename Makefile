@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test soak bench bench-quick lint api tidy image stranger snippets site recording
+.PHONY: help run dev test soak suites bench bench-quick lint api tidy image stranger snippets site recording
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
@@ -77,7 +77,7 @@ bench-quick: ## measure the README's figures beside controller-runtime and kube-
 lint: ## check style, golden files, leak checks, and the documentation's snippets and links
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
 	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
-	@for dir in tools bench operators/thirdparty; do \
+	@for dir in tools tools/suites/definitions bench operators/thirdparty; do \
 		( cd $$dir && GOWORK=off $(lint) go run $(golangci-lint) run --config $(CURDIR)/.golangci.yml ./... ); \
 	done
 	@echo "lint: exported API and dependencies, compared with api/"
@@ -118,6 +118,9 @@ tidy: ## complete each module's go.mod and go.sum; go mod tidy cannot before a r
 
 stranger: ## build and run the committed modules from outside the repository, and follow docs/tutorial.md
 	@$(tools) stranger
+
+suites: ## run other projects' tests: controller-runtime's, kube-rs's (with cargo), published definitions
+	@$(tools) suites
 
 snippets: ## compile and run the documentation's snippets
 	@$(tools) snippets

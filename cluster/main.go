@@ -58,6 +58,7 @@ usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
   image      make a container image of a Go main package
   load       load an image into the real node: an archive or a Go main package
   build      build Kubernetes now, so that up need not
+  assets     print a directory for KUBEBUILDER_ASSETS: envtest then runs this Kubernetes
   start, stop, kill, restart, pause, resume COMPONENT
              act on one component, to test how your program reacts
   compact    remove the history of etcd
@@ -120,6 +121,7 @@ func commands() map[string]func(context.Context, target, []string) error {
 		"load":      load,
 		"image":     makeImage,
 		"build":     buildOnly,
+		"assets":    assets,
 		"compact":   compact,
 	}
 	for _, action := range disturbances() {
@@ -194,5 +196,18 @@ func buildOnly(ctx context.Context, t target, args []string) error {
 		return err
 	}
 	fmt.Println(path)
+	return nil
+}
+
+// assets is for the tests of controllers that are written with controller-runtime.
+func assets(ctx context.Context, t target, args []string) error {
+	if _, err := t.parse("assets", "", args, nil); err != nil {
+		return err
+	}
+	dir, err := builder().Assets(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(dir)
 	return nil
 }

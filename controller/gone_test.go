@@ -73,7 +73,8 @@ func TestNewObjectAfterGoneThatFailsAgainAndAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
 		var sizes []int
-		told, fails := 0, true
+		var told atomic.Int64
+		var succeeds atomic.Bool
 		s.run(Options{}, Controller[gizmo]{
 			For: s.gizmos,
 			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
@@ -81,29 +82,30 @@ func TestNewObjectAfterGoneThatFailsAgainAndAgain(t *testing.T) {
 				return Done, nil
 			},
 			Gone: func(context.Context, *gizmo) error {
-				if told++; fails {
-					return errors.New("not today")
+				told.Add(1)
+				if succeeds.Load() {
+					return nil
 				}
-				return nil
+				return errors.New("not today")
 			},
 		})
 		s.delete("g")
 		s.sleep(time.Hour)
-		if told <= goneTries {
-			t.Errorf("without a new object Gone was called %d times in an hour", told)
+		if told.Load() <= goneTries {
+			t.Errorf("without a new object Gone was called %d times in an hour", told.Load())
 		}
 		s.put("g", func(g *gizmo) { g.Spec.Size = 2 })
 		s.sleep(time.Hour)
 		if want := []int{0, 2}; !slices.Equal(sizes, want) {
 			t.Errorf("reconciled sizes: %v, want %v", sizes, want)
 		}
-		before := told
+		before := told.Load()
 		s.put("g", func(g *gizmo) { g.Spec.Size = 3 })
 		s.delete("g")
 		s.sleep(time.Second)
-		fails = false
+		succeeds.Store(true)
 		s.sleep(time.Hour)
-		if told == before {
+		if told.Load() == before {
 			t.Error("Gone was not called for the second object")
 		}
 	})

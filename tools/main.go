@@ -42,6 +42,7 @@ func checks() []check {
 		{"links", "check the links of the documentation, and with -site of its web site", checkLinks},
 		{"counts", "compare the numbers in the README with the sources", checkCounts},
 		{"record", "record a session of a terminal as a picture", recordSession},
+		{"suites", "run other projects' tests against the cluster and the definitions (-only STEP)", runSuites},
 		{"image", "check the compressed size of an image archive", checkImage},
 	}
 }

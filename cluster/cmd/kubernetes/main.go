@@ -4,9 +4,9 @@
 //	kubernetes kubectl get pods
 //
 // It also acts as a component if it is started under the component's name (for example
-// through a link named kubectl). The flags are the components' own, except etcd's
-// (etcd.go). The cluster command builds it and starts it. Only the components themselves
-// belong here, because linking it takes half a minute.
+// through a link named kubectl). The flags are the components' own, of etcd the most
+// common ones. The cluster command builds it and starts it. Only the components
+// themselves belong here, because linking it takes half a minute.
 package main
 
 import (

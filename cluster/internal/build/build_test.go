@@ -145,3 +145,23 @@ func TestBuildFails(t *testing.T) {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 }
+
+// A link is made once, replaces what has its name, and leaves nothing else.
+func TestLink(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "etcd")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := link("../kubernetes", name); err != nil {
+			t.Fatal(err)
+		}
+		if target, err := os.Readlink(name); err != nil || target != "../kubernetes" {
+			t.Errorf("link: %q, %v", target, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}

@@ -24,8 +24,10 @@ type Component struct {
 
 // Components returns the programs in their starting order.
 func (p *Plane) Components() []Component {
+	store := p.component(etcd, p.etcdArgs(), p.Ports.Etcd, "/health")
+	store.Spec.Dir = p.Dir.Path("etcd") // the directory of the socket for peers
 	all := []Component{
-		p.component(etcd, p.etcdArgs(), p.Ports.Etcd, "/health"),
+		store,
 		p.component(apiServer, p.apiServerArgs(), p.Ports.APIServer, "/readyz"),
 	}
 	if p.Settings.Controllers {
@@ -50,12 +52,31 @@ func (p *Plane) component(name string, args []string, port int, ready string) Co
 }
 
 func (p *Plane) etcdArgs() []string {
+	// etcd requires a listener for peers, and there are none: a socket in its own
+	// directory keeps them out, and needs no port.
+	const peer = "unix://peer:0"
 	return []string{
 		"--data-dir=" + p.Dir.Path("etcd"),
-		"--listen-client-url=" + p.EtcdURL(),
+		"--listen-client-urls=" + p.EtcdURL(),
+		"--advertise-client-urls=" + p.EtcdURL(),
+		"--client-cert-auth",
 		"--trusted-ca-file=" + p.Etcd.CertFile,
 		"--cert-file=" + p.files.etcd.CertFile,
 		"--key-file=" + p.files.etcd.KeyFile,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		"--log-level=warn",
+		"--log-outputs=stderr",
+
+		// Every write reaches the kernel, so it survives the end of etcd, even a sudden
+		// one, but perhaps not a power failure. Syncing every write would make a laptop's
+		// cluster several times slower.
+		"--unsafe-no-fsync",
+		// A lone member elects itself, so it need not wait long for others.
+		"--heartbeat-interval=10",
+		"--election-timeout=100",
+		"--quota-backend-bytes=8589934592", // 8 GiB
 	}
 }
 

@@ -162,7 +162,7 @@ func TestFailure(t *testing.T) {
 	b.apply("taken", "web:v1", 1)
 	_, err = b.gizmos.Until(b.soon(), "taken", func(o *Gizmo) bool {
 		c := meta.FindStatusCondition(o.Status.Conditions, "Ready")
-		return c != nil && c.Reason == "ReconcileFailed" && strings.Contains(c.Message, "there is one of that name already")
+		return c != nil && c.Reason == "ReconcileFailed" && strings.Contains(c.Message, "already exists")
 	})
 	b.ok(err)
 	b.ok(b.deployments.Delete(b.soon(), "taken"))

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+)
+
+// runSuites runs tests that other projects wrote. They know nothing of pintle, so they
+// say whether its cluster is a Kubernetes and whether its definitions are right.
+//
+//	envtest      controller-runtime's own tests, on control planes that envtest starts
+//	             from the cluster's binary
+//	existing     some of them again, on a cluster of cluster up
+//	kube-rs      kube-rs's own tests that need a cluster, on one with a node
+//	definitions  crd.Of beside the definitions that other projects publish
+//
+// The versions are fixed. Each excluded test stands in a table with the reason, in
+// suitesgo.go, suitesrust.go and suites/definitions/reasons_test.go.
+func runSuites(ctx context.Context, repo *Repo, args []string) (failed error) {
+	flags := flag.NewFlagSet("suites", flag.ContinueOnError)
+	only := flags.String("only", "", "run only this step")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s, err := newSuites(repo)
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, os.RemoveAll(s.dir)) }()
+	steps := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"envtest", s.envtest},
+		{"existing", s.existing},
+		{"kube-rs", s.kubeRS},
+		{"definitions", s.definitions},
+	}
+	known := false
+	for _, step := range steps {
+		if *only != "" && *only != step.name {
+			continue
+		}
+		known = true
+		s.step = step.name
+		fmt.Printf("suites: %s\n", step.name)
+		if err := step.run(ctx); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("suites: %s: %w", step.name, err))
+			if ctx.Err() != nil {
+				return failed
+			}
+		}
+	}
+	if !known {
+		return fmt.Errorf("suites: there is no step %q", *only)
+	}
+	return errors.Join(failed, s.table(os.Stdout))
+}
+
+// suites is one run of the suites.
+type suites struct {
+	runner
+	repo    *Repo
+	step    string
+	results []result
+	cluster launcher
+}
+
+// A result is that of the tests of one package.
+type result struct {
+	step, what              string
+	passed, failed, skipped int
+	took                    time.Duration
+}
+
+func newSuites(repo *Repo) (*suites, error) {
+	dir, err := os.MkdirTemp("", "pintle-suites-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	s := &suites{repo: repo, runner: runner{dir: dir, env: repo.Env("GOWORK=off"), timeout: 30 * time.Minute}}
+	s.cluster = launcher{
+		runner:  runner{dir: repo.Dir, env: repo.Env(), timeout: 30 * time.Minute},
+		program: []string{"go", "run", "./cluster"},
+		state:   filepath.Join(dir, "cluster"),
+	}
+	return s, nil
+}
+
+// onCluster calls run with the kubeconfig of a cluster, which it starts before and ends
+// afterwards.
+func (s *suites) onCluster(ctx context.Context, run func(config string) error, flags ...string) (failed error) {
+	defer func() { failed = errors.Join(failed, s.cluster.down(ctx)) }()
+	config, err := s.cluster.up(ctx, flags...)
+	if err != nil {
+		return err
+	}
+	return run(config)
+}
+
+func (s *suites) record(r result) {
+	r.step = s.step
+	s.results = append(s.results, r)
+}
+
+// table prints all results. A package without a passed test is an error, because then
+// nothing was tested.
+func (s *suites) table(out io.Writer) error {
+	var all result
+	var errs []error
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "step\twhat\tpassed\tfailed\tskipped\tseconds")
+	for _, r := range s.results {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\n", r.step, r.what, r.passed, r.failed, r.skipped, r.took.Seconds())
+		all.passed += r.passed
+		all.failed += r.failed
+		all.skipped += r.skipped
+		if r.passed == 0 {
+			errs = append(errs, fmt.Errorf("suites: %s %s: no test has passed", r.step, r.what))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "suites: %d passed, %d failed, %d skipped\n", all.passed, all.failed, all.skipped)
+	return errors.Join(errs...)
+}
+
+// An exclusion is a test that is not run.
+type exclusion struct{ test, why string }
+
+// definitions compares what crd.Of makes with what other projects publish.
+func (s *suites) definitions(ctx context.Context) error {
+	r, err := s.goTest(ctx, filepath.Join(s.repo.Dir, "tools", "suites", "definitions"), "./...")
+	s.record(r)
+	return err
+}
