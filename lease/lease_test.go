@@ -454,12 +454,11 @@ func TestOnChangeBreaks(t *testing.T) {
 				client, _ := s.connect(t, "b")
 				leases := kube.For[coordinationv1.Lease](client).In(a.client.Namespace())
 				other := "b"
-				l, err := leases.Get(t.Context(), "one")
+				_, err := leases.Modify(t.Context(), "one", func(l *coordinationv1.Lease) error {
+					l.Spec.HolderIdentity = &other
+					return nil
+				})
 				if err != nil {
-					t.Fatal(err)
-				}
-				l.Spec.HolderIdentity = &other
-				if _, err = leases.Update(t.Context(), l); err != nil {
 					t.Fatal(err)
 				}
 				a.wantLost()

@@ -28,7 +28,7 @@ type kind struct {
 	of   func(crd.Options) (*crd.Definition, error)
 }
 
-// object is what [crd.Of] asks of a pointer to T.
+// object is the constraint of [crd.Of] on a pointer to T.
 type object[T any] interface {
 	*T
 	metav1.Object

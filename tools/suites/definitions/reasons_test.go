@@ -18,7 +18,7 @@ func (r reason) match(k kind, d difference) bool {
 	return true
 }
 
-// What crd.Of lacks.
+// Features that crd.Of lacks.
 const (
 	ofNamed     = "lacking: crd.Of does not read the markers of Y in type X Y"
 	schemaless  = "lacking: crd.Of takes +kubebuilder:validation:Schemaless for any value, without the field's other markers"
@@ -26,7 +26,7 @@ const (
 	sameColumns = "lacking: crd.Of refuses two columns of the same name, which the server accepts"
 )
 
-// What is otherwise different.
+// Other reasons for a difference.
 const (
 	gatewayMarkers = "the Gateway API has a generator of its own, which reads further markers: gateway:experimental:…"
 	edited         = "karpenter edits what controller-gen has made (hack/validation)"
