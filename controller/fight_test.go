@@ -66,6 +66,7 @@ func (b *bench) fight(s *side, ensure bool) {
 func TestTwoOperatorsFight(t *testing.T) {
 	for _, ensure := range []bool{true, false} {
 		t.Run(map[bool]string{true: "Ensure", false: "Apply"}[ensure], func(t *testing.T) {
+			t.Parallel() // both wait most of the time
 			b := newBench(t)
 			sides := []*side{{name: "a"}, {name: "b"}}
 			for _, s := range sides {

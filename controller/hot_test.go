@@ -56,6 +56,7 @@ func TestHotLoops(t *testing.T) {
 		"remade": {[]func(context.Context, *corev1.ConfigMap, int64) error{remade}, []string{"Secret %/p (added)", "Secret %/p (deleted)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits most of the time
 			b := b.sub(t)
 			b.namespace = b.cluster.Namespace(t)
 			b.parents, b.children = b.parents.In(b.namespace), b.children.In(b.namespace)

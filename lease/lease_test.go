@@ -13,6 +13,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -454,12 +456,16 @@ func TestOnChangeBreaks(t *testing.T) {
 				client, _ := s.connect(t, "b")
 				leases := kube.For[coordinationv1.Lease](client).In(a.client.Namespace())
 				other := "b"
-				_, err := leases.Modify(t.Context(), "one", func(l *coordinationv1.Lease) error {
+				for err := error(apierrors.NewConflict(schema.GroupResource{}, "one", nil)); err != nil; {
+					if !apierrors.IsConflict(err) { // the holder may renew the lease meanwhile
+						t.Fatal(err)
+					}
+					l, readErr := leases.Get(t.Context(), "one")
+					if readErr != nil {
+						t.Fatal(readErr)
+					}
 					l.Spec.HolderIdentity = &other
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
+					_, err = leases.Update(t.Context(), l)
 				}
 				a.wantLost()
 			})

@@ -203,6 +203,7 @@ func realServer(t *testing.T) (*kubetest.Cluster, *kube.Client) {
 
 // TestProcesses has real processes compete on a real server.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	cluster, client := realServer(t)
 	for name, test := range map[string]struct {
 		duration time.Duration
@@ -260,6 +261,7 @@ func TestProcesses(t *testing.T) {
 // real server, and give it back by ending or by being killed. The deployed process lives
 // on.
 func TestProcessesTakeOver(t *testing.T) {
+	t.Parallel()
 	cluster, client := realServer(t)
 	namespace := cluster.Namespace(t)
 	a := startCandidate(t, cluster, namespace, Lease{Identity: "a", Duration: 10 * time.Second})
