@@ -1,8 +1,8 @@
-// Command bench measures pintle's stores beside controller-runtime's cache, and the Echo
-// operator beside the same operator on controller-runtime. Each pair runs on one API
-// server and in one session. The command prints a table of the figures that this project
-// promises: the peer's, ours, their ratio, the target, and whether it is met. Run it by
-// make bench, or here by GOWORK=off go run .
+// Command bench measures pintle's stores beside the caches of controller-runtime and of
+// kube-rs, and the Echo operator beside the same operator on controller-runtime. Programs
+// that are compared run on one API server and in one session. The command prints a table
+// of the figures that this project promises: the peer's, ours, their ratio, the target,
+// and whether it is met. Run it by make bench, or here by GOWORK=off go run .
 //
 // With -quick it measures fewer figures in some minutes, those of the README, of
 // controller-runtime, kube-rs and pintle: make bench-quick.

@@ -164,7 +164,7 @@ func (q quick) round(ctx context.Context, results map[string][]measure.Result) e
 		fmt.Fprintf(q.out, "  %-38s peak memory %-9s CPU time %-8s time %s\n",
 			name, size(r.PeakRSS), duration(r.CPU), duration(r.Sync))
 		results[name] = append(results[name], r)
-		if err := sleep(ctx, time.Second); err != nil { // lets the server finish what the subject began
+		if err := sleep(ctx, time.Second); err != nil { // lets the server finish the work that the subject began
 			return err
 		}
 	}

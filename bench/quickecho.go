@@ -55,7 +55,7 @@ func (q quick) operator(ctx context.Context, e echoes, name string) (uint64, err
 	return rss, e.undefine(ctx)
 }
 
-// runOne starts an operator, gives it one Echo, checks what it makes of it, and measures
+// runOne starts an operator, gives it one Echo, checks the objects that it makes, and measures
 // its resident memory when it is idle. Then it deletes the Echo and stops the operator.
 func (q quick) runOne(ctx context.Context, e echoes, name string) (rss uint64, err error) {
 	op, err := startOperator(ctx, q.dir, name, filepath.Join(q.dir, "kubeconfig-echo"))

@@ -110,7 +110,7 @@ type Controller[T any] struct {
 	// must be quick, because the changes of a kind wait for one another.
 	Priority func(Cause) Priority
 	// SkipOwnWrites leaves out a reconcile if its only causes are writes of the object's
-	// last reconciles, to the status or to a child. The controller recognises these
+	// last reconciles, to the status or to a child. The controller recognizes these
 	// writes by the server's answers to them. It is for reconciles that need no second
 	// look at the result of their writes.
 	SkipOwnWrites bool

@@ -43,7 +43,7 @@ func (e *HotLoopError) flips() string {
 	return strings.Join(all, "; ")
 }
 
-// String returns "Deployment default/web spec.replicas, last written by
+// String returns a text such as "Deployment default/web spec.replicas, managed by
 // horizontal-pod-autoscaler (Update)".
 func (f LoopField) String() string {
 	s := fieldOf{f.Kind, f.Key, f.Field}.String()

@@ -97,7 +97,7 @@ func pluralOf(kind kube.Kind, definitions []*crd.Definition) (string, error) {
 }
 
 // policies turns the grants of one namespace into few rules. Together the rules allow
-// exactly what the grants allow.
+// exactly the requests that the grants allow.
 func policies(all []grant) []rbacv1.PolicyRule {
 	type target struct{ group, resource string }
 	// First collect the names for each target and verb. Then join the verbs that have the

@@ -105,7 +105,7 @@ func Events(namespaces ...string) Rules {
 var eventKind = builtin("events.k8s.io", "Event", "events")
 
 // Authorizes returns the rights that the option Authorize of package controller needs.
-// With this option the API server decides who may read metrics.
+// With this option the API server decides which users may read metrics.
 func Authorizes() Rules {
 	return Rules{
 		{Kind: builtin("authentication.k8s.io", "TokenReview", "tokenreviews"), Verbs: []string{"create"}},

@@ -69,7 +69,9 @@ type Operator struct {
 // Address of its Options, by default ":8080", serves the certificate of the
 // manifest's TLSSecret, and takes the lease. With the flags of the printed Deployment
 // it installs nothing: the definitions come with the manifests, so the program needs no
-// right to change any.
+// right to change any. kubectl apply reports a conflict about a definition that the
+// program has installed itself before: --force-conflicts takes it over. kubectl does not
+// check whether stored objects fit the definition, as [crd.Install] does.
 //
 // Elsewhere, as on a developer's machine, it listens on loopback at the same port,
 // without the TLSSecret, which only the pod has. It takes no lease, so that a restart
@@ -83,6 +85,9 @@ type Operator struct {
 // ends it at once. It ends with status 1 and the reason in the log if it cannot go
 // on, and with status 2 if the command line is wrong. The counterpart of Main is the
 // main.go of a kubebuilder project.
+//
+// Main makes the client. A program that needs other settings of [kube.Config] than the
+// flags have, such as a field manager for all writes, calls [controller.Run] itself.
 func Main(build func(*kube.Client) (Operator, error)) {
 	ctx, stop := controller.Signals()
 	c := command{flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), build: build}

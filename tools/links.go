@@ -78,7 +78,7 @@ type documents struct {
 	read map[string]document
 }
 
-// document has what links need.
+// document has the parts of a document that links need.
 type document struct {
 	links   []string
 	anchors map[string]bool

@@ -26,7 +26,7 @@ const messagesDoc = "docs/troubleshooting.md"
 //	### `acquire lease …`
 //
 // The sign … stands for a verb of package fmt. The message may be a part of a text in the
-// sources, because the document shows only what a reader recognizes.
+// sources, because the document shows only the words that a reader recognizes.
 //
 // With -list, it prints the messages of the sources instead: the texts of errors and of
 // log lines.

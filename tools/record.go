@@ -128,7 +128,7 @@ const (
 	columns = 100
 	// sessionLimit is the longest time of one command. The first one may build Kubernetes.
 	sessionLimit = 30 * time.Minute
-	// promptMark is what bash prints as its prompt. It has the status of the last command.
+	// promptMark begins the prompt of bash. The prompt has the status of the last command.
 	promptMark = "\x1b]9;"
 	promptEnd  = "\a"
 )

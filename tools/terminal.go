@@ -46,7 +46,7 @@ func openTerminal(dir string, env []string) (*terminal, error) {
 	return t, nil
 }
 
-// Write takes what the commands print.
+// Write takes the output of the commands.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	seen := t.seen
@@ -54,7 +54,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return seen.Write(p)
 }
 
-// expect returns a tail of what is printed from now on, which finds a text.
+// expect returns a tail of the further output, which finds a text.
 func (t *terminal) expect(text string) *tail {
 	t.mu.Lock()
 	defer t.mu.Unlock()

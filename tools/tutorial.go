@@ -18,7 +18,7 @@ import (
 // as a reader does them, outside the repository and with the packed modules.
 const tutorialDoc = "docs/tutorial.md"
 
-// A step is one block of the tutorial. The comment before the block says what it is:
+// A step is one block of the tutorial. The comment before the block says of which kind it is:
 //
 //	<!-- snippet: tutorial run -->                    commands; they have to end with status 0
 //	<!-- snippet: tutorial fails -->                  commands of which the last has to fail
@@ -184,7 +184,7 @@ func (r *reader) path(file string) string {
 	return filepath.Join(filepath.Dir(projects[0]), filepath.FromSlash(file))
 }
 
-// write writes a file, and waits until the second terminal shows what comes of it.
+// write writes a file, and waits until the second terminal shows the effect.
 func (r *reader) write(ctx context.Context, t step, data []byte) error {
 	if path.Ext(t.file) == ".go" {
 		formatted, err := format.Source(data)

@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// next is what people read when their operator is written.
+// next is the text that people read when their operator is written.
 const next = `%s is an operator for the kind %s of %s/%s. Next:
 
   cd %s

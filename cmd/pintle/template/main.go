@@ -1,7 +1,7 @@
 // Command gizmo-operator runs pods for objects of kind Gizmo.
 //
 //	go run .              # run the operator against the kubeconfig's cluster
-//	go run . manifests    # print what a cluster needs to run it
+//	go run . manifests    # print the objects that a cluster needs to run it
 //	go run . -h           # list the flags
 package main
 
@@ -26,7 +26,7 @@ var source embed.FS
 
 func main() { program.Main(describe) }
 
-// describe returns the operator: its controllers, and what the manifests say about it.
+// describe returns the operator: its controllers, and the contents of its manifests.
 func describe(client *kube.Client) (program.Operator, error) {
 	definition, err := crd.Of[Gizmo](crd.Options{Source: source})
 	op := operator{

@@ -1,5 +1,5 @@
 // Package capability does not compile: each line with a "want" comment is an
-// error, because the type of a handle says what it can do.
+// error, because the type of a handle decides which calls it has.
 package capability
 
 import (

@@ -103,7 +103,7 @@ func (o Bundle) scheme() corev1.URIScheme {
 	return corev1.URISchemeHTTP
 }
 
-// withDefaults checks an operator and sets the defaults of empty fields.
+// withDefaults checks a bundle and sets the defaults of empty fields.
 func (o Bundle) withDefaults() (Bundle, error) {
 	o.Namespace = cmp.Or(o.Namespace, o.Name)
 	o.Replicas = cmp.Or(o.Replicas, 1)
