@@ -154,9 +154,9 @@ func (c Controller[T]) withDefaults() (Controller[T], error) {
 	case c.Resync > maxResync:
 		err = fmt.Errorf("Resync is more than %s", maxResync) //nolint:staticcheck // a field's name
 	case c.Cleanup != nil && !writes:
-		err = errors.New("Cleanup needs write access: For must be a Resource or a View")
+		err = errors.New("a controller with Cleanup needs write access: For must be a Resource or a View")
 	case len(c.FormerFinalizers) > 0 && !writes:
-		err = errors.New("FormerFinalizers needs write access: For must be a Resource or a View")
+		err = errors.New("a controller with FormerFinalizers needs write access: For must be a Resource or a View")
 	case c.Cleanup != nil && c.Finalizer == "":
 		err = fmt.Errorf("the finalizer needs a name, because %s is of the core group", kind.Kind)
 	case slices.Contains(c.FormerFinalizers, c.Finalizer) && c.Cleanup != nil:
