@@ -109,7 +109,7 @@ func paragraphs(lines []numbered) []passage {
 			continue
 		case item:
 			open, list = false, true
-		case indented && !(list && open):
+		case indented && (!list || !open):
 			open = false
 			continue // code
 		case !indented:
