@@ -98,10 +98,13 @@ func thousands(n int) string {
 
 // notes say how the figures were measured.
 func (r quickResults) notes() []string {
-	runs := len(r.stores[oursPods])
+	runs := "Caches and operators: one run."
+	if n := len(r.stores[oursPods]); n > 1 {
+		runs = fmt.Sprintf("Caches: medians of %d runs; operators: one run.", n)
+	}
 	notes := []string{
-		fmt.Sprintf("One API server (Kubernetes %s) and %d processors; the programs run one after another. "+
-			"Caches: medians of %d runs; operators: one run.", r.sizes.version, runtime.NumCPU(), runs),
+		fmt.Sprintf("One API server (Kubernetes %s) and %d processors; the programs run one after another. %s",
+			r.sizes.version, runtime.NumCPU(), runs),
 		"Memory is resident memory: of a cache the peak, of an operator ten seconds after its only Echo was ready. " +
 			"CPU time is that of the program.",
 		"controller-runtime is used with its defaults; for three fields, with a transform that keeps them " +

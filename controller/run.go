@@ -29,7 +29,8 @@ type Options struct {
 	Lease lease.Lease
 	// Grace is how long running reconciles may go on after the end of Run's context.
 	// After that their own contexts end too. Default: 20 seconds, less than the 30 that a
-	// pod is given. In controller-runtime it is GracefulShutdownTimeout.
+	// pod is given. The manifests of a longer Grace give the pod 10 seconds more. In
+	// controller-runtime it is GracefulShutdownTimeout.
 	Grace time.Duration
 
 	// Address is the address to listen on for health, readiness, metrics and hooks.

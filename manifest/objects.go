@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -130,6 +132,17 @@ func (o Bundle) deployment() *appsv1.Deployment {
 	return d
 }
 
+// terminationGrace returns nil for Kubernetes' default of 30 seconds, and otherwise the
+// seconds that a pod needs to end by itself: its Grace, and ten seconds for the end of the
+// process.
+func (o Bundle) terminationGrace() *int64 {
+	if o.Options.Grace <= 20*time.Second {
+		return nil
+	}
+	seconds := int64(math.Ceil(o.Options.Grace.Seconds())) + 10
+	return &seconds
+}
+
 // pod returns a pod spec that the Pod Security Standard "restricted" admits.
 func (o Bundle) pod() corev1.PodSpec {
 	yes, no, user, links := true, false, int64(nobody), false
@@ -159,8 +172,9 @@ func (o Bundle) pod() corev1.PodSpec {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: o.CertDir(), ReadOnly: true})
 	}
 	return corev1.PodSpec{
-		ServiceAccountName: o.Name,
-		EnableServiceLinks: &links,
+		ServiceAccountName:            o.Name,
+		EnableServiceLinks:            &links,
+		TerminationGracePeriodSeconds: o.terminationGrace(),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   &yes,
 			RunAsUser:      &user,

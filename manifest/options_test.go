@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -51,6 +52,13 @@ func TestOptionsRender(t *testing.T) {
 		without []string
 	}{
 		"no options": {func(*Bundle) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
+		"a short grace period": {
+			func(o *Bundle) { o.Options.Grace = 20 * time.Second }, nil, []string{"terminationGracePeriodSeconds"},
+		},
+		"a long grace period": {
+			func(o *Bundle) { o.Options.Grace = 90*time.Second + time.Millisecond },
+			[]string{"terminationGracePeriodSeconds: 101"}, nil,
+		},
 		"an address": {
 			func(o *Bundle) { o.Options.Address = ":9090" },
 			[]string{"containerPort: 9090", "name: http", "path: /readyz", "kind: Service\n", "port: 80\n"}, []string{"scheme"},
