@@ -16,13 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const webImage = "pintle.test/web:v1"
 

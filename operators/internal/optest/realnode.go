@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pintle-go/pintle/kube"
@@ -29,6 +30,7 @@ type RealNode struct {
 // one.
 func StartRealNode(t testing.TB) *RealNode {
 	t.Helper()
+	lockRealNode(t)
 	dir := t.TempDir()
 	c := &RealNode{command: filepath.Join(dir, "cluster"), dir: filepath.Join(dir, "state")}
 	c.Kubeconfig = filepath.Join(c.dir, "kubeconfig")
@@ -51,6 +53,20 @@ func StartRealNode(t testing.TB) *RealNode {
 	t.Cleanup(client.Close)
 	c.Client = client
 	return c
+}
+
+// lockRealNode waits until no other test runs a real node. Tests of the node itself
+// compare the machine before and after; they take the same lock.
+func lockRealNode(t testing.TB) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(os.TempDir(), "pintle-real-node.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() }) // and releases the lock
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Load loads the image in an archive into the node.
