@@ -33,7 +33,7 @@ type Echo struct {
 	} `json:"status,omitzero"`
 }
 
-func (Echo) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Echo"} }
+func (Echo) GVK() kube.GVK { return kube.GVK{Group: "crd.pintle.test", Version: "v1", Kind: "Echo"} }
 
 // TestEcho goes from an operator's Go type to the first object.
 func TestEcho(t *testing.T) {

@@ -201,6 +201,14 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 		t.Errorf("the successor's status is %+v", o.Status)
 	}
 	must(t, s.others.Delete(soon(t), "b"))
+	for { // until the store has seen the deletion, EnsureStatus need not send a request
+		_, err := s.store.Get(soon(t), kube.KeyOf(is))
+		if apierrors.IsNotFound(err) {
+			break
+		}
+		must(t, err)
+		time.Sleep(5 * time.Millisecond)
+	}
 	if err := s.mine.EnsureStatus(soon(t), named); !apierrors.IsNotFound(err) {
 		t.Errorf("the status of a missing object: %v", err)
 	}
