@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +18,9 @@ import (
 // all output of a failing test, and the reason for a skipped one. During silence it shows
 // the running tests.
 //
-// First it compiles everything that the tests need, with all processors. Then it tests
-// one package more at a time than there are processors, because tests also wait. The
-// packages that are named last begin first: in the order of tools light these are the
-// operators, which take longest. Tests named TestSoak are left out: make soak runs them.
+// First it compiles everything that the tests need, with all processors. Then it tests as
+// many packages at a time as there are processors. Tests named TestSoak are left out:
+// make soak runs them.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
@@ -37,7 +35,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	}
 	env := userEnv()
 	build := []string{"build"}
-	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(runtime.NumCPU()+1), "-skip=^TestSoak"}
+	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(runtime.NumCPU()), "-skip=^TestSoak"}
 	if *race { // the race detector is written in C
 		env = append(env, "CGO_ENABLED=1")
 		build = append(build, "-race")
@@ -50,7 +48,6 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	if err := t.compile(ctx, build, packages); err != nil {
 		return err
 	}
-	slices.Reverse(packages)
 	return t.test(ctx, append(test, packages...))
 }
 
