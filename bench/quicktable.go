@@ -137,7 +137,7 @@ func text(titles [4]string, rows []quickRow, notes []string) string {
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\n", r.figure, strings.Join(r.values[:], "\t"))
 	}
-	w.Flush()
+	_ = w.Flush() // a Builder does not fail
 	return b.String() + "\n" + strings.Join(notes, "\n") + "\n"
 }
 
