@@ -143,12 +143,15 @@ func startsGoroutine(n ast.Node) bool {
 
 // callsGoleak reports whether the function calls goleak.VerifyTestMain or goleak.Find. A
 // TestMain with work of its own may use the latter.
-func callsGoleak(f *ast.FuncDecl) bool {
+func callsGoleak(f *ast.FuncDecl) bool { return names(f, "goleak", "VerifyTestMain", "Find") }
+
+// names reports whether the function names one of these functions of a package.
+func names(f *ast.FuncDecl, pkg string, functions ...string) bool {
 	found := false
 	ast.Inspect(f, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
-			pkg, _ := sel.X.(*ast.Ident)
-			found = found || pkg != nil && pkg.Name == "goleak" && (sel.Sel.Name == "VerifyTestMain" || sel.Sel.Name == "Find")
+			x, _ := sel.X.(*ast.Ident)
+			found = found || x != nil && x.Name == pkg && slices.Contains(functions, sel.Sel.Name)
 		}
 		return !found
 	})

@@ -159,7 +159,7 @@ func readSoak(pkg, dir string) (soak, error) {
 			switch name := f.Name.Name; {
 			case strings.HasPrefix(name, "TestSoak"):
 				s.tests = append(s.tests, name)
-			case strings.HasPrefix(name, "Test") && callsRapid(f):
+			case strings.HasPrefix(name, "Test") && names(f, "rapid", "Check"):
 				s.models = append(s.models, name)
 			case strings.HasPrefix(name, "Fuzz"):
 				s.fuzz = append(s.fuzz, name)
@@ -167,17 +167,4 @@ func readSoak(pkg, dir string) (soak, error) {
 		}
 	}
 	return s, nil
-}
-
-// callsRapid reports whether the function calls rapid.Check.
-func callsRapid(f *ast.FuncDecl) bool {
-	found := false
-	ast.Inspect(f, func(n ast.Node) bool {
-		if sel, ok := n.(*ast.SelectorExpr); ok {
-			pkg, _ := sel.X.(*ast.Ident)
-			found = found || pkg != nil && pkg.Name == "rapid" && sel.Sel.Name == "Check"
-		}
-		return !found
-	})
-	return found
 }
