@@ -22,7 +22,6 @@ type stores struct {
 	opened uint64 // the number of tables that were started
 	// indexes holds the indexes that are declared for tables that start.
 	indexes map[tableID][]indexer
-	crowded map[tableID]bool        // the handles with so many indexes that this was logged
 	starts  map[tableID][]time.Time // the latest starts of each table, at most churnStarts
 }
 
@@ -57,27 +56,21 @@ func tableOf(h handle) tableID {
 
 // declare notes an index for the tables of a handle that start from now on.
 func (s *stores) declare(h handle, x indexer) {
-	if n, crowded := s.declared(tableOf(h), x); crowded {
+	if s.declared(tableOf(h), x) == manyIndexes { // it only grows, so this is logged once
 		h.client.logger.Warn("a handle has very many indexes, and each of them is kept and updated: "+
-			"call IndexBy once, beside the handle, and not in a reconcile", "kind", h.kindName(), "indexes", n)
+			"call IndexBy once, beside the handle, and not in a reconcile", "kind", h.kindName(), "indexes", manyIndexes)
 	}
 }
 
-// declared is the part of declare that holds the lock. It returns the number of indexes
-// and, once for each handle, that there are too many.
-func (s *stores) declared(id tableID, x indexer) (n int, crowded bool) {
+// declared is the part of declare that holds the lock. It returns the number of indexes.
+func (s *stores) declared(id tableID, x indexer) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.indexes == nil {
-		s.indexes, s.crowded = make(map[tableID][]indexer), make(map[tableID]bool)
+		s.indexes = make(map[tableID][]indexer)
 	}
 	s.indexes[id] = append(s.indexes[id], x)
-	n = len(s.indexes[id])
-	crowded = n >= manyIndexes && !s.crowded[id]
-	if crowded {
-		s.crowded[id] = true
-	}
-	return n, crowded
+	return len(s.indexes[id])
 }
 
 type running struct {
