@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -28,8 +31,9 @@ type Config struct {
 	// kubeconfig's context or of the pod, else "default".
 	Namespace string
 	// FieldManager names the program as the owner of the fields that it sets. It must
-	// stay the same from release to release. Default: the program's name. Its counterpart
-	// is controller-runtime's client.FieldOwner.
+	// stay the same from release to release. Default: the program's name, which is the
+	// last element of its main package's path. Its counterpart is controller-runtime's
+	// client.FieldOwner.
 	FieldManager string
 	// UserAgent is sent with every request. Default: the program's name.
 	UserAgent string
@@ -104,9 +108,33 @@ func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 	return fmt.Errorf("%s has no current cluster: is current-context set, and is that context defined?", looked)
 }
 
+// programName is the last element of the path of the main package, as the go command
+// names its program. It does not change when a debugger or an image names the file
+// otherwise: then the fields that the program owns would get a second owner.
 func programName() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if name := packageName(info.Path); name != "" {
+			return name
+		}
+	}
 	if len(os.Args) == 0 || os.Args[0] == "" {
 		return "pintle"
 	}
 	return filepath.Base(os.Args[0])
 }
+
+// packageName returns the name that the go command gives to the program of a main
+// package, or nothing if the package has no path of its own, as for "go run main.go".
+func packageName(pkg string) string {
+	if pkg == "" || pkg == "command-line-arguments" {
+		return ""
+	}
+	name := path.Base(pkg)
+	if majorVersion.MatchString(name) && path.Dir(pkg) != "." {
+		name = path.Base(path.Dir(pkg))
+	}
+	return name
+}
+
+// majorVersion is the last element of the path of a module such as example.com/echo/v2.
+var majorVersion = regexp.MustCompile(`^v([2-9]|[1-9][0-9]+)$`)

@@ -144,3 +144,17 @@ func (l launcher) command(ctx context.Context, args ...string) error {
 	line := append(append(append([]string{}, l.program...), "--dir", l.state), args...)
 	return l.run(ctx, line[0], line[1:]...)
 }
+
+// writeFiles writes files of the given paths below dir and makes their directories.
+func writeFiles(dir string, files map[string]string) error {
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return fmt.Errorf("write file: %w", err)
+		}
+	}
+	return nil
+}

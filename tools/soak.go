@@ -28,7 +28,7 @@ type soak struct {
 // A soakPart is one command of the soak.
 type soakPart struct {
 	name string
-	args []string // of go test
+	run  func(ctx context.Context, t tester, repo *Repo) error
 	// takes is a usual duration: the part is left out if less time is left.
 	takes time.Duration
 }
@@ -39,7 +39,8 @@ const (
 )
 
 // runSoak runs the tests that make test leaves out or runs for a shorter time: the tests
-// named TestSoak, the models with more random histories, and the fuzz targets. The soak is
+// named TestSoak, other projects' tests as make suites has them, the models with more
+// random histories, and the fuzz targets. The soak is
 // bounded in time. The parts run in a random order, so that over many runs each part has
 // its turn, and -seed repeats an order. It prints the names of the parts that it left out.
 func runSoak(ctx context.Context, repo *Repo, args []string) error {
@@ -72,7 +73,7 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 			continue
 		}
 		fmt.Printf("soak: %s\n", p.name)
-		if err := t.test(ctx, append([]string{"test", "-json", "-timeout=15m"}, p.args...)); err != nil {
+		if err := p.run(ctx, t, repo); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
 		}
 		if ctx.Err() != nil {
@@ -86,10 +87,29 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 	return errors.Join(failed...)
 }
 
-// soakParts returns the parts: first the tests named TestSoak, then all others in a random
-// order.
+// goTestPart is a part that runs go test.
+func goTestPart(name string, takes time.Duration, args ...string) soakPart {
+	run := func(ctx context.Context, t tester, _ *Repo) error {
+		return t.test(ctx, append([]string{"test", "-json", "-timeout=15m"}, args...))
+	}
+	return soakPart{name, run, takes}
+}
+
+// suitePart is a part that runs a step of make suites.
+func suitePart(step suiteStep) soakPart {
+	run := func(ctx context.Context, _ tester, repo *Repo) error {
+		return runSuites(ctx, repo, []string{"-only=" + step.name})
+	}
+	return soakPart{"suites: " + step.name, run, step.takes}
+}
+
+// soakParts returns the parts: first the tests named TestSoak and the suites, then all
+// others, each in a random order.
 func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 	var named, others []soakPart
+	for _, step := range suiteSteps() {
+		named = append(named, suitePart(step))
+	}
 	for _, s := range packages {
 		var flags []string
 		if race {
@@ -97,16 +117,17 @@ func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 		}
 		pkg := "./" + s.pkg
 		for _, test := range s.tests {
-			named = append(named, soakPart{test + " of " + s.pkg, append(slices.Clone(flags), "-run=^"+test+"$", pkg), 3 * time.Minute})
+			args := append(slices.Clone(flags), "-run=^"+test+"$", pkg)
+			named = append(named, goTestPart(test+" of "+s.pkg, 3*time.Minute, args...))
 		}
 		for _, test := range s.models {
 			args := append(slices.Clone(flags), "-run=^"+test+"$", pkg, "-rapid.checks="+soakChecks)
-			others = append(others, soakPart{test + " of " + s.pkg + ", " + soakChecks + " checks", args, time.Minute})
+			others = append(others, goTestPart(test+" of "+s.pkg+", "+soakChecks+" checks", time.Minute, args...))
 		}
 		for _, target := range s.fuzz {
 			// The race detector would leave the fuzzing engine a tenth of the inputs.
 			args := []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), pkg}
-			others = append(others, soakPart{target + " of " + s.pkg, args, 2 * soakFuzz})
+			others = append(others, goTestPart(target+" of "+s.pkg, 2*soakFuzz, args...))
 		}
 	}
 	for _, parts := range [][]soakPart{named, others} {

@@ -51,7 +51,10 @@ func TestSoakParts(t *testing.T) {
 		}
 		return all
 	}
-	for _, want := range []string{"TestSoakChaos of kube", "FuzzListJSON of kube/internal/wire", "TestQueueModel of controller, 1000 checks"} {
+	for _, want := range []string{
+		"TestSoakChaos of kube", "suites: kube-rs",
+		"FuzzListJSON of kube/internal/wire", "TestQueueModel of controller, 1000 checks",
+	} {
 		if !slices.Contains(names(1), want) {
 			t.Errorf("%q is not found among %q", want, names(1))
 		}

@@ -129,10 +129,8 @@ func (s *stranger) module(ctx context.Context, name string, files map[string]str
 	if err := os.MkdirAll(in.dir, 0o755); err != nil {
 		return in, fmt.Errorf("make module: %w", err)
 	}
-	for file, text := range files {
-		if err := os.WriteFile(filepath.Join(in.dir, file), []byte(text), 0o644); err != nil {
-			return in, fmt.Errorf("write module: %w", err)
-		}
+	if err := writeFiles(in.dir, files); err != nil {
+		return in, err
 	}
 	return in, in.run(ctx, "go", "mod", "init", "example.com/"+name)
 }

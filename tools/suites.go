@@ -34,24 +34,15 @@ func runSuites(ctx context.Context, repo *Repo, args []string) (failed error) {
 		return err
 	}
 	defer func() { failed = errors.Join(failed, os.RemoveAll(s.dir)) }()
-	steps := []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"envtest", s.envtest},
-		{"existing", s.existing},
-		{"kube-rs", s.kubeRS},
-		{"definitions", s.definitions},
-	}
 	known := false
-	for _, step := range steps {
+	for _, step := range suiteSteps() {
 		if *only != "" && *only != step.name {
 			continue
 		}
 		known = true
 		s.step = step.name
 		fmt.Printf("suites: %s\n", step.name)
-		if err := step.run(ctx); err != nil {
+		if err := step.run(s, ctx); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("suites: %s: %w", step.name, err))
 			if ctx.Err() != nil {
 				return failed
@@ -62,6 +53,23 @@ func runSuites(ctx context.Context, repo *Repo, args []string) (failed error) {
 		return fmt.Errorf("suites: there is no step %q", *only)
 	}
 	return errors.Join(failed, s.table(os.Stdout))
+}
+
+// A suiteStep runs the tests of one project in one way.
+type suiteStep struct {
+	name string
+	run  func(*suites, context.Context) error
+	// takes is a usual duration once everything is compiled.
+	takes time.Duration
+}
+
+func suiteSteps() []suiteStep {
+	return []suiteStep{
+		{"envtest", (*suites).envtest, 3 * time.Minute},
+		{"existing", (*suites).existing, 2 * time.Minute},
+		{"kube-rs", (*suites).kubeRS, 3 * time.Minute},
+		{"definitions", (*suites).definitions, time.Minute},
+	}
 }
 
 // suites is one run of the suites.

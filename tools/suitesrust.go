@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// kubeRSVersion is the version of kube-rs. The versions of all other crates stand in
-// suites/kube-rs/Cargo.lock.
+// kubeRSVersion is the version of kube-rs. The versions of the crates that it uses stand
+// in suites/kube-rs/Cargo.toml.
 const kubeRSVersion = "5.0.0"
 
 // A crate is a crate of kube-rs with tests.
@@ -115,7 +115,7 @@ func (s *suites) loadShell(ctx context.Context) error {
 
 // cargoTest returns the arguments that compile all crates in the same way.
 func cargoTest(which ...string) []string {
-	args := append([]string{"test", "--locked", "--lib"}, which...)
+	args := append([]string{"test", "--lib"}, which...)
 	var features []string
 	for _, c := range kubeRSCrates() {
 		for _, f := range c.features {
@@ -137,42 +137,39 @@ func (s *suites) kubeRSWorkspace(ctx context.Context) (runner, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return in, fmt.Errorf("make workspace: %w", err)
 	}
-	lock, err := os.ReadFile(filepath.Join(s.repo.Dir, "tools", "suites", "kube-rs", "Cargo.lock"))
+	pins, err := os.ReadFile(filepath.Join(s.repo.Dir, "tools", "suites", "kube-rs", "Cargo.toml"))
 	if err != nil {
 		return in, fmt.Errorf("read versions of crates: %w", err)
 	}
-	var members, patches []string
+	members := []string{`"pins"`}
+	var patches []string
 	for _, c := range kubeRSCrates() {
 		members = append(members, strconv.Quote(c.name))
 		patches = append(patches, fmt.Sprintf("%s = { path = %q }", c.name, c.name))
 		if _, err := os.Stat(filepath.Join(dir, c.name)); err == nil {
 			continue
 		}
-		if err := s.unpack(ctx, c, dir, lock); err != nil {
+		if err := s.unpack(ctx, c, dir); err != nil {
 			return in, err
 		}
 	}
 	manifest := fmt.Sprintf("[workspace]\nresolver = \"3\"\nmembers = [%s]\n\n[patch.crates-io]\n%s\n\n[profile.dev]\ndebug = false\n",
 		strings.Join(members, ", "), strings.Join(patches, "\n"))
-	return in, errors.Join(
-		os.WriteFile(filepath.Join(dir, "Cargo.toml"), []byte(manifest), 0o644),
-		os.WriteFile(filepath.Join(dir, "Cargo.lock"), lock, 0o644),
-	)
+	return in, writeFiles(dir, map[string]string{
+		"Cargo.toml":      manifest,
+		"pins/Cargo.toml": string(pins),
+		"pins/lib.rs":     "",
+	})
 }
 
 // unpack copies the source of a crate into the workspace. Cargo downloads a crate only as
 // the dependency of another one, so there is a package that depends on it.
-func (s *suites) unpack(ctx context.Context, c crate, workspace string, lock []byte) error {
+func (s *suites) unpack(ctx context.Context, c crate, workspace string) error {
 	dir := filepath.Join(s.dir, "fetch-"+c.name)
 	manifest := fmt.Sprintf("[package]\nname = \"fetch\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n[workspace]\n\n[dependencies]\n%s = { version = \"=%s\", default-features = false }\n",
 		c.name, kubeRSVersion)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make directory: %w", err)
-	}
-	for name, text := range map[string][]byte{"Cargo.toml": []byte(manifest), "Cargo.lock": lock, "lib.rs": nil} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			return fmt.Errorf("write package: %w", err)
-		}
+	if err := writeFiles(dir, map[string]string{"Cargo.toml": manifest, "lib.rs": ""}); err != nil {
+		return err
 	}
 	out, err := output(ctx, dir, userEnv(), "cargo", "metadata", "--format-version=1")
 	if err != nil {

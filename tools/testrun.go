@@ -18,9 +18,10 @@ import (
 // all output of a failing test, and the reason for a skipped one. During silence it shows
 // the running tests.
 //
-// First it compiles everything that the tests need, with all processors. Then it tests as
-// many packages at a time as there are processors. Tests named TestSoak are left out:
-// make soak runs them.
+// First it compiles everything that the tests need, with all processors. Then it tests
+// twice as many packages at a time as there are processors, because tests wait for
+// clusters, pods and leases for about half of their time. Tests named TestSoak are left
+// out: make soak runs them.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
@@ -35,7 +36,8 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	}
 	env := userEnv()
 	build := []string{"build"}
-	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + strconv.Itoa(runtime.NumCPU()), "-skip=^TestSoak"}
+	atOnce := strconv.Itoa(2 * runtime.NumCPU())
+	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + atOnce, "-skip=^TestSoak"}
 	if *race { // the race detector is written in C
 		env = append(env, "CGO_ENABLED=1")
 		build = append(build, "-race")

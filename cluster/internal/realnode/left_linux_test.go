@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,7 @@ func lookAround(t *testing.T) scene {
 	for line := range strings.Lines(string(mounts)) {
 		s.Mounts = append(s.Mounts, strings.Fields(line)[4])
 	}
+	slices.Sort(s.Mounts) // the kernel lists them in any order
 	nft, err := lookPath("nft")
 	if err != nil {
 		t.Fatal(err)

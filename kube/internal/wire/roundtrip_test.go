@@ -103,10 +103,14 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
-const fuzzedPods = 300
+const fuzzedPods = 60
 
 // A Pod that was stored and is read back is the Pod without managedFields.
-func TestRecordsDecodeToWhatWasSent(t *testing.T) {
+func TestRecordsDecodeToWhatWasSent(t *testing.T) { testRecords(t, fuzzedPods) }
+
+func TestSoakRecordsDecodeToWhatWasSent(t *testing.T) { testRecords(t, 50*fuzzedPods) }
+
+func testRecords(t *testing.T, count int) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)
 	fill := filler(seed)
@@ -116,7 +120,7 @@ func TestRecordsDecodeToWhatWasSent(t *testing.T) {
 			c = c.WithManagedFields()
 		}
 		rec := NewRecorder(c)
-		for range fuzzedPods {
+		for range count {
 			var pod corev1.Pod
 			fill.Fill(&pod)
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
