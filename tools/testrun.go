@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +22,9 @@ import (
 //
 // First it compiles everything that the tests need, with all processors. Then it tests
 // twice as many packages at a time as there are processors, because tests wait for
-// clusters, pods and leases for about half of their time. Tests named TestSoak are left
-// out: make soak runs them.
+// clusters, pods and leases for about half of their time. The slowest packages begin
+// first, or the run would end with one of them alone. Tests named TestSoak are left out:
+// make soak runs them.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
@@ -50,7 +53,25 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	if err := t.compile(ctx, build, packages); err != nil {
 		return err
 	}
-	return t.test(ctx, append(test, packages...))
+	return t.test(ctx, append(test, slowestFirst(packages)...))
+}
+
+// slow are the packages whose tests take longest, the slowest first.
+var slow = []string{
+	"operators/echo", "cluster/internal/realnode", "kube", "cluster", "controller", "lease", "operators/foo", "crd",
+	"operators/cmd/run", "operators/book", "cluster/internal/simulate", "cluster/internal/supervisor", "kubetest",
+}
+
+// slowestFirst returns the packages in the order in which their tests begin.
+func slowestFirst(packages []string) []string {
+	rank := func(pkg string) int {
+		i := slices.Index(slow, strings.TrimPrefix(pkg, prefix+"/"))
+		if i < 0 {
+			return len(slow)
+		}
+		return i
+	}
+	return slices.SortedStableFunc(slices.Values(packages), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 }
 
 type tester struct {

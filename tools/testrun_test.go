@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -26,5 +27,23 @@ func TestCompilePackagesOfTestsAlone(t *testing.T) {
 	run := tester{dir: dir, env: append(os.Environ(), "GOWORK=off", "GOFLAGS=")}
 	if err := run.compile(t.Context(), []string{"build"}, []string{"./..."}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSlowestFirst(t *testing.T) {
+	got := slowestFirst([]string{prefix + "/api", prefix + "/kube", "./...", prefix + "/operators/echo"})
+	want := []string{prefix + "/operators/echo", prefix + "/kube", prefix + "/api", "./..."}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// A package that was renamed would begin late without a word.
+	repo, err := FindRepo(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range slow {
+		if _, err := os.Stat(filepath.Join(repo.Dir, pkg)); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -17,13 +17,16 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-// countVariable is the number of Echoes in TestSize.
+// countVariable is the number of Echoes in place of that of a test.
 const countVariable = "PINTLE_ECHOES"
 
 // TestSize makes many Echoes at once, changes all their Deployments at once, and
 // kills the operator in the middle of both.
-func TestSize(t *testing.T) {
-	n := 200
+func TestSize(t *testing.T) { testSize(t, 60) }
+
+func TestSoakSize(t *testing.T) { testSize(t, 400) }
+
+func testSize(t *testing.T, n int) {
 	if text := os.Getenv(countVariable); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
