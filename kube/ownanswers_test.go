@@ -266,3 +266,29 @@ func (e *ensuredTable) asked(is *entry) {
 	mine, _, _ := e.questions([]Key{e.at}, &found)
 	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is}, nil)
 }
+
+// A lagging server answers the question about a write with an older state.
+func TestQuestionToALaggingServer(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				old := newAPIServer()
+				old.put(key("a"), "one")
+				c.write(name, "two")
+				lags := true
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet && !isWatch(r) && lags {
+						return old.serve(r)
+					}
+					return nil, nil
+				})
+				o, err := c.store.Get(c.Context(), key(name))
+				if err == nil || o != nil {
+					c.Errorf("a reader gets %v, %v, although the process wrote a later state", o, err)
+				}
+				lags = false
+				c.wantNote(name, "two")
+			})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -230,4 +231,37 @@ func TestStaleListIsNotShown(t *testing.T) {
 			t.Fatalf("reports: %v", r)
 		}
 	})
+}
+
+// A server with rare bookmarks does not end its watches. It is neither listed nor watched
+// again without need.
+func TestRareBookmarks(t *testing.T) {
+	for _, streams := range []bool{false, true} {
+		t.Run(fmt.Sprint("streaming list ", streams), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+				s.bookmarks = 3 * time.Minute
+				s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if !isWatch(r) {
+						if streams {
+							return status(403, metav1.StatusReasonForbidden, "cannot list"), nil
+						}
+						return nil, nil
+					}
+					q := r.URL.Query()
+					q.Set("timeoutSeconds", "1000000")
+					r.URL.RawQuery = q.Encode()
+					return nil, nil
+				})
+				s.put(key("a"), "one")
+				f := watch(nil)
+				time.Sleep(10 * time.Hour)
+				if n := len(s.paths()); n > 10 {
+					t.Errorf("%d requests within 10 hours: %q", n, s.paths()[:10])
+				}
+				if r := f.reports(); len(r) > 0 {
+					t.Errorf("%d reports, the first is %v", len(r), r[0])
+				}
+			})
+		})
+	}
 }
