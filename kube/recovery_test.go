@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -38,7 +39,8 @@ func silent(r *http.Request, contentType string, start []byte) *http.Response {
 func piped(r *http.Request, contentType string) (*http.Response, *io.PipeWriter) {
 	reader, writer := io.Pipe()
 	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r}, writer
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r},
+		writer
 }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }
@@ -141,6 +143,58 @@ func TestSlowConsumerIsNotTakenForSilence(t *testing.T) {
 	})
 }
 
+// hanging is the body of an answer that tells nothing more once hang is set.
+type hanging struct {
+	io.ReadCloser
+	request context.Context //nolint:containedctx // it is that of the request
+	hang    *atomic.Bool
+}
+
+func (h hanging) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	if h.hang.Load() {
+		<-h.request.Done()
+		return 0, context.Cause(h.request)
+	}
+	return n, err
+}
+
+// A loop that was slow once does not make the watch patient with a connection that goes
+// silent: the time between two bookmarks was the loop's and not the server's.
+func TestSlowConsumerIsNotTakenForRareBookmarks(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+		var hang atomic.Bool
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if !isWatch(r) {
+				return nil, nil
+			}
+			q := r.URL.Query()
+			q.Set("timeoutSeconds", "1000000")
+			r.URL.RawQuery = q.Encode()
+			resp, err := s.serve(r)
+			if err == nil {
+				resp.Body = hanging{resp.Body, r.Context(), &hang}
+			}
+			return resp, err
+		})
+		f := watch(nil)
+		time.Sleep(90 * time.Second)
+		f.setSlow(3 * time.Minute)
+		s.put(key("a"), "one")
+		time.Sleep(time.Minute)
+		f.setSlow(0)
+		time.Sleep(8 * time.Minute)
+		wantLines(t, "events", names(f.taken()), "SYNCED", "ADDED default/a")
+		hang.Store(true)
+		time.Sleep(silence + time.Second)
+		r := f.reports()
+		if len(r) != 1 || !errors.Is(r[0], errSilent) {
+			t.Errorf("reports of a watch that is silent for longer than %s: %v", silence, r)
+		}
+		hang.Store(false)
+	})
+}
+
 // refused returns the error that a client gets while the server is down.
 func refused() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -223,16 +277,18 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 		return (&apiServer{jsonOnly: true}).encodeList(r, 7, "", nil)
 	}
 	for name, respond := range map[string]func(r *http.Request) *http.Response{
-		"empty object":       func(*http.Request) *http.Response { return answer(200, typeJSON, []byte("{}")) },
-		"nothing":            func(*http.Request) *http.Response { return answer(200, typeJSON, nil) },
-		"html":               func(*http.Request) *http.Response { return answer(200, "text/html", []byte("<html>")) },
-		"broken protobuf":    func(*http.Request) *http.Response { return answer(200, typeProtobuf, []byte("k8s\x00\xff")) },
-		"expired, always":    func(*http.Request) *http.Response { return status(410, metav1.StatusReasonExpired, "") },
-		"forbidden":          func(*http.Request) *http.Response { return status(403, metav1.StatusReasonForbidden, "") },
-		"method not allowed": func(*http.Request) *http.Response { return status(405, metav1.StatusReasonMethodNotAllowed, "") },
-		"unauthorized":       func(*http.Request) *http.Response { return status(401, metav1.StatusReasonUnauthorized, "") },
-		"not found":          func(*http.Request) *http.Response { return answer(404, "text/plain", []byte("404")) },
-		"bad gateway":        func(*http.Request) *http.Response { return answer(502, "text/html", []byte("oops")) },
+		"empty object":    func(*http.Request) *http.Response { return answer(200, typeJSON, []byte("{}")) },
+		"nothing":         func(*http.Request) *http.Response { return answer(200, typeJSON, nil) },
+		"html":            func(*http.Request) *http.Response { return answer(200, "text/html", []byte("<html>")) },
+		"broken protobuf": func(*http.Request) *http.Response { return answer(200, typeProtobuf, []byte("k8s\x00\xff")) },
+		"expired, always": func(*http.Request) *http.Response { return status(410, metav1.StatusReasonExpired, "") },
+		"forbidden":       func(*http.Request) *http.Response { return status(403, metav1.StatusReasonForbidden, "") },
+		"method not allowed": func(*http.Request) *http.Response {
+			return status(405, metav1.StatusReasonMethodNotAllowed, "")
+		},
+		"unauthorized": func(*http.Request) *http.Response { return status(401, metav1.StatusReasonUnauthorized, "") },
+		"not found":    func(*http.Request) *http.Response { return answer(404, "text/plain", []byte("404")) },
+		"bad gateway":  func(*http.Request) *http.Response { return answer(502, "text/html", []byte("oops")) },
 		"list but expired watch": func(r *http.Request) *http.Response {
 			if isWatch(r) {
 				return status(410, metav1.StatusReasonExpired, "")
@@ -271,7 +327,8 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 		},
 		"an older list every time": func(r *http.Request) *http.Response {
 			if isWatch(r) {
-				return answer(200, typeJSON, append(jsonEvent(eventAdded, modelObject{key: key("a"), uid: "a", rv: 9}.json(r)), errorEvent(false, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})...))
+				return answer(200, typeJSON, append(jsonEvent(eventAdded, modelObject{key: key("a"), uid: "a", rv: 9}.json(r)),
+					errorEvent(false, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})...))
 			}
 			return list(r)
 		},
