@@ -37,7 +37,8 @@ func newEnsuredTable(t testing.TB) *ensuredTable {
 	}
 	h := For[corev1.ConfigMap](s.client(t)).In("default").handle
 	table := newTable(h, nil)
-	return &ensuredTable{table, t, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
+	return &ensuredTable{table, t, &tableSink{table: table, namespace: "default"}, key("a"),
+		sha256.Sum256([]byte("the note is ours"))}
 }
 
 var ensuredFields = []metav1.ManagedFieldsEntry{{
@@ -191,7 +192,8 @@ func TestEnsureAsksTheStoreThatShowsTheObject(t *testing.T) {
 		for range 20 {
 			o, yes := new(corev1.ConfigMap), true
 			o.Name, o.Labels = "a", map[string]string{"app": "1"}
-			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner", Controller: &yes}}
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner",
+				Controller: &yes}}
 			if _, err := cms.Ensure(t.Context(), o); !errors.Is(err, ErrTaken) {
 				t.Fatalf("an object without an owner is taken: %v", err)
 			}

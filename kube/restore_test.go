@@ -172,7 +172,8 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 		cms := For[corev1.ConfigMap](c).In("default")
 		put := func(note string) {
 			t.Helper()
-			if _, err := cms.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"note": note}}); err != nil {
+			if _, err := cms.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Data: map[string]string{"note": note}}); err != nil {
 				t.Fatal(err)
 			}
 		}
