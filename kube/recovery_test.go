@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -140,58 +139,6 @@ func TestSlowConsumerIsNotTakenForSilence(t *testing.T) {
 		if r := f.reports(); len(r) > 0 {
 			t.Fatalf("reports: %v", r)
 		}
-	})
-}
-
-// hanging is the body of an answer that tells nothing more once hang is set.
-type hanging struct {
-	io.ReadCloser
-	request context.Context //nolint:containedctx // it is that of the request
-	hang    *atomic.Bool
-}
-
-func (h hanging) Read(p []byte) (int, error) {
-	n, err := h.ReadCloser.Read(p)
-	if h.hang.Load() {
-		<-h.request.Done()
-		return 0, context.Cause(h.request)
-	}
-	return n, err
-}
-
-// A loop that was slow once does not make the watch patient with a connection that goes
-// silent: the time between two bookmarks was the loop's and not the server's.
-func TestSlowConsumerIsNotTakenForRareBookmarks(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
-		var hang atomic.Bool
-		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
-			if !isWatch(r) {
-				return nil, nil
-			}
-			q := r.URL.Query()
-			q.Set("timeoutSeconds", "1000000")
-			r.URL.RawQuery = q.Encode()
-			resp, err := s.serve(r)
-			if err == nil {
-				resp.Body = hanging{resp.Body, r.Context(), &hang}
-			}
-			return resp, err
-		})
-		f := watch(nil)
-		time.Sleep(90 * time.Second)
-		f.setSlow(3 * time.Minute)
-		s.put(key("a"), "one")
-		time.Sleep(time.Minute)
-		f.setSlow(0)
-		time.Sleep(8 * time.Minute)
-		wantLines(t, "events", names(f.taken()), "SYNCED", "ADDED default/a")
-		hang.Store(true)
-		time.Sleep(silence + time.Second)
-		r := f.reports()
-		if len(r) != 1 || !errors.Is(r[0], errSilent) {
-			t.Errorf("reports of a watch that is silent for longer than %s: %v", silence, r)
-		}
-		hang.Store(false)
 	})
 }
 
