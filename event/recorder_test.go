@@ -317,7 +317,7 @@ func (h recordsLines) Handle(_ context.Context, line slog.Record) error {
 // writes fail and that writes succeed again.
 func TestLogHandlerRecordsEvents(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
-		r.Logger = slog.New(recordsLines{slog.DiscardHandler, r})
+		r.Logger = slog.New(recordsLines{slog.NewTextHandler(io.Discard, nil), r})
 		time.Sleep(reportAfter)
 		s.set(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
 		for i := range 2 * tokens {
