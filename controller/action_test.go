@@ -66,7 +66,10 @@ func TestActions(t *testing.T) {
 		for _, r := range s.ran("after") {
 			at = append(at, r.at)
 		}
-		if want := []time.Duration{0, 2 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute, 22 * time.Minute}; !slices.Equal(at, want) {
+		want := []time.Duration{
+			0, 2 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute, 22 * time.Minute,
+		}
+		if !slices.Equal(at, want) {
 			t.Errorf("reconciled at %v, want %v", at, want)
 		}
 		if got := s.ran("after")[1]; len(got.causes) != 1 || got.causes[0].String() != "Gizmo default/after modified" {

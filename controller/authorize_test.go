@@ -67,7 +67,8 @@ func (s *reviewer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &http.Response{StatusCode: http.StatusCreated, Header: header, Body: io.NopCloser(strings.NewReader(string(text)))}, nil
+	return &http.Response{StatusCode: http.StatusCreated, Header: header,
+		Body: io.NopCloser(strings.NewReader(string(text)))}, nil
 }
 
 // guarded is a handler behind an authorizer.
@@ -144,14 +145,16 @@ func TestInventedPaths(t *testing.T) {
 		var s reviewer
 		g := newGuarded(t, &s)
 		for i := range 50_000 {
-			g.get(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "good", fmt.Sprint([]string{"/shut/", "/open/"}[i%2], i))
+			g.get(t.Context(), fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), "good",
+				fmt.Sprint([]string{"/shut/", "/open/"}[i%2], i))
 			time.Sleep(10 * time.Millisecond)
 		}
 		if n, most := int(s.accesses.Load()), reviewBurst+reviewsASecond*500; n > most {
 			t.Errorf("the cluster was asked %d times, at most %d are wanted", n, most)
 		}
 		if len(g.allowed) > answersMax || len(g.denied) > answersMax || len(g.rate.of) > addressesMax || len(g.asking) > 0 {
-			t.Errorf("%d allowed, %d denied, %d addresses, %d being asked", len(g.allowed), len(g.denied), len(g.rate.of), len(g.asking))
+			t.Errorf("%d allowed, %d denied, %d addresses, %d being asked", len(g.allowed), len(g.denied), len(g.rate.of),
+				len(g.asking))
 		}
 	})
 }

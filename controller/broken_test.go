@@ -150,7 +150,8 @@ func TestGoexitInSources(t *testing.T) {
 		if n := len(s.ran("g")); n < 3 {
 			t.Error("a change after that is lost")
 		}
-		for _, want := range []string{"the predicate panicked", "a source panicked", "cannot find the objects that a change concerns"} {
+		for _, want := range []string{"the predicate panicked", "a source panicked",
+			"cannot find the objects that a change concerns"} {
 			if n := s.log.count(want, "runtime.Goexit"); n == 0 {
 				t.Errorf("%q is not logged:\n%s", want, s.log)
 			}

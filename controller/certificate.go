@@ -53,7 +53,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	err := c.read()
 	switch {
 	case err != nil && !c.failing:
-		c.log.Error("cannot read the renewed certificate: the old certificate is still used", "directory", c.dir, "error", err)
+		c.log.Error("cannot read the renewed certificate: the old certificate is still used", "directory", c.dir, "error",
+			err)
 	case err == nil && (c.failing || was != c.current):
 		c.log.Info("the certificate was reloaded", "directory", c.dir)
 	}

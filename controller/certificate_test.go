@@ -74,7 +74,8 @@ func selfSigned(t *testing.T, serial int64) (crt, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
 // A renewed certificate is served within moments. A certificate that cannot be read
@@ -139,7 +140,8 @@ func TestServeCertificate(t *testing.T) {
 	if err := errors.Join(client.HandshakeContext(t.Context()), <-done); err != nil {
 		t.Fatal(err)
 	}
-	if state := client.ConnectionState(); state.PeerCertificates[0].SerialNumber.Int64() != 7 || state.NegotiatedProtocol != "http/1.1" {
+	if state := client.ConnectionState(); state.PeerCertificates[0].SerialNumber.Int64() != 7 ||
+		state.NegotiatedProtocol != "http/1.1" {
 		t.Errorf("certificate %v, protocol %q", state.PeerCertificates[0].SerialNumber, state.NegotiatedProtocol)
 	}
 }

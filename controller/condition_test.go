@@ -29,7 +29,8 @@ func TestSetCondition(t *testing.T) {
 		}
 		g.Generation = 1
 		first := set(metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Message: "0 of 3"}, true)
-		if first.Reason != "Ready" || first.ObservedGeneration != 1 || !first.LastTransitionTime.Equal(&metav1.Time{Time: time.Now().Truncate(time.Second)}) {
+		if first.Reason != "Ready" || first.ObservedGeneration != 1 ||
+			!first.LastTransitionTime.Equal(&metav1.Time{Time: time.Now().Truncate(time.Second)}) {
 			t.Errorf("the condition is %+v", first)
 		}
 		time.Sleep(time.Minute)
@@ -45,7 +46,8 @@ func TestSetCondition(t *testing.T) {
 			t.Errorf("the condition is %+v", third)
 		}
 		long := set(metav1.Condition{Type: "Other", Message: strings.Repeat("ä", 20000)}, true)
-		if len(list) != 2 || long.Status != metav1.ConditionUnknown || len(long.Message) > maxMessage || !utf8.ValidString(long.Message) {
+		if len(list) != 2 || long.Status != metav1.ConditionUnknown || len(long.Message) > maxMessage ||
+			!utf8.ValidString(long.Message) {
 			t.Errorf("there are %d conditions, the message has %d bytes", len(list), len(long.Message))
 		}
 	})

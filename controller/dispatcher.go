@@ -197,6 +197,9 @@ func (d *dispatcher) remove(r request, now time.Time) {
 	told := new(history)
 	if h != nil {
 		told.removed = h.removed
+		if len(h.removed) > 0 {
+			told.failures = h.failures // they are those of Gone
+		}
 	}
 	told.removed = append(told.removed, r.cause.Change)
 	d.histories[r.key] = told

@@ -26,12 +26,13 @@ func TestBackoffPerObject(t *testing.T) {
 		s.put("bad", func(*gizmo) {})
 		s.put("good", func(*gizmo) {})
 		var heal atomic.Bool
-		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: time.Second, Max: time.Minute}, Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
-			if g.Name == "bad" && !heal.Load() {
-				return Done, errBroken
-			}
-			return Done, nil
-		}})
+		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: time.Second, Max: time.Minute},
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				if g.Name == "bad" && !heal.Load() {
+					return Done, errBroken
+				}
+				return Done, nil
+			}})
 		s.sleep(10 * time.Minute)
 		runs := s.ran("bad")
 		want := time.Second
@@ -71,10 +72,11 @@ func TestSteadyState(t *testing.T) {
 		for i := range 100 {
 			s.put(fmt.Sprint("g", i), func(g *gizmo) { g.Spec.Size = i })
 		}
-		s.start(Options{}, Controller[gizmo]{Resync: time.Minute, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			g.Status.Seen = g.Spec.Size
-			return Done, s.gizmos.EnsureStatus(ctx, g)
-		}})
+		s.start(Options{}, Controller[gizmo]{Resync: time.Minute,
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				g.Status.Seen = g.Spec.Size
+				return Done, s.gizmos.EnsureStatus(ctx, g)
+			}})
 		s.sleep(10 * time.Minute)
 		if n := s.count("PATCH"); n != 100 {
 			t.Errorf("%d writes for 100 objects, whose status is written once", n)
@@ -177,16 +179,17 @@ func TestPanicAndTimeout(t *testing.T) {
 			failed.Store(g.Name, err)
 			return ctx.Err()
 		}
-		s.start(Options{Trace: trace}, Controller[gizmo]{Timeout: 10 * time.Second, Failed: report, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			switch g.Name {
-			case "panics":
-				panic("no gizmo")
-			case "hangs":
-				<-ctx.Done()
-				return Done, ctx.Err()
-			}
-			return Done, nil
-		}})
+		s.start(Options{Trace: trace}, Controller[gizmo]{Timeout: 10 * time.Second, Failed: report,
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				switch g.Name {
+				case "panics":
+					panic("no gizmo")
+				case "hangs":
+					<-ctx.Done()
+					return Done, ctx.Err()
+				}
+				return Done, nil
+			}})
 		s.sleep(11 * time.Second)
 		if n := s.log.count("reconcile panicked", "default/panics", "panic: no gizmo", "engine_test.go"); n < 2 {
 			t.Errorf("the panic is said %d times, with its stack:\n%s", n, s.log)
@@ -197,10 +200,12 @@ func TestPanicAndTimeout(t *testing.T) {
 		if err, _ := failed.Load("hangs"); !errors.Is(err.(error), ErrTimeout) {
 			t.Errorf("the time-out is reported as %v", err)
 		}
-		if err, _ := failed.Load("panics"); err == nil || err.(error).Error() != "panic: no gizmo" || s.log.count("cannot report") > 0 {
+		if err, _ := failed.Load("panics"); err == nil || err.(error).Error() != "panic: no gizmo" ||
+			s.log.count("cannot report") > 0 {
 			t.Errorf("the panic is reported as %v", err)
 		}
-		want := "reconcile gizmo[controller=gizmo namespace=default name=panics uid=" + string(s.gizmo("panics").UID) + " causes=Gizmo default/panics listed]"
+		want := "reconcile gizmo[controller=gizmo namespace=default name=panics uid=" + string(s.gizmo("panics").UID) +
+			" causes=Gizmo default/panics listed]"
 		if _, ok := spans.Load(want); !ok {
 			t.Errorf("there is no span %q", want)
 		}
@@ -306,18 +311,19 @@ func TestGrace(t *testing.T) {
 		}
 		var started, finished atomic.Int32
 		var cause error
-		stop := s.start(Options{Grace: 10 * time.Second}, Controller[gizmo]{Concurrency: 2, Reconcile: func(ctx context.Context, _ *gizmo) (Action, error) {
-			if started.Add(1) == 1 {
-				time.Sleep(5 * time.Second)
-				if ctx.Err() == nil {
-					finished.Add(1)
+		stop := s.start(Options{Grace: 10 * time.Second},
+			Controller[gizmo]{Concurrency: 2, Reconcile: func(ctx context.Context, _ *gizmo) (Action, error) {
+				if started.Add(1) == 1 {
+					time.Sleep(5 * time.Second)
+					if ctx.Err() == nil {
+						finished.Add(1)
+					}
+					return After(0), nil
 				}
-				return After(0), nil
-			}
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return Done, ctx.Err()
-		}})
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return Done, ctx.Err()
+			}})
 		s.sleep(time.Second)
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -44,7 +44,8 @@ func Example() {
 		if g.Spec.Name == "" {
 			return controller.Done, controller.Terminal(fmt.Errorf("nobody is to be greeted"))
 		}
-		text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Data: map[string]string{"text": "Hello, " + g.Spec.Name}}
+		text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: g.Name},
+			Data: map[string]string{"text": "Hello, " + g.Spec.Name}}
 		if err := kube.SetController(greetings, g, texts, text); err != nil {
 			return controller.Done, err
 		}

@@ -67,7 +67,8 @@ func TestGone(t *testing.T) {
 			}
 			return lines
 		}
-		if got, want := of("a"), []string{"reconciled a 1", "gone a 2", "reconciled a 3", "gone a 3"}; !slices.Equal(got, want) {
+		want := []string{"reconciled a 1", "gone a 2", "reconciled a 3", "gone a 3"}
+		if got := of("a"); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if got, want := of("slow"), []string{"reconciled slow 0", "gone slow 0"}; !slices.Equal(got, want) {
@@ -230,7 +231,8 @@ func TestRequestSpans(t *testing.T) {
 			return context.WithValue(ctx, parent{}, name), func(err error, more ...slog.Attr) {
 				mu.Lock()
 				defer mu.Unlock()
-				spans = append(spans, fmt.Sprint(within, " / ", name, " ", append(attrs[:len(attrs):len(attrs)], more...), " ", err))
+				spans = append(spans, fmt.Sprint(within, " / ", name, " ", append(attrs[:len(attrs):len(attrs)], more...), " ",
+					err))
 			}
 		}
 		s.put("g", func(*gizmo) {})
@@ -272,7 +274,10 @@ func TestReads(t *testing.T) {
 		}
 		s.put("g", func(*gizmo) {})
 		counts := metrics.New()
-		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.AnyHandle{read}, Predicate: func(c kube.Change) bool { return c.Type == kube.Added }}
+		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.AnyHandle{read},
+			Predicate: func(c kube.Change) bool {
+				return c.Type == kube.Added
+			}}
 		begun := time.Now()
 		var first time.Duration
 		var runs int

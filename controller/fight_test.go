@@ -79,7 +79,8 @@ func TestTwoOperatorsFight(t *testing.T) {
 			}
 			b.create("p")
 			said := func(s, other *side) bool {
-				return s.log.count("reconciled in a loop", "Secret "+b.namespace+"/p metadata.labels[side]", "side-"+other.name+" (Apply)") > 0
+				return s.log.count("reconciled in a loop", "Secret "+b.namespace+"/p metadata.labels[side]",
+					"side-"+other.name+" (Apply)") > 0
 			}
 			b.eventually("both report the fight, with the other", func() bool {
 				return said(sides[0], sides[1]) && said(sides[1], sides[0])
@@ -92,7 +93,8 @@ func TestTwoOperatorsFight(t *testing.T) {
 			time.Sleep(watched)
 			for i, s := range sides {
 				n := s.writes.Load() - before[i]
-				t.Logf("side %s wrote %d times until both had reported, and %d times in the %s after that", s.name, before[i], n, watched)
+				t.Logf("side %s wrote %d times until both had reported, and %d times in the %s after that", s.name, before[i], n,
+					watched)
 				if n > 13 {
 					t.Errorf("side %s wrote %d times in %s after the report", s.name, n, watched)
 				}

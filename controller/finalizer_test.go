@@ -45,7 +45,8 @@ func (o *outside) has(name string) bool {
 // reconcile without the finalizer.
 func (b *bench) cleaner(parents kube.Resource[corev1.ConfigMap], out *outside) Controller[corev1.ConfigMap] {
 	return Controller[corev1.ConfigMap]{
-		Name: "cleaner", For: parents, Finalizer: testFinalizer, Backoff: Backoff{Min: time.Millisecond, Max: 50 * time.Millisecond},
+		Name: "cleaner", For: parents, Finalizer: testFinalizer, Backoff: Backoff{Min: time.Millisecond,
+			Max: 50 * time.Millisecond},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			now, err := b.parents.Get(b.Context(), p.Name) // by another client: as the server has it
 			if err == nil && now.DeletionTimestamp == nil && !slices.Contains(now.Finalizers, testFinalizer) {
@@ -92,15 +93,17 @@ func TestFinalizersOfOthers(t *testing.T) {
 	var meddle atomic.Int64
 	other, rival := "example.com/other", b.client
 	slow := func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") && meddle.Add(1)%2 == 1 {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") &&
+			meddle.Add(1)%2 == 1 {
 			// Another program writes just before.
-			_, err := kube.For[corev1.ConfigMap](rival).In(b.namespace).Modify(r.Context(), "p", func(p *corev1.ConfigMap) error {
-				p.Finalizers = append([]string{fmt.Sprintf("%s%d", other, meddle.Load())}, p.Finalizers...)
-				if p.DeletionTimestamp != nil {
-					p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return strings.HasPrefix(f, other) })
-				}
-				return nil
-			})
+			_, err := kube.For[corev1.ConfigMap](rival).In(b.namespace).Modify(r.Context(), "p",
+				func(p *corev1.ConfigMap) error {
+					p.Finalizers = append([]string{fmt.Sprintf("%s%d", other, meddle.Load())}, p.Finalizers...)
+					if p.DeletionTimestamp != nil {
+						p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return strings.HasPrefix(f, other) })
+					}
+					return nil
+				})
 			if err != nil {
 				t.Error(err)
 			}
@@ -151,13 +154,14 @@ func TestNoFinalizer(t *testing.T) {
 	b := newBench(t)
 	var runs atomic.Int32
 	b.create("p")
-	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Reconcile: func(_ context.Context, p *corev1.ConfigMap) (Action, error) {
-		runs.Add(1)
-		if len(p.Finalizers) > 0 {
-			t.Errorf("the finalizers are %q", p.Finalizers)
-		}
-		return Done, nil
-	}})
+	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents,
+		Reconcile: func(_ context.Context, p *corev1.ConfigMap) (Action, error) {
+			runs.Add(1)
+			if len(p.Finalizers) > 0 {
+				t.Errorf("the finalizers are %q", p.Finalizers)
+			}
+			return Done, nil
+		}})
 	b.eventually("it is reconciled", func() bool { return runs.Load() == 1 })
 	b.delete("p")
 	b.create("q")

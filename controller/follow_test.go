@@ -108,7 +108,8 @@ func TestReferencedByAnIndexOfOthers(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		s.sleep(time.Second)
-		if n := len(s.ran("g")); n != 1 || s.log.count("cannot find the objects that a change concerns", "no store that runs") != 1 {
+		if n := len(s.ran("g")); n != 1 ||
+			s.log.count("cannot find the objects that a change concerns", "no store that runs") != 1 {
 			t.Errorf("%d reconciles:\n%s", n, s.log)
 		}
 	})

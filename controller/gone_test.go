@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -107,6 +108,67 @@ func TestNewObjectAfterGoneThatFailsAgainAndAgain(t *testing.T) {
 		s.sleep(time.Hour)
 		if told.Load() == before {
 			t.Error("Gone was not called for the second object")
+		}
+	})
+}
+
+// A new object is reconciled although Gone panics, or ends its goroutine, each time.
+func TestNewObjectAfterGoneThatBreaks(t *testing.T) {
+	for name, breaks := range map[string]func(){
+		"panic": func() { panic("not today") }, "Goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("g", func(*gizmo) {})
+				var sizes []int
+				s.run(Options{}, Controller[gizmo]{
+					For: s.gizmos,
+					Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+						sizes = append(sizes, g.Spec.Size)
+						return Done, nil
+					},
+					Gone: func(context.Context, *gizmo) error {
+						breaks()
+						return nil
+					},
+				})
+				s.delete("g")
+				s.put("g", func(g *gizmo) { g.Spec.Size = 2 })
+				s.sleep(time.Hour)
+				if want := []int{0, 2}; !slices.Equal(sizes, want) {
+					t.Errorf("reconciled sizes: %v, want %v", sizes, want)
+				}
+			})
+		})
+	}
+}
+
+// An object is deleted and recreated so often that Gone never fails five times in between.
+// The new objects are reconciled all the same, and the old ones are not kept for ever.
+func TestObjectsThatComeAndGoWhileGoneFails(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		reconciled, told := 0, 0
+		s.run(Options{}, Controller[gizmo]{
+			For: s.gizmos,
+			Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+				reconciled++
+				return Done, nil
+			},
+			Gone: func(context.Context, *gizmo) error {
+				told++
+				return errors.New("not today")
+			},
+		})
+		const times = 100
+		for range times {
+			s.delete("g")
+			s.sleep(20 * time.Millisecond)
+			s.put("g", func(*gizmo) {})
+			s.sleep(200 * time.Millisecond)
+		}
+		if reconciled < times/5 {
+			t.Errorf("%d of %d objects were reconciled, and Gone was called %d times", reconciled, times, told)
 		}
 	})
 }

@@ -18,7 +18,8 @@ import (
 // mark is a write of the predecessor.
 func (b *bench) mark(name, value string) {
 	b.Helper()
-	if _, err := b.parents.Patch(b.Context(), name, types.MergePatchType, []byte(`{"data":{"mark":"`+value+`"}}`)); err != nil {
+	if _, err := b.parents.Patch(b.Context(), name, types.MergePatchType,
+		[]byte(`{"data":{"mark":"`+value+`"}}`)); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -111,7 +112,8 @@ func TestStandbyIsBehind(t *testing.T) {
 			return nil, r.Context().Err()
 		case isList(r):
 			if n := lists.Add(1); n == 2 || n == 3 {
-				return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+				return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{},
+					Request: r}, nil
 			}
 		}
 		return send()

@@ -24,7 +24,8 @@ func TestHotLoops(t *testing.T) {
 	b := newBench(t)
 	flip := [2]string{"false", "true"}
 	object := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
-		_, err := b.parents.In(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(`{"data":{"one":"`+flip[n%2]+`","two":"`+flip[(n+1)%2]+`"}}`))
+		_, err := b.parents.In(p.Namespace).Patch(ctx, p.Name, types.MergePatchType,
+			[]byte(`{"data":{"one":"`+flip[n%2]+`","two":"`+flip[(n+1)%2]+`"}}`))
 		return err
 	}
 	child := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
@@ -50,10 +51,13 @@ func TestHotLoops(t *testing.T) {
 		write []func(context.Context, *corev1.ConfigMap, int64) error
 		flips []string
 	}{
-		"object": {[]func(context.Context, *corev1.ConfigMap, int64) error{object}, []string{"ConfigMap %/p data.one", "ConfigMap %/p data.two"}},
-		"child":  {[]func(context.Context, *corev1.ConfigMap, int64) error{child}, []string{"Secret %/p data.flips"}},
-		"both":   {[]func(context.Context, *corev1.ConfigMap, int64) error{object, child}, []string{"ConfigMap %/p data.one", "ConfigMap %/p data.two", "Secret %/p data.flips"}},
-		"remade": {[]func(context.Context, *corev1.ConfigMap, int64) error{remade}, []string{"Secret %/p (added)", "Secret %/p (deleted)"}},
+		"object": {[]func(context.Context, *corev1.ConfigMap, int64) error{object},
+			[]string{"ConfigMap %/p data.one", "ConfigMap %/p data.two"}},
+		"child": {[]func(context.Context, *corev1.ConfigMap, int64) error{child}, []string{"Secret %/p data.flips"}},
+		"both": {[]func(context.Context, *corev1.ConfigMap, int64) error{object, child},
+			[]string{"ConfigMap %/p data.one", "ConfigMap %/p data.two", "Secret %/p data.flips"}},
+		"remade": {[]func(context.Context, *corev1.ConfigMap, int64) error{remade},
+			[]string{"Secret %/p (added)", "Secret %/p (deleted)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits most of the time
@@ -97,7 +101,8 @@ func TestHotLoops(t *testing.T) {
 			}
 			page := httptest.NewRecorder()
 			counts.Handler().ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
-			if want := `pintle_controller_hot_loops_total{controller="configmap"} 1`; !strings.Contains(page.Body.String(), want) {
+			want := `pintle_controller_hot_loops_total{controller="configmap"} 1`
+			if !strings.Contains(page.Body.String(), want) {
 				t.Errorf("the metrics lack %s", want)
 			}
 		})
@@ -132,13 +137,15 @@ func TestBusyIsNotHot(t *testing.T) {
 			if _, err := b.children.Apply(ctx, c); err != nil {
 				return Done, err
 			}
-			_, err := b.parents.Patch(ctx, p.Name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"seen":"`+now+`"}}}`))
+			_, err := b.parents.Patch(ctx, p.Name, types.MergePatchType,
+				[]byte(`{"metadata":{"annotations":{"seen":"`+now+`"}}}`))
 			seen.Store(now)
 			return Done, err
 		},
 	})
 	for i := range 200 {
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "settings", Labels: map[string]string{"settings": strconv.Itoa(i)}}}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "settings",
+			Labels: map[string]string{"settings": strconv.Itoa(i)}}}
 		if _, err := b.children.Apply(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}

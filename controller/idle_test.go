@@ -77,10 +77,11 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 func TestWritesFade(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
-		c := Controller[gizmo]{For: s.gizmos, Predicate: kube.Change.NewGeneration, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			g.Status.Seen = g.Spec.Size
-			return Done, s.gizmos.EnsureStatus(ctx, g)
-		}}
+		c := Controller[gizmo]{For: s.gizmos, Predicate: kube.Change.NewGeneration,
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				g.Status.Seen = g.Spec.Size
+				return Done, s.gizmos.EnsureStatus(ctx, g)
+			}}
 		started := make(chan *engine[gizmo], 1)
 		s.run(Options{}, spied{c, started})
 		e := <-started

@@ -47,7 +47,8 @@ func TestClientsThatReadNothing(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second) // a second longer than the clients' time
 		synctest.Wait()
-		if code, text := l.request(t, "GET /metrics HTTP/1.1", ""); code != http.StatusOK || !strings.Contains(text, "filler") {
+		if code, text := l.request(t, "GET /metrics HTTP/1.1", ""); code != http.StatusOK ||
+			!strings.Contains(text, "filler") {
 			t.Errorf("after the time-out: %d, %d bytes", code, len(text))
 		}
 	})

@@ -25,7 +25,8 @@ func TestControllerGetsNothing(t *testing.T) {
 		if r.Method == http.MethodGet && path.Base(path.Dir(r.URL.Path)) == "configmaps" {
 			t.Errorf("the controller gets %s", path.Base(r.URL.Path))
 		}
-		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") && rivals.Add(1)%2 == 1 {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.Header.Get("Content-Type"), "json-patch+json") &&
+			rivals.Add(1)%2 == 1 {
 			// Another program writes first. The second write hides the object from the
 			// controller.
 			patch := `{"data":{"rival":"true"}}`

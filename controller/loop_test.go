@@ -52,7 +52,9 @@ func TestAtOnceIsHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.put("g", func(*gizmo) {})
-				s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return action(), nil }})
+				s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+					return action(), nil
+				}})
 				s.held("g", "causes=requested")
 			})
 		})
@@ -63,14 +65,17 @@ func TestAtOnceIsHeld(t *testing.T) {
 func TestTinyDurationsAreHeld(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Resync: 1, Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil }})
+		s.start(Options{}, Controller[gizmo]{Resync: 1, Reconcile: func(context.Context, *gizmo) (Action, error) {
+			return Done, nil
+		}})
 		s.held("g", "causes=resync")
 	})
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: 1, Max: 1}, Reconcile: func(context.Context, *gizmo) (Action, error) {
-			return Done, errBroken
-		}})
+		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: 1, Max: 1},
+			Reconcile: func(context.Context, *gizmo) (Action, error) {
+				return Done, errBroken
+			}})
 		s.held("g", "causes=retry")
 	})
 }
@@ -79,7 +84,9 @@ func TestTinyDurationsAreHeld(t *testing.T) {
 func TestShortAfterIsFree(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return After(50 * time.Millisecond), nil }})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+			return After(50 * time.Millisecond), nil
+		}})
 		s.sleep(time.Minute)
 		s.free("g", 1150)
 	})
@@ -243,7 +250,8 @@ func TestOthersChangesAreFree(t *testing.T) { othersChangesAreFree(t, 4*time.Sec
 func TestSoakOthersChangesAreFree(t *testing.T) { othersChangesAreFree(t, 20*time.Second) }
 
 func othersChangesAreFree(t *testing.T, lasts time.Duration) {
-	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 240 * time.Millisecond, 400 * time.Millisecond} {
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond,
+		100 * time.Millisecond, 200 * time.Millisecond, 240 * time.Millisecond, 400 * time.Millisecond} {
 		for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
 			t.Run(fmt.Sprintf("every %s, takes %s", every, takes), func(t *testing.T) {
 				onStage(t, func(s *stage) {
@@ -326,7 +334,8 @@ func TestHotLoopErrorText(t *testing.T) {
 	err := &HotLoopError{Causes: "resync", Fields: []LoopField{
 		{
 			Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
-			Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"}, {Name: "web", Operation: "Apply"}},
+			Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"},
+				{Name: "web", Operation: "Apply"}},
 		},
 		{Kind: "Service", Key: named("web"), Field: "(added)"},
 	}}
@@ -358,7 +367,7 @@ func TestHotLoopNamesFieldsThatKeepChanging(t *testing.T) {
 			return Done, nil
 		}})
 		s.held("g", "spec.size")
-		if n := s.log.count("again and again", "metadata.labels"); n > 0 {
+		if n := s.log.count("reconciled in a loop", "metadata.labels"); n > 0 {
 			t.Errorf("a field that changed once is named:\n%s", s.log.tail(3))
 		}
 	})

@@ -154,7 +154,8 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	g := s.gizmos[name]
 	switch {
 	case r.URL.Path == "/apis/example.com/v1":
-		return s.answer(200, map[string]any{"kind": "APIResourceList", "resources": []any{map[string]any{"name": "gizmos", "kind": "Gizmo", "namespaced": true}}})
+		return s.answer(200, map[string]any{"kind": "APIResourceList",
+			"resources": []any{map[string]any{"name": "gizmos", "kind": "Gizmo", "namespaced": true}}})
 	case r.URL.Query().Get("watch") == "true":
 		from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 		body, w := io.Pipe()
@@ -170,7 +171,8 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items,
 		})
 	case g == nil:
-		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
+		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404,
+			Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
 	case r.Method == http.MethodGet:
 		return s.answer(200, onWire(g))
 	case r.Method == http.MethodPatch && sub == "status":
@@ -185,7 +187,8 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return s.answer(200, onWire(s.store(g, false, func(g *gizmo) { g.Status, g.ManagedFields = patch.Status, managed })))
 	}
-	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405, Reason: metav1.StatusReasonMethodNotAllowed})
+	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405,
+		Reason: metav1.StatusReasonMethodNotAllowed})
 }
 
 // onWire returns an object as a server sends it: a status that was applied is present
@@ -226,7 +229,8 @@ func (s *played) answer(code int, v any) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body))}, nil
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
 // watch sends the changes after a resourceVersion until ctx ends.

@@ -120,7 +120,8 @@ func TestQueueModel(t *testing.T) {
 		key := rapid.Custom(func(t *rapid.T) kube.Key { return named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))) })
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				r := request{key: key.Draw(t, "key"), cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried}).Draw(t, "reason")}}
+				r := request{key: key.Draw(t, "key"),
+					cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried}).Draw(t, "reason")}}
 				r.priority = priority(rapid.IntRange(0, int(priorities)-1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
 					// No two are due at the same time, so that the order is known.
@@ -191,7 +192,8 @@ func TestQueueModel(t *testing.T) {
 					t.Fatalf("%d keys are ready, want %d", got, ready)
 				}
 				if len(q.later) != later || len(q.waiting) != len(m.waiting) || len(q.running) != len(running) {
-					t.Fatalf("%d later, %d waiting, %d running; want %d, %d, %d", len(q.later), len(q.waiting), len(q.running), later, len(m.waiting), len(running))
+					t.Fatalf("%d later, %d waiting, %d running; want %d, %d, %d", len(q.later), len(q.waiting), len(q.running), later,
+						len(m.waiting), len(running))
 				}
 			},
 		})

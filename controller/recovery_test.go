@@ -58,11 +58,12 @@ func TestKindComesAndGoes(t *testing.T) {
 	gadgets := kube.For[Gadget](b.client).In(b.namespace)
 	address := freeAddress(t)
 	b.start(Options{Address: address},
-		Controller[Gadget]{For: gadgets, Owns: []kube.AnyHandle{b.children}, Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
-			g.Status.Size = g.Spec.Size
-			SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
-			return Done, gadgets.EnsureStatus(ctx, g)
-		}},
+		Controller[Gadget]{For: gadgets, Owns: []kube.AnyHandle{b.children},
+			Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
+				g.Status.Size = g.Spec.Size
+				SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
+				return Done, gadgets.EnsureStatus(ctx, g)
+			}},
 		Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: b.applyChild},
 	)
 	b.create("p")
@@ -97,7 +98,8 @@ func TestKindComesAndGoes(t *testing.T) {
 		})
 		b.eventually("it is reconciled", func() bool {
 			g, err := gadgets.Get(t.Context(), "g")
-			return err == nil && g.Status.Size == g.Spec.Size && len(g.Status.Conditions) == 1 && g.Status.Conditions[0].ObservedGeneration == g.Generation
+			return err == nil && g.Status.Size == g.Spec.Size && len(g.Status.Conditions) == 1 &&
+				g.Status.Conditions[0].ObservedGeneration == g.Generation
 		})
 		ready(http.StatusOK, "gadget: ok")
 		if round == 0 {
@@ -121,7 +123,8 @@ func TestPermissionRevoked(t *testing.T) {
 		t.Helper()
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
 		binding := &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role",
+				Name: name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "limited"}},
 		}
 		if _, err := roles.Apply(t.Context(), role); err != nil {
@@ -131,17 +134,21 @@ func TestPermissionRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	grant("parents", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "patch"}})
+	grant("parents", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"},
+		Verbs: []string{"get", "list", "watch", "patch"}})
 	// blockOwnerDeletion needs this right.
-	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"}, Verbs: []string{"update"}})
-	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
+	grant("finalizers", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps/finalizers"},
+		Verbs: []string{"update"}})
+	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"},
+		Verbs: []string{"get", "list", "watch", "patch", "create"}})
 
 	limited := b.connect(nil, func(c *rest.Config) { c.Impersonate.UserName = "limited" })
 	parents := kube.For[corev1.ConfigMap](limited).In(b.namespace).Labeled("role=parent")
 	children := kube.For[corev1.Secret](limited).In(b.namespace)
 	recorder := &event.Recorder{Client: b.client, Controller: "example.com/test", Logger: slog.New(b.log)}
 	b.start(Options{Events: recorder}, Controller[corev1.ConfigMap]{
-		For: parents, Owns: []kube.AnyHandle{children}, Backoff: Backoff{Min: 10 * time.Millisecond, Max: 200 * time.Millisecond},
+		For: parents, Owns: []kube.AnyHandle{children}, Backoff: Backoff{Min: 10 * time.Millisecond,
+			Max: 200 * time.Millisecond},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 			if err := kube.SetController(parents, p, children, child); err != nil {
@@ -170,18 +177,22 @@ func TestPermissionRevoked(t *testing.T) {
 	})
 	b.eventually("there is an event about it", func() bool {
 		for e, err := range kube.For[eventsv1.Event](b.client).In(b.namespace).List(t.Context()) {
-			if err == nil && e.Regarding.Name == "after" && e.Reason == "ReconcileFailed" && e.Type == corev1.EventTypeWarning && strings.Contains(e.Note, "not allowed") {
+			if err == nil && e.Regarding.Name == "after" && e.Reason == "ReconcileFailed" && e.Type == corev1.EventTypeWarning &&
+				strings.Contains(e.Note, "not allowed") {
 				return true
 			}
 		}
 		return false
 	})
 	// A reconcile is logged at its very end.
-	b.eventually("it is said in the log", func() bool { return b.log.count("reconcile failed", "after", "not allowed") > 0 })
+	b.eventually("it is said in the log", func() bool {
+		return b.log.count("reconcile failed", "after", "not allowed") > 0
+	})
 	if b.hasChild("after") {
 		t.Error("a forbidden request succeeded")
 	}
-	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch", "patch", "create"}})
+	grant("children", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"},
+		Verbs: []string{"get", "list", "watch", "patch", "create"}})
 	b.eventually("it goes on", func() bool { return b.hasChild("after") })
 }
 
@@ -193,44 +204,45 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 	var stale, total atomic.Int64
 	last := make([]atomic.Int64, objects)
 	store := b.children.Store(t.Context())
-	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
-		n, err := strconv.Atoi(p.Name[1:])
-		if err != nil {
-			return Done, err
-		}
-		at := &last[n]
-		seen := int64(len(p.Annotations["count"]))
-		if want := at.Load(); seen < want {
-			stale.Add(1)
-		}
-		if seen == writes {
-			return Await, nil
-		}
-		// Every other time the child is there.
-		_, err = store.Get(ctx, kube.Key{Namespace: p.Namespace, Name: p.Name})
-		if exists := err == nil; exists != (seen%2 == 1) {
-			t.Errorf("after %d writes the child of %s is there: %t", seen, p.Name, exists)
-		}
-		if seen%2 == 0 {
-			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
-			if err := kube.SetController(b.parents, p, b.children, child); err != nil {
+	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children},
+		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+			n, err := strconv.Atoi(p.Name[1:])
+			if err != nil {
 				return Done, err
 			}
-			_, err = b.children.Create(ctx, child)
-		} else {
-			err = b.children.Delete(ctx, p.Name)
-		}
-		if err != nil {
-			return Done, err
-		}
-		p.Annotations = map[string]string{"count": strings.Repeat("x", int(seen)+1)}
-		if _, err := b.parents.Update(ctx, p); err != nil {
-			return Done, err
-		}
-		at.Store(seen + 1)
-		total.Add(1)
-		return After(0), nil
-	}})
+			at := &last[n]
+			seen := int64(len(p.Annotations["count"]))
+			if want := at.Load(); seen < want {
+				stale.Add(1)
+			}
+			if seen == writes {
+				return Await, nil
+			}
+			// Every other time the child is there.
+			_, err = store.Get(ctx, kube.Key{Namespace: p.Namespace, Name: p.Name})
+			if exists := err == nil; exists != (seen%2 == 1) {
+				t.Errorf("after %d writes the child of %s is there: %t", seen, p.Name, exists)
+			}
+			if seen%2 == 0 {
+				child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
+				if err := kube.SetController(b.parents, p, b.children, child); err != nil {
+					return Done, err
+				}
+				_, err = b.children.Create(ctx, child)
+			} else {
+				err = b.children.Delete(ctx, p.Name)
+			}
+			if err != nil {
+				return Done, err
+			}
+			p.Annotations = map[string]string{"count": strings.Repeat("x", int(seen)+1)}
+			if _, err := b.parents.Update(ctx, p); err != nil {
+				return Done, err
+			}
+			at.Store(seen + 1)
+			total.Add(1)
+			return After(0), nil
+		}})
 	for i := range objects {
 		b.create(fmt.Sprint("p", i))
 	}

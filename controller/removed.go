@@ -13,7 +13,7 @@ func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 		_, o, err := kube.Decode[T](c)
 		decoded := err == nil && o != nil
 		if decoded {
-			err = e.Gone(ctx, o)
+			err = protect(func() error { return e.Gone(ctx, o) }) // a panic is a failure like others
 		}
 		switch {
 		case err == nil:

@@ -133,7 +133,9 @@ func TestSources(t *testing.T) {
 	set("ignored", "other")
 	set("settings", "panic")
 	// Only then is the next change a change of its own.
-	b.eventually("the panic is said", func() bool { return b.log.count("cannot find the objects that a change concerns", "no settings") > 0 })
+	b.eventually("the panic is said", func() bool {
+		return b.log.count("cannot find the objects that a change concerns", "no settings") > 0
+	})
 	set("settings", "mapped")
 	b.eventually("the mapping", runs("mapped", "Secret settings modified"))
 	set("settings", "other")

@@ -67,7 +67,8 @@ func TestServe(t *testing.T) {
 	b.create("p")
 	var hooked, runs atomic.Int32
 	parents := kube.For[corev1.ConfigMap](b.connect(nil)).In(b.namespace).Labeled("role=parent")
-	stop := b.start(Options{Address: address, Profiles: profile.Handler(), Lease: lease.Lease{Name: "served", Namespace: b.namespace}}, Controller[corev1.ConfigMap]{
+	stop := b.start(Options{Address: address, Profiles: profile.Handler(),
+		Lease: lease.Lease{Name: "served", Namespace: b.namespace}}, Controller[corev1.ConfigMap]{
 		Name: "served", For: parents,
 		Watches: []Source{Hook("POST /hooks/{name}", func(r *http.Request) ([]kube.Key, error) {
 			switch r.PathValue("name") {
@@ -93,12 +94,17 @@ func TestServe(t *testing.T) {
 	if code, body := ask(t, "GET", url+"/healthz", ""); code != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", code, body)
 	}
-	b.eventually("a hook is taken", func() bool { code, _ := ask(t, "POST", url+"/hooks/p", ""); return code == http.StatusAccepted })
+	b.eventually("a hook is taken", func() bool {
+		code, _ := ask(t, "POST", url+"/hooks/p", "")
+		return code == http.StatusAccepted
+	})
 	b.eventually("the hook reconciles", func() bool { return hooked.Load() > 0 })
-	if code, body := ask(t, "POST", url+"/hooks/none", ""); code != http.StatusBadRequest || !strings.Contains(body, "no such hook") {
+	if code, body := ask(t, "POST", url+"/hooks/none", ""); code != http.StatusBadRequest ||
+		!strings.Contains(body, "no such hook") {
 		t.Errorf("a wrong hook: %d %q", code, body)
 	}
-	if code, body := ask(t, "POST", url+"/hooks/panics", ""); code != http.StatusInternalServerError || strings.Contains(body, "secret") {
+	if code, body := ask(t, "POST", url+"/hooks/panics", ""); code != http.StatusInternalServerError ||
+		strings.Contains(body, "secret") {
 		t.Errorf("a hook that panics: %d %q", code, body)
 	}
 	// A worker counts as working for a moment after its reconcile.
@@ -132,7 +138,8 @@ func TestServe(t *testing.T) {
 			t.Errorf("/metrics has no %s:\n%s", want, text)
 		}
 	}
-	if code, body := ask(t, "GET", url+"/debug/pprof/goroutine?debug=1", ""); code != 200 || !strings.Contains(body, "goroutine profile") {
+	if code, body := ask(t, "GET", url+"/debug/pprof/goroutine?debug=1", ""); code != 200 ||
+		!strings.Contains(body, "goroutine profile") {
 		t.Errorf("/debug/pprof/goroutine: %d %.100q", code, body)
 	}
 	stop()
@@ -149,10 +156,12 @@ func TestAuthorize(t *testing.T) {
 	accounts := kube.For[corev1.ServiceAccount](b.client).In(b.namespace)
 	token := func(name string) string {
 		t.Helper()
-		if _, err := accounts.Apply(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		if _, err := accounts.Apply(t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), name, &authenticationv1.TokenRequest{})
+		r, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), name,
+			&authenticationv1.TokenRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,10 +170,12 @@ func TestAuthorize(t *testing.T) {
 	scraper, stranger := token("scraper"), token("stranger")
 	role := "metrics-" + b.namespace
 	roles, bindings := kube.For[rbacv1.ClusterRole](b.client), kube.For[rbacv1.ClusterRoleBinding](b.client)
-	_, err := roles.Apply(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}})
+	_, err := roles.Apply(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}})
 	if err == nil {
 		_, err = bindings.Apply(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+				Name: role},
 			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: b.namespace, Name: "scraper"}},
 		})
 	}
@@ -184,7 +195,10 @@ func TestAuthorize(t *testing.T) {
 		For: parents, Reconcile: func(context.Context, *corev1.ConfigMap) (Action, error) { return Done, nil },
 	})
 	url := "http://" + address + "/metrics"
-	b.eventually("who may sees metrics", func() bool { code, _ := ask(t, "GET", url, scraper); return code == http.StatusOK })
+	b.eventually("who may sees metrics", func() bool {
+		code, _ := ask(t, "GET", url, scraper)
+		return code == http.StatusOK
+	})
 	for range 5 {
 		for who, want := range map[string]int{"": 401, "nonsense": 401, stranger: 403, scraper: 200} {
 			if code, body := ask(t, "GET", url, who); code != want {
@@ -209,26 +223,27 @@ func TestHandover(t *testing.T) {
 	var lastSeen, lastWritten atomic.Int64
 	process := func() (stop func()) {
 		parents := kube.For[corev1.ConfigMap](b.connect(nil)).In(b.namespace).Labeled("role=parent")
-		return b.start(Options{Lease: lease.Lease{Name: "handover", Namespace: b.namespace, Duration: 5 * time.Minute}}, Controller[corev1.ConfigMap]{
-			For: parents, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
-				if n := active.Add(1); n > most.Load() {
-					most.Store(n)
-				}
-				defer active.Add(-1)
-				n := int64(len(p.Annotations["count"]))
-				if want := lastWritten.Load(); n < want {
-					t.Errorf("a reconcile saw %d writes of %d", n, want)
-				}
-				lastSeen.Store(n)
-				p.Annotations = map[string]string{"count": strings.Repeat("x", int(n)+1)}
-				if _, err := parents.Update(ctx, p); err != nil {
-					return Done, err
-				}
-				lastWritten.Store(n + 1)
-				runs.Add(1)
-				return After(time.Millisecond), nil
-			},
-		})
+		return b.start(Options{Lease: lease.Lease{Name: "handover", Namespace: b.namespace, Duration: 5 * time.Minute}},
+			Controller[corev1.ConfigMap]{
+				For: parents, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+					if n := active.Add(1); n > most.Load() {
+						most.Store(n)
+					}
+					defer active.Add(-1)
+					n := int64(len(p.Annotations["count"]))
+					if want := lastWritten.Load(); n < want {
+						t.Errorf("a reconcile saw %d writes of %d", n, want)
+					}
+					lastSeen.Store(n)
+					p.Annotations = map[string]string{"count": strings.Repeat("x", int(n)+1)}
+					if _, err := parents.Update(ctx, p); err != nil {
+						return Done, err
+					}
+					lastWritten.Store(n + 1)
+					runs.Add(1)
+					return After(time.Millisecond), nil
+				},
+			})
 	}
 	b.create("p")
 	stop := process()
@@ -263,11 +278,13 @@ func TestLeaseLost(t *testing.T) {
 		ended <- Run(t.Context(), Options{
 			Logger: slog.New(b.log), Grace: time.Hour,
 			Lease: lease.Lease{Name: "lost", Namespace: b.namespace, Renew: 200 * time.Millisecond},
-		}, Controller[corev1.ConfigMap]{For: parents, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
+		}, Controller[corev1.ConfigMap]{For: parents, Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action,
+			error) {
 			once.Do(func() { close(running) })
 			<-ctx.Done()
 			cause = context.Cause(ctx)
-			_, written = parents.Patch(context.WithoutCancel(ctx), p.Name, types.MergePatchType, []byte(`{"data":{"late":"true"}}`))
+			_, written = parents.Patch(context.WithoutCancel(ctx), p.Name, types.MergePatchType,
+				[]byte(`{"data":{"late":"true"}}`))
 			return Done, ctx.Err()
 		}})
 	}()

@@ -154,7 +154,9 @@ func TestLeaseLostWhileStopping(t *testing.T) {
 func TestStopIsLoggedInOrder(t *testing.T) {
 	for range 50 {
 		onStage(t, func(s *stage) {
-			stop := s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil }})
+			stop := s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+				return Done, nil
+			}})
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
@@ -162,6 +164,38 @@ func TestStopIsLoggedInOrder(t *testing.T) {
 			first, second := strings.Index(log, "msg=stopping"), strings.Index(log, "controller has stopped")
 			if first < 0 || second < first {
 				s.Errorf("the log of a stop:\n%s", log)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// The program learns at the same moment that it must stop and that an activity has ended.
+func TestStopIsLoggedBeforeWhatEndsWithIt(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			log := new(logs)
+			p := &program{Options: Options{Logger: slog.New(log), Grace: time.Second}}
+			ctx, stop := context.WithCancel(t.Context())
+			all := []activity{{
+				name: "first", run: func(context.Context, context.Context) error { return nil },
+				stopped: func() {
+					stop()
+					synctest.Wait() // the other one has ended, and nobody has noticed
+				},
+			}, {
+				name: "second", run: func(ctx, _ context.Context) error { <-ctx.Done(); return nil },
+				stopped: func() { p.Logger.Info("second has stopped") },
+			}}
+			if err := p.together(ctx, all); err != nil {
+				t.Error(err)
+			}
+			lines := log.String()
+			first, second := strings.Index(lines, "msg=stopping"), strings.Index(lines, "second has stopped")
+			if first < 0 || second < first {
+				t.Errorf("the log of a stop:\n%s", lines)
 			}
 		})
 		if t.Failed() {

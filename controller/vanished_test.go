@@ -57,7 +57,8 @@ func (c *cutter) wire(r *http.Request, send func() (*http.Response, error)) (*ht
 	case gone:
 		const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 		header := http.Header{"Content-Type": {"application/json"}}
-		return &http.Response{StatusCode: http.StatusGone, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		return &http.Response{StatusCode: http.StatusGone, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+			Request: r}, nil
 	}
 	resp, err := send()
 	if err == nil {

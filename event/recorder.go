@@ -51,6 +51,29 @@ type Recorder struct {
 	stopped  bool
 	dropped  int
 	reported time.Time // when dropped events were last logged
+	lines    []line    // to be logged when mu is not held any more
+}
+
+// line is a log line.
+type line struct {
+	level slog.Level
+	text  string
+	args  []any
+}
+
+// say notes a log line for unlock. It is called with mu held.
+func (r *Recorder) say(level slog.Level, text string, args ...any) {
+	r.lines = append(r.lines, line{level, text, args})
+}
+
+// unlock gives mu up and writes the noted log lines. The log handler may record events.
+func (r *Recorder) unlock() {
+	lines := r.lines
+	r.lines = nil
+	r.mu.Unlock()
+	for _, l := range lines {
+		r.log().Log(context.Background(), l.level, l.text, l.args...)
+	}
 }
 
 // Object is the object of an event: one that package kube has read, or one that has its
@@ -145,7 +168,7 @@ func (r *Recorder) Record(e Event) {
 		return
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer r.unlock()
 	now := time.Now()
 	if r.stopped || !r.state.observe(id, now) {
 		r.dropped++
@@ -171,7 +194,7 @@ func (r *Recorder) reportDropped(now time.Time) {
 	if now.Sub(r.reported) < reportAfter {
 		return
 	}
-	r.log().Info("events were dropped: an object has too many events, or writes fail", "count", r.dropped)
+	r.say(slog.LevelInfo, "events were dropped: an object has too many events, or writes fail", "count", r.dropped)
 	r.reported, r.dropped = now, 0
 }
 
@@ -269,8 +292,9 @@ func cut(s string, limit int) string {
 
 // Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
 // returns an error only if the recorder cannot work at all. Events that were recorded
-// before the call are written too; events recorded after the end are dropped. Its
-// counterpart is StartRecordingToSinkWithContext of client-go's events.EventBroadcaster.
+// before the call are written too. Events recorded after the end are dropped, until Run is
+// called again. Its counterpart is StartRecordingToSinkWithContext of client-go's
+// events.EventBroadcaster.
 func (r *Recorder) Run(ctx context.Context) error {
 	controller, instance, err := r.reporter()
 	if err != nil {
@@ -282,6 +306,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 		controller: controller,
 		instance:   instance,
 	}
+	r.mu.Lock()
+	r.stopped = false
+	r.mu.Unlock()
 	w.run(ctx)
 	r.mu.Lock()
 	r.stopped = true

@@ -301,3 +301,53 @@ func TestBadEvents(t *testing.T) {
 		}
 	}
 }
+
+// recordsLines is a log handler that records each line as an event.
+type recordsLines struct {
+	slog.Handler
+	r *Recorder
+}
+
+func (h recordsLines) Handle(_ context.Context, line slog.Record) error {
+	h.r.Warning(pod("log"), "Logged", "%s", line.Message)
+	return nil
+}
+
+// A log handler may record events. The recorder logs to it that events were dropped, that
+// writes fail and that writes succeed again.
+func TestLogHandlerRecordsEvents(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		r.Logger = slog.New(recordsLines{slog.NewTextHandler(io.Discard, nil), r})
+		time.Sleep(reportAfter)
+		s.set(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
+		for i := range 2 * tokens {
+			r.Normal(pod("a"), "Started", "%d", i)
+		}
+		time.Sleep(10 * time.Minute)
+		s.set(nil)
+		time.Sleep(10 * time.Minute)
+		if found := s.all(); found["Logged log"] < 3 {
+			t.Errorf("the server has %v", found)
+		}
+	})
+}
+
+// A recorder may run again after it has ended, as in a program that runs its controllers
+// again after it has lost its lease.
+func TestRunAgain(t *testing.T) {
+	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
+		r.Normal(pod("a"), "Started", "x")
+		stop()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		time.Sleep(time.Second)
+		r.Normal(pod("b"), "Started", "x")
+		time.Sleep(time.Second)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		expect(t, s, map[string]int32{"Started a": 1, "Started b": 1})
+	})
+}

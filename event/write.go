@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -141,13 +142,13 @@ func (w *writer) start(ctx context.Context) (due time.Time, waiting bool) {
 // refuses is asked once.
 func (w *writer) settle(r result, stopping bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer w.unlock()
 	now, s, err := time.Now(), r.series, r.err
 	lane := w.state.lanes.of(s)
 	answered := err == nil || hasStatus(err)
 	if answered && w.away {
 		w.away, w.pause = false, minPause
-		w.log().Info("the server accepts events again")
+		w.say(slog.LevelInfo, "the server accepts events again")
 	}
 	w.tell(lane, err, now)
 	switch {
@@ -175,10 +176,10 @@ func (w *writer) tell(lane *lane, err error, now time.Time) {
 	switch {
 	case err == nil && lane.told:
 		lane.told = false
-		w.log().Info("writing of events succeeds again", "namespace", lane.namespace)
+		w.say(slog.LevelInfo, "writing of events succeeds again", "namespace", lane.namespace)
 	case err != nil && !lane.told && !w.away && now.Sub(w.told) >= tellAfter:
 		lane.told, w.told = true, now
-		w.log().Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
+		w.say(slog.LevelWarn, "cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
 	}
 }
 

@@ -48,8 +48,10 @@ func TestKubeconfigSentences(t *testing.T) {
 	}
 	empty := write("empty", "")
 	broken := write("broken", "apiVersion: v1\nclusters: [")
-	noCurrent := write("no-current", "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n")
-	noCluster := write("no-cluster", "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: gone, user: u}}]\nusers: [{name: u, user: {token: t}}]\n")
+	noCurrent := write("no-current",
+		"apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n")
+	noCluster := write("no-cluster",
+		"apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: gone, user: u}}]\nusers: [{name: u, user: {token: t}}]\n")
 	noCA := write("no-ca", "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: gone.crt}}]\n")
 	for name, c := range map[string]struct {
 		env    string
@@ -169,7 +171,8 @@ func TestCredentials(t *testing.T) {
 
 	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
 	got(accounts.Create(soon(t), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}))(t)
-	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot", &authenticationv1.TokenRequest{}))(t)
+	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot",
+		&authenticationv1.TokenRequest{}))(t)
 	poor := rest.CopyConfig(bare)
 	poor.BearerToken = token.Status.Token
 	robot := s.connect(t, poor)
@@ -192,15 +195,19 @@ func TestNotServed(t *testing.T) {
 	}{
 		"custom kind": {second(kube.ForKind[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Get(soon(t), "x")),
 			"get Book a/x: kind is not served: the server has no Book in nowhere.example.com/v1" + hint},
-		"custom kind, declared whole": {second(kube.ForKind[book](s.Client, kube.Kind{GVK: kindOf("nowhere.example.com", "Book").GVK, Plural: "books", Scope: kube.Namespaced}).In("a").Get(soon(t), "x")),
+		"custom kind, declared whole": {second(kube.ForKind[book](s.Client, kube.Kind{GVK: kindOf("nowhere.example.com",
+			"Book").GVK, Plural: "books", Scope: kube.Namespaced}).In("a").Get(soon(t), "x")),
 			"get Book a/x: kind is not served: the server has no books in nowhere.example.com/v1" + hint},
-		"other kind of a served group": {second(kube.ForKind[book](s.Client, kindOf("apps", "Book")).In("a").Get(soon(t), "x")),
+		"other kind of a served group": {second(kube.ForKind[book](s.Client, kindOf("apps", "Book")).In("a").Get(soon(t),
+			"x")),
 			"get Book a/x: kind is not served: the server has no Book in apps/v1" + hint},
-		"declared, of a served group": {first(kube.ForKind[book](s.Client, kube.Kind{GVK: kindOf("apps", "Book").GVK, Plural: "books", Scope: kube.Namespaced}).List(soon(t))),
+		"declared, of a served group": {first(kube.ForKind[book](s.Client,
+			kube.Kind{GVK: kindOf("apps", "Book").GVK, Plural: "books", Scope: kube.Namespaced}).List(soon(t))),
 			"list Book: kind is not served: the server has no books in apps/v1" + hint},
 		"version that is no more": {first(kube.For[extensionsv1beta1.Ingress](s.Client).List(soon(t))),
 			"list Ingress: kind is not served: the server has no ingresses in extensions/v1beta1" + hint},
-		"create": {second(kube.ForKind[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Create(soon(t), newBook("x", "Dune"))),
+		"create": {second(kube.ForKind[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Create(soon(t),
+			newBook("x", "Dune"))),
 			"create Book a/x: kind is not served: the server has no Book in nowhere.example.com/v1" + hint},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +254,8 @@ func TestHandleSentences(t *testing.T) {
 			"get v1.PartialObjectMetadata x: unknown kind: PartialObjectMetadata needs a kind, as in kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())"},
 		"metadata to write": {second(kube.ForKind[metav1.PartialObjectMetadata](c, podKind).Get(ctx, "x")),
 			"get Pod x: unknown kind: v1.PartialObjectMetadata is not the whole of v1.Pod, and writing it would lose fields: use ViewOfKind"},
-		"metadata of a custom kind to write": {second(kube.ForKind[kube.Object](c, kindOf("example.com", "Book")).Get(ctx, "x")),
+		"metadata of a custom kind to write": {second(kube.ForKind[kube.Object](c, kindOf("example.com", "Book")).Get(ctx,
+			"x")),
 			"get Book x: unknown kind: kube.Object is the metadata of a kind, and writing it would lose the rest: use ViewOfKind"},
 		"view to write": {second(kube.ForKind[podView](c, podKind).Get(ctx, "x")),
 			"get Pod x: unknown kind: kube_test.podView is not the whole of v1.Pod, and writing it would lose fields: use ViewOfKind"},
@@ -255,17 +263,21 @@ func TestHandleSentences(t *testing.T) {
 			"get kube_test.podView x: unknown kind: Go type kube_test.nameless does not name its kind: give it a method `func (nameless) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind"},
 		"nil client": {second(kube.For[corev1.Pod](nil).Get(ctx, "x")),
 			"get Pod x: the client is nil: was the error of Connect checked?"},
-		"zero handle":    {second(zero.Get(ctx, "x")), "get objects x: the handle is a zero value: make it with For or ViewOf"},
-		"no name":        {second(maps.Get(ctx, "")), "get ConfigMap in a: no name is given"},
-		"slash":          {second(maps.Get(ctx, "b/x")), `get ConfigMap a/b/x: "b/x" cannot be a name`},
-		"dots":           {maps.Delete(ctx, ".."), `delete ConfigMap a/..: ".." cannot be a name`},
-		"namespace dots": {second(kube.For[corev1.ConfigMap](c).In("..").Get(ctx, "x")), `get ConfigMap ../x: ".." cannot be a namespace`},
-		"label selector": {first(maps.Labeled("a==b==c").List(ctx)), `list ConfigMap in a: parse label selector "a==b==c": found '==', expected: ',' or 'end of string'`},
-		"field selector": {first(maps.Fielded("a").List(ctx)), `list ConfigMap in a: parse field selector "a": invalid selector: 'a'; can't understand 'a'`},
-		"nil create":     {second(maps.Create(ctx, nil)), "create ConfigMap: the object is nil"},
-		"nil update":     {second(maps.Update(ctx, nil)), "update ConfigMap: the object is nil"},
-		"nil status":     {second(maps.UpdateStatus(ctx, nil)), "update ConfigMap: the object is nil"},
-		"nil apply":      {second(maps.Apply(ctx, nil)), "apply ConfigMap: the object is nil"},
+		"zero handle": {second(zero.Get(ctx, "x")),
+			"get objects x: the handle is a zero value: make it with For or ViewOf"},
+		"no name": {second(maps.Get(ctx, "")), "get ConfigMap in a: no name is given"},
+		"slash":   {second(maps.Get(ctx, "b/x")), `get ConfigMap a/b/x: "b/x" cannot be a name`},
+		"dots":    {maps.Delete(ctx, ".."), `delete ConfigMap a/..: ".." cannot be a name`},
+		"namespace dots": {second(kube.For[corev1.ConfigMap](c).In("..").Get(ctx, "x")),
+			`get ConfigMap ../x: ".." cannot be a namespace`},
+		"label selector": {first(maps.Labeled("a==b==c").List(ctx)),
+			`list ConfigMap in a: parse label selector "a==b==c": found '==', expected: ',' or 'end of string'`},
+		"field selector": {first(maps.Fielded("a").List(ctx)),
+			`list ConfigMap in a: parse field selector "a": invalid selector: 'a'; can't understand 'a'`},
+		"nil create": {second(maps.Create(ctx, nil)), "create ConfigMap: the object is nil"},
+		"nil update": {second(maps.Update(ctx, nil)), "update ConfigMap: the object is nil"},
+		"nil status": {second(maps.UpdateStatus(ctx, nil)), "update ConfigMap: the object is nil"},
+		"nil apply":  {second(maps.Apply(ctx, nil)), "apply ConfigMap: the object is nil"},
 		"nil status apply": {maps.ApplyStatus(ctx, nil),
 			"apply ConfigMap: the object is nil"},
 		"nil subresource": {second(kube.Sub[autoscalingv1.Scale](maps, "scale").Update(ctx, "x", nil)),
@@ -273,9 +285,12 @@ func TestHandleSentences(t *testing.T) {
 		"nameless object": {second(maps.Update(ctx, configMap(""))), "update ConfigMap in a: the object has no name"},
 		"apply of a slash": {second(maps.Apply(ctx, configMap("a/b"))),
 			`apply ConfigMap a/a/b: "a/b" cannot be a name`},
-		"patch without name": {second(maps.Patch(ctx, "", types.MergePatchType, nil)), "patch ConfigMap in a: no name is given"},
-		"delete all of all":  {kube.For[corev1.ConfigMap](c).DeleteAll(ctx), "deletecollection ConfigMap: wrong scope: the API deletes collections of ConfigMap by namespace: set the namespace with In"},
-		"object elsewhere":   {second(kube.For[corev1.ConfigMap](c).In("b", "c").Update(ctx, inNamespace(x, "a"))), `update ConfigMap a/x: wrong scope: the object is in namespace "a", the handle in ["b" "c"]`},
+		"patch without name": {second(maps.Patch(ctx, "", types.MergePatchType, nil)),
+			"patch ConfigMap in a: no name is given"},
+		"delete all of all": {kube.For[corev1.ConfigMap](c).DeleteAll(ctx),
+			"deletecollection ConfigMap: wrong scope: the API deletes collections of ConfigMap by namespace: set the namespace with In"},
+		"object elsewhere": {second(kube.For[corev1.ConfigMap](c).In("b", "c").Update(ctx, inNamespace(x, "a"))),
+			`update ConfigMap a/x: wrong scope: the object is in namespace "a", the handle in ["b" "c"]`},
 	} {
 		t.Run(name, func(t *testing.T) { sentence(t, test.err, test.want) })
 	}

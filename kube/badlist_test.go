@@ -120,8 +120,9 @@ func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 			`{"kind":"Widget","metadata":{"name":"bad","namespace":"default","uid":"u","labels":7}}`,
 			[]string{"DELETED default/gone", "SYNCED"},
 		},
-		"of an unknown key":      {`{"kind":"Widget","metadata":{"name":7,"labels":7}}`, []string{"SYNCED"}},
-		"of an unknown place":    {`{"kind":"Widget","metadata":{"name":"bad","namespace":[],"labels":7}}`, []string{"SYNCED"}},
+		"of an unknown key": {`{"kind":"Widget","metadata":{"name":7,"labels":7}}`, []string{"SYNCED"}},
+		"of an unknown place": {`{"kind":"Widget","metadata":{"name":"bad","namespace":[],"labels":7}}`,
+			[]string{"SYNCED"}},
 		"without metadata":       {`{"kind":"Widget"}`, []string{"SYNCED"}},
 		"not an object":          {`7`, []string{"SYNCED"}},
 		"whose metadata is none": {`{"kind":"Widget","metadata":[]}`, []string{"SYNCED"}},
@@ -141,7 +142,8 @@ func TestUnreadableItemIsNotTakenForDeleted(t *testing.T) {
 				s.hold()
 				s.remove(key("gone"))
 				s.lists(func(r *http.Request) (*http.Response, error) {
-					return answer(200, typeJSON, jsonList(metav1.ListMeta{ResourceVersion: fmt.Sprint(s.rv)}, s.objects[key("a")].json(r), []byte(tc.bad))), nil
+					return answer(200, typeJSON, jsonList(metav1.ListMeta{ResourceVersion: fmt.Sprint(s.rv)},
+						s.objects[key("a")].json(r), []byte(tc.bad))), nil
 				})
 				s.loseHistory()
 				time.Sleep(time.Second)
@@ -190,7 +192,8 @@ func TestUnreadableProtobufItemIsNotTakenForDeleted(t *testing.T) {
 						meta = append(bytes.Clone(meta), 0xff)
 					}
 					bad := appendBytes(nil, 1, meta)
-					return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: fmt.Sprint(s.rv)}, s.objects[key("a")].protobuf(r), bad)), nil
+					return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: fmt.Sprint(s.rv)},
+						s.objects[key("a")].protobuf(r), bad)), nil
 				})
 				s.loseHistory()
 				time.Sleep(time.Second)
@@ -218,7 +221,8 @@ func TestDeletionWhoseObjectCannotBeRead(t *testing.T) {
 		})
 		f := follow(t, widgets(c).Watch, noteOfWidget)
 		f.taken()
-		_, err := out.Write(jsonEvent(eventDeleted, fmt.Appendf(nil, `{"kind":"Widget","metadata":{"name":"a","namespace":"default","uid":%q,"resourceVersion":"900","labels":7}}`, o.uid)))
+		_, err := out.Write(jsonEvent(eventDeleted,
+			fmt.Appendf(nil, `{"kind":"Widget","metadata":{"name":"a","namespace":"default","uid":%q,"resourceVersion":"900","labels":7}}`, o.uid)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,27 +241,40 @@ func TestAnswerThatIsNoListOfTheKindEmptiesNothing(t *testing.T) {
 		body        []byte
 		widgets     bool // the answer is not wrong for a ConfigMap
 	}{
-		"another kind's list":                {typeJSON, []byte(`{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
-		"another group's list":               {typeJSON, []byte(`{"kind":"ConfigMapList","apiVersion":"b.example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
-		"list of the same group":             {typeJSON, []byte(`{"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), true},
-		"list of the same group, items":      {typeJSON, []byte(`{"apiVersion":"example.com/v1","items":[{"kind":"Gadget","metadata":{"name":"g","namespace":"default"}}],"kind":"GadgetList","metadata":{"resourceVersion":"900"}}`), true},
-		"list of any kind":                   {typeJSON, []byte(`{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
-		"single object":                      {typeJSON, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"900"}}`), false},
-		"single widget":                      {typeJSON, []byte(`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a","namespace":"default","resourceVersion":"900"}}`), true},
-		"status":                             {typeJSON, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"900"},"status":"Success"}`), false},
-		"list without items":                 {typeJSON, []byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"}}`), false},
-		"list of widgets without items":      {typeJSON, []byte(`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"}}`), true},
-		"items of nobody":                    {typeJSON, []byte(`{"metadata":{"resourceVersion":"900"},"items":[]}`), false},
-		"nothing":                            {typeJSON, []byte(`{}`), false},
-		"page of a proxy":                    {"text/html", []byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
-		"another kind's list in protobuf":    {typeProtobuf, protoPod("SecretList"), false},
-		"single object in protobuf":          {typeProtobuf, protoPod("ConfigMap"), false},
-		"nobody's list in protobuf":          {typeProtobuf, protoPod(""), false},
-		"empty answer of protobuf":           {typeProtobuf, nil, false},
-		"envelope without a list":            {typeProtobuf, []byte("k8s\x00"), false},
-		"empty answer that should be JSON":   {typeJSON, nil, false},
-		"list that breaks off":               {typeJSON, []byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[`), false},
-		"list of widgets whose kind is null": {typeJSON, []byte(`{"kind":null,"apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), true},
+		"another kind's list": {typeJSON,
+			[]byte(`{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
+		"another group's list": {typeJSON,
+			[]byte(`{"kind":"ConfigMapList","apiVersion":"b.example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
+		"list of the same group": {typeJSON,
+			[]byte(`{"kind":"GadgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), true},
+		"list of the same group, items": {typeJSON,
+			[]byte(`{"apiVersion":"example.com/v1","items":[{"kind":"Gadget","metadata":{"name":"g","namespace":"default"}}],"kind":"GadgetList","metadata":{"resourceVersion":"900"}}`), true},
+		"list of any kind": {typeJSON,
+			[]byte(`{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
+		"single object": {typeJSON,
+			[]byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"default","resourceVersion":"900"}}`), false},
+		"single widget": {typeJSON,
+			[]byte(`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a","namespace":"default","resourceVersion":"900"}}`), true},
+		"status": {typeJSON,
+			[]byte(`{"kind":"Status","apiVersion":"v1","metadata":{"resourceVersion":"900"},"status":"Success"}`), false},
+		"list without items": {typeJSON,
+			[]byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"}}`), false},
+		"list of widgets without items": {typeJSON,
+			[]byte(`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"}}`), true},
+		"items of nobody": {typeJSON, []byte(`{"metadata":{"resourceVersion":"900"},"items":[]}`), false},
+		"nothing":         {typeJSON, []byte(`{}`), false},
+		"page of a proxy": {"text/html",
+			[]byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`), false},
+		"another kind's list in protobuf":  {typeProtobuf, protoPod("SecretList"), false},
+		"single object in protobuf":        {typeProtobuf, protoPod("ConfigMap"), false},
+		"nobody's list in protobuf":        {typeProtobuf, protoPod(""), false},
+		"empty answer of protobuf":         {typeProtobuf, nil, false},
+		"envelope without a list":          {typeProtobuf, []byte("k8s\x00"), false},
+		"empty answer that should be JSON": {typeJSON, nil, false},
+		"list that breaks off": {typeJSON,
+			[]byte(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[`), false},
+		"list of widgets whose kind is null": {typeJSON,
+			[]byte(`{"kind":null,"apiVersion":"example.com/v1","metadata":{"resourceVersion":"900"},"items":[]}`), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

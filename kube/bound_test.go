@@ -52,25 +52,31 @@ func TestBombsHaveABound(t *testing.T) {
 	const two = 2<<3 | 2 // the tag of a length-delimited field 2: the list in the envelope, an item in the list
 	huge := string(binary.AppendUvarint([]byte{two}, bombSize))
 	inList := func(msg string) string {
-		return string(inEnvelope("ConfigMapList", nil)) + string(binary.AppendUvarint([]byte{two}, uint64(len(msg)+bombSize))) + msg
+		return string(inEnvelope("ConfigMapList", nil)) +
+			string(binary.AppendUvarint([]byte{two}, uint64(len(msg)+bombSize))) + msg
 	}
 	for name, answers := range map[string]struct {
 		contentType, start, filling, end string
 		watch                            bool // the answer is that of a watch
 		get                              bool // the answer is that of a get
 	}{
-		"item":              {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"metadata":{"name":"`, filling: "a", end: `"}}]}`},
-		"items of a list":   {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"data":[`, filling: "[],", end: `7]}]}`},
-		"name":              {contentType: typeJSON, start: `{"`, filling: "a", end: `":7}`},
-		"unknown member":    {contentType: typeJSON, start: `{"a":"`, filling: "a", end: `"}`},
-		"metadata":          {contentType: typeJSON, start: `{"metadata":{"continue":"`, filling: "a", end: `"}}`},
-		"kind":              {contentType: typeJSON, start: `{"kind":"`, filling: "a", end: `"}`},
-		"only blanks":       {contentType: typeJSON, start: ``, filling: " ", end: `{}`},
-		"blanks of items":   {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[`, filling: " ", end: `]}`},
-		"item of protobuf":  {contentType: typeProtobuf, start: inList(huge), filling: "a", end: ""},
-		"event":             {contentType: typeJSON, start: `{"type":"ADDED","object":{"metadata":{"name":"`, filling: "a", end: `"}}}`, watch: true},
+		"item": {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta +
+			`,"items":[{"metadata":{"name":"`, filling: "a", end: `"}}]}`},
+		"items of a list": {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[{"data":[`,
+			filling: "[],", end: `7]}]}`},
+		"name":           {contentType: typeJSON, start: `{"`, filling: "a", end: `":7}`},
+		"unknown member": {contentType: typeJSON, start: `{"a":"`, filling: "a", end: `"}`},
+		"metadata":       {contentType: typeJSON, start: `{"metadata":{"continue":"`, filling: "a", end: `"}}`},
+		"kind":           {contentType: typeJSON, start: `{"kind":"`, filling: "a", end: `"}`},
+		"only blanks":    {contentType: typeJSON, start: ``, filling: " ", end: `{}`},
+		"blanks of items": {contentType: typeJSON, start: `{"kind":"ConfigMapList",` + meta + `,"items":[`, filling: " ",
+			end: `]}`},
+		"item of protobuf": {contentType: typeProtobuf, start: inList(huge), filling: "a", end: ""},
+		"event": {contentType: typeJSON, start: `{"type":"ADDED","object":{"metadata":{"name":"`, filling: "a",
+			end: `"}}}`, watch: true},
 		"event of protobuf": {contentType: typeProtobuf, start: "\x25\x80\x00\x00", filling: "a", end: "", watch: true},
-		"object":            {contentType: typeJSON, start: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`, filling: "a", end: `"}}`, get: true},
+		"object": {contentType: typeJSON, start: `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`,
+			filling: "a", end: `"}}`, get: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +106,8 @@ func TestBombsHaveABound(t *testing.T) {
 				}
 			}
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, wire.ErrTooLarge) || !strings.Contains(err.Error(), "the answer is too large: over 8388608 bytes (see Config.MaxObjectBytes)") {
+			if !errors.Is(err, wire.ErrTooLarge) ||
+				!strings.Contains(err.Error(), "the answer is too large: over 8388608 bytes (see Config.MaxObjectBytes)") {
 				t.Errorf("got error %v", err)
 			}
 			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 {
@@ -118,7 +125,8 @@ func TestAnswersWithinTheBound(t *testing.T) {
 		w.Header().Set("Content-Type", typeJSON)
 		switch {
 		case isWatch(r):
-			_, _ = io.WriteString(w, `{"type":"MODIFIED","object":`+strings.ReplaceAll(object, `"7"`, `"9"`)+"}\n"+`{"type":"MODIFIED","object":`+strings.ReplaceAll(object, `"7"`, `"10"`)+"}\n")
+			_, _ = io.WriteString(w, `{"type":"MODIFIED","object":`+strings.ReplaceAll(object, `"7"`,
+				`"9"`)+"}\n"+`{"type":"MODIFIED","object":`+strings.ReplaceAll(object, `"7"`, `"10"`)+"}\n")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		case strings.HasSuffix(r.URL.Path, "/a"):

@@ -247,9 +247,10 @@ func TestTraceBreaksBehindAWrite(t *testing.T) {
 		} {
 			t.Run(verb, func(t *testing.T) {
 				ownWritesTest(t, asIs, func(c *ownCase) {
-					ctx := WithRequestTrace(c.Context(), func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
-						return ctx, func(RequestInfo, error) { fail() }
-					})
+					ctx := WithRequestTrace(c.Context(),
+						func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
+							return ctx, func(RequestInfo, error) { fail() }
+						})
 					broken(func() { write(c, ctx) })
 					want := "two"
 					if verb == "delete" {

@@ -58,7 +58,8 @@ func TestBuiltinKinds(t *testing.T) {
 			case !ok:
 				t.Errorf("%s is not known as %s", typ, gvk)
 			case got.GVK != gvk || got.Plural != want.plural || got.Scope != want.scope:
-				t.Errorf("%s is known as %s, %s, %s; the server has %s, %s, %s", typ, got.GVK, got.Plural, got.Scope, gvk, want.plural, want.scope)
+				t.Errorf("%s is known as %s, %s, %s; the server has %s, %s, %s", typ, got.GVK, got.Plural, got.Scope, gvk,
+					want.plural, want.scope)
 			default:
 				compared++
 			}
@@ -82,7 +83,8 @@ func TestBuiltinKinds(t *testing.T) {
 
 func servedVersions(t *testing.T, ctx context.Context, client *Client) []schema.GroupVersion {
 	t.Helper()
-	body, _, err := client.roundTrip(ctx, &request{verb: "discover", method: http.MethodGet, path: "/apis", accept: typeJSON})
+	body, _, err := client.roundTrip(ctx, &request{verb: "discover", method: http.MethodGet, path: "/apis",
+		accept: typeJSON})
 	if err != nil {
 		t.Fatal(err)
 	}

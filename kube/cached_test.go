@@ -45,7 +45,8 @@ func TestCached(t *testing.T) {
 		ctx := t.Context()
 
 		_, err := cms.In("one").Cached().Get(ctx, Key{"one", "a"})
-		if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "get ConfigMap one/a") || !strings.Contains(err.Error(), "Owns") {
+		if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "get ConfigMap one/a") ||
+			!strings.Contains(err.Error(), "Owns") {
 			t.Errorf("without a store: %v", err)
 		}
 		for _, err := range cms.Cached().All(ctx) {

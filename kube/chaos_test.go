@@ -87,13 +87,15 @@ const enoughWrites = 1000
 var chaosNamespaces = []string{"chaos-a", "chaos-b", "chaos-c"}
 
 func newChaos(t *testing.T, gate bool, seed uint64) *chaos {
-	cluster := kubetest.Start(t, kubetest.Options{Private: true, ServerOnly: true, APIServerArgs: []string{fmt.Sprintf("--feature-gates=WatchList=%t", gate)}})
+	cluster := kubetest.Start(t, kubetest.Options{Private: true, ServerOnly: true,
+		APIServerArgs: []string{fmt.Sprintf("--feature-gates=WatchList=%t", gate)}})
 	config := cluster.Config()
 	server, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chaos{T: t, cluster: cluster, proxy: startProxy(t, server.Host), seed: seed, random: rand.New(rand.NewPCG(seed, 0))}
+	c := &chaos{T: t, cluster: cluster, proxy: startProxy(t, server.Host), seed: seed,
+		random: rand.New(rand.NewPCG(seed, 0))}
 	through := cluster.Config()
 	through.Host = "https://" + c.proxy.addr()
 	quiet := testLogger(t)
@@ -117,13 +119,15 @@ func (c *chaos) prepare() {
 			c.Fatal(err)
 		}
 	}
-	crds := ForKind[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Plural: "customresourcedefinitions", Scope: ClusterScoped})
+	crds := ForKind[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}, Plural: "customresourcedefinitions", Scope: ClusterScoped})
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	_, err := crds.Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "widgets.example.com"},
 		"spec": map[string]any{
 			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": "widgets", "kind": "Widget"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": open}}},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": open}}},
 		},
 	}})
 	if err != nil {
@@ -148,7 +152,9 @@ func (c *chaos) addCheck(name string, h handle) *checkedWatch {
 
 // addStore adds a store. Its changes are checked like a watch. Its content is compared
 // with the server at the end.
-func addStore[T any](ctx context.Context, c *chaos, name string, r Reader[T], note func(*T) string) func() map[Key]version {
+func addStore[T any](
+	ctx context.Context, c *chaos, name string, r Reader[T], note func(*T) string,
+) func() map[Key]version {
 	store := r.Store(ctx)
 	ck := c.addCheck(name, r.handle)
 	c.running.Go(func() { checkLoop(store.Watch(ctx), ck.checker, note) })
@@ -183,7 +189,9 @@ func (c *chaos) run(d time.Duration) {
 	addWatch(ctx, c, "protobuf", cms, inOneList, noteOfConfigMap)
 	addWatch(ctx, c, "in pages", cms.In(chaosNamespaces[0]), inPages, noteOfConfigMap)
 	addWatch(ctx, c, "streamed", cms, inStream, noteOfConfigMap)
-	addWatch(ctx, c, "json", For[jsonConfigMap](c.shaken).ReadOnly(), inOneList, func(o *jsonConfigMap) string { return o.Data["note"] })
+	addWatch(ctx, c, "json", For[jsonConfigMap](c.shaken).ReadOnly(), inOneList, func(o *jsonConfigMap) string {
+		return o.Data["note"]
+	})
 	addWatch(ctx, c, "view", noteViews(c.shaken), inOneList, noteOfView)
 	addWatch(ctx, c, "metadata", onlyMeta(c.shaken), inOneList, noNote)
 	addWatch(ctx, c, "labeled", cms.Labeled("odd=1"), inOneList, noteOfConfigMap)
@@ -193,8 +201,10 @@ func (c *chaos) run(d time.Duration) {
 	c.running.Go(func() { checkLoop(cms.In(chaosNamespaces[1:]...).Watch(ctx), several.checker, noteOfConfigMap) })
 	stores := map[*checkedWatch]func() map[Key]version{}
 	for name, add := range map[string]func(string) func() map[Key]version{
-		"store":          func(n string) func() map[Key]version { return addStore(ctx, c, n, cms, noteOfConfigMap) },
-		"store of views": func(n string) func() map[Key]version { return addStore(ctx, c, n, noteViews(c.shaken), noteOfView) },
+		"store": func(n string) func() map[Key]version { return addStore(ctx, c, n, cms, noteOfConfigMap) },
+		"store of views": func(n string) func() map[Key]version {
+			return addStore(ctx, c, n, noteViews(c.shaken), noteOfView)
+		},
 		"store of widgets": func(n string) func() map[Key]version {
 			return addStore(ctx, c, n, widgets(c.shaken).Labeled("odd=1"), noteOfWidget)
 		},
@@ -221,7 +231,8 @@ func (c *chaos) run(d time.Duration) {
 	verifier.Wait()
 	c.verifyMarks()
 	for _, ck := range c.checks {
-		c.Logf("%s: %d events, %d marks, of which %d verified and %d compacted, %d reports", ck.name, ck.events, ck.marks, ck.verified, ck.compacted, ck.troubles)
+		c.Logf("%s: %d events, %d marks, of which %d verified and %d compacted, %d reports", ck.name, ck.events, ck.marks,
+			ck.verified, ck.compacted, ck.troubles)
 	}
 	c.Logf("%d writes; own writes: %d, read after: %d, lost: %d", c.writes.Load(), own.writes, own.reads, own.lost)
 	if c.writes.Load() < enoughWrites {
@@ -258,7 +269,8 @@ func (c *chaos) write(ctx context.Context, random *rand.Rand) {
 		case 6:
 			_, err = ws.Apply(ctx, w)
 		default:
-			if _, err = ws.In(ns).Patch(ctx, name, "application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{"odd":"%d"}},"spec":{"note":%q}}`, random.IntN(2), note)); err != nil {
+			if _, err = ws.In(ns).Patch(ctx, name, "application/merge-patch+json",
+				fmt.Appendf(nil, `{"metadata":{"labels":{"odd":"%d"}},"spec":{"note":%q}}`, random.IntN(2), note)); err != nil {
 				_, err = ws.Create(ctx, w)
 			}
 		}

@@ -56,7 +56,9 @@ func (w *owner) run(ctx context.Context) {
 
 // write writes on top of the known object and of no other. So a write with a lost answer
 // cannot be executed after the next one.
-func (w *owner) write(ctx context.Context, have map[string]*corev1.ConfigMap, name string, n int) (*corev1.ConfigMap, error) {
+func (w *owner) write(
+	ctx context.Context, have map[string]*corev1.ConfigMap, name string, n int,
+) (*corev1.ConfigMap, error) {
 	was, known := have[name]
 	if !known {
 		var err error
@@ -68,9 +70,11 @@ func (w *owner) write(ctx context.Context, have map[string]*corev1.ConfigMap, na
 	}
 	switch {
 	case was == nil:
-		return w.cms.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, n)}})
+		return w.cms.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, n)}})
 	case n%5 == 4:
-		return nil, w.cms.DeleteWith(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
+		return nil, w.cms.DeleteWith(ctx, name,
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
 	}
 	change := was.DeepCopy()
 	change.Data["note"] = fmt.Sprintf("%s|%d", name, n)

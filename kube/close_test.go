@@ -28,7 +28,8 @@ func answerless(t *testing.T) (*rest.Config, chan struct{}) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(server.Certificate())}}, asked
+	return &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pemOf(server.Certificate())}},
+		asked
 }
 
 // Close ends the client's requests and leaves nothing behind.

@@ -77,7 +77,8 @@ func (c Config) load() (*rest.Config, string, error) {
 	// The error of explainLoad names missing files once and tells how to mend that.
 	rules.WarnIfAllMissing = false
 	rules.Warner = func(error) {}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("load kubeconfig: %w", explainLoad(err, rules))

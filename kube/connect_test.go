@@ -87,11 +87,12 @@ func TestKubeconfigRules(t *testing.T) {
 		host, namespace string
 		token           string
 	}{
-		"several files":    {list, kube.Config{}, "https://one.test", "space", "secret"},
-		"another context":  {list, kube.Config{Context: "b"}, "https://two.test", "default", "secret"},
-		"a file by name":   {list, kube.Config{Kubeconfig: other}, "https://three.test", "default", ""},
-		"home":             {"", kube.Config{}, "https://home.test", "house", ""},
-		"a given config":   {list, kube.Config{Rest: &rest.Config{Host: "https://four.test"}}, "https://four.test", "default", ""},
+		"several files":   {list, kube.Config{}, "https://one.test", "space", "secret"},
+		"another context": {list, kube.Config{Context: "b"}, "https://two.test", "default", "secret"},
+		"a file by name":  {list, kube.Config{Kubeconfig: other}, "https://three.test", "default", ""},
+		"home":            {"", kube.Config{}, "https://home.test", "house", ""},
+		"a given config": {list, kube.Config{Rest: &rest.Config{Host: "https://four.test"}}, "https://four.test", "default",
+			""},
 		"file and context": {"", kube.Config{Kubeconfig: other, Context: "c"}, "https://three.test", "default", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,14 +121,17 @@ func TestInCluster(t *testing.T) {
 	const dir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	must(t, os.WriteFile(ca, pemOf(authority(t).cert), 0o600))
-	script := `mount -t tmpfs none /var/run && mkdir -p ` + dir + ` && cd ` + dir + ` && cp "$0" ca.crt && echo -n pod-ns > namespace && echo -n tok > token && exec "$1" -test.run '^TestInCluster$' -test.v`
+	script := `mount -t tmpfs none /var/run && mkdir -p ` + dir + ` && cd ` + dir +
+		` && cp "$0" ca.crt && echo -n pod-ns > namespace && echo -n tok > token && exec "$1" -test.run '^TestInCluster$' -test.v`
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-c", script, ca, os.Args[0])
-	cmd.Env = append(os.Environ(), "PINTLE_IN_CLUSTER=1", "KUBECONFIG=", "HOME=/nonexistent", "KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=443")
+	cmd.Env = append(os.Environ(), "PINTLE_IN_CLUSTER=1", "KUBECONFIG=", "HOME=/nonexistent",
+		"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=443")
 	out, err := cmd.CombinedOutput()
 	if err != nil && strings.Contains(string(out), "unshare") {
 		t.Skipf("cannot mount: %s", out)
 	}
-	if want := "connects to https://10.0.0.1:443 pod-ns " + dir + "/token " + dir + "/ca.crt"; err != nil || !strings.Contains(string(out), want) {
+	if want := "connects to https://10.0.0.1:443 pod-ns " + dir + "/token " + dir + "/ca.crt"; err != nil ||
+		!strings.Contains(string(out), want) {
 		t.Errorf("%v: said\n%s\nwant\n%s", err, out, want)
 	}
 }
@@ -140,7 +144,8 @@ func robotToken(t *testing.T, s *server) string {
 	if _, err := accounts.Create(soon(t), robot); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	return got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot", &authenticationv1.TokenRequest{}))(t).Status.Token
+	return got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot",
+		&authenticationv1.TokenRequest{}))(t).Status.Token
 }
 
 func whoami(ctx context.Context, c *kube.Client) (string, error) {
@@ -157,7 +162,8 @@ func plugin(t *testing.T, s *server, script, tokenFile string) *rest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "plugin")
 	text := "#!/bin/sh\n" + script + "\n" +
-		`printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$(cat ` + tokenFile + `)"` + "\n"
+		`printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}' "$(cat ` +
+		tokenFile + `)"` + "\n"
 	must(t, os.WriteFile(file, []byte(text), 0o700))
 	config := rest.AnonymousClientConfig(s.Config().Rest)
 	config.ExecProvider = &clientcmdapi.ExecConfig{
@@ -196,7 +202,8 @@ func TestExecPlugin(t *testing.T) {
 
 	broken := s.connect(t, plugin(t, s, "echo no luck >&2; exit 3", token))
 	_, err := whoami(soon(t), broken)
-	if err == nil || !strings.HasPrefix(err.Error(), "create SelfSubjectReview: getting credentials: exec: executable ") || !strings.Contains(err.Error(), "failed with exit code 3") {
+	if err == nil || !strings.HasPrefix(err.Error(), "create SelfSubjectReview: getting credentials: exec: executable ") ||
+		!strings.Contains(err.Error(), "failed with exit code 3") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -299,7 +306,8 @@ func TestProxy(t *testing.T) {
 	addr := closed.URL
 	closed.Close()
 	_, err := kube.For[corev1.Namespace](through(addr)).Get(soon(t), "x")
-	if !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), "through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): proxyconnect tcp: dial tcp") {
+	if !errors.Is(err, kube.ErrUnreachable) ||
+		!strings.Contains(err.Error(), "through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): proxyconnect tcp: dial tcp") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -345,7 +353,8 @@ func (p pair) keyPEM(t *testing.T) []byte {
 func TestClientCertificate(t *testing.T) {
 	ca := authority(t)
 	serverCert := certify(t, &x509.Certificate{DNSNames: []string{"kubernetes.default.svc"}}, &ca)
-	user := certify(t, &x509.Certificate{Subject: pkix.Name{CommonName: "ann"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, &ca)
+	user := certify(t, &x509.Certificate{Subject: pkix.Name{CommonName: "ann"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, &ca)
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	var seen atomic.Value

@@ -33,7 +33,8 @@ func TestJSONObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			switch n {
 			case 1:
 				return answer(200, typeJSON, jsonList(metav1.ListMeta{ResourceVersion: "9"},
-					widgetJSON("a", 1, `{"size":"1"}`), widgetJSON("bad", 2, `{"size":7}`), []byte(`null`), []byte(`{"metadata":{"name":5}}`), widgetJSON("b", 3, `{"size":"2"}`))), nil
+					widgetJSON("a", 1, `{"size":"1"}`), widgetJSON("bad", 2,
+						`{"size":7}`), []byte(`null`), []byte(`{"metadata":{"name":5}}`), widgetJSON("b", 3, `{"size":"2"}`))), nil
 			case 2:
 				events := jsonEvent(eventAdded, widgetJSON("worse", 10, `[]`))
 				events = append(events, jsonEvent(eventModified, widgetJSON("a", 11, `{"size":"3"}`))...)
@@ -48,7 +49,8 @@ func TestJSONObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			}
 			return o.Spec.Size
 		})
-		wantLines(t, "events", f.taken(), "ADDED default/a 1", "ERROR bad ADDED", "ADDED default/b 2", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a 3")
+		wantLines(t, "events", f.taken(), "ADDED default/a 1", "ERROR bad ADDED", "ADDED default/b 2", "SYNCED",
+			"ERROR worse ADDED", "MODIFIED default/a 3")
 		if r := f.reports(); len(r) != 1 || !strings.HasSuffix(r[0].Error(), "; it is left out") {
 			t.Fatalf("reports: %v", r)
 		}
@@ -71,7 +73,8 @@ func TestProtobufObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 		s.intercept = func(n int, r *http.Request) (*http.Response, error) {
 			switch n {
 			case 1:
-				return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: "9"}, encode("a", 1, false), encode("bad", 2, true), []byte{0xff, 0xff}, encode("b", 3, false))), nil
+				return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: "9"}, encode("a", 1, false),
+					encode("bad", 2, true), []byte{0xff, 0xff}, encode("b", 3, false))), nil
 			case 2:
 				events := protobufEvent(eventAdded, inEnvelope("ConfigMap", encode("worse", 10, true)))
 				events = append(events, protobufEvent(eventModified, inEnvelope("ConfigMap", encode("a", 11, false)))...)
@@ -80,7 +83,8 @@ func TestProtobufObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			return nil, nil
 		}
 		f := follow(t, configMaps(s.client(t)).Watch, noteOfConfigMap)
-		wantLines(t, "events", f.taken(), "ADDED default/a one", "ERROR bad ADDED", "ADDED default/b one", "SYNCED", "ERROR worse ADDED", "MODIFIED default/a one")
+		wantLines(t, "events", f.taken(), "ADDED default/a one", "ERROR bad ADDED", "ADDED default/b one", "SYNCED",
+			"ERROR worse ADDED", "MODIFIED default/a one")
 		if r := f.reports(); len(r) != 1 || !strings.HasSuffix(r[0].Error(), "; it is left out") {
 			t.Fatalf("reports: %v", r)
 		}
@@ -92,7 +96,8 @@ func TestStoreKeepsWhatDoesNotDecode(t *testing.T) {
 		s := newAPIServer()
 		s.intercept = func(n int, r *http.Request) (*http.Response, error) {
 			if n == 1 {
-				return answer(200, typeJSON, jsonList(metav1.ListMeta{ResourceVersion: "100"}, widgetJSON("bad", 2, `{"size":7}`), widgetJSON("a", 3, `{"size":"2"}`))), nil
+				return answer(200, typeJSON, jsonList(metav1.ListMeta{ResourceVersion: "100"}, widgetJSON("bad", 2, `{"size":7}`),
+					widgetJSON("a", 3, `{"size":"2"}`))), nil
 			}
 			return nil, nil
 		}

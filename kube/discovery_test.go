@@ -27,7 +27,8 @@ func (s script) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req}
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+		Request: req}
 	if body == "" {
 		resp.StatusCode, body = http.StatusNotFound, "404 page not found"
 		resp.Header.Set("Content-Type", "text/plain")
@@ -39,7 +40,8 @@ func (s script) RoundTrip(req *http.Request) (*http.Response, error) {
 // scripted returns a client of a played server.
 func scripted(t *testing.T, s script) *kube.Client {
 	t.Helper()
-	client, err := kube.Config{Rest: &rest.Config{Host: "https://server.invalid", Transport: s}, FieldManager: "test"}.Connect()
+	client, err := kube.Config{Rest: &rest.Config{Host: "https://server.invalid", Transport: s},
+		FieldManager: "test"}.Connect()
 	must(t, err)
 	return client
 }
@@ -174,7 +176,8 @@ func TestDiscoveryLater(t *testing.T) {
 		installed.Store(true)
 		got(gadgets.Get(t.Context(), "x"))(t)
 		// This group has other kinds only.
-		if _, err := metaOf(client, kindOf("example.com", "Widget")).Get(t.Context(), "x"); !errors.Is(err, kube.ErrNotServed) {
+		widgets := metaOf(client, kindOf("example.com", "Widget"))
+		if _, err := widgets.Get(t.Context(), "x"); !errors.Is(err, kube.ErrNotServed) {
 			t.Errorf("got error %v", err)
 		}
 	})

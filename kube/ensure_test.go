@@ -87,13 +87,15 @@ func TestEnsureDeployment(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
 	replicas := int32(2)
-	e := ensure(t, s, kube.For[appsv1.Deployment](s.Client).In(s.namespace), kube.For[appsv1.Deployment](other).In(s.namespace), func() *appsv1.Deployment {
-		labels := map[string]string{"app": "web"}
-		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: labels}, Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
-		}}
-	})
+	e := ensure(t, s, kube.For[appsv1.Deployment](s.Client).In(s.namespace),
+		kube.For[appsv1.Deployment](other).In(s.namespace), func() *appsv1.Deployment {
+			labels := map[string]string{"app": "web"}
+			return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: labels}, Spec: appsv1.DeploymentSpec{
+				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
+			}}
+		})
 	if n := e.writes(); n != 1 {
 		t.Errorf("%d requests at first, want 1", n)
 	}
@@ -128,11 +130,13 @@ func statusOfDeployment(t *testing.T, r kube.Resource[appsv1.Deployment], name s
 func TestEnsureWithoutGeneration(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
-	services := ensure(t, s, kube.For[corev1.Service](s.Client).In(s.namespace), kube.For[corev1.Service](other).In(s.namespace), func() *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
-		}}
-	})
+	services := ensure(t, s, kube.For[corev1.Service](s.Client).In(s.namespace),
+		kube.For[corev1.Service](other).In(s.namespace), func() *corev1.Service {
+			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80,
+					TargetPort: intstr.FromInt32(8080)}},
+			}}
+		})
 	if n := services.writes(); n != 1 {
 		t.Errorf("%d requests at first, want 1", n)
 	}
@@ -145,32 +149,41 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 		return o.Spec.Selector["app"] == "web" && o.Spec.SessionAffinity == "ClientIP"
 	})
 	services.patch("web", `{"spec":{"ports":[{"name":"http","port":80,"targetPort":9090}]}}`)
-	services.settles("the port comes back", "web", func(o *corev1.Service) bool { return o.Spec.Ports[0].TargetPort.IntValue() == 8080 })
+	services.settles("the port comes back", "web", func(o *corev1.Service) bool {
+		return o.Spec.Ports[0].TargetPort.IntValue() == 8080
+	})
 	services.quiet("at the end")
 
 	data := map[string]string{"a": "1", "b": "2"}
-	maps := ensure(t, s, kube.For[corev1.ConfigMap](s.Client).In(s.namespace), kube.For[corev1.ConfigMap](other).In(s.namespace), func() *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}, Data: data}
-	})
+	maps := ensure(t, s, kube.For[corev1.ConfigMap](s.Client).In(s.namespace),
+		kube.For[corev1.ConfigMap](other).In(s.namespace), func() *corev1.ConfigMap {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "map"}, Data: data}
+		})
 	maps.writes()
 	maps.quiet("again")
 	maps.patch("map", `{"data":{"theirs":"yes"}}`)
 	time.Sleep(100 * time.Millisecond)
 	maps.quiet("after others have added something")
 	maps.patch("map", `{"data":{"a":null}}`)
-	maps.settles("a value comes back", "map", func(o *corev1.ConfigMap) bool { return o.Data["a"] == "1" && o.Data["theirs"] == "yes" })
+	maps.settles("a value comes back", "map", func(o *corev1.ConfigMap) bool {
+		return o.Data["a"] == "1" && o.Data["theirs"] == "yes"
+	})
 	data = map[string]string{"a": "1"}
 	maps.settles("what is no longer set is removed", "map", func(o *corev1.ConfigMap) bool {
 		_, there := o.Data["b"]
 		return !there && o.Data["theirs"] == "yes"
 	})
 
-	secrets := ensure(t, s, kube.For[corev1.Secret](s.Client).In(s.namespace), kube.For[corev1.Secret](other).In(s.namespace), func() *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"password": "secret"}}
-	})
+	secrets := ensure(t, s, kube.For[corev1.Secret](s.Client).In(s.namespace),
+		kube.For[corev1.Secret](other).In(s.namespace), func() *corev1.Secret {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"},
+				StringData: map[string]string{"password": "secret"}}
+		})
 	secrets.writes()
 	secrets.patch("secret", `{"data":{"password":"b3RoZXI="}}`)
-	secrets.settles("what does not show as it was sent comes back", "secret", func(o *corev1.Secret) bool { return string(o.Data["password"]) == "secret" })
+	secrets.settles("what does not show as it was sent comes back", "secret", func(o *corev1.Secret) bool {
+		return string(o.Data["password"]) == "secret"
+	})
 }
 
 // overtaken calls a function before it hands over the answer to a write.
@@ -223,7 +236,9 @@ func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 	e.quiet("after others have added something")
 	must(t, e.others.Delete(soon(t), "map"))
 	meanwhile = patched(`{"data":{"a":"2"}}`, func(o *corev1.ConfigMap) bool { return o.Data["a"] == "2" })
-	e.settles("a value that was changed meanwhile comes back", "map", func(o *corev1.ConfigMap) bool { return o.Data["a"] == "1" })
+	e.settles("a value that was changed meanwhile comes back", "map", func(o *corev1.ConfigMap) bool {
+		return o.Data["a"] == "1"
+	})
 	e.quiet("at the end")
 }
 

@@ -37,7 +37,8 @@ func newEnsuredTable(t testing.TB) *ensuredTable {
 	}
 	h := For[corev1.ConfigMap](s.client(t)).In("default").handle
 	table := newTable(h, nil)
-	return &ensuredTable{table, t, &tableSink{table: table, namespace: "default"}, key("a"), sha256.Sum256([]byte("the note is ours"))}
+	return &ensuredTable{table, t, &tableSink{table: table, namespace: "default"}, key("a"),
+		sha256.Sum256([]byte("the note is ours"))}
 }
 
 var ensuredFields = []metav1.ManagedFieldsEntry{{
@@ -191,10 +192,78 @@ func TestEnsureAsksTheStoreThatShowsTheObject(t *testing.T) {
 		for range 20 {
 			o, yes := new(corev1.ConfigMap), true
 			o.Name, o.Labels = "a", map[string]string{"app": "1"}
-			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner", Controller: &yes}}
+			o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner",
+				Controller: &yes}}
 			if _, err := cms.Ensure(t.Context(), o); !errors.Is(err, ErrTaken) {
 				t.Fatalf("an object without an owner is taken: %v", err)
 			}
+		}
+	})
+}
+
+// An object goes while the answer to its Ensure is noted. The table forgets it.
+func TestEnsuredObjectGoesBeforeTheAnswer(t *testing.T) {
+	for name, seen := range map[string]bool{"the watch showed it": true, "the watch did not show it": false} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnsuredTable(t)
+			_ = e.sink.synced("9")
+			o := e.state(10, "ours", "none")
+			ensure := e.begins()
+			if seen {
+				_ = e.sink.event(eventAdded, e.record(t, o, true))
+			}
+			e.wrote(e.at, o, true)
+			if seen {
+				o.ResourceVersion = "11"
+				_ = e.sink.event(eventDeleted, e.record(t, o, true))
+			} else {
+				e.sink.progress("12")
+			}
+			ensure.done(e.handle.client, e.state(10, "ours", "none"))
+			if n := len(e.ensured.by); n > 0 {
+				t.Errorf("%d parts of objects that are gone are remembered", n)
+			}
+		})
+	}
+}
+
+// A server tells no managedFields on its watches, and its versions are not integers.
+func TestEnsureWithoutManagedFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnsuredTable(t)
+		_ = e.sink.synced("v9")
+		state := func(version, note string) *corev1.ConfigMap {
+			o := e.state(0, note, "none")
+			o.ResourceVersion = version
+			return o
+		}
+		bare := func(o *corev1.ConfigMap) *corev1.ConfigMap {
+			o.ManagedFields = nil
+			return o
+		}
+		writes := 0
+		ensure := func(o *corev1.ConfigMap) {
+			if e.unchanged(t) {
+				return
+			}
+			writes++
+			by := e.begins()
+			e.wrote(e.at, o, true)
+			by.done(e.handle.client, o)
+		}
+		ensure(state("v10", "one"))
+		_ = e.sink.event(eventAdded, e.record(t, bare(state("v10", "one")), true))
+		ensure(state("v10", "one"))
+		// The intent changes, and so do the fields that the manager owns.
+		e.wanted[0]++
+		more := func() *corev1.ConfigMap { return shared(state("v11", "two")) }
+		ensure(more())
+		_ = e.sink.event(eventModified, e.record(t, bare(more()), true))
+		for range 5 {
+			ensure(more())
+		}
+		if writes != 2 {
+			t.Errorf("%d writes for two intents", writes)
 		}
 	})
 }

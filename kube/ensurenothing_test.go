@@ -51,9 +51,10 @@ func TestEnsureThatIsBroken(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	filled(t, maps.ReadOnly())
-	breaks := kube.WithRequestTrace(soon(t), func(context.Context, kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
-		panic("broken")
-	})
+	breaks := kube.WithRequestTrace(soon(t),
+		func(context.Context, kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
+			panic("broken")
+		})
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = maps.Ensure(breaks, configMap("a", "b", "c"))

@@ -18,9 +18,10 @@ import (
 func TestEnsureAfterOtherWrites(t *testing.T) {
 	s := start(t)
 	mine := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
-	e := ensure(t, s, mine, kube.For[corev1.ConfigMap](s.connect(t, s.cluster.Config())).In(s.namespace), func() *corev1.ConfigMap {
-		return configMap("map", "a", "1")
-	})
+	e := ensure(t, s, mine, kube.For[corev1.ConfigMap](s.connect(t, s.cluster.Config())).In(s.namespace),
+		func() *corev1.ConfigMap {
+			return configMap("map", "a", "1")
+		})
 	for _, tc := range []struct {
 		name  string
 		write func() error
@@ -88,7 +89,8 @@ func startStatuses(t *testing.T) *statuses {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	other := s.connect(t, s.cluster.Config())
-	st := &statuses{T: t, server: s, mine: kube.ForKind[book](s.Client, kind).In(s.namespace), others: kube.ForKind[book](other, kind).In(s.namespace)}
+	st := &statuses{T: t, server: s, mine: kube.ForKind[book](s.Client, kind).In(s.namespace),
+		others: kube.ForKind[book](other, kind).In(s.namespace)}
 	ctx, cancel := context.WithCancel(t.Context())
 	st.store = st.mine.Store(ctx)
 	t.Cleanup(func() { cancel(); <-st.store.Done() })
@@ -140,7 +142,8 @@ func TestEnsureStatus(t *testing.T) {
 
 	// If somebody else edits the status, EnsureStatus puts it back. Other fields that
 	// they set stay.
-	if _, err := kube.Sub[book](s.others, "status").Patch(soon(t), "b", types.MergePatchType, []byte(`{"status":{"replicas":9}}`)); err != nil {
+	if _, err := kube.Sub[book](s.others, "status").Patch(soon(t), "b", types.MergePatchType,
+		[]byte(`{"status":{"replicas":9}}`)); err != nil {
 		t.Fatal(err)
 	}
 	s.sees("an edit", "b", func(o *book) bool { return o.Status.Replicas == 9 })

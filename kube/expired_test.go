@@ -24,10 +24,12 @@ func TestWatchThatExpiresAgainAndAgain(t *testing.T) {
 			go func() {
 				_, _ = out.Write(s.encodeEvent(r, eventModified, o))
 				time.Sleep(1100 * time.Millisecond)
-				_, _ = out.Write(errorEvent(s.contentType(r) == typeProtobuf, metav1.Status{Status: "Failure", Code: 410, Reason: metav1.StatusReasonExpired}))
+				_, _ = out.Write(errorEvent(s.contentType(r) == typeProtobuf,
+					metav1.Status{Status: "Failure", Code: 410, Reason: metav1.StatusReasonExpired}))
 				out.Close()
 			}()
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {s.contentType(r)}}, Body: in, Request: r}, nil
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {s.contentType(r)}}, Body: in,
+				Request: r}, nil
 		})
 		startStore(t, configMaps(s.client(t)))
 		time.Sleep(10 * time.Minute)

@@ -29,7 +29,9 @@ type follower struct {
 }
 
 // follow starts a loop over events that ends with the test.
-func follow[T any](t *testing.T, events func(context.Context) iter.Seq2[WatchEvent[T], error], note func(*T) string) *follower {
+func follow[T any](
+	t *testing.T, events func(context.Context) iter.Seq2[WatchEvent[T], error], note func(*T) string,
+) *follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &follower{cancel: cancel, ended: make(chan struct{})}
@@ -139,7 +141,9 @@ type narrowed[T any] struct{ r *Reader[T] }
 func (n narrowed[T]) In(ns ...string)  { *n.r = n.r.In(ns...) }
 func (n narrowed[T]) Labeled(s string) { *n.r = n.r.Labeled(s) }
 
-func watcher[T any](handle func(*Client) Reader[T], note func(*T) string) func(*testing.T, *Client, func(narrow)) *follower {
+func watcher[T any](
+	handle func(*Client) Reader[T], note func(*T) string,
+) func(*testing.T, *Client, func(narrow)) *follower {
 	return func(t *testing.T, c *Client, set func(narrow)) *follower {
 		r := handle(c)
 		if set != nil {

@@ -14,7 +14,8 @@ import (
 // Every status, body and header of an answer makes an error, and a wait within bounds.
 
 func FuzzStatus(f *testing.F) {
-	st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "x"}}}}
+	st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "x"}}}}
 	body, err := json.Marshal(&st)
 	if err != nil {
 		f.Fatal(err)

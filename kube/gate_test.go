@@ -50,7 +50,8 @@ func (g *gatekeeper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return g.answer(r)
 	}
 	body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"1"}}`
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 func TestGate(t *testing.T) {

@@ -17,6 +17,8 @@ type guard struct {
 	body   io.Reader
 	err    error // error of reading the body, other than its end
 	opened time.Time
+	// waited is the time that was spent waiting for data.
+	waited time.Duration
 	// lasts, if it is set, is called once, by the reader. The reader calls it as soon as
 	// the answer has been open for lastsAfter, even if no data comes.
 	lasts func() error
@@ -57,6 +59,8 @@ func (g *guard) open() time.Duration {
 func (g *guard) Read(p []byte) (n int, err error) {
 	g.timer.Reset(g.after)
 	defer g.timer.Stop()
+	start := time.Now()
+	defer func() { g.waited += time.Since(start) }()
 	if g.lasts == nil {
 		n, err = g.body.Read(p)
 	} else {

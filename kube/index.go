@@ -34,8 +34,9 @@ type Index[T any, K comparable] struct {
 // object. It is called for every object and for every change, perhaps more than once and
 // from several goroutines. While it runs, later changes wait. It must not read a store,
 // because a store waits for the functions of its indexes. If it does, and the read would
-// wait for the first sync of a store, the read returns an error, and the client's logger
-// gets a warning.
+// wait for the first sync of a store or for an index that is being built, the read
+// returns an error, and the client's logger gets a warning.
+//
 // Declare an index once, beside its handle: the client keeps an index as long as the
 // client lives. If a handle gets very many indexes, the client's logger gets a warning.
 //
@@ -366,12 +367,15 @@ func (t *table) build(ctx context.Context, by indexer) error {
 		mine, done := t.builds.begin(by)
 		if mine {
 			var err error
-			persist(func() { err = t.buildNow(ctx, by) })
+			persist(func() { asReflector(func() { err = t.buildNow(ctx, by) }) })
 			t.builds.end(by)
 			if err != nil {
 				return err
 			}
 			continue
+		}
+		if underReflector() { // that build may wait for this caller
+			return t.waitsForItself()
 		}
 		select {
 		case <-done:

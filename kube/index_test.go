@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -353,4 +354,36 @@ func TestKeysOfANarrowHandle(t *testing.T) {
 		}
 		wantLines(t, "the keys", keys, "1")
 	})
+}
+
+// A program that declares an index again and again is told so once.
+func TestIndexesWithoutEnd(t *testing.T) {
+	s := newAPIServer()
+	lines := new(lineCount)
+	c, err := Config{Rest: restTo(s), Logger: slog.New(lines)}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cms := For[corev1.ConfigMap](c).In("default")
+	for i := range 3 * manyIndexes {
+		if i == manyIndexes-1 && lines.n > 0 {
+			t.Errorf("%d lines about %d indexes", lines.n, i)
+		}
+		IndexBy(cms, func(o *corev1.ConfigMap) []string { return []string{o.Name} })
+	}
+	if lines.n != 1 {
+		t.Errorf("%d lines about %d indexes, want one", lines.n, 3*manyIndexes)
+	}
+}
+
+// lineCount counts log lines.
+type lineCount struct{ n int }
+
+func (*lineCount) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lineCount) WithAttrs([]slog.Attr) slog.Handler     { return l }
+func (l *lineCount) WithGroup(string) slog.Handler          { return l }
+
+func (l *lineCount) Handle(context.Context, slog.Record) error {
+	l.n++
+	return nil
 }

@@ -65,12 +65,14 @@ func TestFeed(t *testing.T) {
 		}},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}},
 		},
 	}
 	d = got(deployments.Create(soon(t), d))(t)
 	added := nextChange(t, changes)
-	if added.Type != kube.Added || added.Kind() != "Deployment" || added.Key.Name != "web" || added.UID() != d.UID || !added.NewGeneration() || added.Deleting() {
+	if added.Type != kube.Added || added.Kind() != "Deployment" || added.Key.Name != "web" || added.UID() != d.UID ||
+		!added.NewGeneration() || added.Deleting() {
 		t.Errorf("the change is %+v", added)
 	}
 	want := []kube.Owner{
@@ -106,11 +108,13 @@ func TestFeed(t *testing.T) {
 		t.Error("a new spec is no new generation")
 	}
 	both := labeled.Then(image)
-	fields(both, "metadata.labels[app.example.com/name]", "metadata.ownerReferences", "spec.replicas", "spec.template.spec.containers[0].image")
+	fields(both, "metadata.labels[app.example.com/name]", "metadata.ownerReferences", "spec.replicas",
+		"spec.template.spec.containers[0].image")
 	if all := added.Then(both); all.Type != kube.Added || all.ResourceVersion() != image.ResourceVersion() {
 		t.Errorf("an object that was added and modified is %s", all.Type)
 	}
-	if was, is, err := kube.Decode[appsv1.Deployment](image); err != nil || *was.Spec.Replicas != 1 || *is.Spec.Replicas != 3 {
+	if was, is, err := kube.Decode[appsv1.Deployment](image); err != nil || *was.Spec.Replicas != 1 ||
+		*is.Spec.Replicas != 3 {
 		t.Errorf("decoded: %v, %v, %v", was, is, err)
 	}
 	if _, _, err := kube.Decode[corev1.Pod](image); err == nil {
@@ -142,7 +146,10 @@ func TestRefresh(t *testing.T) {
 	defer feed.Close()
 	must(t, store.Sync(soon(t)))
 	for range 20 {
-		changed := got(other.Modify(soon(t), "changed", func(cm *corev1.ConfigMap) error { cm.Data["n"] += "1"; return nil }))(t)
+		changed := got(other.Modify(soon(t), "changed", func(cm *corev1.ConfigMap) error {
+			cm.Data["n"] += "1"
+			return nil
+		}))(t)
 		must(t, other.Delete(soon(t), "deleted"))
 		got(other.Create(soon(t), configMap("created")))(t)
 		must(t, feed.Refresh(soon(t)))
@@ -216,7 +223,8 @@ func TestRecorder(t *testing.T) {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "none"}}
 	got(deployments.Create(soon(t), d))(t)
 	told = nil
-	got(kube.Sub[autoscalingv1.Scale](deployments, "scale").Patch(ctx, "d", types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)))(t)
+	got(kube.Sub[autoscalingv1.Scale](deployments, "scale").Patch(ctx, "d", types.MergePatchType,
+		[]byte(`{"spec":{"replicas":0}}`)))(t)
 	scaled := got(deployments.Get(ctx, "d"))(t)
 	if len(told) != 1 || told[0].Name != "d" || told[0].UID != scaled.UID || told[0].ResourceVersion == "" {
 		t.Errorf("told of a scale: %+v", told)

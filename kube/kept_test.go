@@ -18,7 +18,8 @@ func TestOwnDeletionsAndObjectsThatCannotBeRead(t *testing.T) {
 			if r.Method != http.MethodGet {
 				return nil, nil
 			}
-			return answer(200, typeProtobuf, protobufList(metav1.ListMeta{ResourceVersion: modelVersion(modelObject{rv: c.s.rv})}, []byte("\xff\xff"))), nil
+			return answer(200, typeProtobuf,
+				protobufList(metav1.ListMeta{ResourceVersion: modelVersion(modelObject{rv: c.s.rv})}, []byte("\xff\xff"))), nil
 		})
 		c.remove("a")
 		c.wantNote("a", "")

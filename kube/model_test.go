@@ -153,7 +153,8 @@ func (l *shownLoop) take(c Change) {
 		ok = ok && last != nil && last.Is(c.is.UID())
 	}
 	if !ok {
-		l.faults = append(l.faults, fmt.Sprintf("%s %s goes from %p to %p, the last was %p", c.Type, c.Key, c.was, c.is, last))
+		l.faults = append(l.faults, fmt.Sprintf("%s %s goes from %p to %p, the last was %p", c.Type, c.Key, c.was, c.is,
+			last))
 	}
 	if l.shown[c.Key] = c.is; c.Type == Deleted {
 		delete(l.shown, c.Key)
@@ -166,7 +167,9 @@ func (m *model) add(name string, fits func(modelObject) bool) *modelCheck {
 	return ck
 }
 
-func addModel[T any](ctx context.Context, m *model, name string, r Reader[T], how listing, note func(*T) string, fits func(modelObject) bool) {
+func addModel[T any](
+	ctx context.Context, m *model, name string, r Reader[T], how listing, note func(*T) string, fits func(modelObject) bool,
+) {
 	ck := m.add(name, fits)
 	m.running.Go(func() { checkWatch(ctx, r, how, ck.checker, note) })
 }
@@ -198,7 +201,8 @@ func (m *model) anew(rt *rapid.T) {
 
 // breakNext makes the next request fail in one of the ways that servers have.
 func (m *model) breakNext(rt *rapid.T) {
-	kind := rapid.SampledFrom([]string{"refused", "503", "429", "410", "410 event", "empty", "half", "silent"}).Draw(rt, "fault")
+	kind := rapid.SampledFrom([]string{"refused", "503", "429", "410", "410 event", "empty", "half", "silent"}).Draw(rt,
+		"fault")
 	m.setFault(func(r *http.Request) (*http.Response, error) {
 		proto := m.s.contentType(r) == typeProtobuf
 		switch kind {
@@ -210,7 +214,8 @@ func (m *model) breakNext(rt *rapid.T) {
 		case "410":
 			return status(410, metav1.StatusReasonExpired, "too old"), nil
 		case "410 event":
-			return answer(200, m.s.contentType(r), errorEvent(proto, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})), nil
+			return answer(200, m.s.contentType(r),
+				errorEvent(proto, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})), nil
 		case "empty":
 			return answer(200, m.s.contentType(r), nil), nil
 		case "half":
@@ -218,7 +223,8 @@ func (m *model) breakNext(rt *rapid.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &http.Response{StatusCode: resp.StatusCode, Header: resp.Header, Body: &halfBody{ReadCloser: resp.Body, left: 150}}, nil
+			return &http.Response{StatusCode: resp.StatusCode, Header: resp.Header,
+				Body: &halfBody{ReadCloser: resp.Body, left: 150}}, nil
 		}
 		return silent(r, m.s.contentType(r), nil), nil
 	})
@@ -336,7 +342,9 @@ func (m *model) compareStore(rv int64) {
 		}
 	}
 	check("all", collect(m.store.All(ctx)), want(func(modelObject) bool { return true }))
-	check("labeled", collect(m.store.Labeled(ctx, "app=web")), want(func(o modelObject) bool { return o.labels["app"] == "web" }))
+	check("labeled", collect(m.store.Labeled(ctx, "app=web")), want(func(o modelObject) bool {
+		return o.labels["app"] == "web"
+	}))
 	for n := range 4 {
 		owner := types.UID(fmt.Sprint("owner", n))
 		check("owned", collect(m.store.OwnedBy(ctx, owner)), want(func(o modelObject) bool { return o.owner == owner }))

@@ -104,7 +104,7 @@ func (c *Client) tell(f func(RequestInfo), r RequestInfo) {
 					"panic", p, "stack", string(debug.Stack()))
 			}
 		}()
-		f(r)
+		asReflector(func() { f(r) }) // a store may wait for the request
 		returned = true
 	}()
 	<-done

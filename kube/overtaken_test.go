@@ -3,6 +3,7 @@ package kube
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 )
 
 // afterServing waits until the server has answered the next read, and calls f before the
@@ -74,4 +75,39 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lagging server answers a Refresh with a state from before the state that the watch
+// has shown. No object is lost.
+func TestRefreshFromALaggingServer(t *testing.T) {
+	ownWritesTest(t, asIs, func(c *ownCase) {
+		old := newAPIServer()
+		old.put(key("a"), "one")
+		c.s.release()
+		c.s.put(key("a"), "two")
+		c.s.put(key("b"), "new")
+		synctest.Wait()
+		stale := 1000
+		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if stale--; stale >= 0 && r.Method == http.MethodGet && !isWatch(r) {
+				return old.serve(r)
+			}
+			return nil, nil
+		})
+		feed := OpenInformer(c.cms)
+		defer feed.Close()
+		if err := feed.Refresh(c.Context()); err != nil {
+			c.Error(err)
+		}
+		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b new")
+		// The server catches up, and the watch does not show the latest writes.
+		stale = 2
+		c.s.hold()
+		c.s.put(key("a"), "three")
+		c.s.remove(key("b"))
+		if err := feed.Refresh(c.Context()); err != nil {
+			c.Error(err)
+		}
+		wantLines(c.T, "all", content(c.T, c.store), "default/a three")
+	})
 }

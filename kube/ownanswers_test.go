@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -225,10 +226,18 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 			e.sink.begin()
 			_ = e.sink.synced("12")
 		},
-		"the watch is past it":            func(e *ensuredTable) { e.sink.progress("12") },
-		"this process has deleted it":     func(e *ensuredTable) { e.deleted(e.at, "uid") },
-		"it was deleted, uid not known":   func(e *ensuredTable) { e.deleted(e.at, "") },
-		"a reader asks, and it is gone":   func(e *ensuredTable) { e.asked(nil) },
+		"the watch is past it":          func(e *ensuredTable) { e.sink.progress("12") },
+		"this process has deleted it":   func(e *ensuredTable) { e.deleted(e.at, "uid") },
+		"it was deleted, uid not known": func(e *ensuredTable) { e.deleted(e.at, "") },
+		"a reader asks, and it is gone": func(e *ensuredTable) { e.asked(nil) },
+		"it is deleted while the store shows its predecessor": func(e *ensuredTable) {
+			before := e.state(8, "theirs", "none")
+			before.UID, before.Labels = "before", map[string]string{"app": "web"}
+			_ = e.sink.event(eventAdded, e.record(e.t, before, true))
+			e.deleted(e.at, "uid")
+			e.sink.begin()
+			_ = e.sink.synced("12")
+		},
 		"its label does not fit any more": func(e *ensuredTable) { e.wrote(e.at, e.state(11, "ours", ""), true) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,4 +274,134 @@ func (e *ensuredTable) asked(is *entry) {
 	found := []keyed{}
 	mine, _, _ := e.questions([]Key{e.at}, &found)
 	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is}, nil)
+}
+
+// A lagging server answers the question about a write with an older state.
+func TestQuestionToALaggingServer(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				old := newAPIServer()
+				old.put(key("a"), "one")
+				c.write(name, "two")
+				lags := true
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if r.Method == http.MethodGet && !isWatch(r) && lags {
+						return old.serve(r)
+					}
+					return nil, nil
+				})
+				o, err := c.store.Get(c.Context(), key(name))
+				if err == nil || o != nil {
+					c.Errorf("a reader gets %v, %v, although the process wrote a later state", o, err)
+				}
+				lags = false
+				c.wantNote(name, "two")
+			})
+		})
+	}
+}
+
+// A lagging server answers the question about a write after the watch has shown the
+// write.
+func TestLaggingServerAnswersAfterTheWatch(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				old := newAPIServer()
+				old.put(key("a"), "one")
+				c.write(name, "two")
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if r.Method != http.MethodGet || isWatch(r) {
+						return nil, nil
+					}
+					c.s.release()
+					time.Sleep(time.Millisecond)
+					return old.serve(r)
+				})
+				c.wantNote(name, "two")
+			})
+		})
+	}
+}
+
+// A lagging server is asked about a write whose answer was lost. It answers with a state
+// from before the state that the process knows.
+func TestLaggingServerAnswersALostWrite(t *testing.T) {
+	for name, shown := range map[string]bool{"the watch has shown that state": true,
+		"a write was answered with it": false} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, asIs, func(c *ownCase) {
+				old := newAPIServer()
+				old.put(key("a"), "one")
+				c.write("a", "two")
+				if shown {
+					c.s.release()
+					synctest.Wait()
+				}
+				lags := true
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if lags && r.Method == http.MethodGet && !isWatch(r) {
+						return old.serve(r)
+					}
+					return nil, nil
+				})
+				c.cms.client.stores.unsure(c.cms.kind, key("a"))
+				if o, err := c.store.Get(c.Context(), key("a")); err == nil {
+					c.Errorf("a reader gets %q, although the process knows a later state", o.Data["note"])
+				}
+				lags = false
+				c.wantNote("a", "two")
+			})
+		})
+	}
+}
+
+// A list of several parts answers about many writes. The part in which an object must be
+// is older than the write of that object, and another part is not.
+func TestListWithAnOlderPart(t *testing.T) {
+	inTwo := func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.In("default", "other") }
+	for name, tc := range map[string]struct {
+		of     func(Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap]
+		writes int
+		// page answers a list of the lagging namespace from the state before the writes.
+		page func(s, old *apiServer, r *http.Request) (*http.Response, error)
+	}{
+		"of another namespace": {inTwo, askedEach + 1, func(_, old *apiServer, r *http.Request) (*http.Response, error) {
+			return old.serve(r)
+		}},
+		"on a later page": {asIs, 1, func(s, old *apiServer, r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("continue") == "" {
+				return old.encodeList(r, old.rv, "next", nil), nil
+			}
+			return s.encodeList(r, s.rv, "", nil), nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ownWritesTest(t, tc.of, func(c *ownCase) {
+				old := newAPIServer()
+				old.put(key("a"), "one")
+				for i := range tc.writes {
+					c.write(fmt.Sprintf("b%02d", i), "new")
+				}
+				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if r.Method != http.MethodGet || isWatch(r) || !strings.Contains(r.URL.Path, "/default/") {
+						return nil, nil
+					}
+					return tc.page(c.s, old, r)
+				})
+				failed := 0
+				for _, err := range c.store.All(c.Context()) {
+					if err != nil {
+						failed++
+					}
+				}
+				if failed != tc.writes {
+					c.Errorf("%d objects are reported as too old, want %d", failed, tc.writes)
+				}
+				c.s.setIntercept(nil)
+				c.wantNote("b00", "new")
+			})
+		})
+	}
 }

@@ -29,8 +29,13 @@ type question struct {
 	done   chan struct{}
 	answer reply
 	err    error
-	// left: the reader that asked has gone, or was broken off, before the answer came.
+	// left: the question has to be asked again. The reader that asked has gone, or was
+	// broken off, before the answer came. Or the answer was older than least, and the
+	// write is not pending any more.
 	left bool
+	// least is the version that the object had at the time of the question, as far as this
+	// process knew.
+	least string
 }
 
 // askedEach is the largest number of objects that are read from the server one by one.
@@ -47,10 +52,14 @@ func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []erro
 			}
 		}
 		t.askAll(ctx, mine)
+		keys = nil
 		for key, q := range mine {
+			if q.left && ctx.Err() == nil {
+				keys = append(keys, key)
+				continue
+			}
 			found, errs = q.take(key, found, errs)
 		}
-		keys = nil
 		for key, q := range others {
 			select {
 			case <-q.done:
@@ -96,12 +105,37 @@ func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*que
 		case w.question != nil:
 			others[key] = w.question
 		default:
-			w.question = &question{done: make(chan struct{})}
+			w.question = &question{done: make(chan struct{}), least: w.least(t.entry(key))}
 			t.own.pending[key] = w
 			mine[key] = w.question
 		}
 	}
 	return mine, others, settled
+}
+
+// least returns the latest known version of the written object. Its entry in the table is
+// e.
+func (w ownWrite) least(e *entry) (rv string) {
+	rv = w.rv
+	for _, known := range []*entry{w.last, e} {
+		if known != nil && (rv == "" || olderThan(rv, known.ResourceVersion())) {
+			rv = known.ResourceVersion()
+		}
+	}
+	return rv
+}
+
+// tooOld returns an error for an answer from before the question, as a lagging server
+// gives it.
+func (q *question) tooOld(found *fetched) error {
+	version := found.rv
+	if found.entry != nil {
+		version = found.entry.ResourceVersion()
+	}
+	if !olderThan(version, q.least) {
+		return nil
+	}
+	return fmt.Errorf("%w: resource version %s after %s", errStale, version, q.least)
 }
 
 // askAll asks the server questions. The reader's trace may break that off, by a panic or
@@ -180,11 +214,12 @@ func (t *table) noteAnswer(
 		w.question = nil
 		t.own.pending[key] = w
 	}
-	if rv := found.version(); err == nil && asked && olderThan(rv, w.rv) {
-		err = fmt.Errorf("%w: resource version %s after %s", errStale, rv, w.rv)
-	}
 	if err != nil {
 		q.err, q.left = err, ctx.Err() != nil
+		return nil
+	}
+	if q.err = q.tooOld(found); q.err != nil {
+		q.left = !asked
 		return nil
 	}
 	if fits {
@@ -247,16 +282,9 @@ func named(h handle, key Key) handle {
 type fetched struct {
 	entry *entry // nil if the object is not in the list
 	err   error  // the object is in the list and cannot be read
-	rv    string // the resource version of the list
-}
-
-// version returns the version of the answer: the object's or, without an object, the
-// list's.
-func (f *fetched) version() string {
-	if f.entry != nil {
-		return f.entry.ResourceVersion()
-	}
-	return f.rv
+	// rv is the resource version of the list of the object's namespace. If the later pages
+	// of the list are of a later moment, it is that of the first page.
+	rv string
 }
 
 // fetchFrom lists the objects of a handle until it has found all that are asked for.
@@ -323,8 +351,10 @@ func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetch
 	if err != nil {
 		return "", req.wrap(err)
 	}
-	for _, f := range asked {
-		f.rv = meta.ResourceVersion
+	for key, f := range asked {
+		if f.rv == "" && (req.namespace == "" || key.Namespace == req.namespace) {
+			f.rv = meta.ResourceVersion
+		}
 	}
 	return meta.Continue, nil
 }

@@ -20,9 +20,9 @@ const goneKept = 10 * time.Minute
 
 // deleted hides an object from reads, even while the watch still shows it.
 func (t *table) deleted(key Key, uid types.UID) {
-	shown := t.hideDeleted(key, uid) != nil
+	e := t.hideDeleted(key, uid)
 	switch {
-	case shown: // the record of its Ensure is forgotten when the content loses the object
+	case e != nil && (uid == "" || e.Is(uid)): // the record of its Ensure is forgotten when the content loses the object
 	case uid == "":
 		t.ensured.forget(partsOf(key)...)
 	default:

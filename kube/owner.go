@@ -47,7 +47,8 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 	case children.err != nil:
 		return fail("%w", children.err)
 	case owner.GetUID() == "":
-		return fail("%s %s has no uid: only an object that was read from the server can be an owner", owners.kind.Kind, owner.GetName())
+		return fail("%s %s has no uid: only an object that was read from the server can be an owner", owners.kind.Kind,
+			owner.GetName())
 	case owner.GetNamespace() != "" && children.kind.Scope == ClusterScoped:
 		return fail("%w: %s is cluster-scoped and cannot be owned by %s %s, which is in a namespace",
 			ErrScope, children.kind.Kind, owners.kind.Kind, KeyOf(owner))
@@ -109,7 +110,8 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 	case is != nil && is.UID == owner.UID:
 		return nil
 	case is != nil && is.GVK.Kind == owner.Kind && is.Name == owner.Name:
-		return fmt.Errorf("%w: an earlier %s %s owns it, and it will be deleted after that owner", ErrTaken, is.GVK.Kind, is.Name)
+		return fmt.Errorf("%w: an earlier %s %s owns it, and it will be deleted after that owner", ErrTaken, is.GVK.Kind,
+			is.Name)
 	case is != nil:
 		return fmt.Errorf("%w: %s %s owns it", ErrTaken, is.GVK.Kind, is.Name)
 	}

@@ -73,7 +73,8 @@ func TestSetOwner(t *testing.T) {
 				"set owner of Secret a/c: ConfigMap o has no uid: only an object that was read from the server can be an owner"},
 			"controlled": {kube.SetController(maps, owner("a", "1"), secrets, child("a", otherControls)), false,
 				"set owner of Secret a/c: Pod p is already its controller"},
-			"becomes second controller": {kube.SetController(maps, owner("a", "1"), secrets, child("a", plain, otherControls)), false,
+			"becomes second controller": {kube.SetController(maps, owner("a", "1"), secrets, child("a", plain, otherControls)),
+				false,
 				"set owner of Secret a/c: Pod p is already its controller"},
 			"nil": {kube.SetOwner(maps, nil, secrets, child("a")), false,
 				"set owner of Secret: the object is nil"},
@@ -112,7 +113,8 @@ func TestOwned(t *testing.T) {
 	intent := configMap("m", "k", "v")
 	must(t, kube.SetController(books, b, maps, intent))
 	m := got(maps.Apply(soon(t), intent))(t)
-	if ref := metav1.GetControllerOf(m); ref == nil || ref.UID != b.UID || ref.Kind != "Book" || ref.APIVersion != books.Kind().GroupVersion().String() {
+	if ref := metav1.GetControllerOf(m); ref == nil || ref.UID != b.UID || ref.Kind != "Book" ||
+		ref.APIVersion != books.Kind().GroupVersion().String() {
 		t.Errorf("controlled by %+v", m.OwnerReferences)
 	}
 }

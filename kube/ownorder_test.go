@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -74,7 +76,8 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 							t.Errorf("%v is seen and nothing pending, %d was written", is, last)
 							return
 						}
-						if last > 0 && !slices.Contains(unseen, e.at) && (len(found) == 0 || versionOf(found[0].entry.ResourceVersion()) < last) {
+						if last > 0 && !slices.Contains(unseen, e.at) &&
+							(len(found) == 0 || versionOf(found[0].entry.ResourceVersion()) < last) {
 							t.Errorf("a list has %v and nothing unseen, %d was written", found, last)
 							return
 						}
@@ -94,4 +97,26 @@ func versionOf(rv string) int64 {
 		return -1
 	}
 	return v
+}
+
+// A server sends no bookmarks, and the objects of a store never change. Other objects are
+// written again and again. The store remembers no more of these writes than there are
+// objects.
+func TestWritesThatNoWatchSettles(t *testing.T) {
+	web := func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app=web") }
+	ownWritesTest(t, web, func(c *ownCase) {
+		for range 1000 {
+			c.write("a", "one")
+			c.write("b", "one")
+		}
+		if n := len(c.store.table.own.lanes["default"].order); n > 3*orderKept {
+			c.Errorf("%d writes of 2 objects are remembered", n)
+		}
+		c.s.release()
+		c.s.put(key("c"), "one", func(o *modelObject) { o.labels = map[string]string{"app": "web"} })
+		synctest.Wait()
+		if n := len(c.store.table.own.pending); n > 0 {
+			c.Errorf("%d writes are pending although the watch is past them", n)
+		}
+	})
 }

@@ -119,6 +119,9 @@ const (
 	// deletes the object after that time, the write and the deletion merge like all
 	// changes.
 	shownKept = time.Minute
+	// orderKept is how many writes that later writes of the same objects have replaced may
+	// stand in the order of a lane.
+	orderKept = 100
 )
 
 func newOwnWrites(h handle, entry func(Key) *entry) *ownWrites {
@@ -232,6 +235,9 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 	w.pending[key] = write
 	if l := w.lane(key.Namespace); numeric(write.rv) {
 		l.order = append(l.order, laneWrite{key, write.rv, write.seq})
+		if len(l.order) > 2*len(w.pending)+orderKept { // a watch that tells nothing settles nothing
+			l.order = slices.DeleteFunc(l.order, func(x laneWrite) bool { return w.pending[x.key].seq != x.seq })
+		}
 	}
 }
 

@@ -24,7 +24,9 @@ type ownCase struct {
 	start time.Time
 }
 
-func ownWritesTest(t *testing.T, narrowTo func(Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap], test func(c *ownCase)) {
+func ownWritesTest(
+	t *testing.T, narrowTo func(Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap], test func(c *ownCase),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
@@ -135,7 +137,8 @@ func TestLostAnswers(t *testing.T) {
 					}
 					return nil, io.ErrUnexpectedEOF
 				})
-				_, err := c.cms.Update(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"note": "two"}})
+				_, err := c.cms.Update(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+					Data: map[string]string{"note": "two"}})
 				if !errors.Is(err, errLost) {
 					c.Fatalf("update: %v", err)
 				}
@@ -168,7 +171,9 @@ func TestLostAnswers(t *testing.T) {
 // A store with a selector may never see the write.
 func TestOwnWritesThatASelectorHides(t *testing.T) {
 	web := func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "web"} }
-	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app=web") }, func(c *ownCase) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] {
+		return r.Labeled("app=web")
+	}, func(c *ownCase) {
 		c.write("a", "unlabeled still")
 		wantLines(c.T, "all", content(c.T, c.store))
 		c.wantNote("a", "")
@@ -196,7 +201,9 @@ func TestOwnWritesThatASelectorHides(t *testing.T) {
 
 // Only the server can tell whether an object matches a field selector.
 func TestOwnWritesThatAFieldSelectorHides(t *testing.T) {
-	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.note=one") }, func(c *ownCase) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] {
+		return r.Fielded("data.note=one")
+	}, func(c *ownCase) {
 		c.write("b", "other")
 		wantLines(c.T, "all", content(c.T, c.store), "default/a one")
 		c.took(0)
@@ -263,7 +270,8 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The objects are of an aggregated server with versions of its own.
 		object := func(name, uid, rv, note string) *corev1.ConfigMap {
-			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u", ResourceVersion: rv}, Data: map[string]string{"note": note + uid}}
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u",
+				ResourceVersion: rv}, Data: map[string]string{"note": note + uid}}
 		}
 		encode := func(o *corev1.ConfigMap) []byte {
 			msg, err := o.Marshal()
@@ -331,7 +339,8 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		const n = 10000
 		for i := range n {
-			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u", ResourceVersion: fmt.Sprint(1000 + i)}}
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u",
+				ResourceVersion: fmt.Sprint(1000 + i)}}
 			c.cms.client.stores.wrote(c.cms.kind, o)
 		}
 		own := c.store.table.own
@@ -369,7 +378,8 @@ func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
 			}
 		}
 		c.s.setIntercept(nil)
-		if _, err := c.cms.With(WriteOptions{DryRun: true}).Update(c.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
+		if _, err := c.cms.With(WriteOptions{DryRun: true}).Update(c.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
 			c.Error(err)
 		}
 		if n := len(c.store.table.own.pending) + len(c.store.table.own.gone); n > 0 {

@@ -19,7 +19,8 @@ import (
 
 func TestPaceAfterAFailure(t *testing.T) {
 	code := func(code int32, seconds int32) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Details: &metav1.StatusDetails{RetryAfterSeconds: seconds}}}
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code,
+			Details: &metav1.StatusDetails{RetryAfterSeconds: seconds}}}
 	}
 	away := fmt.Errorf("%w: refused", ErrUnreachable)
 	for name, tc := range map[string]struct {

@@ -30,7 +30,8 @@ func TestWatchInPages(t *testing.T) {
 	const n = 2*pageSize + 100
 	put := func(i, round int) {
 		name := fmt.Sprint("o", i)
-		if _, err := cms.Apply(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, round)}}); err != nil {
+		if _, err := cms.Apply(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, round)}}); err != nil {
 			t.Error(err)
 		}
 	}

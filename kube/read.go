@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 func (r Reader[T]) List(ctx context.Context) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for ns := range r.eachNamespace() {
-			if !r.list(ctx, ns, yield) {
+			if _, ok := r.list(ctx, ns, yield); !ok {
 				return
 			}
 		}
@@ -79,35 +80,41 @@ func (h handle) eachNamespace() iter.Seq[string] {
 	}
 }
 
-func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, error) bool) bool {
+// list yields the objects in a namespace. It returns the resource version of the first
+// page, and false if the loop has to end.
+func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, error) bool) (rv string, ok bool) {
 	req, err := r.request(ctx, "list", http.MethodGet, namespace)
 	if err != nil {
 		yield(nil, err)
-		return false
+		return "", false
 	}
 	req.accept = r.codec.Accept(wire.AList)
 	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 	r.selector.set(req.query)
 	var circle circle
 	for {
-		next, ok := r.listPage(ctx, req, yield)
-		switch {
+		meta, ok := r.listPage(ctx, req, yield)
+		rv = cmp.Or(rv, meta.ResourceVersion)
+		switch next := meta.Continue; {
 		case !ok:
-			return false
+			return "", false
 		case next == "":
-			return true
+			return rv, true
 		case circle.closes(next):
 			yield(nil, req.wrap(errRepeats))
-			return false
+			return "", false
+		default:
+			req.query.Set("continue", next)
 		}
-		req.query.Set("continue", next)
 	}
 }
 
-// listPage yields the objects of one page and returns the token of the next page. It
+// listPage yields the objects of one page and returns the metadata of the page. It
 // reads the whole page first: the server cuts off a client that takes longer than a
 // minute, and a loop may take that long.
-func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, error) bool) (next string, ok bool) {
+func (r Reader[T]) listPage(
+	ctx context.Context, req *request, yield func(*T, error) bool,
+) (meta metav1.ListMeta, ok bool) {
 	body, contentType, err := r.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
 		// The server offers to go on from the last key, at a later moment.
@@ -116,7 +123,7 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 	}
 	if err != nil {
 		yield(nil, err)
-		return "", false
+		return meta, false
 	}
 	left := false
 	each := func(item wire.Raw) error {
@@ -131,15 +138,16 @@ func (r Reader[T]) listPage(ctx context.Context, req *request, yield func(*T, er
 		}
 		return nil
 	}
-	meta, err := wire.ListReader{Codec: r.codec, MaxBytes: r.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
+	read := wire.ListReader{Codec: r.codec, MaxBytes: r.client.maxObject, Each: each}
+	meta, err = read.Read(contentType, bytes.NewReader(body))
 	switch {
 	case left:
-		return "", false
+		return meta, false
 	case err != nil:
 		yield(nil, req.wrap(err))
-		return "", false
+		return meta, false
 	}
-	return meta.Continue, true
+	return meta, true
 }
 
 // expiredPage reports that a continue token expired. It also returns the metadata of the
@@ -195,7 +203,8 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 	case !validName(name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", name))
 	case len(h.namespaces) > 1:
-		return nil, req.wrap(fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope, len(h.namespaces)))
+		return nil, req.wrap(fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope,
+			len(h.namespaces)))
 	case namespace == "" && req.resource.Scope == Namespaced:
 		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the namespace with In", ErrScope, req.resource.Kind))
 	}

@@ -38,7 +38,8 @@ func silent(r *http.Request, contentType string, start []byte) *http.Response {
 func piped(r *http.Request, contentType string) (*http.Response, *io.PipeWriter) {
 	reader, writer := io.Pipe()
 	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r}, writer
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: reader, Request: r},
+		writer
 }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }
@@ -223,16 +224,18 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 		return (&apiServer{jsonOnly: true}).encodeList(r, 7, "", nil)
 	}
 	for name, respond := range map[string]func(r *http.Request) *http.Response{
-		"empty object":       func(*http.Request) *http.Response { return answer(200, typeJSON, []byte("{}")) },
-		"nothing":            func(*http.Request) *http.Response { return answer(200, typeJSON, nil) },
-		"html":               func(*http.Request) *http.Response { return answer(200, "text/html", []byte("<html>")) },
-		"broken protobuf":    func(*http.Request) *http.Response { return answer(200, typeProtobuf, []byte("k8s\x00\xff")) },
-		"expired, always":    func(*http.Request) *http.Response { return status(410, metav1.StatusReasonExpired, "") },
-		"forbidden":          func(*http.Request) *http.Response { return status(403, metav1.StatusReasonForbidden, "") },
-		"method not allowed": func(*http.Request) *http.Response { return status(405, metav1.StatusReasonMethodNotAllowed, "") },
-		"unauthorized":       func(*http.Request) *http.Response { return status(401, metav1.StatusReasonUnauthorized, "") },
-		"not found":          func(*http.Request) *http.Response { return answer(404, "text/plain", []byte("404")) },
-		"bad gateway":        func(*http.Request) *http.Response { return answer(502, "text/html", []byte("oops")) },
+		"empty object":    func(*http.Request) *http.Response { return answer(200, typeJSON, []byte("{}")) },
+		"nothing":         func(*http.Request) *http.Response { return answer(200, typeJSON, nil) },
+		"html":            func(*http.Request) *http.Response { return answer(200, "text/html", []byte("<html>")) },
+		"broken protobuf": func(*http.Request) *http.Response { return answer(200, typeProtobuf, []byte("k8s\x00\xff")) },
+		"expired, always": func(*http.Request) *http.Response { return status(410, metav1.StatusReasonExpired, "") },
+		"forbidden":       func(*http.Request) *http.Response { return status(403, metav1.StatusReasonForbidden, "") },
+		"method not allowed": func(*http.Request) *http.Response {
+			return status(405, metav1.StatusReasonMethodNotAllowed, "")
+		},
+		"unauthorized": func(*http.Request) *http.Response { return status(401, metav1.StatusReasonUnauthorized, "") },
+		"not found":    func(*http.Request) *http.Response { return answer(404, "text/plain", []byte("404")) },
+		"bad gateway":  func(*http.Request) *http.Response { return answer(502, "text/html", []byte("oops")) },
 		"list but expired watch": func(r *http.Request) *http.Response {
 			if isWatch(r) {
 				return status(410, metav1.StatusReasonExpired, "")
@@ -271,7 +274,8 @@ func TestNoAnswerMakesAHotLoop(t *testing.T) {
 		},
 		"an older list every time": func(r *http.Request) *http.Response {
 			if isWatch(r) {
-				return answer(200, typeJSON, append(jsonEvent(eventAdded, modelObject{key: key("a"), uid: "a", rv: 9}.json(r)), errorEvent(false, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})...))
+				return answer(200, typeJSON, append(jsonEvent(eventAdded, modelObject{key: key("a"), uid: "a", rv: 9}.json(r)),
+					errorEvent(false, metav1.Status{Code: 410, Reason: metav1.StatusReasonExpired})...))
 			}
 			return list(r)
 		},

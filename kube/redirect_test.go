@@ -56,7 +56,8 @@ func TestRedirectToAnotherHostIsNotFollowed(t *testing.T) {
 		} {
 			requests.Store(0)
 			err := do()
-			want := "the server redirects to " + elsewhere.URL + ", and the credentials are for another server (see server in the kubeconfig)"
+			want := "the server redirects to " + elsewhere.URL +
+				", and the credentials are for another server (see server in the kubeconfig)"
 			if err == nil || !strings.Contains(err.Error(), want) || requests.Load() != 1 {
 				t.Errorf("%d, %s: %d requests, %v", code, verb, requests.Load(), err)
 			}

@@ -40,7 +40,7 @@ type reflector struct {
 	// told nothing although they were open for long enough.
 	marked bool
 	mute   int
-	// marksEvery is the longest time between two bookmarks of a watch so far.
+	// marksEvery is the longest time between two bookmarks of a watch lately.
 	marksEvery time.Duration
 	troubles   troubles
 	unread     troubles // of objects that could not be read

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -82,30 +81,76 @@ func (r *refreshes) make(ctx context.Context, next *refreshing, list func(contex
 func (t *table) relist(ctx context.Context) error {
 	h := t.handle
 	h.codec = h.codec.Metadata()
-	made := t.own.made()
-	before := maps.Collect(t.now().entries.All())
-	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
-		if err != nil {
-			return err
+	for ns := range h.eachNamespace() {
+		for try := 1; ; try++ {
+			stale, err := t.relistIn(ctx, Reader[metav1.PartialObjectMetadata]{h}, ns, try == staleTries)
+			if err == nil && stale {
+				err = sleep(ctx, spread(minDelay<<try))
+			}
+			if err != nil {
+				return err
+			}
+			if !stale {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// relistIn does the work of Refresh for one of the table's namespaces. It takes no notice
+// of a stale list, unless last is true: one that is older than the watch.
+func (t *table) relistIn(
+	ctx context.Context, from Reader[metav1.PartialObjectMetadata], namespace string, last bool,
+) (stale bool, err error) {
+	t.own.mu.Lock()
+	made, heard := t.own.seq, t.own.lanes[namespace].heard
+	t.own.mu.Unlock()
+	before := make(map[Key]*entry)
+	for key, e := range t.now().entries.All() {
+		if namespace == "" || key.Namespace == namespace {
+			before[key] = e
+		}
+	}
+	news := make(map[Key]ownWrite)
+	rv, _ := from.list(ctx, namespace, func(o *metav1.PartialObjectMetadata, failed error) bool {
+		if err = failed; err != nil {
+			return false
 		}
 		key := KeyOf(o)
 		delete(before, key)
-		w := ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: wire.MetadataEntry(o)}
-		t.own.mu.Lock()
-		if was := t.own.pending[key]; was.seq <= made || reached(w.rv, was.rv) {
-			t.answered(key, w)
+		if !t.shows(key, o) {
+			news[key] = ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: wire.MetadataEntry(o)}
 		}
-		t.own.mu.Unlock()
+		return true
+	})
+	if stale = olderThan(rv, heard) && !last; stale || err != nil {
+		return stale, err
 	}
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
+	for key, w := range news {
+		if was := t.own.pending[key]; was.seq <= made || reached(w.rv, was.rv) {
+			t.answered(key, w)
+		}
+	}
 	for key, e := range before {
-		if t.entry(key) == e { // the entry was there before the list, and the list does not have it
+		// The entry was there before the list, and the list does not have it.
+		if t.entry(key) == e && !olderThan(rv, e.ResourceVersion()) {
 			if t.own.pending[key].seq <= made {
 				t.own.drop(key)
 			}
 			t.own.hide(key, e.UID())
 		}
 	}
-	return nil
+	return false, nil
+}
+
+// shows reports that the content alone shows a state of an object, or a later one.
+func (t *table) shows(key Key, o metav1.Object) bool {
+	t.own.mu.Lock()
+	defer t.own.mu.Unlock()
+	_, pending := t.own.pending[key]
+	e := t.entry(key)
+	return !pending && e != nil && e.Is(o.GetUID()) && reached(e.ResourceVersion(), o.GetResourceVersion())
 }

@@ -194,7 +194,8 @@ func (c *Client) warn(resp *http.Response, r *request) {
 	parsed, _ := utilnet.ParseWarningHeaders(headers) // text that does not parse is no warning of the API
 	for _, w := range parsed {
 		if w.Code == 299 && w.Text != "" && c.warnings.fresh(w.Text) {
-			c.logger.Warn("server warning", "text", w.Text, "verb", r.verb, "kind", r.resource.Kind, "object", Key{r.namespace, r.name}.String())
+			c.logger.Warn("server warning", "text", w.Text, "verb", r.verb, "kind", r.resource.Kind, "object",
+				Key{r.namespace, r.name}.String())
 		}
 	}
 }

@@ -395,7 +395,8 @@ func scalarAt(raw []byte, path string) (value string, ok bool) {
 // inScope returns an error if a namespace is given for a cluster-scoped kind.
 func inScope(kind Kind, namespace string) error {
 	if namespace != "" && kind.Scope == ClusterScoped {
-		return fmt.Errorf("%w: %s is cluster-scoped, it has no namespace (%q was given): leave In out", ErrScope, kind.Kind, namespace)
+		return fmt.Errorf("%w: %s is cluster-scoped, it has no namespace (%q was given): leave In out", ErrScope, kind.Kind,
+			namespace)
 	}
 	return nil
 }

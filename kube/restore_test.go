@@ -1,9 +1,13 @@
 package kube
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,7 +175,8 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 		cms := For[corev1.ConfigMap](c).In("default")
 		put := func(note string) {
 			t.Helper()
-			if _, err := cms.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"note": note}}); err != nil {
+			if _, err := cms.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+				Data: map[string]string{"note": note}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -229,5 +234,90 @@ func TestStaleListIsNotShown(t *testing.T) {
 		if r := f.reports(); !slices.ContainsFunc(r, func(r *Trouble) bool { return errors.Is(r, errStale) }) {
 			t.Fatalf("reports: %v", r)
 		}
+	})
+}
+
+// A server with rare bookmarks does not end its watches. It is neither listed nor watched
+// again without need.
+func TestRareBookmarks(t *testing.T) {
+	for _, streams := range []bool{false, true} {
+		t.Run(fmt.Sprint("streaming list ", streams), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+				s.bookmarks = 3 * time.Minute
+				s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+					if !isWatch(r) {
+						if streams {
+							return status(403, metav1.StatusReasonForbidden, "cannot list"), nil
+						}
+						return nil, nil
+					}
+					q := r.URL.Query()
+					q.Set("timeoutSeconds", "1000000")
+					r.URL.RawQuery = q.Encode()
+					return nil, nil
+				})
+				s.put(key("a"), "one")
+				f := watch(nil)
+				time.Sleep(10 * time.Hour)
+				if n := len(s.paths()); n > 10 {
+					t.Errorf("%d requests within 10 hours: %q", n, s.paths()[:10])
+				}
+				if r := f.reports(); len(r) > 0 {
+					t.Errorf("%d reports, the first is %v", len(r), r[0])
+				}
+			})
+		})
+	}
+}
+
+// hanging is the body of an answer that tells nothing more once hang is set.
+type hanging struct {
+	io.ReadCloser
+	request context.Context //nolint:containedctx // it is that of the request
+	hang    *atomic.Bool
+}
+
+func (h hanging) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	if h.hang.Load() {
+		<-h.request.Done()
+		return 0, context.Cause(h.request)
+	}
+	return n, err
+}
+
+// A loop that was slow once does not make the watch patient with a connection that goes
+// silent: the time between two bookmarks was the loop's and not the server's.
+func TestSlowConsumerIsNotTakenForRareBookmarks(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, s *apiServer, watch func(func(narrow)) *follower) {
+		var hang atomic.Bool
+		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
+			if !isWatch(r) {
+				return nil, nil
+			}
+			q := r.URL.Query()
+			q.Set("timeoutSeconds", "1000000")
+			r.URL.RawQuery = q.Encode()
+			resp, err := s.serve(r)
+			if err == nil {
+				resp.Body = hanging{resp.Body, r.Context(), &hang}
+			}
+			return resp, err
+		})
+		f := watch(nil)
+		time.Sleep(90 * time.Second)
+		f.setSlow(3 * time.Minute)
+		s.put(key("a"), "one")
+		time.Sleep(time.Minute)
+		f.setSlow(0)
+		time.Sleep(8 * time.Minute)
+		wantLines(t, "events", names(f.taken()), "SYNCED", "ADDED default/a")
+		hang.Store(true)
+		time.Sleep(silence + time.Second)
+		r := f.reports()
+		if len(r) != 1 || !errors.Is(r[0], errSilent) {
+			t.Errorf("reports of a watch that is silent for longer than %s: %v", silence, r)
+		}
+		hang.Store(false)
 	})
 }

@@ -110,8 +110,10 @@ func TestEvictionThatABudgetForbidsIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
 		s.intercept = func(int, *http.Request) (*http.Response, error) {
-			st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 429, Reason: metav1.StatusReasonTooManyRequests,
-				Details: &metav1.StatusDetails{RetryAfterSeconds: 10, Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods"}}}}
+			st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 429,
+				Reason: metav1.StatusReasonTooManyRequests,
+				Details: &metav1.StatusDetails{RetryAfterSeconds: 10,
+					Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "needs 2 healthy pods"}}}}
 			resp := jsonAnswer(429, &st)
 			resp.Header.Set("Retry-After", "10")
 			return resp, nil
@@ -132,7 +134,8 @@ func TestRetryAfterHeader(t *testing.T) {
 			asked  bool
 		}{
 			{"", 0, false}, {"5", 5 * time.Second, true}, {"0", 0, true}, {"-5", 0, true}, {"soon", 0, false},
-			{"99999999999999999999", 0, false}, {"9223372036854775807", maxRetryAfter, true}, {"9300000000", maxRetryAfter, true}, {"-9223372036854775808", 0, true},
+			{"99999999999999999999", 0, false}, {"9223372036854775807", maxRetryAfter, true}, {"9300000000", maxRetryAfter,
+				true}, {"-9223372036854775808", 0, true},
 			{time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat), 30 * time.Second, true},
 			{time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 0, true},
 		} {

@@ -76,7 +76,8 @@ type modelChange struct {
 }
 
 func newAPIServer() *apiServer {
-	return &apiServer{objects: make(map[Key]modelObject), changed: make(chan struct{}), cut: make(chan struct{}), rv: 100, held: 1 << 60, bookmarks: time.Minute}
+	return &apiServer{objects: make(map[Key]modelObject), changed: make(chan struct{}), cut: make(chan struct{}), rv: 100,
+		held: 1 << 60, bookmarks: time.Minute}
 }
 
 // widget is a kind without protobuf.
@@ -88,7 +89,8 @@ type widget struct {
 	} `json:"spec"`
 }
 
-var widgetKind = Kind{GVK: GVK{Group: "example.com", Version: "v1", Kind: "Widget"}, Plural: "widgets", Scope: Namespaced}
+var widgetKind = Kind{GVK: GVK{Group: "example.com", Version: "v1", Kind: "Widget"}, Plural: "widgets",
+	Scope: Namespaced}
 
 // noteView is a view of ConfigMaps.
 type noteView struct {
@@ -361,7 +363,8 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 	o, ok := s.objects[key]
 	s.mu.Unlock()
 	if r.Method != http.MethodPost && !ok {
-		st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 404, Reason: metav1.StatusReasonNotFound,
+		st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 404,
+			Reason:  metav1.StatusReasonNotFound,
 			Message: key.String() + " not found", Details: &metav1.StatusDetails{Name: key.Name, Kind: "configmaps"}}
 		return jsonAnswer(404, &st), nil
 	}
@@ -370,7 +373,8 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 		return s.encode(r, o), nil
 	case http.MethodDelete:
 		s.remove(key)
-		st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Success", Details: &metav1.StatusDetails{UID: o.uid}}
+		st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Success",
+			Details: &metav1.StatusDetails{UID: o.uid}}
 		return jsonAnswer(200, &st), nil
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -401,7 +405,8 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 }
 
 func status(code int, reason metav1.StatusReason, message string) *http.Response {
-	return jsonAnswer(code, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason, Message: message})
+	return jsonAnswer(code, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
+		Code: int32(code), Reason: reason, Message: message})
 }
 
 func jsonAnswer(code int, v any) *http.Response {
@@ -413,5 +418,6 @@ func jsonAnswer(code int, v any) *http.Response {
 }
 
 func answer(code int, contentType string, body []byte) *http.Response {
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body))}
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}},
+		Body: io.NopCloser(bytes.NewReader(body))}
 }

@@ -69,7 +69,8 @@ func recordOf(t rapid.TB, c *wire.Codec, m message) wire.Record {
 func metadataCodec() *wire.Codec { return new(wire.Codec).Metadata() }
 
 func (s *apiServer) contentType(r *http.Request) string {
-	if strings.Contains(r.URL.Path, "/configmaps") && !s.jsonOnly && strings.Contains(r.Header.Get("Accept"), typeProtobuf) {
+	if strings.Contains(r.URL.Path, "/configmaps") && !s.jsonOnly &&
+		strings.Contains(r.Header.Get("Accept"), typeProtobuf) {
 		return typeProtobuf
 	}
 	return typeJSON
@@ -83,12 +84,15 @@ func (o modelObject) object(r *http.Request) message {
 		om.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Owner", Name: "o", UID: o.owner}}
 	}
 	if o.key.Name != "" {
-		om.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: "Update", FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`)}}
+		om.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "someone", Operation: "Update",
+			FieldsV1: metav1.NewFieldsV1(`{"f:data":{}}`)}}
 	}
 	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
-		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: om}
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata",
+			APIVersion: "meta.k8s.io/v1"}, ObjectMeta: om}
 	}
-	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: om, Data: map[string]string{"note": o.note}}
+	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: om,
+		Data: map[string]string{"note": o.note}}
 }
 
 func (o modelObject) json(r *http.Request) []byte {
@@ -135,7 +139,8 @@ func (s *apiServer) encodeList(r *http.Request, rv int64, next string, items []m
 	}
 	list := jsonList(meta, raw...)
 	if len(items) == 0 && strings.Contains(r.URL.Path, "/widgets") {
-		list = bytes.Replace(list, []byte(`"ConfigMapList","apiVersion":"v1"`), []byte(`"WidgetList","apiVersion":"example.com/v1"`), 1)
+		list = bytes.Replace(list, []byte(`"ConfigMapList","apiVersion":"v1"`),
+			[]byte(`"WidgetList","apiVersion":"example.com/v1"`), 1)
 	}
 	return answer(200, typeJSON, list)
 }

@@ -61,7 +61,8 @@ func (w *modelWatch) run() {
 			return
 		}
 	}
-	if w.stream && !w.send(eventBookmark, modelObject{rv: w.pos, extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}) {
+	ended := metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+	if w.stream && !w.send(eventBookmark, modelObject{rv: w.pos, extra: ended}) {
 		return
 	}
 	end := time.NewTimer(w.timeout)

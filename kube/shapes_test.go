@@ -21,7 +21,8 @@ func (mute) GVK() GVK { return GVK{Group: "example.com", Version: "v1", Kind: "M
 func TestUnreadableType(t *testing.T) {
 	s := newAPIServer()
 	_, err := For[mute](s.client(t)).In("default").Get(t.Context(), "a")
-	if !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "the value in interface kube.speaker cannot be read back") {
+	if !errors.Is(err, ErrKind) ||
+		!strings.Contains(err.Error(), "the value in interface kube.speaker cannot be read back") {
 		t.Errorf("got %v", err)
 	}
 	if paths := s.paths(); len(paths) > 0 {

@@ -74,15 +74,17 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 	for i := range 20 {
 		key := kube.Key{Namespace: s.namespace, Name: fmt.Sprint("x", i)}
 
-		got(services.Create(soon(t), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: key.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))(t)
+		got(services.Create(soon(t), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))(t)
 		wantState(t, serviceStore, key, "creation", "there")
 		must(t, services.Delete(soon(t), key.Name))
 		wantState(t, serviceStore, key, "deletion", "")
 
-		claim := got(claims.Create(soon(t), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: key.Name}, Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-		}}))(t)
+		claim := got(claims.Create(soon(t), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}}))(t)
 		if len(claim.Finalizers) == 0 {
 			t.Fatal("the claim has no finalizer")
 		}
@@ -125,7 +127,10 @@ func TestStoreReadsAfterScale(t *testing.T) {
 		if d := got(store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "x"}))(t); *d.Spec.Replicas != n+2 {
 			t.Fatalf("scaled to %d, read %d", n+2, *d.Spec.Replicas)
 		}
-		d := got(deployments.Modify(soon(t), "x", func(d *appsv1.Deployment) error { d.Spec.Paused = n%2 == 0; return nil }))(t)
+		d := got(deployments.Modify(soon(t), "x", func(d *appsv1.Deployment) error {
+			d.Spec.Paused = n%2 == 0
+			return nil
+		}))(t)
 		if is := got(store.Get(soon(t), kube.KeyOf(d)))(t); is.Spec.Paused != (n%2 == 0) {
 			t.Fatalf("modified to %t, read %t", n%2 == 0, is.Spec.Paused)
 		}

@@ -61,7 +61,8 @@ func TestWithoutAnyRight(t *testing.T) {
 		f := watch(nil)
 		time.Sleep(time.Minute)
 		r := f.reports()
-		if len(r) != 1 || !strings.Contains(r[0].Error(), "cannot list") || !strings.Contains(r[0].Error(), "sendInitialEvents is forbidden") {
+		if len(r) != 1 || !strings.Contains(r[0].Error(), "cannot list") ||
+			!strings.Contains(r[0].Error(), "sendInitialEvents is forbidden") {
 			t.Fatalf("reports: %v", r)
 		}
 		s.setIntercept(nil)
@@ -134,8 +135,10 @@ func TestChangesAmongTheInitialEvents(t *testing.T) {
 		b.uid, b.rv = "b2", 113
 		send(eventAdded, b)
 		send(eventDeleted, modelObject{key: key("b"), uid: "b", rv: 111}) // the deletion of the old object
-		send(eventBookmark, modelObject{rv: 114, extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
-		wantLines(t, "events", names(f.taken()), "ADDED default/a", "ADDED default/b", "MODIFIED default/a", "DELETED default/b", "ADDED default/b", "SYNCED")
+		send(eventBookmark, modelObject{rv: 114,
+			extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+		wantLines(t, "events", names(f.taken()), "ADDED default/a", "ADDED default/b", "MODIFIED default/a",
+			"DELETED default/b", "ADDED default/b", "SYNCED")
 		s.rv = 114
 		s.objects[key("a")], s.objects[key("b")] = a, b
 		out.CloseWithError(io.ErrUnexpectedEOF)
@@ -180,7 +183,8 @@ func TestStoreOfAStreamedList(t *testing.T) {
 		if store.Synced() || store.Stats().Objects != 0 {
 			t.Fatal("the store shows half a listing")
 		}
-		_, _ = out.Write(s.encodeEvent(r, eventBookmark, modelObject{rv: 114, extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}))
+		_, _ = out.Write(s.encodeEvent(r, eventBookmark, modelObject{rv: 114,
+			extra: metav1.ObjectMeta{Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}))
 		synctest.Wait()
 		wantLines(t, "content", content(t, store), "default/a two")
 	})

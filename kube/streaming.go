@@ -75,7 +75,7 @@ type stream struct {
 	told      bool   // it told something after the listing
 	unreadNow int    // the number of initial events that could not be read
 	bookmarks int
-	markedAt  time.Time // when the latest bookmark came
+	markedAt  time.Duration // how long the watch had waited for data when the latest bookmark came
 	guard     *guard
 	quiet     time.Duration // how long it may be silent after the initial events
 }
@@ -175,8 +175,8 @@ func (s *stream) follow(events *wire.Events) error {
 // lists.
 func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	code := codeOf(err)
-	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, wire.ErrAnswer) || lasted >= watchTimeout ||
-		code != 0 && code != http.StatusTooManyRequests {
+	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, wire.ErrAnswer) ||
+		lasted >= watchTimeout || code != 0 && code != http.StatusTooManyRequests {
 		r.how = inOneList
 	}
 }
@@ -251,12 +251,13 @@ func (s *stream) reached(rv string) {
 }
 
 // mark notes a bookmark. The time between two bookmarks tells how often the server sends
-// them, and so how long the watch may be silent.
+// them, and so how long the watch may be silent. Only the wait for data counts, because a
+// loop over the events may be slow. A single bookmark that is late is forgotten in time.
 func (s *stream) mark() {
-	now := time.Now()
+	now := s.guard.waited
 	s.bookmarks++
 	if s.bookmarks >= 2 && !s.initial {
-		s.marksEvery = max(s.marksEvery, now.Sub(s.markedAt))
+		s.marksEvery = max(now-s.markedAt, s.marksEvery-s.marksEvery/8)
 		s.guard.after = min(s.quiet, s.watchSilence())
 	}
 	s.markedAt = now

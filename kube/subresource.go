@@ -156,7 +156,9 @@ func (h handle) part(ctx context.Context, verb, method, name, subresource string
 // Stream reads a subresource that is not an object, such as a pod's log, until the caller
 // closes it or ctx ends. The client's transport neither limits nor repeats the request.
 // Its counterpart is Stream of client-go's rest.Request.
-func Stream[T any](ctx context.Context, of Handle[T], name, subresource string, query url.Values) (io.ReadCloser, error) {
+func Stream[T any](
+	ctx context.Context, of Handle[T], name, subresource string, query url.Values,
+) (io.ReadCloser, error) {
 	h := of.base()
 	req, err := h.part(ctx, "get", http.MethodGet, name, subresource)
 	if err != nil {

@@ -63,9 +63,10 @@ func TestTokenRequest(t *testing.T) {
 	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
 	got(accounts.Create(soon(t), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}))(t)
 	hour := int64(3600)
-	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour},
-	}))(t)
+	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot",
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour},
+		}))(t)
 	if token.Status.Token == "" || token.Status.ExpirationTimestamp.IsZero() {
 		t.Fatalf("answered %+v", token.Status)
 	}
@@ -74,7 +75,8 @@ func TestTokenRequest(t *testing.T) {
 	config.BearerToken, config.BearerTokenFile = token.Status.Token, ""
 	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", ""
 	robot := s.connect(t, config)
-	review := got(kube.For[authenticationv1.SelfSubjectReview](robot).Create(soon(t), &authenticationv1.SelfSubjectReview{}))(t)
+	review := got(kube.For[authenticationv1.SelfSubjectReview](robot).Create(soon(t),
+		&authenticationv1.SelfSubjectReview{}))(t)
 	if want := "system:serviceaccount:" + s.namespace + ":robot"; review.Status.UserInfo.Username != want {
 		t.Errorf("the token is %q's, want %q", review.Status.UserInfo.Username, want)
 	}

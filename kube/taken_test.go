@@ -25,7 +25,8 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 	}
 	me, other := owner("me"), owner("other")
 	child := func(of *corev1.ConfigMap, name string, labels map[string]string) *corev1.ConfigMap {
-		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: labels}, Data: map[string]string{"of": of.Name}}
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: labels},
+			Data: map[string]string{"of": of.Name}}
 		must(t, kube.SetController(mine, of, mine, c))
 		return c
 	}
@@ -36,10 +37,14 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 		labels map[string]string
 		want   string // expected in the error
 	}{
-		{"owned", func(o *corev1.ConfigMap) { must(t, kube.SetController(mine, other, mine, o)) }, labels, "ConfigMap other owns it"},
+		{"owned", func(o *corev1.ConfigMap) {
+			must(t, kube.SetController(mine, other, mine, o))
+		}, labels, "ConfigMap other owns it"},
 		{"alone", func(*corev1.ConfigMap) {}, labels, `add the labels "app=x"`},
 		{"alone-without-labels", func(*corev1.ConfigMap) {}, nil, "it has no controller"},
-		{"co-owned", func(o *corev1.ConfigMap) { must(t, kube.SetOwner(mine, other, mine, o)) }, labels, "it has no controller"},
+		{"co-owned", func(o *corev1.ConfigMap) {
+			must(t, kube.SetOwner(mine, other, mine, o))
+		}, labels, "it has no controller"},
 		{"orphaned", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "x", "more": "y"} }, labels, ""},
 		{"earlier", func(o *corev1.ConfigMap) {
 			before := me.DeepCopy()
@@ -47,7 +52,8 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 			must(t, kube.SetController(mine, before, mine, o))
 		}, labels, "an earlier ConfigMap me owns it"},
 	} {
-		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: s.namespace}, Data: map[string]string{"of": "somebody"}}
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: s.namespace},
+			Data: map[string]string{"of": "somebody"}}
 		c.make(o)
 		_, err := others.Create(soon(t), o)
 		must(t, err)
@@ -58,7 +64,8 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 		switch {
 		case c.want == "" && (err != nil || is.Data["of"] != "me" || !metav1.IsControlledBy(is, me)):
 			t.Errorf("%s: %v, %v", c.name, err, is)
-		case c.want != "" && (!errors.Is(err, kube.ErrTaken) || !strings.Contains(err.Error(), "apply ConfigMap "+s.namespace+"/"+c.name) || !strings.Contains(err.Error(), c.want)):
+		case c.want != "" && (!errors.Is(err, kube.ErrTaken) ||
+			!strings.Contains(err.Error(), "apply ConfigMap "+s.namespace+"/"+c.name) || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		case c.want != "" && (is.Data["of"] != "somebody" || metav1.IsControlledBy(is, me)):
 			t.Errorf("%s: it was taken: %v", c.name, is)

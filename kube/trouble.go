@@ -131,7 +131,8 @@ func (t *troubles) copy() *Trouble {
 
 // causeOf returns equal causes for troubles that people deal with in the same way.
 func causeOf(err error) string {
-	causes := []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale, wire.ErrAnswer, errNothing, wire.ErrTooLarge}
+	causes := []error{ErrUnreachable, ErrNotServed, errSilent, errBroken, errStale, wire.ErrAnswer, errNothing,
+		wire.ErrTooLarge}
 	for _, cause := range causes {
 		if errors.Is(err, cause) {
 			return cause.Error()

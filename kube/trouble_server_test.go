@@ -28,7 +28,9 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 		}
 	}
 	got(books.Create(soon(t), newBook("a", "Dune")))(t)
-	eventually("the store is filled", func() bool { return feed.Synced() && feed.Trouble() == nil && feed.Stats().Objects == 1 })
+	eventually("the store is filled", func() bool {
+		return feed.Synced() && feed.Trouble() == nil && feed.Stats().Objects == 1
+	})
 
 	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
 	crd := bookCRD(kind.Group, kube.Namespaced)

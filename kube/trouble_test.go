@@ -92,7 +92,8 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 			t.Fatalf("%d lines, the first %q", len(lines), lines[0])
 		}
 		var report *Trouble
-		if err := feed.Trouble(); !errors.As(err, &report) || report.Tries != 10_000 || !strings.Contains(err.Error(), "10000 were left out") {
+		if err := feed.Trouble(); !errors.As(err, &report) || report.Tries != 10_000 ||
+			!strings.Contains(err.Error(), "10000 were left out") {
 			t.Errorf("trouble: %v", err)
 		}
 		for range 20 * 60 {
@@ -100,7 +101,8 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 			send(bad)
 			good()
 		}
-		if lines = log.lines(); len(lines) < 3 || len(lines) > 5 || !strings.Contains(lines[len(lines)-1], "were left out since") {
+		if lines = log.lines(); len(lines) < 3 || len(lines) > 5 ||
+			!strings.Contains(lines[len(lines)-1], "were left out since") {
 			t.Errorf("%d lines in 20 minutes: %q", len(lines), lines)
 		}
 		time.Sleep(59 * time.Second)
@@ -113,7 +115,8 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 			t.Errorf("a minute after the last malformed event: %v", err)
 		}
 		good()
-		if lines = log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "store recovered") || !strings.Contains(lines[0], "tries=11200") {
+		if lines = log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "store recovered") ||
+			!strings.Contains(lines[0], "tries=11200") {
 			t.Errorf("at the end: %q", lines)
 		}
 	})

@@ -26,7 +26,8 @@ var watchFaults = map[string]func(*apiServer, *http.Request) (*http.Response, er
 	},
 	"error event": func(s *apiServer, r *http.Request) (*http.Response, error) {
 		proto := s.contentType(r) == typeProtobuf
-		return answer(200, s.contentType(r), errorEvent(proto, metav1.Status{Status: "Failure", Code: 500, Message: "decode"})), nil
+		return answer(200, s.contentType(r), errorEvent(proto,
+			metav1.Status{Status: "Failure", Code: 500, Message: "decode"})), nil
 	},
 	"undecodable line": func(s *apiServer, r *http.Request) (*http.Response, error) {
 		return answer(200, s.contentType(r), []byte("\xff\xff\xff\xff stream error\n")), nil
@@ -169,7 +170,8 @@ func TestWatchThatIsCutWhileEventsFlowIsConnectedAllTheSame(t *testing.T) {
 					s.cutWatches()
 					s.put(key("a"), time.Now().String())
 					time.Sleep(time.Second)
-					if lines := names(f.taken()); !slices.Contains(lines, "MODIFIED default/a") && !slices.Contains(lines, "ADDED default/a") {
+					if lines := names(f.taken()); !slices.Contains(lines, "MODIFIED default/a") &&
+						!slices.Contains(lines, "ADDED default/a") {
 						t.Fatalf("events within a second of a cut: %q", lines)
 					}
 					s.setIntercept(nil)
@@ -254,7 +256,8 @@ func TestNegativeWaitsOfServers(t *testing.T) {
 					if n > 3 {
 						return nil, nil
 					}
-					return jsonAnswer(504, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 504,
+					return jsonAnswer(504, &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+						Status: "Failure", Code: 504,
 						Reason: metav1.StatusReasonServerTimeout, Details: &metav1.StatusDetails{RetryAfterSeconds: seconds}}), nil
 				}
 				f := watch(nil)

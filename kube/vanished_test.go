@@ -92,7 +92,9 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app!=db") }, func(c *ownCase) {
+			ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] {
+				return r.Labeled("app!=db")
+			}, func(c *ownCase) {
 				t := c.T
 				var seen []string
 				quick := follow(t, c.store.Watch, noteOfConfigMap)
@@ -139,7 +141,9 @@ func without(lines []string, line string) (left []string) {
 // The store does not show three sorts of objects: objects that this process has deleted
 // itself, objects that still exist, and objects that a selector hides.
 func TestOwnObjectsThatDoNotVanish(t *testing.T) {
-	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Labeled("app!=db") }, func(c *ownCase) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] {
+		return r.Labeled("app!=db")
+	}, func(c *ownCase) {
 		t := c.T
 		loop := follow(t, c.store.Watch, noteOfConfigMap)
 		loop.taken()
@@ -158,7 +162,9 @@ func TestOwnObjectsThatDoNotVanish(t *testing.T) {
 
 // An object that a store's field selector never showed is not shown at its end either.
 func TestOwnObjectsThatAFieldSelectorNeverShows(t *testing.T) {
-	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r.Fielded("data.shown=one") }, func(c *ownCase) {
+	ownWritesTest(t, func(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] {
+		return r.Fielded("data.shown=one")
+	}, func(c *ownCase) {
 		loop := follow(c.T, c.store.Watch, noteOfConfigMap)
 		loop.taken()
 		c.s.release()

@@ -46,7 +46,8 @@ func TestApplyOwns(t *testing.T) {
 	zero := int32(0)
 	intent := deployment("d")
 	intent.Spec.Replicas = &zero
-	intent.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	intent.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "v",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	d := got(deployments.Apply(soon(t), intent))(t)
 	wantOwned(t, d, "pintle-test", "", `{
 		"f:metadata": {"f:labels": {"f:app": {}}},
@@ -81,9 +82,11 @@ func TestApplyTakesBack(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	got(maps.Apply(soon(t), configMap("m", "a", "1", "b", "2")))(t)
-	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"data":{"c":"theirs"},"metadata":{"annotations":{"by":"hand"}}}`)))(t)
+	got(maps.Patch(soon(t), "m", types.MergePatchType,
+		[]byte(`{"data":{"c":"theirs"},"metadata":{"annotations":{"by":"hand"}}}`)))(t)
 	m := got(maps.Apply(soon(t), configMap("m", "a", "1")))(t)
-	if want := map[string]string{"a": "1", "c": "theirs"}; !reflect.DeepEqual(m.Data, want) || m.Annotations["by"] != "hand" {
+	if want := map[string]string{"a": "1", "c": "theirs"}; !reflect.DeepEqual(m.Data, want) ||
+		m.Annotations["by"] != "hand" {
 		t.Errorf("left are %v %v, want %v", m.Data, m.Annotations, want)
 	}
 
@@ -102,7 +105,8 @@ func TestApplyForce(t *testing.T) {
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	got(maps.With(kube.WriteOptions{FieldManager: "other"}).Apply(soon(t), configMap("m", "k", "theirs")))(t)
 	_, err := maps.With(kube.WriteOptions{NoForce: true}).Apply(soon(t), configMap("m", "k", "ours"))
-	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !strings.Contains(err.Error(), `"other"`) {
+	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) ||
+		!strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("without force: %v", err)
 	}
 	m := got(maps.Apply(soon(t), configMap("m", "k", "ours")))(t)
@@ -184,7 +188,8 @@ func TestApplyStatus(t *testing.T) {
 
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
 	p := got(pods.Apply(soon(t), simplePod("p")))(t)
-	p.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "example.com/ready", Status: corev1.ConditionTrue}}}
+	p.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "example.com/ready",
+		Status: corev1.ConditionTrue}}}
 	must(t, pods.ApplyStatus(soon(t), p))
 	p = got(pods.Get(soon(t), "p"))(t)
 	wantOwned(t, p, "pintle-test", "status",
@@ -202,7 +207,8 @@ func TestApplyPart(t *testing.T) {
 	}
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	got(deployments.Apply(soon(t), deployment("d")))(t)
-	parts := kube.ViewOfKind[replicas](s.Client, kube.KindOf[appsv1.Deployment]()).In(s.namespace).With(kube.WriteOptions{FieldManager: "scaler"})
+	parts := kube.ViewOfKind[replicas](s.Client,
+		kube.KindOf[appsv1.Deployment]()).In(s.namespace).With(kube.WriteOptions{FieldManager: "scaler"})
 	five := int32(5)
 	part := &replicas{}
 	part.Name, part.Spec.Replicas = "d", &five

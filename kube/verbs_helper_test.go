@@ -100,7 +100,8 @@ func (r recorder) WrappedRoundTripper() http.RoundTripper { return r.next }
 
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
-	c := call{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, accept: req.Header.Get("Accept"), sent: req.Header.Get("Content-Type")}
+	c := call{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, accept: req.Header.Get("Accept"),
+		sent: req.Header.Get("Content-Type")}
 	if resp != nil {
 		c.code, c.answered, c.compressed = resp.StatusCode, resp.Header.Get("Content-Type"), resp.Uncompressed
 		c.head = new(bytes.Buffer)
@@ -133,7 +134,9 @@ func (s *server) during(f func()) []call {
 	f()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.calls[before:]), func(c call) bool { return strings.Contains(c.query, "watch=true") })
+	return slices.DeleteFunc(slices.Clone(s.calls[before:]), func(c call) bool {
+		return strings.Contains(c.query, "watch=true")
+	})
 }
 
 // answered reports whether a request has been answered with success.

@@ -25,7 +25,8 @@ func TestMetadataOnly(t *testing.T) {
 	got(pods.Create(soon(t), p))(t)
 	got(books.Create(soon(t), newBook("x", "Dune")))(t)
 
-	check := func(t *testing.T, name string, meta kube.View[metav1.PartialObjectMetadata], object kube.View[kube.Object], kindName string) {
+	check := func(t *testing.T, name string, meta kube.View[metav1.PartialObjectMetadata], object kube.View[kube.Object],
+		kindName string) {
 		t.Run(name, func(t *testing.T) {
 			var m *metav1.PartialObjectMetadata
 			var o *kube.Object
@@ -36,7 +37,8 @@ func TestMetadataOnly(t *testing.T) {
 					must(t, err)
 				}
 			})
-			if m.Kind != kindName || o.Kind != kindName || m.UID == "" || m.UID != o.UID || !reflect.DeepEqual(m.ObjectMeta, o.ObjectMeta) {
+			if m.Kind != kindName || o.Kind != kindName || m.UID == "" || m.UID != o.UID ||
+				!reflect.DeepEqual(m.ObjectMeta, o.ObjectMeta) {
 				t.Errorf("got %+v and %+v", m, o)
 			}
 			for _, c := range calls {
@@ -60,8 +62,10 @@ func TestMetadataOnly(t *testing.T) {
 		})
 	}
 	podKind := kube.KindOf[corev1.Pod]()
-	check(t, "pod", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace), kube.ViewOfKind[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
-	check(t, "book", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace), kube.ViewOfKind[kube.Object](s.Client, kind).In(s.namespace), "Book")
+	check(t, "pod", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace),
+		kube.ViewOfKind[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
+	check(t, "book", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace),
+		kube.ViewOfKind[kube.Object](s.Client, kind).In(s.namespace), "Book")
 }
 
 // TestUnstructured uses a kind that is known only at run time.
@@ -146,7 +150,8 @@ func TestViews(t *testing.T) {
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
 	p := simplePod("x")
 	p.Labels = map[string]string{"a": "b"}
-	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E",
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
 	got(pods.Create(soon(t), p))(t)
 	p = got(pods.Get(soon(t), "x"))(t)
 
@@ -165,7 +170,8 @@ func TestViews(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("by protobuf\n%+v\nby JSON\n%+v", a, b)
 	}
-	if a.UID != p.UID || a.Kind != "Pod" || a.Spec.Containers[0].Name != "c" || !reflect.DeepEqual(a.Spec.Containers[0].Env, p.Spec.Containers[0].Env) || a.Status.Phase != "Pending" {
+	if a.UID != p.UID || a.Kind != "Pod" || a.Spec.Containers[0].Name != "c" ||
+		!reflect.DeepEqual(a.Spec.Containers[0].Env, p.Spec.Containers[0].Env) || a.Status.Phase != "Pending" {
 		t.Errorf("view is %+v", a)
 	}
 	for o, err := range proto.List(soon(t)) {
@@ -184,7 +190,8 @@ func TestViews(t *testing.T) {
 	}
 	kind := installBooks(t, s, kube.Namespaced)
 	got(kube.ForKind[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("x", "Dune")))(t)
-	if v := got(kube.ViewOfKind[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" || v.Kind != "Book" {
+	if v := got(kube.ViewOfKind[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" ||
+		v.Kind != "Book" {
 		t.Errorf("view is %+v", v)
 	}
 }
@@ -219,7 +226,8 @@ func TestScope(t *testing.T) {
 		"custom kind in namespace": {func() error { _, err := books.In("a").Get(soon(t), "x"); return err },
 			`get Book a/x: wrong scope: Book is cluster-scoped, it has no namespace ("a" was given): leave In out`},
 		"custom object in namespace": {func() error { _, err := books.Create(soon(t), inNamespace); return err },
-			`create Book ` + s.namespace + `/x: wrong scope: Book is cluster-scoped, it has no namespace ("` + s.namespace + `" was given): leave In out`},
+			`create Book ` + s.namespace + `/x: wrong scope: Book is cluster-scoped, it has no namespace ("` + s.namespace +
+				`" was given): leave In out`},
 		"empty namespace": {func() error { _, err := maps.In("").Get(soon(t), "x"); return err },
 			`get ConfigMap x: wrong scope: an empty namespace for ConfigMap; leave In out for all namespaces`},
 	} {

@@ -99,7 +99,8 @@ func TestModifyEnds(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	got(maps.Create(soon(t), configMap("m")))(t)
-	for _, want := range []error{errors.New("no"), apierrors.NewConflict(schema.GroupResource{Resource: "others"}, "o", nil)} {
+	for _, want := range []error{errors.New("no"),
+		apierrors.NewConflict(schema.GroupResource{Resource: "others"}, "o", nil)} {
 		times := 0
 		_, err := maps.Modify(soon(t), "m", func(*corev1.ConfigMap) error {
 			times++

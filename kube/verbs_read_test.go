@@ -29,7 +29,8 @@ func TestGet(t *testing.T) {
 		t.Errorf("got error %q, want %q", err, want)
 	}
 	var kerr *kube.Error
-	if !errors.As(err, &kerr) || kerr.Verb != "get" || kerr.Kind != "ConfigMap" || kerr.Namespace != s.namespace || kerr.Name != "b" {
+	if !errors.As(err, &kerr) || kerr.Verb != "get" || kerr.Kind != "ConfigMap" || kerr.Namespace != s.namespace ||
+		kerr.Name != "b" {
 		t.Errorf("error says %+v", kerr)
 	}
 }
@@ -70,7 +71,8 @@ func TestListPages(t *testing.T) {
 	if half := names(t, maps.Labeled("half=1").List(soon(t)), nameOf); len(half) != n/2 {
 		t.Errorf("the label selector gives %d objects, want %d", len(half), n/2)
 	}
-	if one := names(t, maps.Fielded("metadata.name=cm-0007").List(soon(t)), nameOf); !slices.Equal(one, []string{"cm-0007"}) {
+	one := names(t, maps.Fielded("metadata.name=cm-0007").List(soon(t)), nameOf)
+	if !slices.Equal(one, []string{"cm-0007"}) {
 		t.Errorf("the field selector gives %q", one)
 	}
 	must(t, maps.DeleteAll(soon(t)))
@@ -143,7 +145,9 @@ func TestListCustom(t *testing.T) {
 	}
 	var titles []string
 	calls := s.during(func() {
-		titles = names(t, books.Fielded("spec.title=Emma").List(soon(t)), func(b *book) string { return b.Spec.Title + b.Kind })
+		titles = names(t, books.Fielded("spec.title=Emma").List(soon(t)), func(b *book) string {
+			return b.Spec.Title + b.Kind
+		})
 	})
 	if !slices.Equal(titles, []string{"EmmaBook"}) {
 		t.Errorf("listed %q", titles)

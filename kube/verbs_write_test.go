@@ -22,7 +22,8 @@ func TestCreate(t *testing.T) {
 	if a.Namespace != s.namespace || a.ResourceVersion == "" || a.Data["k"] != "v" {
 		t.Errorf("created %+v", a)
 	}
-	if len(calls) != 1 || calls[0].sent != "application/vnd.kubernetes.protobuf" || calls[0].answered != "application/vnd.kubernetes.protobuf" {
+	if len(calls) != 1 || calls[0].sent != "application/vnd.kubernetes.protobuf" ||
+		calls[0].answered != "application/vnd.kubernetes.protobuf" {
 		t.Errorf("want one exchange in protobuf, got %+v", calls)
 	}
 	if len(a.ManagedFields) != 1 || a.ManagedFields[0].Manager != "pintle-test" {
@@ -122,9 +123,11 @@ func TestPatch(t *testing.T) {
 		patch string
 		want  string
 	}{
-		"json":      {types.JSONPatchType, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"j"}]`, "j"},
-		"strategic": {types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"s"}]}}}}`, "s"},
-		"merge":     {types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"m"}]}}}}`, "m"},
+		"json": {types.JSONPatchType, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"j"}]`,
+			"j"},
+		"strategic": {types.StrategicMergePatchType,
+			`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"s"}]}}}}`, "s"},
+		"merge": {types.MergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"m"}]}}}}`, "m"},
 		"apply": {types.ApplyYAMLPatchType, `
 apiVersion: apps/v1
 kind: Deployment
@@ -179,7 +182,8 @@ func TestDelete(t *testing.T) {
 		t.Errorf("another uid: %v", err)
 	}
 	stale := "1"
-	err = maps.DeleteWith(soon(t), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &stale}})
+	err = maps.DeleteWith(soon(t), "a",
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &stale}})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("another resource version: %v", err)
 	}
@@ -276,10 +280,12 @@ func TestFieldValidation(t *testing.T) {
 	got(books.Create(soon(t), newBook("b", "Dune")))(t)
 	unknown := []byte(`{"spec":{"publisher":"Chilton"}}`)
 	patch := func(validation string) error {
-		_, err := books.With(kube.WriteOptions{FieldValidation: validation}).Patch(soon(t), "b", types.MergePatchType, unknown)
+		_, err := books.With(kube.WriteOptions{FieldValidation: validation}).Patch(soon(t), "b", types.MergePatchType,
+			unknown)
 		return err
 	}
-	if err := patch("Strict"); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `unknown field "spec.publisher"`) {
+	if err := patch("Strict"); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), `unknown field "spec.publisher"`) {
 		t.Errorf("strict: %v", err)
 	}
 	must(t, patch("Ignore"))

@@ -49,10 +49,11 @@ func TestUntil(t *testing.T) {
 		"gone meanwhile": {"other", "the condition does not hold"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			patiently(t, "wait for ConfigMap "+s.namespace+"/"+c.object+": context deadline exceeded: "+c.want, func(ctx context.Context) error {
-				_, err := maps.Until(ctx, c.object, func(*corev1.ConfigMap) bool { return false })
-				return err
-			})
+			patiently(t, "wait for ConfigMap "+s.namespace+"/"+c.object+": context deadline exceeded: "+c.want,
+				func(ctx context.Context) error {
+					_, err := maps.Until(ctx, c.object, func(*corev1.ConfigMap) bool { return false })
+					return err
+				})
 		})
 	}
 }
@@ -66,7 +67,9 @@ func TestUntilGone(t *testing.T) {
 	held.Finalizers = []string{"example.com/hold"}
 	got(maps.Create(soon(t), held))(t)
 	must(t, maps.Delete(soon(t), "m"))
-	patiently(t, "wait for ConfigMap "+s.namespace+`/m: context deadline exceeded: the finalizers ["example.com/hold"] keep it`, func(ctx context.Context) error { return maps.UntilGone(ctx, "m") })
+	patiently(t, "wait for ConfigMap "+s.namespace+`/m: context deadline exceeded: the finalizers ["example.com/hold"] keep it`, func(ctx context.Context) error {
+		return maps.UntilGone(ctx, "m")
+	})
 	done := make(chan error, 1)
 	go func() { done <- maps.UntilGone(soon(t), "m") }()
 	time.Sleep(200 * time.Millisecond)
@@ -105,7 +108,9 @@ func patiently(t *testing.T, want string, wait func(context.Context) error) {
 func TestUntilCluster(t *testing.T) {
 	s := start(t)
 	namespaces := kube.For[corev1.Namespace](s.Client)
-	ns := got(namespaces.Until(soon(t), s.namespace, func(n *corev1.Namespace) bool { return n.Status.Phase == corev1.NamespaceActive }))(t)
+	ns := got(namespaces.Until(soon(t), s.namespace, func(n *corev1.Namespace) bool {
+		return n.Status.Phase == corev1.NamespaceActive
+	}))(t)
 	if ns.Name != s.namespace {
 		t.Errorf("returned %+v", ns)
 	}

@@ -99,11 +99,13 @@ var expiries = map[string]func(*apiServer, int, *http.Request) (*http.Response, 
 	},
 	"as an event": func(s *apiServer, _ int, r *http.Request) (*http.Response, error) {
 		proto := s.contentType(r) == typeProtobuf
-		return answer(200, s.contentType(r), errorEvent(proto, metav1.Status{Status: "Failure", Code: 410, Reason: metav1.StatusReasonExpired, Message: "too old"})), nil
+		return answer(200, s.contentType(r), errorEvent(proto,
+			metav1.Status{Status: "Failure", Code: 410, Reason: metav1.StatusReasonExpired, Message: "too old"})), nil
 	},
 	"as an event without a reason": func(s *apiServer, _ int, r *http.Request) (*http.Response, error) {
 		proto := s.contentType(r) == typeProtobuf
-		return answer(200, s.contentType(r), errorEvent(proto, metav1.Status{Status: "Failure", Code: 410, Message: "too old"})), nil
+		return answer(200, s.contentType(r), errorEvent(proto,
+			metav1.Status{Status: "Failure", Code: 410, Message: "too old"})), nil
 	},
 }
 
@@ -140,7 +142,8 @@ func TestExpiredHistoryIsListedAgain(t *testing.T) {
 				if was.uid == is.uid {
 					t.Fatal("the server reuses uids")
 				}
-				wantLines(t, "events", names(f.taken()), "DELETED default/anew", "ADDED default/anew", "ADDED default/comes", "DELETED default/goes", "SYNCED")
+				wantLines(t, "events", names(f.taken()), "DELETED default/anew", "ADDED default/anew", "ADDED default/comes",
+					"DELETED default/goes", "SYNCED")
 			})
 		})
 	}
@@ -163,7 +166,8 @@ func TestListingInPagesWalksEveryPageBeforeTheWatch(t *testing.T) {
 		if n := len(lines); n != 2*pageSize+2 || lines[n-1] != "SYNCED" {
 			t.Fatalf("%d events, the last %q", n, lines[n-1])
 		}
-		wantLines(t, "requests", s.paths(), "list", "page", "page 1101|default/o0499", "page 1101|default/o0999", "watch 1101")
+		wantLines(t, "requests", s.paths(), "list", "page", "page 1101|default/o0499", "page 1101|default/o0999",
+			"watch 1101")
 		// If one list was too large once, the next listing is in pages too.
 		s.forget()
 		s.cutWatches()
@@ -212,8 +216,11 @@ func TestTooLargeResourceVersionIsNotListedAgain(t *testing.T) {
 			if tries++; tries > 5 {
 				return nil, nil
 			}
-			st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 504, Reason: metav1.StatusReasonTimeout,
-				Details: &metav1.StatusDetails{RetryAfterSeconds: 1, Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}}}
+			st := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 504,
+				Reason: metav1.StatusReasonTimeout,
+				Details: &metav1.StatusDetails{RetryAfterSeconds: 1,
+					Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge,
+						Message: "Too large resource version"}}}}
 			return jsonAnswer(504, &st), nil
 		}
 		s.mu.Unlock()

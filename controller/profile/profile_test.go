@@ -15,7 +15,8 @@ func TestRecordLongerThanTimeouts(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	for _, name := range []string{"trace", "profile"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/debug/pprof/"+name+"?seconds=2", http.NoBody)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/debug/pprof/"+name+"?seconds=2",
+			http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +28,8 @@ func TestRecordLongerThanTimeouts(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if took := time.Since(start); err != nil || resp.StatusCode != http.StatusOK || len(body) == 0 || took < 2*time.Second {
+		if took := time.Since(start); err != nil || resp.StatusCode != http.StatusOK || len(body) == 0 ||
+			took < 2*time.Second {
 			t.Errorf("%s: status %d, %d bytes after %s, %v", name, resp.StatusCode, len(body), took, err)
 		}
 	}

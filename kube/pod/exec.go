@@ -80,7 +80,8 @@ func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOp
 // process ends, or when ctx ends. Otherwise it is like [Exec]. Its counterpart is
 // Api::attach of kube-rs.
 func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, o AttachOptions) error {
-	streams := ExecOptions{Container: o.Container, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY, Resize: o.Resize}
+	streams := ExecOptions{Container: o.Container, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY,
+		Resize: o.Resize}
 	return run(ctx, pods, name, "attach", streams, &corev1.PodAttachOptions{
 		Container: o.Container,
 		Stdin:     o.Stdin != nil,
@@ -137,7 +138,9 @@ func isExit(err error) bool {
 	return errors.As(err, &exit)
 }
 
-func stream(ctx context.Context, config *rest.Config, dial executor, u *url.URL, streams remotecommand.StreamOptions) error {
+func stream(
+	ctx context.Context, config *rest.Config, dial executor, u *url.URL, streams remotecommand.StreamOptions,
+) error {
 	e, err := dial(config, u)
 	if err != nil {
 		return err

@@ -42,7 +42,8 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	d := &dialer{ctx: ctx, at: at}
 	ready := make(chan struct{})
 	var trouble bytes.Buffer // the reason why it does not listen
-	forwarder, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", o.Local, port)}, ctx.Done(), ready, io.Discard, &trouble)
+	forwarder, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", o.Local, port)},
+		ctx.Done(), ready, io.Discard, &trouble)
 	if err != nil {
 		return at.Wrap(err)
 	}
@@ -104,7 +105,8 @@ func (d *dialer) tunnel(protocols []string) (httpstream.Connection, string, erro
 	if err != nil {
 		return nil, "", err
 	}
-	conn, err := httpstreamspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("client", ws), portforward.PingPeriod)
+	conn, err := httpstreamspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("client", ws),
+		portforward.PingPeriod)
 	return conn, strings.TrimPrefix(ws.Subprotocol(), constants.WebsocketsSPDYTunnelingPrefix), err
 }
 

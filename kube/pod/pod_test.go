@@ -54,7 +54,8 @@ func (s *server) create(t *testing.T, name string) *corev1.Pod {
 	no := false
 	p, err := s.pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
-		Spec:       corev1.PodSpec{AutomountServiceAccountToken: &no, Containers: []corev1.Container{{Name: "c", Image: "i"}, {Name: "d", Image: "i"}}},
+		Spec: corev1.PodSpec{AutomountServiceAccountToken: &no,
+			Containers: []corev1.Container{{Name: "c", Image: "i"}, {Name: "d", Image: "i"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,8 @@ func TestEvict(t *testing.T) {
 		t.Error(err)
 	}
 	other := p.UID
-	if err := pod.Evict(ctx, view, "dry", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}}); !apierrors.IsConflict(err) {
+	if err := pod.Evict(ctx, view, "dry",
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}}); !apierrors.IsConflict(err) {
 		t.Errorf("another uid: %v", err)
 	}
 	if _, err := s.pods.Get(ctx, "dry"); err != nil {
@@ -143,15 +145,23 @@ func TestSentences(t *testing.T) {
 	}{
 		"logs of which container": {logs(ctx, s, "p"), apierrors.IsBadRequest,
 			"get Pod/log NS/p: a container name must be specified for pod p, choose one of: [c d]"},
-		"logs of no pod":    {logs(ctx, s, "q"), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
-		"exec":              {pod.Exec(ctx, s.pods, "p", run), apierrors.IsBadRequest, "exec Pod/exec NS/p: pod p does not have a host assigned"},
-		"exec in no pod":    {pod.Exec(ctx, s.pods, "q", run), apierrors.IsNotFound, `exec Pod/exec NS/q: pods "q" not found`},
-		"no command":        {pod.Exec(ctx, s.pods, "p", pod.ExecOptions{}), nil, "exec Pod p: no command is given"},
-		"attach to no pod":  {pod.Attach(ctx, s.pods, "q", pod.AttachOptions{Stdout: new(bytes.Buffer)}), apierrors.IsNotFound, `attach Pod/attach NS/q: pods "q" not found`},
-		"forward":           {pod.PortForward(ctx, s.pods, "p", 80, pod.PortForwardOptions{}), apierrors.IsBadRequest, "forward port of Pod/portforward NS/p: pod p does not have a host assigned"},
-		"forward of no pod": {pod.PortForward(ctx, s.pods, "q", 80, pod.PortForwardOptions{}), apierrors.IsNotFound, `forward port of Pod/portforward NS/q: pods "q" not found`},
-		"no port":           {pod.PortForward(ctx, s.pods, "p", 0, pod.PortForwardOptions{}), nil, "forward port of Pod/portforward NS/p: from 0 to 0: ports are between 1 and 65535"},
-		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", run), func(err error) bool { return errors.Is(err, kube.ErrScope) },
+		"logs of no pod": {logs(ctx, s, "q"), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
+		"exec": {pod.Exec(ctx, s.pods, "p", run), apierrors.IsBadRequest,
+			"exec Pod/exec NS/p: pod p does not have a host assigned"},
+		"exec in no pod": {pod.Exec(ctx, s.pods, "q", run), apierrors.IsNotFound,
+			`exec Pod/exec NS/q: pods "q" not found`},
+		"no command": {pod.Exec(ctx, s.pods, "p", pod.ExecOptions{}), nil, "exec Pod p: no command is given"},
+		"attach to no pod": {pod.Attach(ctx, s.pods, "q", pod.AttachOptions{Stdout: new(bytes.Buffer)}),
+			apierrors.IsNotFound, `attach Pod/attach NS/q: pods "q" not found`},
+		"forward": {pod.PortForward(ctx, s.pods, "p", 80, pod.PortForwardOptions{}), apierrors.IsBadRequest,
+			"forward port of Pod/portforward NS/p: pod p does not have a host assigned"},
+		"forward of no pod": {pod.PortForward(ctx, s.pods, "q", 80, pod.PortForwardOptions{}), apierrors.IsNotFound,
+			`forward port of Pod/portforward NS/q: pods "q" not found`},
+		"no port": {pod.PortForward(ctx, s.pods, "p", 0, pod.PortForwardOptions{}), nil,
+			"forward port of Pod/portforward NS/p: from 0 to 0: ports are between 1 and 65535"},
+		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", run), func(err error) bool {
+			return errors.Is(err, kube.ErrScope)
+		},
 			"exec Pod p: wrong scope: Pod is namespaced: set the namespace with In"},
 	} {
 		t.Run(name, func(t *testing.T) {

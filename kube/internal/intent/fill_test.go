@@ -145,7 +145,9 @@ func kinds() []reflect.Type {
 			types = append(types, t)
 		}
 	}
-	slices.SortFunc(types, func(a, b reflect.Type) int { return strings.Compare(a.String()+a.PkgPath(), b.String()+b.PkgPath()) })
+	slices.SortFunc(types, func(a, b reflect.Type) int {
+		return strings.Compare(a.String()+a.PkgPath(), b.String()+b.PkgPath())
+	})
 	return types
 }
 

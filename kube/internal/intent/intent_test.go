@@ -89,8 +89,9 @@ func TestObject(t *testing.T) {
 					Env: []corev1.EnvVar{{Name: "EMPTY"}, {Name: "CPU", ValueFrom: &corev1.EnvVarSource{
 						ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"},
 					}}},
-					Ports:     []corev1.ContainerPort{{ContainerPort: 80}},
-					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1024Mi"), "cpu": resource.MustParse("0")}},
+					Ports: []corev1.ContainerPort{{ContainerPort: 80}},
+					Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1024Mi"),
+						"cpu": resource.MustParse("0")}},
 					LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
 						HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(0)},
 					}},
@@ -115,8 +116,9 @@ func TestObject(t *testing.T) {
 				Ingress: []networkingv1.NetworkPolicyIngressRule{{}},
 				Egress:  []networkingv1.NetworkPolicyEgressRule{},
 			}},
-			opt:  Options{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
-			want: `{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy",` + metaJSON + `,"spec":{"podSelector":{},"ingress":[{}]}}`,
+			opt: Options{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+			want: `{"apiVersion":"networking.k8s.io/v1","kind":"NetworkPolicy",` + metaJSON +
+				`,"spec":{"podSelector":{},"ingress":[{}]}}`,
 		},
 		"StatefulSet": {
 			object: &appsv1.StatefulSet{ObjectMeta: named("web"), Spec: appsv1.StatefulSetSpec{
@@ -138,9 +140,10 @@ func TestObject(t *testing.T) {
 				`,"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}},"storageClassName":""}}`,
 		},
 		"Job": {
-			object: &batchv1.Job{ObjectMeta: named("web"), Spec: batchv1.JobSpec{Template: template, BackoffLimit: ptr[int32](0)}},
-			opt:    Options{APIVersion: "batch/v1", Kind: "Job"},
-			want:   `{"apiVersion":"batch/v1","kind":"Job",` + metaJSON + `,"spec":{"backoffLimit":0,` + templateJSON + `}}`,
+			object: &batchv1.Job{ObjectMeta: named("web"),
+				Spec: batchv1.JobSpec{Template: template, BackoffLimit: ptr[int32](0)}},
+			opt:  Options{APIVersion: "batch/v1", Kind: "Job"},
+			want: `{"apiVersion":"batch/v1","kind":"Job",` + metaJSON + `,"spec":{"backoffLimit":0,` + templateJSON + `}}`,
 		},
 		"CronJob": {
 			object: &batchv1.CronJob{ObjectMeta: named("web"), Spec: batchv1.CronJobSpec{
@@ -219,7 +222,8 @@ func TestObject(t *testing.T) {
 func full() metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
 		Name: "web", GenerateName: "web-", Namespace: "default", UID: "u1", ResourceVersion: "7", Generation: 2,
-		CreationTimestamp: metav1.Unix(1, 0), DeletionTimestamp: ptr(metav1.Unix(2, 0)), DeletionGracePeriodSeconds: ptr[int64](0),
+		CreationTimestamp: metav1.Unix(1, 0), DeletionTimestamp: ptr(metav1.Unix(2,
+			0)), DeletionGracePeriodSeconds: ptr[int64](0),
 		Labels: labels, Annotations: map[string]string{"a": "b"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u2"}},
 		Finalizers:      []string{"example.com/f"},

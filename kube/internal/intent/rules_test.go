@@ -163,7 +163,8 @@ func TestRules(t *testing.T) {
 			M metav1.MicroTime      `json:"m"`
 			R runtime.RawExtension  `json:"r"`
 			Q *runtime.RawExtension `json:"q"`
-		}{P: new(metav1.Time), L: metav1.Time{Time: time.Time{}.In(time.FixedZone("x", 60))}, Q: new(runtime.RawExtension)}), `{}`},
+		}{P: new(metav1.Time), L: metav1.Time{Time: time.Time{}.In(time.FixedZone("x",
+			60))}, Q: new(runtime.RawExtension)}), `{}`},
 		"types that encode themselves": {specOf(t, struct {
 			T metav1.Time
 			D metav1.Duration
@@ -185,7 +186,8 @@ func TestRules(t *testing.T) {
 			U map[uint8]bool
 			T map[textKey]int
 			N map[string]map[string]int
-		}{map[int]string{10: "a", -1: "b", 9: "c"}, map[uint8]bool{7: true}, map[textKey]int{{"b"}: 1, {"a"}: 2}, map[string]map[string]int{"b": {"y": 1, "x": 2}, "a": {"z": 3}}}),
+		}{map[int]string{10: "a", -1: "b", 9: "c"}, map[uint8]bool{7: true}, map[textKey]int{{"b"}: 1,
+			{"a"}: 2}, map[string]map[string]int{"b": {"y": 1, "x": 2}, "a": {"z": 3}}}),
 			`{"I":{"-1":"b","10":"a","9":"c"},"U":{"7":true},"T":{"k-a":2,"k-b":1},"N":{"a":{"z":3},"b":{"x":2,"y":1}}}`},
 		"string option": {specOf(t, struct {
 			N int      `json:",string"`
@@ -205,7 +207,8 @@ func TestRules(t *testing.T) {
 		}{}), `{"-":0,"a/b.c":0,"D":0,"E":0,"ключ":0}`},
 		"floats": {specOf(t, []float64{1, 1.5, 1e21, 1e-7, 1e20, -0.000001, math.MaxFloat64}),
 			`[1,1.5,1e+21,1e-7,100000000000000000000,-0.000001,1.7976931348623157e+308]`},
-		"recursive types": {specOf(t, tree{Name: "r", Children: []tree{{}, {Name: "c"}}, Named: map[string]*tree{"n": {Other: &tree{}}}, Any: tree{Name: "a"}}),
+		"recursive types": {specOf(t, tree{Name: "r", Children: []tree{{}, {Name: "c"}},
+			Named: map[string]*tree{"n": {Other: &tree{}}}, Any: tree{Name: "a"}}),
 			`{"name":"r","children":[{},{"name":"c"}],"named":{"n":{"other":{}}},"any":{"name":"a"}}`},
 	}
 	for name, tt := range tests {
@@ -281,7 +284,8 @@ func TestSameAsEncodingJSON(t *testing.T) {
 			I    uint64
 			J    []any
 			K    string
-		}{1, "x", &x, map[string]any{"b": 1.5, "a": []string{"y"}, "c": map[int]bool{3: true}}, [3]uint8{1}, []uint8{1, 2}, 1e-7, ptr(&x), math.MaxUint64, []any{nil, 1e21}, "a\t\u007f\u00e9\U0001f600\\"},
+		}{1, "x", &x, map[string]any{"b": 1.5, "a": []string{"y"}, "c": map[int]bool{3: true}}, [3]uint8{1}, []uint8{1,
+			2}, 1e-7, ptr(&x), math.MaxUint64, []any{nil, 1e21}, "a\t\u007f\u00e9\U0001f600\\"},
 	} {
 		want, err := json.Marshal(spec)
 		if err != nil {
@@ -323,20 +327,26 @@ func TestErrors(t *testing.T) {
 			}{[]map[string]string{nil, {"k.x/y": "\xff"}}}},
 			thingOptions, `encode Thing: spec.l[1]["k.x/y"]: is not valid UTF-8`,
 		},
-		"invalid key":   {&thing[map[string]int]{Spec: map[string]int{"\xff": 1}}, thingOptions, `encode Thing: spec["\xff"]: is not valid UTF-8`},
-		"twin keys":     {&thing[map[twin]int]{Spec: map[twin]int{{"a"}: 1, {"b"}: 2}}, thingOptions, `encode Thing: spec["same"]: two keys`},
-		"not a number":  {&thing[[]float64]{Spec: []float64{math.NaN()}}, thingOptions, `encode Thing: spec[0]: NaN has no JSON form`},
-		"json.Number":   {&thing[json.Number]{Spec: "1 "}, thingOptions, `encode Thing: spec: "1 " is not a JSON number`},
-		"ring":          {&thing[*self]{Spec: ring}, thingOptions, `nested too deep`},
-		"snake":         {&thing[self]{Spec: self{Any: snake}}, thingOptions, `nested too deep`},
-		"func in any":   {&thing[any]{Spec: func() {}}, thingOptions, `encode Thing: spec: a func() has no JSON form`},
-		"bad marshaler": {&thing[byPointer]{Spec: byPointer{`{"a":1,"a":2}`}}, thingOptions, `encode Thing: spec: MarshalJSON of intent.byPointer: `},
-		"own error":     {&thing[failing]{Spec: failing{errBroken}}, thingOptions, `encode Thing: spec: is broken`},
-		"no kind":       {&thing[int]{}, Options{APIVersion: "v1"}, `apiVersion and kind are not given`},
-		"no status":     {&thing[int]{}, Options{APIVersion: "v1", Kind: "Thing", Part: Status}, `encode Thing: the type has no status`},
-		"nil status":    {&withStatus{}, Options{APIVersion: "v1", Kind: "Thing", Part: Status}, `encode Thing: status: is nil`},
-		"no object":     {(*thing[int])(nil), thingOptions, `encode Thing: the object is nil`},
-		"unknown part":  {&thing[int]{}, Options{APIVersion: "v1", Kind: "Thing", Part: 9}, `no such part`},
+		"invalid key": {&thing[map[string]int]{Spec: map[string]int{"\xff": 1}}, thingOptions,
+			`encode Thing: spec["\xff"]: is not valid UTF-8`},
+		"twin keys": {&thing[map[twin]int]{Spec: map[twin]int{{"a"}: 1, {"b"}: 2}}, thingOptions,
+			`encode Thing: spec["same"]: two keys`},
+		"not a number": {&thing[[]float64]{Spec: []float64{math.NaN()}}, thingOptions,
+			`encode Thing: spec[0]: NaN has no JSON form`},
+		"json.Number": {&thing[json.Number]{Spec: "1 "}, thingOptions, `encode Thing: spec: "1 " is not a JSON number`},
+		"ring":        {&thing[*self]{Spec: ring}, thingOptions, `nested too deep`},
+		"snake":       {&thing[self]{Spec: self{Any: snake}}, thingOptions, `nested too deep`},
+		"func in any": {&thing[any]{Spec: func() {}}, thingOptions, `encode Thing: spec: a func() has no JSON form`},
+		"bad marshaler": {&thing[byPointer]{Spec: byPointer{`{"a":1,"a":2}`}}, thingOptions,
+			`encode Thing: spec: MarshalJSON of intent.byPointer: `},
+		"own error": {&thing[failing]{Spec: failing{errBroken}}, thingOptions, `encode Thing: spec: is broken`},
+		"no kind":   {&thing[int]{}, Options{APIVersion: "v1"}, `apiVersion and kind are not given`},
+		"no status": {&thing[int]{}, Options{APIVersion: "v1", Kind: "Thing", Part: Status},
+			`encode Thing: the type has no status`},
+		"nil status": {&withStatus{}, Options{APIVersion: "v1", Kind: "Thing", Part: Status},
+			`encode Thing: status: is nil`},
+		"no object":    {(*thing[int])(nil), thingOptions, `encode Thing: the object is nil`},
+		"unknown part": {&thing[int]{}, Options{APIVersion: "v1", Kind: "Thing", Part: 9}, `no such part`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

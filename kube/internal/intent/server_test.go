@@ -41,15 +41,21 @@ type applied struct {
 }
 
 func someObjects() []applied {
-	job := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}, RestartPolicy: corev1.RestartPolicyNever}}
-	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}}
+	job := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container},
+		RestartPolicy: corev1.RestartPolicyNever}}
+	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "web",
+		Port: networkingv1.ServiceBackendPort{Number: 80}}}
 	return []applied{
-		{"v1", "configmaps", &corev1.ConfigMap{Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"b": {0xff}, "c": nil}}},
+		{"v1", "configmaps", &corev1.ConfigMap{Data: map[string]string{"a": ""},
+			BinaryData: map[string][]byte{"b": {0xff}, "c": nil}}},
 		{"v1", "secrets", &corev1.Secret{Data: map[string][]byte{"a": nil}, StringData: map[string]string{"b": "x"}}},
-		{"v1", "services", &corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}},
+		{"v1", "services", &corev1.Service{Spec: corev1.ServiceSpec{Selector: labels,
+			Ports: []corev1.ServicePort{{Port: 80}}}}},
 		{"v1", "pods", &corev1.Pod{Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "web", Image: "web:1", Env: []corev1.EnvVar{{Name: "A"}}, Ports: []corev1.ContainerPort{{ContainerPort: 80}}}},
-			Volumes:                       []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{Name: "web", Image: "web:1", Env: []corev1.EnvVar{{Name: "A"}},
+				Ports: []corev1.ContainerPort{{ContainerPort: 80}}}},
+			Volumes: []corev1.Volume{{Name: "v",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			TerminationGracePeriodSeconds: ptr[int64](0),
 		}}},
 		{"v1", "persistentvolumeclaims", &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
@@ -63,13 +69,15 @@ func someObjects() []applied {
 		}}}}},
 		{"v1", "resourcequotas", &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}}},
 		{"apps/v1", "replicasets", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}},
-		{"apps/v1", "deployments", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr[int32](0), Selector: selector, Template: template}}},
+		{"apps/v1", "deployments", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr[int32](0), Selector: selector,
+			Template: template}}},
 		{"apps/v1", "statefulsets", &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
 			Selector: selector, Template: template,
-			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-			}}},
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+				}}},
 		}}},
 		{"apps/v1", "daemonsets", &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}},
 		{"batch/v1", "jobs", &batchv1.Job{Spec: batchv1.JobSpec{Template: job, BackoffLimit: ptr[int32](0)}}},
@@ -79,28 +87,36 @@ func someObjects() []applied {
 		{"networking.k8s.io/v1", "networkpolicies", &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{}},
 		}}},
-		{"networking.k8s.io/v1", "ingresses", &networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &backend}}},
+		{"networking.k8s.io/v1", "ingresses",
+			&networkingv1.Ingress{Spec: networkingv1.IngressSpec{DefaultBackend: &backend}}},
 		{"policy/v1", "poddisruptionbudgets", &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: ptr(intstr.FromInt32(0)), Selector: selector,
 		}}},
-		{"rbac.authorization.k8s.io/v1", "roles", &rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}},
-		{"rbac.authorization.k8s.io/v1", "clusterroles", &rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector}}}},
-		{"autoscaling/v2", "horizontalpodautoscalers", &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, MaxReplicas: 3,
-		}}},
+		{"rbac.authorization.k8s.io/v1", "roles", &rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"},
+			APIGroups: []string{""}, Resources: []string{"pods"}}}}},
+		{"rbac.authorization.k8s.io/v1", "clusterroles",
+			&rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector}}}},
+		{"autoscaling/v2", "horizontalpodautoscalers",
+			&autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
+					Name: "web"}, MaxReplicas: 3,
+			}}},
 		{"coordination.k8s.io/v1", "leases", &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr("x"), RenewTime: ptr(metav1.NewMicroTime(metav1.Unix(1, 0).Time)),
 		}}},
-		{"discovery.k8s.io/v1", "endpointslices", &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.1.1"}}}}},
+		{"discovery.k8s.io/v1", "endpointslices", &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.1.1"}}}}},
 		{"scheduling.k8s.io/v1", "priorityclasses", &schedulingv1.PriorityClass{Value: 0}},
 		{"storage.k8s.io/v1", "storageclasses", &storagev1.StorageClass{Provisioner: "example.com/p"}},
-		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies", &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}}}},
-			Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
-		}}},
+		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies",
+			&admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"pods"}},
+				}}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
+			}}},
 	}
 }
 
@@ -114,7 +130,8 @@ func TestServerOwnsWhatWasMeant(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	config := cluster.Config()
 	// The server refuses pods while their namespace has no service account.
-	apply(t, config, applied{"v1", "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}}, Spec, "")
+	apply(t, config, applied{"v1", "serviceaccounts",
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}}, Spec, "")
 	for _, a := range someObjects() {
 		t.Run(a.plural, func(t *testing.T) {
 			a.object.SetName("web-" + namespace)
@@ -139,7 +156,8 @@ func TestServerOwnsWhatWasMeant(t *testing.T) {
 	t.Run("unstructured", func(t *testing.T) {
 		object := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"},
-			"metadata": map[string]any{"name": "u", "namespace": namespace, "creationTimestamp": nil, "finalizers": []any{"example.com/f"}},
+			"metadata": map[string]any{"name": "u", "namespace": namespace, "creationTimestamp": nil,
+				"finalizers": []any{"example.com/f"}},
 		}}
 		sent, owned := apply(t, config, applied{"v1", "configmaps", object}, Spec, "dryRun=All")
 		checkOwned(t, sent, owned)
@@ -175,7 +193,8 @@ func apply(t *testing.T, config *rest.Config, a applied, part Part, query string
 	if part == Status {
 		path += "/status"
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, config.Host+path+"?fieldManager=meant&force=true&fieldValidation=Strict&"+query, bytes.NewReader(sent))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch,
+		config.Host+path+"?fieldManager=meant&force=true&fieldValidation=Strict&"+query, bytes.NewReader(sent))
 	if err != nil {
 		t.Fatal(err)
 	}

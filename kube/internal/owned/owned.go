@@ -216,5 +216,6 @@ func (e *element) is(name string, place int, value []byte) bool {
 // equal reports that two scalars in JSON are the same, even if they are escaped in
 // different ways.
 func equal(a string, b []byte) bool {
-	return a == string(b) || bytes.HasPrefix(b, []byte{'"'}) && strings.HasPrefix(a, `"`) && scan.Unquote([]byte(a)) == scan.Unquote(b)
+	return a == string(b) || bytes.HasPrefix(b, []byte{'"'}) && strings.HasPrefix(a, `"`) &&
+		scan.Unquote([]byte(a)) == scan.Unquote(b)
 }

@@ -82,7 +82,8 @@ func TestDigest(t *testing.T) {
 }
 
 func TestMalformed(t *testing.T) {
-	for _, raw := range []string{``, `[]`, `1`, `{"f:a":1}`, `{"x:a":{}}`, `{"a":{}}`, `{"k:{":{}}`, `{"v:":{}}`, `{"i:a":{}}`, `{"k:{}":{}}`, `{"k:[]":{}}`} {
+	for _, raw := range []string{``, `[]`, `1`, `{"f:a":1}`, `{"x:a":{}}`, `{"a":{}}`, `{"k:{":{}}`, `{"v:":{}}`,
+		`{"i:a":{}}`, `{"k:{}":{}}`, `{"k:[]":{}}`} {
 		fields, err := Parse([]byte(raw))
 		if err == nil {
 			_, err = fields.Of([]byte(`{"a":[1]}`))

@@ -18,7 +18,8 @@ func (m *merger) list(at string, raw, before any, after []any) (any, error) {
 	case isNothing(raw) && !wasList, !isList && !wasList:
 		return m.fresh(after), nil
 	case len(have) != len(old):
-		return nil, fmt.Errorf("%w: %s: the server's list has %d items, the type sees %d", ErrAmbiguous, place(at), len(have), len(old))
+		return nil, fmt.Errorf("%w: %s: the server's list has %d items, the type sees %d", ErrAmbiguous, place(at), len(have),
+			len(old))
 	}
 	origin, err := m.align(at, have, old, after)
 	if err != nil {
@@ -52,11 +53,13 @@ func (m *merger) align(at string, have, old, after []any) ([]int, error) {
 	if name != "" {
 		a.matchByName(name)
 	} else if !a.matchEqual() {
-		return nil, fmt.Errorf("%w: %s: some items were removed, and the type cannot tell them from the others", ErrAmbiguous, place(at))
+		return nil, fmt.Errorf("%w: %s: some items were removed, and the type cannot tell them from the others", ErrAmbiguous,
+			place(at))
 	}
 	unclear := a.fillSlots(name != "")
 	if unclear {
-		return nil, fmt.Errorf("%w: %s: the items cannot be matched, and some have members that the type does not name", ErrAmbiguous, place(at))
+		return nil, fmt.Errorf("%w: %s: the items cannot be matched, and some have members that the type does not name",
+			ErrAmbiguous, place(at))
 	}
 	return a.origin, nil
 }

@@ -103,27 +103,58 @@ func TestPatchOfView(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"nothing":             {func(v *view) {}, ``, nil},
-		"pointer":             {func(v *view) { *v.Spec.Replicas = 0 }, `{"spec":{"replicas":0}}`, nil},
-		"nil pointer":         {func(v *view) { v.Spec.Replicas = nil }, `{"spec":{"replicas":null}}`, nil},
-		"left out before":     {func(v *view) { v.Spec.Paused = true }, `{"spec":{"paused":true}}`, nil},
-		"map":                 {func(v *view) { v.Metadata.Labels = map[string]string{"a": "3", "c": ""} }, `{"metadata":{"labels":{"a":"3","b":null,"c":""}}}`, nil},
-		"map removed":         {func(v *view) { v.Metadata.Labels = nil }, `{"metadata":{"labels":null}}`, nil},
-		"member":              {func(v *view) { v.Spec.Strategy.Type = "Recreate" }, `{"spec":{"strategy":{"type":"Recreate"}}}`, nil},
-		"zero struct":         {func(v *view) { v.Spec.Strategy.Type = "" }, `{"spec":{"strategy":{"type":null}}}`, nil},
-		"item":                {func(v *view) { v.Spec.Template.Spec.Containers[0].Image = "a:2" }, containers(`{"image":"a:2","name":"a","x":{"y":1.50}},` + itemB), nil},
-		"items swapped":       {func(v *view) { c := v.Spec.Template.Spec.Containers; c[0], c[1] = c[1], c[0] }, containers(itemB + `,` + itemA), nil},
-		"item removed":        {func(v *view) { c := &v.Spec.Template.Spec.Containers; *c = (*c)[1:] }, containers(itemB), nil},
-		"items removed":       {func(v *view) { v.Spec.Template.Spec.Containers = nil }, `{"spec":{"template":{"spec":{"containers":null}}}}`, nil},
-		"no items":            {func(v *view) { c := &v.Spec.Template.Spec.Containers; *c = (*c)[:0] }, containers(``), nil},
-		"item added":          {func(v *view) { c := &v.Spec.Template.Spec.Containers; *c = append(*c, (*c)[0]); (*c)[2].Name = "c" }, containers(itemA + `,` + itemB + `,{"image":"a:1","name":"c"}`), nil},
-		"item renamed":        {func(v *view) { v.Spec.Template.Spec.Containers[0].Name = "c" }, ``, ErrAmbiguous},
-		"without name":        {func(v *view) { v.Spec.Template.Spec.Tolerations[2].Effect = "" }, `{"spec":{"template":{"spec":{"tolerations":[` + tolerations + `,{"key":"k3"}]}}}}`, nil},
-		"without name, gone":  {func(v *view) { c := &v.Spec.Template.Spec.Tolerations; *c = (*c)[:2] }, `{"spec":{"template":{"spec":{"tolerations":[` + tolerations + `]}}}}`, nil},
-		"one of twins":        {func(v *view) { c := &v.Spec.Template.Spec.Tolerations; *c = (*c)[1:] }, ``, ErrAmbiguous},
-		"without name, shift": {func(v *view) { c := v.Spec.Template.Spec.Tolerations; c[1].Effect = "NoExecute"; c[2].Effect = "x" }, ``, ErrAmbiguous},
-		"pointer in item":     {func(v *view) { v.Spec.Template.Spec.Volumes[0].EmptyDir = nil }, `{"spec":{"template":{"spec":{"volumes":[{"name":"v"}]}}}}`, nil},
-		"below pointer":       {func(v *view) { v.Spec.Template.Spec.Volumes[0].EmptyDir.Medium = "" }, `{"spec":{"template":{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"1Gi"},"name":"v"}]}}}}`, nil},
+		"nothing":         {func(v *view) {}, ``, nil},
+		"pointer":         {func(v *view) { *v.Spec.Replicas = 0 }, `{"spec":{"replicas":0}}`, nil},
+		"nil pointer":     {func(v *view) { v.Spec.Replicas = nil }, `{"spec":{"replicas":null}}`, nil},
+		"left out before": {func(v *view) { v.Spec.Paused = true }, `{"spec":{"paused":true}}`, nil},
+		"map": {func(v *view) {
+			v.Metadata.Labels = map[string]string{"a": "3", "c": ""}
+		}, `{"metadata":{"labels":{"a":"3","b":null,"c":""}}}`, nil},
+		"map removed": {func(v *view) { v.Metadata.Labels = nil }, `{"metadata":{"labels":null}}`, nil},
+		"member": {func(v *view) {
+			v.Spec.Strategy.Type = "Recreate"
+		}, `{"spec":{"strategy":{"type":"Recreate"}}}`, nil},
+		"zero struct": {func(v *view) { v.Spec.Strategy.Type = "" }, `{"spec":{"strategy":{"type":null}}}`, nil},
+		"item": {func(v *view) {
+			v.Spec.Template.Spec.Containers[0].Image = "a:2"
+		}, containers(`{"image":"a:2","name":"a","x":{"y":1.50}},` + itemB), nil},
+		"items swapped": {func(v *view) {
+			c := v.Spec.Template.Spec.Containers
+			c[0], c[1] = c[1], c[0]
+		}, containers(itemB + `,` + itemA), nil},
+		"item removed": {func(v *view) {
+			c := &v.Spec.Template.Spec.Containers
+			*c = (*c)[1:]
+		}, containers(itemB), nil},
+		"items removed": {func(v *view) {
+			v.Spec.Template.Spec.Containers = nil
+		}, `{"spec":{"template":{"spec":{"containers":null}}}}`, nil},
+		"no items": {func(v *view) { c := &v.Spec.Template.Spec.Containers; *c = (*c)[:0] }, containers(``), nil},
+		"item added": {func(v *view) {
+			c := &v.Spec.Template.Spec.Containers
+			*c = append(*c, (*c)[0])
+			(*c)[2].Name = "c"
+		}, containers(itemA + `,` + itemB + `,{"image":"a:1","name":"c"}`), nil},
+		"item renamed": {func(v *view) { v.Spec.Template.Spec.Containers[0].Name = "c" }, ``, ErrAmbiguous},
+		"without name": {func(v *view) {
+			v.Spec.Template.Spec.Tolerations[2].Effect = ""
+		}, `{"spec":{"template":{"spec":{"tolerations":[` + tolerations + `,{"key":"k3"}]}}}}`, nil},
+		"without name, gone": {func(v *view) {
+			c := &v.Spec.Template.Spec.Tolerations
+			*c = (*c)[:2]
+		}, `{"spec":{"template":{"spec":{"tolerations":[` + tolerations + `]}}}}`, nil},
+		"one of twins": {func(v *view) { c := &v.Spec.Template.Spec.Tolerations; *c = (*c)[1:] }, ``, ErrAmbiguous},
+		"without name, shift": {func(v *view) {
+			c := v.Spec.Template.Spec.Tolerations
+			c[1].Effect = "NoExecute"
+			c[2].Effect = "x"
+		}, ``, ErrAmbiguous},
+		"pointer in item": {func(v *view) {
+			v.Spec.Template.Spec.Volumes[0].EmptyDir = nil
+		}, `{"spec":{"template":{"spec":{"volumes":[{"name":"v"}]}}}}`, nil},
+		"below pointer": {func(v *view) {
+			v.Spec.Template.Spec.Volumes[0].EmptyDir.Medium = ""
+		}, `{"spec":{"template":{"spec":{"volumes":[{"emptyDir":{"sizeLimit":"1Gi"},"name":"v"}]}}}}`, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -143,21 +174,28 @@ func TestPatchOfWholeTypes(t *testing.T) {
 			result{patch: `{"spec":{"template":{"spec":{"containers":[{"env":[{"name":"C","value":"1"},{"name":"B"}],"name":"a","resources":{}}]}}}}`},
 		},
 		"newer server's fields stay": {
-			modify(t, `{"spec":{"new":1,"containers":[{"name":"a","new":{"x":1}}]}}`, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "i" }),
+			modify(t, `{"spec":{"new":1,"containers":[{"name":"a","new":{"x":1}}]}}`, func(p *corev1.Pod) {
+				p.Spec.Containers[0].Image = "i"
+			}),
 			result{patch: `{"spec":{"containers":[{"image":"i","name":"a","new":{"x":1}}]}}`},
 		},
 		"nulls of nil lists are not sent": {
-			modify(t, `{"metadata":{"name":"x"},"rules":[]}`, func(r *rbacv1.Role) { r.Rules = []rbacv1.PolicyRule{{Resources: []string{"pods"}}} }),
+			modify(t, `{"metadata":{"name":"x"},"rules":[]}`, func(r *rbacv1.Role) {
+				r.Rules = []rbacv1.PolicyRule{{Resources: []string{"pods"}}}
+			}),
 			result{patch: `{"rules":[{"resources":["pods"]}]}`},
 		},
 		"a volume becomes another": {
-			modify(t, `{"spec":{"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1Gi"}}],"containers":null}}`, func(p *corev1.Pod) {
-				p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
-			}),
+			modify(t, `{"spec":{"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1Gi"}}],"containers":null}}`,
+				func(p *corev1.Pod) {
+					p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}
+				}),
 			result{patch: `{"spec":{"volumes":[{"hostPath":{"path":"/x"},"name":"v"}]}}`},
 		},
 		"a new struct": {
-			modify(t, `{"spec":{"containers":[]}}`, func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{} }),
+			modify(t, `{"spec":{"containers":[]}}`, func(p *corev1.Pod) {
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{}
+			}),
 			result{patch: `{"spec":{"securityContext":{}}}`},
 		},
 		"untyped": {
@@ -189,11 +227,13 @@ func TestErrors(t *testing.T) {
 		project            Project
 		want               string
 	}{
-		"raw":       {`{`, `{}`, `{}`, same, "parse the server's object"},
-		"before":    {`{}`, `[]`, `{}`, same, "parse the object before the change: not a JSON object"},
-		"after":     {`{}`, `{}`, `{} {}`, same, "parse the object after the change: more than one"},
-		"twins":     {`{}`, `{}`, `{"a":1,"a":2}`, same, "duplicate"},
-		"project":   {`{}`, `{}`, `{"a":1}`, func([]byte) ([]byte, error) { return nil, errProject }, "check patch: cannot read"},
+		"raw":    {`{`, `{}`, `{}`, same, "parse the server's object"},
+		"before": {`{}`, `[]`, `{}`, same, "parse the object before the change: not a JSON object"},
+		"after":  {`{}`, `{}`, `{} {}`, same, "parse the object after the change: more than one"},
+		"twins":  {`{}`, `{}`, `{"a":1,"a":2}`, same, "duplicate"},
+		"project": {`{}`, `{}`, `{"a":1}`, func([]byte) ([]byte, error) {
+			return nil, errProject
+		}, "check patch: cannot read"},
 		"no object": {`{"a":1}`, `{"a":{}}`, `{"a":{"b":1}}`, same, "ambiguous change: /a: it is an object in the type"},
 		"lengths":   {`{"a":[1]}`, `{"a":[]}`, `{"a":[2]}`, same, "/a: the server's list has 1 items, the type sees 0"},
 		"other case": {`{"A":1}`, `{"a":1}`, `{"a":2}`, func(object []byte) ([]byte, error) {
@@ -227,7 +267,8 @@ func TestPrecondition(t *testing.T) {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	}
-	if got, err := Precondition([]byte(`{}`), "", "7"); err != nil || string(got) != `{"metadata":{"resourceVersion":"7"}}` {
+	if got, err := Precondition([]byte(`{}`), "", "7"); err != nil ||
+		string(got) != `{"metadata":{"resourceVersion":"7"}}` {
 		t.Errorf("got %s, %v", got, err)
 	}
 	for _, bad := range []string{`[]`, `{`} {

@@ -86,7 +86,8 @@ func genShape(t *rapid.T, depth int) shape {
 
 func genFields(t *rapid.T, depth int) map[string]field {
 	fields := map[string]field{}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "name", "x"}), 1, 3, rapid.ID[string]).Draw(t, "fields") {
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "name", "x"}), 1, 3,
+		rapid.ID[string]).Draw(t, "fields") {
 		fields[name] = field{genShape(t, depth), rapid.Bool().Draw(t, "required")}
 		if name == "name" {
 			fields[name] = field{shape{kind: 's'}, true}
