@@ -19,7 +19,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-const bombSize = 200 << 20
+const bombSize = 80 << 20
 
 // bomb writes a compressed body of a few hundred kilobytes: start, a very long filling,
 // and end. A gzip file may consist of members (RFC 1952), so the filling is compressed
@@ -88,7 +88,7 @@ func TestBombsHaveABound(t *testing.T) {
 				bomb(w, answers.contentType, answers.start, answers.filling, answers.end)
 			}))
 			defer server.Close()
-			c, err := Config{Rest: &rest.Config{Host: server.URL}, MaxObjectBytes: 8 << 20}.Connect()
+			c, err := Config{Rest: &rest.Config{Host: server.URL}, MaxObjectBytes: 4 << 20}.Connect()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,10 +107,10 @@ func TestBombsHaveABound(t *testing.T) {
 			}
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, wire.ErrTooLarge) ||
-				!strings.Contains(err.Error(), "the answer is too large: over 8388608 bytes (see Config.MaxObjectBytes)") {
+				!strings.Contains(err.Error(), "the answer is too large: over 4194304 bytes (see Config.MaxObjectBytes)") {
 				t.Errorf("got error %v", err)
 			}
-			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 {
+			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 50 {
 				t.Errorf("%d MB were allocated", mb)
 			}
 		})

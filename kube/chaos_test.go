@@ -31,7 +31,7 @@ func (jsonConfigMap) GVK() GVK { return GVK{Version: "v1", Kind: "ConfigMap"} }
 // TestChaos verifies the promise of watches and stores against a real API server. The
 // server is killed, restarted, paused, compacted and cut off at random. CHAOS_SECONDS is
 // how long a run lasts. CHAOS_SEED repeats a run's choices.
-func TestChaos(t *testing.T) { testChaos(t, 15) }
+func TestChaos(t *testing.T) { testChaos(t, 8) }
 
 func TestSoakChaos(t *testing.T) { testChaos(t, 60) }
 
