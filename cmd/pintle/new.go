@@ -35,7 +35,7 @@ func (c command) create(ctx context.Context, args []string) error {
 	flags.StringVar(&n.version, "version", templateNames.version, "`version` of the API")
 	flags.StringVar(&n.module, "module", "", "`path` of the Go module (default GROUP/NAME)")
 	flags.StringVar(&n.pintle, "pintle", c.release, "`version` of pintle to require, by default that of this program")
-	dir := flags.String("dir", "", "`folder` to write, which must not exist, or be empty but for .git (default NAME)")
+	dir := flags.String("dir", "", "`folder` to write, which must not exist, or be empty except for .git (default NAME)")
 	tidy := flags.Bool("tidy", true, "run go mod tidy in the new folder")
 	flags.Usage = func() {
 		fmt.Fprintln(c.messages, "usage: pintle new NAME --kind KIND --group GROUP [flags]")
@@ -90,7 +90,7 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// write writes a new operator into a folder that does not exist, or has nothing but the
+// write writes a new operator into a folder that does not exist, or is empty except for the
 // directory of a repository.
 func write(folder string, n names) error {
 	there, err := os.ReadDir(folder)
