@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // next is the text that people read when their operator is written.
@@ -22,8 +23,11 @@ const next = `%s is an operator for the kind %s of %s/%s, which kubectl calls %s
   make dev     # run it on a local cluster, and restart it when a file is saved
 `
 
-// beforeNext is the first of the commands if the dependencies are missing.
-const beforeNext = "  go mod tidy\n"
+// The commands that come first, if they are needed.
+const (
+	nextUse  = "  go work use .    # a workspace around the folder hides modules that it does not name\n"
+	nextTidy = "  go mod tidy\n"
+)
 
 // create writes a new operator into a folder.
 func (c command) create(ctx context.Context, args []string) error {
@@ -64,12 +68,15 @@ func (c command) create(ctx context.Context, args []string) error {
 	if err := write(folder, n); err != nil {
 		return err
 	}
-	before := beforeNext
+	before := nextTidy
 	if *tidy {
 		if err := c.tidy(ctx, folder); err != nil {
 			return fmt.Errorf("%s is written, but its dependencies are missing: %w", folder, err)
 		}
 		before = ""
+	}
+	if inWorkspace(ctx, folder) {
+		before = nextUse + before
 	}
 	fmt.Fprintf(c.out, next, n.name, n.kind, n.group, n.version, n.plural()+"."+n.group, folder, before)
 	return nil
@@ -130,4 +137,14 @@ func (c command) tidy(ctx context.Context, folder string) error {
 		return fmt.Errorf("run go mod tidy in %s: %w", folder, err)
 	}
 	return nil
+}
+
+// inWorkspace reports whether the go command finds a workspace around a folder. A go
+// command that fails is not an error here: it names the fault when people call it.
+func inWorkspace(ctx context.Context, folder string) bool {
+	cmd := exec.CommandContext(ctx, "go", "env", "GOWORK")
+	cmd.Dir = folder
+	out, err := cmd.Output()
+	file := strings.TrimSpace(string(out))
+	return err == nil && file != "" && file != "off"
 }

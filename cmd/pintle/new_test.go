@@ -271,7 +271,7 @@ func TestNew(t *testing.T) {
 		{"new", "--dir", "a/folder", "--kind", "Three", "--tidy=false", "--group", "example.com", "--pintle", "v0.1.0", "three"},
 	} {
 		out, err := call(t, args...)
-		if err != nil || !strings.Contains(out, "make dev") || !strings.Contains(out, "  go mod tidy\n") {
+		if err != nil || !strings.Contains(out, "make dev") || !strings.Contains(out, "go mod tidy\n") {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 		if args[1] == "one" && !strings.Contains(out, "which kubectl calls ones.example.com") {
@@ -287,6 +287,23 @@ func TestNew(t *testing.T) {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v, %q", file, err, text)
 		}
+	}
+}
+
+// TestWorkspace makes an operator below a workspace, which has to name the new module.
+func TestWorkspace(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GOWORK", "")
+	args := []string{"--kind", "One", "--group", "example.com", "--pintle", "v0.1.0", "--tidy=false"}
+	const use = "go work use ."
+	if out, err := call(t, append([]string{"new", "outside"}, args...)...); err != nil || strings.Contains(out, use) {
+		t.Errorf("without a workspace: %v\n%s", err, out)
+	}
+	if err := os.WriteFile("go.work", []byte("go "+goVersion+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, append([]string{"new", "inside"}, args...)...); err != nil || !strings.Contains(out, use) {
+		t.Errorf("in a workspace: %v\n%s", err, out)
 	}
 }
 
