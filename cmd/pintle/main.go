@@ -21,7 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
+	"slices"
 )
 
 const usage = `pintle makes Kubernetes operators.
@@ -83,15 +83,20 @@ func (c command) run(ctx context.Context, args []string) error {
 }
 
 // release returns the version of this program, as a go.mod can require it. It is empty if
-// the program was built from a checkout.
+// the program was built from a checkout: the go command makes a version of a commit there,
+// which others may not have.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
-	v := info.Main.Version
-	if v == "(devel)" || strings.HasSuffix(v, "+dirty") {
+	return releaseOf(info)
+}
+
+func releaseOf(info *debug.BuildInfo) string {
+	checkout := slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "vcs" })
+	if checkout || info.Main.Version == "(devel)" {
 		return ""
 	}
-	return v
+	return info.Main.Version
 }

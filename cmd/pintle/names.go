@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func (n names) check() error {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	switch {
 	case !nameFormat.MatchString(n.name):
-		add("name %q: it is a DNS label: lower-case letters, digits and dashes, with a letter first", n.name)
+		add("name %q: it must be a DNS label: lower-case letters, digits and dashes, with a letter first", n.name)
 	case len(n.name) > maxLabel:
 		add("name %q: it has more than %d characters", n.name, maxLabel)
 	case n.name == "default" || strings.HasPrefix(n.name, "kube-"):
@@ -61,7 +60,7 @@ func (n names) check() error {
 	case n.kind == "":
 		add("--kind is missing: it is the kind of the operator's objects, such as Website")
 	case !kindFormat.MatchString(n.kind):
-		add("--kind %q: it is letters and digits in CamelCase, with an upper-case letter first, such as Website", n.kind)
+		add("--kind %q: it must be letters and digits in CamelCase, with an upper-case letter first, such as Website", n.kind)
 	case len(n.kind) > maxLabel || len(n.plural()) > maxLabel:
 		add("--kind %q: its plural %q has more than %d characters", n.kind, n.plural(), maxLabel)
 	case slices.Contains(notText, n.kind):
@@ -73,26 +72,30 @@ func (n names) check() error {
 	case n.group == "":
 		add("--group is missing: it is the API group of the kind, such as example.com")
 	case !groupFormat.MatchString(n.group) || !strings.Contains(n.group, "."):
-		add("--group %q: it is a DNS name with a dot, in lower case, such as example.com", n.group)
+		add("--group %q: it must be a DNS name with a dot, in lower case, such as example.com", n.group)
 	case len(n.plural()+"."+n.group) > maxDomain || longLabel(n.group):
 		add("--group %q: it is too long", n.group)
 	case reserved(n.group):
 		add("--group %q: it is reserved for the APIs of Kubernetes", n.group)
 	}
 	if !versionFormat.MatchString(n.version) {
-		add("--version %q: it is a version of an API, such as v1, v1beta1 or v1alpha1", n.version)
+		add("--version %q: it must be a version of an API, such as v1, v1beta1 or v1alpha1", n.version)
 	}
-	if last := path.Base(n.module); !moduleFormat.MatchString(n.module) || strings.HasSuffix(last, ".") {
+	// The faults of the default are those of the name and of the group.
+	if n.module != n.defaultModule() && (!moduleFormat.MatchString(n.module) || strings.HasSuffix(n.module, ".")) {
 		add("--module %q: it is not the path of a Go module, such as example.com/website-operator", n.module)
 	}
 	switch {
 	case n.pintle == "":
-		add("--pintle is missing: this program was built from a checkout, and knows no version of pintle to require")
+		add("--pintle is missing: this program was built from a checkout, and knows no version of pintle to require " +
+			"(docs/tutorial.md: Before the first release)")
 	case !releaseFormat.MatchString(n.pintle):
 		add("--pintle %q: it is not the version of a Go module, such as v0.1.0", n.pintle)
 	}
 	return errors.Join(wrong...)
 }
+
+func (n names) defaultModule() string { return n.group + "/" + n.name }
 
 func (n names) plural() string { return plural.Of(n.kind) }
 

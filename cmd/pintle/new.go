@@ -12,15 +12,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // next is the text that people read when their operator is written.
-const next = `%s is an operator for the kind %s of %s/%s. Next:
+const next = `%s is an operator for the kind %s of %s/%s, which kubectl calls %s. Next:
 
   cd %s
-  make test    # the first time, Kubernetes is built from source, for some minutes
+%s  make test    # the first time, Kubernetes is built from source, for some minutes
   make dev     # run it on a local cluster, and restart it when a file is saved
 `
+
+// The commands that come first, if they are needed.
+const (
+	nextUse  = "  go work use .    # a workspace around the folder hides modules that it does not name\n"
+	nextTidy = "  go mod tidy\n"
+)
 
 // create writes a new operator into a folder.
 func (c command) create(ctx context.Context, args []string) error {
@@ -32,7 +39,7 @@ func (c command) create(ctx context.Context, args []string) error {
 	flags.StringVar(&n.version, "version", templateNames.version, "`version` of the API")
 	flags.StringVar(&n.module, "module", "", "`path` of the Go module (default GROUP/NAME)")
 	flags.StringVar(&n.pintle, "pintle", c.release, "`version` of pintle to require, by default that of this program")
-	dir := flags.String("dir", "", "`folder` to write, which must be empty or not exist (default NAME)")
+	dir := flags.String("dir", "", "`folder` to write, which must not exist, or be empty except for .git (default NAME)")
 	tidy := flags.Bool("tidy", true, "run go mod tidy in the new folder")
 	flags.Usage = func() {
 		fmt.Fprintln(c.messages, "usage: pintle new NAME --kind KIND --group GROUP [flags]")
@@ -53,7 +60,7 @@ func (c command) create(ctx context.Context, args []string) error {
 	default:
 		return &usageError{fmt.Errorf("one operator has one name, and not %q", rest)}
 	}
-	n.module = cmp.Or(n.module, n.group+"/"+n.name)
+	n.module = cmp.Or(n.module, n.defaultModule())
 	if err := n.check(); err != nil {
 		return &usageError{err}
 	}
@@ -61,12 +68,17 @@ func (c command) create(ctx context.Context, args []string) error {
 	if err := write(folder, n); err != nil {
 		return err
 	}
+	before := nextTidy
 	if *tidy {
 		if err := c.tidy(ctx, folder); err != nil {
 			return fmt.Errorf("%s is written, but its dependencies are missing: %w", folder, err)
 		}
+		before = ""
 	}
-	fmt.Fprintf(c.out, next, n.name, n.kind, n.group, n.version, folder)
+	if inWorkspace(ctx, folder) {
+		before = nextUse + before
+	}
+	fmt.Fprintf(c.out, next, n.name, n.kind, n.group, n.version, n.plural()+"."+n.group, folder, before)
 	return nil
 }
 
@@ -85,9 +97,12 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	}
 }
 
-// write writes a new operator into a folder that is empty or does not exist.
+// write writes a new operator into a folder that does not exist, or is empty except for the
+// directory of a repository.
 func write(folder string, n names) error {
 	there, err := os.ReadDir(folder)
+	// The hosts of repositories let people clone an empty one first.
+	there = slices.DeleteFunc(there, func(e fs.DirEntry) bool { return e.Name() == ".git" })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -122,4 +137,14 @@ func (c command) tidy(ctx context.Context, folder string) error {
 		return fmt.Errorf("run go mod tidy in %s: %w", folder, err)
 	}
 	return nil
+}
+
+// inWorkspace reports whether the go command finds a workspace around a folder. A go
+// command that fails is not an error here: it names the fault when people call it.
+func inWorkspace(ctx context.Context, folder string) bool {
+	cmd := exec.CommandContext(ctx, "go", "env", "GOWORK")
+	cmd.Dir = folder
+	out, err := cmd.Output()
+	file := strings.TrimSpace(string(out))
+	return err == nil && file != "" && file != "off"
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -152,44 +153,44 @@ func TestOddNames(t *testing.T) {
 // TestBadNames has each wrong name refused with a message about it.
 func TestBadNames(t *testing.T) {
 	for want, change := range map[string]func(*names){
-		`name "": it is a DNS label`:                      func(n *names) { n.name = "" },
-		`name "Shop": it is a DNS label`:                  func(n *names) { n.name = "Shop" },
-		`name "my_shop": it is a DNS label`:               func(n *names) { n.name = "my_shop" },
-		`name "a.b": it is a DNS label`:                   func(n *names) { n.name = "a.b" },
-		`name "9shops": it is a DNS label`:                func(n *names) { n.name = "9shops" },
-		`name "../shop": it is a DNS label`:               func(n *names) { n.name = "../shop" },
-		`name "shop-": it is a DNS label`:                 func(n *names) { n.name = "shop-" },
-		"it has more than 63 characters":                  func(n *names) { n.name = strings.Repeat("a", 64) },
-		`name "default": the operator runs in`:            func(n *names) { n.name = "default" },
-		`name "kube-system": the operator runs in`:        func(n *names) { n.name = "kube-system" },
-		"--kind is missing":                               func(n *names) { n.kind = "" },
-		`--kind "website": it is letters and digits`:      func(n *names) { n.kind = "website" },
-		`--kind "Web-Site": it is letters and digits`:     func(n *names) { n.kind = "Web-Site" },
-		`--kind "Web_Site": it is letters and digits`:     func(n *names) { n.kind = "Web_Site" },
-		`--kind "Ärger": it is letters and digits`:        func(n *names) { n.kind = "Ärger" },
-		`--kind "Web Site": it is letters and digits`:     func(n *names) { n.kind = "Web Site" },
-		`--kind "TestMain": the new operator needs`:       func(n *names) { n.kind = "TestMain" },
-		`--kind "Deployment": the new operator needs`:     func(n *names) { n.kind = "Deployment" },
-		`--kind "No": YAML reads it as a boolean`:         func(n *names) { n.kind = "No" },
-		`s" has more than 63 characters`:                  func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
-		"--group is missing":                              func(n *names) { n.group = "" },
-		`--group "example": it is a DNS name with a dot`:  func(n *names) { n.group = "example" },
-		`--group "Example.com": it is a DNS name`:         func(n *names) { n.group = "Example.com" },
-		`--group "example..com": it is a DNS name`:        func(n *names) { n.group = "example..com" },
-		`--group "example.com/x": it is a DNS name`:       func(n *names) { n.group = "example.com/x" },
-		`it is too long`:                                  func(n *names) { n.group = strings.Repeat("a.", 125) + "com" },
-		`--group "k8s.io": it is reserved`:                func(n *names) { n.group = "k8s.io" },
-		`--group "apps.kubernetes.io": it is reserved`:    func(n *names) { n.group = "apps.kubernetes.io" },
-		`--version "1": it is a version of an API`:        func(n *names) { n.version = "1" },
-		`--version "v0": it is a version of an API`:       func(n *names) { n.version = "v0" },
-		`--version "v1gamma1": it is a version of an API`: func(n *names) { n.version = "v1gamma1" },
-		`--module "": it is not the path of a Go module`:  func(n *names) { n.module = "" },
-		`--module "a b": it is not the path`:              func(n *names) { n.module = "a b" },
-		`--module "../a": it is not the path`:             func(n *names) { n.module = "../a" },
-		`--module "/a": it is not the path`:               func(n *names) { n.module = "/a" },
-		"--pintle is missing":                             func(n *names) { n.pintle = "" },
-		`--pintle "latest": it is not the version`:        func(n *names) { n.pintle = "latest" },
-		`--pintle "v1\nx": it is not the version`:         func(n *names) { n.pintle = "v1\nx" },
+		`name "": it must be a DNS label`:                      func(n *names) { n.name = "" },
+		`name "Shop": it must be a DNS label`:                  func(n *names) { n.name = "Shop" },
+		`name "my_shop": it must be a DNS label`:               func(n *names) { n.name = "my_shop" },
+		`name "a.b": it must be a DNS label`:                   func(n *names) { n.name = "a.b" },
+		`name "9shops": it must be a DNS label`:                func(n *names) { n.name = "9shops" },
+		`name "../shop": it must be a DNS label`:               func(n *names) { n.name = "../shop" },
+		`name "shop-": it must be a DNS label`:                 func(n *names) { n.name = "shop-" },
+		"it has more than 63 characters":                       func(n *names) { n.name = strings.Repeat("a", 64) },
+		`name "default": the operator runs in`:                 func(n *names) { n.name = "default" },
+		`name "kube-system": the operator runs in`:             func(n *names) { n.name = "kube-system" },
+		"--kind is missing":                                    func(n *names) { n.kind = "" },
+		`--kind "website": it must be letters and digits`:      func(n *names) { n.kind = "website" },
+		`--kind "Web-Site": it must be letters and digits`:     func(n *names) { n.kind = "Web-Site" },
+		`--kind "Web_Site": it must be letters and digits`:     func(n *names) { n.kind = "Web_Site" },
+		`--kind "Ärger": it must be letters and digits`:        func(n *names) { n.kind = "Ärger" },
+		`--kind "Web Site": it must be letters and digits`:     func(n *names) { n.kind = "Web Site" },
+		`--kind "TestMain": the new operator needs`:            func(n *names) { n.kind = "TestMain" },
+		`--kind "Deployment": the new operator needs`:          func(n *names) { n.kind = "Deployment" },
+		`--kind "No": YAML reads it as a boolean`:              func(n *names) { n.kind = "No" },
+		`s" has more than 63 characters`:                       func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
+		"--group is missing":                                   func(n *names) { n.group = "" },
+		`--group "example": it must be a DNS name with a dot`:  func(n *names) { n.group = "example" },
+		`--group "Example.com": it must be a DNS name`:         func(n *names) { n.group = "Example.com" },
+		`--group "example..com": it must be a DNS name`:        func(n *names) { n.group = "example..com" },
+		`--group "example.com/x": it must be a DNS name`:       func(n *names) { n.group = "example.com/x" },
+		`it is too long`:                                       func(n *names) { n.group = strings.Repeat("a.", 125) + "com" },
+		`--group "k8s.io": it is reserved`:                     func(n *names) { n.group = "k8s.io" },
+		`--group "apps.kubernetes.io": it is reserved`:         func(n *names) { n.group = "apps.kubernetes.io" },
+		`--version "1": it must be a version of an API`:        func(n *names) { n.version = "1" },
+		`--version "v0": it must be a version of an API`:       func(n *names) { n.version = "v0" },
+		`--version "v1gamma1": it must be a version of an API`: func(n *names) { n.version = "v1gamma1" },
+		`--module "": it is not the path of a Go module`:       func(n *names) { n.module = "" },
+		`--module "a b": it is not the path`:                   func(n *names) { n.module = "a b" },
+		`--module "../a": it is not the path`:                  func(n *names) { n.module = "../a" },
+		`--module "/a": it is not the path`:                    func(n *names) { n.module = "/a" },
+		"--pintle is missing":                                  func(n *names) { n.pintle = "" },
+		`--pintle "latest": it is not the version`:             func(n *names) { n.pintle = "latest" },
+		`--pintle "v1\nx": it is not the version`:              func(n *names) { n.pintle = "v1\nx" },
 	} {
 		n := website
 		change(&n)
@@ -199,6 +200,13 @@ func TestBadNames(t *testing.T) {
 	}
 	if err := website.check(); err != nil {
 		t.Error(err)
+	}
+	// The default module has the faults of its parts, which are errors already.
+	n := website
+	n.group = "..."
+	n.module = n.defaultModule()
+	if err := n.check(); err == nil || strings.Contains(err.Error(), "--module") {
+		t.Errorf("a wrong group: %v", err)
 	}
 }
 
@@ -254,13 +262,20 @@ func call(t *testing.T, args ...string) (string, error) {
 // TestNew makes operators as people call the program.
 func TestNew(t *testing.T) {
 	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("one/.git", 0o755); err != nil { // as in the clone of an empty repository
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{
 		{"new", "one", "--kind", "One", "--group", "example.com", "--pintle", "v0.1.0", "--tidy=false"},
 		{"new", "--kind=Two", "two", "-group=example.com", "--module", "example.com/two", "--pintle=v0.1.0", "--tidy=false"},
 		{"new", "--dir", "a/folder", "--kind", "Three", "--tidy=false", "--group", "example.com", "--pintle", "v0.1.0", "three"},
 	} {
-		if out, err := call(t, args...); err != nil || !strings.Contains(out, "make dev") {
+		out, err := call(t, args...)
+		if err != nil || !strings.Contains(out, "make dev") || !strings.Contains(out, "go mod tidy\n") {
 			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+		if args[1] == "one" && !strings.Contains(out, "which kubectl calls ones.example.com") {
+			t.Errorf("it does not name the plural: %s", out)
 		}
 	}
 	for file, want := range map[string]string{
@@ -272,6 +287,23 @@ func TestNew(t *testing.T) {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v, %q", file, err, text)
 		}
+	}
+}
+
+// TestWorkspace makes an operator below a workspace, which has to name the new module.
+func TestWorkspace(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GOWORK", "")
+	args := []string{"--kind", "One", "--group", "example.com", "--pintle", "v0.1.0", "--tidy=false"}
+	const use = "go work use ."
+	if out, err := call(t, append([]string{"new", "outside"}, args...)...); err != nil || strings.Contains(out, use) {
+		t.Errorf("without a workspace: %v\n%s", err, out)
+	}
+	if err := os.WriteFile("go.work", []byte("go "+goVersion+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, append([]string{"new", "inside"}, args...)...); err != nil || !strings.Contains(out, use) {
+		t.Errorf("in a workspace: %v\n%s", err, out)
 	}
 }
 
@@ -331,5 +363,24 @@ func TestVersionAndUsage(t *testing.T) {
 	err := command{out: &out, release: "v1.2.3"}.run(t.Context(), []string{"version"})
 	if err != nil || out.String() != "pintle v1.2.3\n" {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// TestRelease tells the releases of the module from commits of a checkout.
+func TestRelease(t *testing.T) {
+	git := []debug.BuildSetting{{Key: "vcs", Value: "git"}}
+	for want, info := range map[string]debug.BuildInfo{
+		"v1.2.3":                               {Main: debug.Module{Version: "v1.2.3"}},
+		"v1.2.4-0.20260102030405-abcdefabcdef": {Main: debug.Module{Version: "v1.2.4-0.20260102030405-abcdefabcdef"}},
+	} {
+		if got := releaseOf(&info); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if info.Settings = git; releaseOf(&info) != "" {
+			t.Errorf("%s of a checkout is a release", want)
+		}
+	}
+	if got := releaseOf(&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}); got != "" {
+		t.Errorf("got %q of go run", got)
 	}
 }
