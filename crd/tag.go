@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -157,6 +158,11 @@ func parseValue(s string) (value, rest string, err error) {
 	}
 }
 
+// schemaNames are names of OpenAPI and kubebuilder for keys, in lower case.
+var schemaNames = map[string]string{
+	"minimum": "min", "maximum": "max", "exclusiveminimum": "exclusiveMin", "exclusivemaximum": "exclusiveMax",
+}
+
 // check checks a directive by itself and against the directives before it.
 func (d directive) check(before []directive) error {
 	for _, p := range d.path {
@@ -167,7 +173,7 @@ func (d directive) check(before []directive) error {
 	use, known := keys[d.key]
 	switch {
 	case !known:
-		hint := didYouMean(d.key, keyNames())
+		hint := didYouMean(cmp.Or(schemaNames[strings.ToLower(d.key)], d.key), keyNames())
 		if hint == "" && len(before) > 0 && before[len(before)-1].given {
 			hint = fmt.Sprintf(" (a value with a comma is quoted: %s='…')", before[len(before)-1].key)
 		}

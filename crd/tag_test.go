@@ -24,6 +24,8 @@ func TestParseTag(t *testing.T) {
 		{tag: "items.values.max=1", want: []directive{{path: []string{"items", "values"}, key: "max", value: "1", given: true}}},
 		{tag: "rule=a,message=b,rule=c", want: []directive{{key: "rule", value: "a", given: true}, {key: "message", value: "b", given: true}, {key: "rule", value: "c", given: true}}},
 		{tag: "mni=0", err: `unknown key "mni": did you mean min?`},
+		{tag: "minimum=0", err: `unknown key "minimum": did you mean min?`},
+		{tag: "default=1,Maximum=2", err: `unknown key "Maximum": did you mean max?`},
 		{tag: "minlength=0", err: `unknown key "minlength": did you mean minLength?`},
 		{tag: "optinal", err: `did you mean optional?`},
 		{tag: "pattern=^a{1,3}$", err: `unknown key "3}$" (a value with a comma is quoted: pattern='…')`},

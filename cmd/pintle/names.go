@@ -65,6 +65,8 @@ func (n names) check() error {
 		add("--kind %q: its plural %q has more than %d characters", n.kind, n.plural(), maxLabel)
 	case slices.Contains(notText, n.kind):
 		add("--kind %q: YAML reads it as a boolean or as null, unless it is quoted", n.kind)
+	case n.kind == "List":
+		add("--kind %q: kubectl takes lists for the lists of its own", n.kind)
 	case slices.Contains(taken, n.kind):
 		add("--kind %q: the new operator needs this name itself", n.kind)
 	}

@@ -171,6 +171,7 @@ func TestBadNames(t *testing.T) {
 		`--kind "Web Site": it must be letters and digits`:     func(n *names) { n.kind = "Web Site" },
 		`--kind "TestMain": the new operator needs`:            func(n *names) { n.kind = "TestMain" },
 		`--kind "Deployment": the new operator needs`:          func(n *names) { n.kind = "Deployment" },
+		`--kind "List": kubectl takes`:                         func(n *names) { n.kind = "List" },
 		`--kind "No": YAML reads it as a boolean`:              func(n *names) { n.kind = "No" },
 		`s" has more than 63 characters`:                       func(n *names) { n.kind = "X" + strings.Repeat("x", 62) + "y" },
 		"--group is missing":                                   func(n *names) { n.group = "" },
