@@ -142,8 +142,8 @@ func (r *commentReader) skipParameters() {
 	if !r.at(token.LBRACK) {
 		return
 	}
-	second := r.list[min(r.pos+2, len(r.list)-1)].Token
-	if slices.Contains(afterParameter, second) {
+	first, second := r.list[min(r.pos+1, len(r.list)-1)].Token, r.list[min(r.pos+2, len(r.list)-1)].Token
+	if first == token.IDENT && slices.Contains(afterParameter, second) {
 		r.next()
 		r.skip()
 	}

@@ -255,6 +255,7 @@ type A B
 type B = *one.C
 type D[T any, U interface{ ~[]T }] map[string][]two.E
 type F [N]three.G
+type N []O
 type H [2]struct{ I api.J }
 type K, broken
 type L api.M
@@ -269,6 +270,7 @@ type L api.M
 			steps: []string{inValues, inItems}},
 		"a.F":   {name: "G", packages: []string{"three"}, path: "example.com/three/v3", steps: []string{inItems}},
 		"a.H":   {},
+		"a.N":   {name: "O", packages: []string{"a"}, steps: []string{inItems}},
 		"a.H.I": {name: "J", packages: []string{"v1", "api"}, path: "example.com/api/v1"},
 		"a.L":   {name: "M", packages: []string{"v1", "api"}, path: "example.com/api/v1"},
 	} {

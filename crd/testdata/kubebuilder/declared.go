@@ -12,6 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.node`,priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type Roster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -95,7 +96,7 @@ func (p Pause) MarshalJSON() ([]byte, error) { return json.Marshal(p.text) }
 // UnmarshalJSON decodes the text.
 func (p *Pause) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &p.text) }
 
-// Level encodes itself, and a marker says as what.
+// Level encodes itself. A marker names its type.
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MaxLength=5
 type Level struct{ Pause }
