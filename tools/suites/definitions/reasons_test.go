@@ -27,6 +27,7 @@ const (
 	gatewayMarkers = "the Gateway API has a generator of its own, which reads further markers: gateway:experimental:…"
 	edited         = "karpenter edits what controller-gen has made (hack/validation)"
 	exactlyOne     = "the rule of ExactlyOneOf is written otherwise and means the same"
+	otherVersion   = "the markers of the names are at another version of the kind"
 	smallIntegers  = "crd.Of gives the bounds of Go's uint16"
 	noStatus       = "the type has no status, but a marker for its subresource"
 	encodesItself  = "the type has a method MarshalJSON, so that its fields do not tell its JSON"
@@ -46,6 +47,7 @@ func reasons() []reason {
 		{gatewayMarkers, gateway + "/*", ".spec.rules", rules},
 		{gatewayMarkers, gateway + "/*", "*.filters\\[\\]", rules},
 		{gatewayMarkers, gateway + "/*", "*.filters\\[\\].type", "enum"},
+		{otherVersion, "gateway.networking.k8s.io_backendtlspolicies.yaml/v1alpha3", "", "names"},
 		{smallIntegers, gateway + "/*", "*.forwardBody.maxSize", ""},
 
 		{noStatus, "addons.cluster.x-k8s.io_clusterresourcesetbindings.yaml/v1beta1", "", "subresources"},
@@ -57,5 +59,6 @@ func reasons() []reason {
 		{edited, karpenter, "*.metadata.labels", ""},
 		{edited, karpenter, "*.metadata.labels\\[\\*\\]", ""},
 		{edited, karpenter, ".status.conditions\\[\\]", "required"},
+		{edited, karpenter, ".status.conditions\\[\\].reason", ""},
 	}
 }
