@@ -52,10 +52,9 @@ func (a *application) apply(directives []directive) {
 	a.rules = map[*Schema]int{}
 	before := len(a.b.errs)
 	touched := []*Schema{a.schema}
-	// Defaults and enums are values, so the constraints on values come first.
-	for _, values := range []bool{false, true} {
+	each := func(which func(directive) bool) {
 		for _, d := range directives {
-			if (d.key == "default" || d.key == "enum") != values {
+			if !which(d) {
 				continue
 			}
 			s, err := d.follow(a.schema)
@@ -71,6 +70,17 @@ func (a *application) apply(directives []directive) {
 			}
 		}
 	}
+	// Defaults and enums are values, so the constraints on values come first. A tag
+	// overrides a marker.
+	isValue := func(d directive) bool { return d.key == "default" || d.key == "enum" || d.key == "notEmpty" }
+	isMark := func(d directive) bool { return d.mark != nil && !isValue(d) }
+	below := a.constraintsBelow(directives, isMark)
+	each(isMark)
+	for s, constraints := range below {
+		s.narrow(constraints)
+	}
+	each(func(d directive) bool { return d.mark == nil && !isValue(d) })
+	each(isValue)
 	if len(a.b.errs) > before {
 		return
 	}
@@ -80,6 +90,18 @@ func (a *application) apply(directives []directive) {
 		}
 	}
 	a.finish()
+}
+
+// constraintsBelow takes the constraints off the schemas that markers are about. They are
+// those of the Go type and of its markers, and hold beside the markers' own.
+func (a *application) constraintsBelow(directives []directive, isMark func(directive) bool) map[*Schema]*Schema {
+	below := map[*Schema]*Schema{}
+	for _, d := range directives {
+		if s, err := d.follow(a.schema); err == nil && isMark(d) && below[s] == nil {
+			below[s] = s.takeConstraints()
+		}
+	}
+	return below
 }
 
 // follow returns the part of a field's schema that a directive is about.
@@ -97,13 +119,15 @@ func (d directive) follow(s *Schema) (*Schema, error) {
 	return s, nil
 }
 
+const anyText = "a value of any type"
+
 // typeText names the type of the values that a schema describes.
 func (s *Schema) typeText() string {
 	switch {
 	case s.IntOrString:
 		return "int-or-string"
 	case s.Type == "":
-		return "a value of any type"
+		return anyText
 	case s.Type == "object" && s.AdditionalProperties != nil:
 		return "map"
 	}
@@ -155,10 +179,7 @@ func (a *application) one(d directive, s *Schema) error {
 		a.optional = d.key == "optional"
 	case "preserveUnknownFields":
 		s.PreserveUnknownFields = true
-		if d.mark != nil && s.Type == "" {
-			return nil
-		}
-		return s.onlyFor("object")
+		return s.onlyFor("object", anyText)
 	case "embeddedResource":
 		s.EmbeddedResource, s.PreserveUnknownFields = true, true
 		return s.onlyFor("object")
@@ -256,9 +277,9 @@ func (s *Schema) setCount(d directive) error {
 
 // formats are the formats that API servers check. Servers ignore all other formats.
 var formats = map[string][]string{
-	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
-		"isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration", "date-time",
-		"k8s-short-name", "k8s-long-name"},
+	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
+		"uuid", "uuid3", "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor",
+		"byte", "password", "date", "duration", "date-time", "k8s-short-name", "k8s-long-name"},
 	"integer": {"int32", "int64"},
 	"number":  {"float", "double"},
 }

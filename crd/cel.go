@@ -39,7 +39,8 @@ func (b *builder) checkTransitions(s *Schema, lost bool) {
 		return
 	}
 	if e := b.transitions[s]; e != nil && lost {
-		e.Err = errors.New("oldSelf is not defined in a list (unless its listType is map) or in an atomic map, so a part of it cannot be immutable by itself: put the rule on the whole list or map")
+		e.Err = errors.New("oldSelf is not defined in a list (unless its listType is map) or in an atomic map, " +
+			"so a part of it cannot be immutable by itself: put the rule on the whole list or map")
 		b.errs = append(b.errs, e)
 		delete(b.transitions, s)
 	}

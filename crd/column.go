@@ -81,16 +81,19 @@ func (s *Schema) columnType() (string, error) {
 
 var columnTypes = []string{"integer", "number", "string", "boolean", "date"}
 
+// shows reports whether another column has the same name and shows the same value.
+func (c Column) shows(other Column) bool { return c.Name == other.Name && c.JSONPath == other.JSONPath }
+
 // checkColumns checks the columns from tags and options, and adds the column Age.
 func checkColumns(v *Version) error {
 	var errs []error
 	names := map[string]bool{}
-	for _, c := range v.Columns {
+	for i, c := range v.Columns {
 		fail := func(err error) { errs = append(errs, fmt.Errorf("column %s: %w", c.Name, err)) }
 		if c.Name == "" {
 			errs = append(errs, fmt.Errorf("the column for %s has no name", c.JSONPath))
-		} else if names[c.Name] {
-			fail(errors.New("there are two of this name"))
+		} else if slices.ContainsFunc(v.Columns[:i], c.shows) {
+			fail(errors.New("there are two of this name for the same field"))
 		}
 		names[c.Name] = true
 		if !slices.Contains(columnTypes, c.Type) {
@@ -101,7 +104,8 @@ func checkColumns(v *Version) error {
 		}
 	}
 	if len(v.SelectableFields) > maxSelectable {
-		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d", len(v.SelectableFields), maxSelectable))
+		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d",
+			len(v.SelectableFields), maxSelectable))
 	}
 	if len(v.Columns) > 0 && !names["Age"] {
 		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})

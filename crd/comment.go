@@ -5,6 +5,7 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"path"
 	"strings"
 )
 
@@ -17,16 +18,17 @@ import (
 // would add 380 KB.
 type comments map[string]string
 
-// sources holds the doc comments and markers of types and fields in Go source. Both use
-// the same keys. The markers of a package stand under its name.
+// sources holds the doc comments, the markers and the declarations of types and fields in
+// Go source. All use the same keys. The markers of a package stand under its name.
 type sources struct {
 	docs  comments
 	marks map[string][]mark
+	types map[string]declaration
 }
 
 // readSources reads the Go files of a file system.
 func readSources(source fs.FS) (sources, error) {
-	found := sources{comments{}, map[string][]mark{}}
+	found := sources{comments{}, map[string][]mark{}, map[string]declaration{}}
 	if source == nil {
 		return found, nil
 	}
@@ -61,13 +63,15 @@ type lexeme struct {
 // commentReader reads the tokens of a file. It knows as much of the grammar as it needs
 // to find types and their fields.
 type commentReader struct {
-	into sources
-	list []lexeme
-	pos  int
+	into    sources
+	list    []lexeme
+	pos     int
+	imports []imported
+	dir     string
 }
 
 func (c comments) read(name string, source []byte) error {
-	return sources{c, map[string][]mark{}}.read(name, source)
+	return sources{c, map[string][]mark{}, map[string]declaration{}}.read(name, source)
 }
 
 func (c sources) read(name string, source []byte) error {
@@ -75,13 +79,15 @@ func (c sources) read(name string, source []byte) error {
 	if err != nil {
 		return err
 	}
-	r := commentReader{into: c, list: list}
+	r := commentReader{into: c, list: list, dir: path.Dir(name)}
 	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
 			pkg = r.peek().text
 			r.mark(pkg, now.marks)
+		case token.IMPORT:
+			r.readImports()
 		case token.TYPE:
 			r.declaration(pkg, now)
 		case token.LBRACE, token.LPAREN, token.LBRACK:
@@ -199,6 +205,14 @@ func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	key := pkg + "." + name.text
 	r.set(key, first.doc)
 	r.mark(key, first.marks)
+	r.skipParameters()
+	alias := r.at(token.ASSIGN)
+	if alias {
+		r.next()
+	}
+	declared := r.named(pkg)
+	declared.alias = alias
+	r.into.types[key] = declared
 	r.typeExpr(key)
 }
 
@@ -241,11 +255,14 @@ func (r *commentReader) fields(key string) {
 			r.next()
 			continue
 		}
+		pkg, _, _ := strings.Cut(key, ".")
+		declared := r.named(pkg)
 		r.typeExpr(key + "." + names[len(names)-1])
 		if doc == "" {
 			doc = r.last().trailing
 		}
 		for _, name := range names {
+			r.into.types[key+"."+name] = declared
 			r.set(key+"."+name, doc)
 			r.mark(key+"."+name, first.marks)
 			r.mark(key+"."+name, r.last().behind)

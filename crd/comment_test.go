@@ -107,9 +107,11 @@ type Long int
 	want := comments{
 		"echo.Plain": "Plain is plain.", "echo.Plain.Above": "Above is above.", "echo.Plain.Behind": "Behind is behind.",
 		"echo.Plain.A": "A and B share.", "echo.Plain.B": "A and B share.", "echo.Plain.Embedded": "Embedded is embedded.",
-		"echo.Plain.Pointer": "Pointer is too.", "echo.Plain.Foreign": "Foreign is of another package.", "echo.Plain.Deep": "Deep is a struct.",
+		"echo.Plain.Pointer": "Pointer is too.", "echo.Plain.Foreign": "Foreign is of another package.",
+		"echo.Plain.Deep":       "Deep is a struct.",
 		"echo.Plain.Deep.Inner": "Inner is inside.", "echo.Plain.Deep.Inner.Innermost": "Innermost is there.",
-		"echo.Plain.Deep.Inner.Innermost.X": "X is deepest.", "echo.Plain.Deep.Last": "block", "echo.Plain.F": "F is a function.",
+		"echo.Plain.Deep.Inner.Innermost.X": "X is deepest.", "echo.Plain.Deep.Last": "block",
+		"echo.Plain.F": "F is a function.",
 		"echo.Plain.M": "M is a map.", "echo.Plain.N": "N is noted.",
 		"echo.One": "One is in a group.", "echo.One.X": "X is of One.", "echo.Two": "Two is an alias.",
 		"echo.Generic": "Generic has a parameter.", "echo.Generic.V": "V is a T.", "echo.Block": "Block is a block.",
@@ -125,7 +127,8 @@ type Long int
 			t.Errorf("%s: %q is not wanted", k, got[k])
 		}
 	}
-	if _, err := readSources(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil || !strings.Contains(err.Error(), "a.go:2") {
+	if _, err := readSources(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil ||
+		!strings.Contains(err.Error(), "a.go:2") {
 		t.Errorf("broken source: %v", err)
 	}
 }

@@ -44,7 +44,8 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 		}
 		return
 	}
-	if len(is.Enum) > 0 && !slices.EqualFunc(was.Enum, is.Enum, func(a, b json.RawMessage) bool { return sameJSON(a, b) }) {
+	same := func(a, b json.RawMessage) bool { return sameJSON(a, b) }
+	if len(is.Enum) > 0 && !slices.EqualFunc(was.Enum, is.Enum, same) {
 		c.add(path, "only %s are allowed now", enumText(is.Enum))
 	}
 	has := func(t string) bool { return slices.Contains(was.types(), t) }

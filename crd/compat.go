@@ -51,9 +51,11 @@ func (e *IncompatibleError) Error() string {
 	}
 	remedy := "convert them, add a version, or force it"
 	if e.Served {
-		remedy += "; or, if the installed definition is newer and must stay, run without installing: the installed definition serves this program too"
+		remedy += "; or, if the installed definition is newer and must stay, " +
+			"run without installing: the installed definition serves this program too"
 	}
-	return fmt.Sprintf("the definition does not fit the objects that may be stored (%s): %s", remedy, strings.Join(reasons, "; "))
+	return fmt.Sprintf("the definition does not fit the objects that may be stored (%s): %s",
+		remedy, strings.Join(reasons, "; "))
 }
 
 // Compare returns the reasons why objects stored under a live definition may not fit the

@@ -66,7 +66,8 @@ func constrain(t *rapid.T, s *Schema) {
 		case 0:
 			part = &Schema{Minimum: f("part minimum"), ExclusiveMinimum: rapid.Bool().Draw(t, "open")}
 		case 1:
-			part = &Schema{Maximum: f("part maximum"), MaxLength: n("part longest"), Pattern: drawPattern.Draw(t, "part pattern")}
+			part = &Schema{Maximum: f("part maximum"), MaxLength: n("part longest"),
+				Pattern: drawPattern.Draw(t, "part pattern")}
 		case 2:
 			part = &Schema{Enum: []json.RawMessage{json.RawMessage(`"a"`), json.RawMessage(`1`)}}
 		}
@@ -221,7 +222,7 @@ func drawValue(t *rapid.T, s *Schema) any {
 	switch kind {
 	case "int-or-string":
 		kind = rapid.SampledFrom([]string{"integer", "string"}).Draw(t, "kind")
-	case "a value of any type":
+	case anyText:
 		kind = rapid.SampledFrom([]string{"integer", "string", "boolean", "number", "free"}).Draw(t, "kind")
 	}
 	switch kind {

@@ -25,14 +25,19 @@ const worldSize = 50
 
 // typeDescription returns the description of a named type.
 func (b *builder) typeDescription(t reflect.Type) string {
-	for t.Kind() == reflect.Pointer {
+	for {
+		for _, name := range b.names(t) {
+			if doc := b.docs[name]; doc != "" && t.Name() != "" {
+				return doc
+			}
+		}
+		if t.Kind() != reflect.Pointer {
+			break
+		}
 		t = t.Elem()
 	}
 	if t.Name() == "" {
 		return ""
-	}
-	if doc := b.docs[docName(t)]; doc != "" {
-		return doc
 	}
 	if b.describe != nil {
 		return b.describe(t)[""]

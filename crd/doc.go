@@ -30,17 +30,18 @@
 //
 // The schema of a type describes its JSON. If a type encodes itself, its method
 // OpenAPISchemaType names its JSON type. Without this method a type that implements
-// encoding.TextMarshaler is a string. The package knows IntOrString, Quantity, Time,
-// RawExtension and similar types. The type any allows any value and keeps it.
+// encoding.TextMarshaler is a string, and for a type with MarshalJSON a tag or marker
+// says what it is. The package knows IntOrString, Quantity, Time, RawExtension and similar
+// types. The type any allows any value and keeps it.
 //
 // A list of metav1.Condition is a map by type, and its elements have the validation that
 // the author of metav1.Condition wrote. A list with a patchMergeKey is a map by that key.
 // Lists, maps, structs and defaults of Kubernetes' own types are as in the API server's
 // own schemas: a label selector is applied as a whole.
 //
-// A type that contains itself has no structural schema and is an error. Other errors are
-// time.Duration (use metav1.Duration), and types that encoding/json writes and cannot
-// read back.
+// A type that contains itself has no structural schema and is an error, unless the marker
+// +kubebuilder:validation:Schemaless cuts it. Other errors are time.Duration (use
+// metav1.Duration), and types that encoding/json writes and cannot read back.
 //
 // Doc comments become descriptions if the source is given: see [Options].Source.
 //
@@ -53,12 +54,15 @@
 // :selectablefield, :deprecatedversion, :unservedversion and :metadata of the kind;
 // +kubebuilder:validation:Optional of the package.
 //
-// A tag overrides a marker of the same field. Options override markers, except for plural
-// and scope, which must equal those of the Kind that clients use. An unknown marker of
-// kubebuilder is an error with its file and line. The package ignores markers that only
-// other generators read (object, rbac, webhook, ac, example, externalDocs, docs-gen,
-// k8s:…-gen). Status is a subresource of every type with a status, with or without
-// +kubebuilder:subresource:status.
+// A type that is declared as type X Y has the markers of Y and of X. The constraints of a
+// field's markers and of its type's markers both hold: bounds, lengths, counts, patterns.
+//
+// A tag overrides a marker of the same field or of its type. Options override markers,
+// except for plural and scope, which must equal those of the Kind that clients use. An
+// unknown marker of kubebuilder is an error with its file and line. The package ignores
+// markers that only other generators read (object, rbac, webhook, ac, example,
+// externalDocs, docs-gen, k8s:…-gen). Status is a subresource of every type with a status,
+// with or without +kubebuilder:subresource:status.
 //
 // # Tags
 //
@@ -85,7 +89,8 @@
 //	                                                   columnFormat, priority
 //	selectable                                         field selectors may name it
 //	description=…, deprecated, deprecated=use x
-//	type=string                                        of types that encode themselves
+//	type=string                                        of types that encode themselves; or integer, number,
+//	                                                   boolean, array, object, int-or-string, any
 //	preserveUnknownFields, embeddedResource
 //
 // A key with the prefix items. or values. is about the elements of a list or map:

@@ -138,7 +138,8 @@ func TestThing(t *testing.T) {
 	})
 	s.install(t, d)
 	kind := kube.Kind{GVK: kube.GVK{Group: d.Spec.Group, Version: "v1", Kind: "Thing"}}
-	k := thingKind{s, d, kube.ForKind[unstructured.Unstructured](s.client, kind).In(s.namespace), kube.ForKind[Thing](s.client, kind).In(s.namespace)}
+	k := thingKind{s, d, kube.ForKind[unstructured.Unstructured](s.client, kind).In(s.namespace),
+		kube.ForKind[Thing](s.client, kind).In(s.namespace)}
 	t.Run("enforced", k.testEnforced)
 	t.Run("defaults and pruning", k.testDefaultsAndPruning)
 	t.Run("immutable", k.testImmutable)
@@ -275,9 +276,12 @@ func (k thingKind) testEnforced(t *testing.T) {
 // testDefaultsAndPruning tests the defaults that the server fills in and the fields that
 // it drops.
 func (k thingKind) testDefaultsAndPruning(t *testing.T) {
-	u, err := k.objects.Create(soon(t), thing(t, "a", `"unknown":1,"window":{"min":1,"max":2,"unknown":1},"nullable":null,"length":null,"defaultN":null,
-		"ports":[{"port":1}],"byName":[{"name":"a","unknown":1}],"raw":{"kept":{"x":1}},"any":{"kept":null},"anyMap":{"kept":{"x":1}},
-		"template":{"text":"x","metadata":{"name":"n","labels":{"a":"b"},"annotations":{"c":"d"},"creationTimestamp":null,"unknown":1}}`))
+	u, err := k.objects.Create(soon(t), thing(t, "a", `
+		"unknown":1,"window":{"min":1,"max":2,"unknown":1},"nullable":null,"length":null,"defaultN":null,
+		"ports":[{"port":1}],"byName":[{"name":"a","unknown":1}],
+		"raw":{"kept":{"x":1}},"any":{"kept":null},"anyMap":{"kept":{"x":1}},
+		"template":{"text":"x","metadata":{"name":"n","labels":{"a":"b"},"annotations":{"c":"d"},
+			"creationTimestamp":null,"unknown":1}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,9 +289,12 @@ func (k thingKind) testDefaultsAndPruning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"any":{"kept":null},"anyMap":{"kept":{"x":1}},"byName":[{"name":"a"}],"default":"blue","defaultL":["a","b"],"defaultN":7,"defaultS":{"max":2,"min":1},` +
-		`"fixed":"f","forced":1,"intOrStr":"25%","nullable":null,"ports":[{"port":1,"protocol":"TCP"}],"raw":{"kept":{"x":1}},"required":"x",` +
-		`"template":{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"},"name":"n"},"text":"x"},"window":{"max":2,"min":1}}`
+	want := `{"any":{"kept":null},"anyMap":{"kept":{"x":1}},"byName":[{"name":"a"}],` +
+		`"default":"blue","defaultL":["a","b"],"defaultN":7,"defaultS":{"max":2,"min":1},` +
+		`"fixed":"f","forced":1,"intOrStr":"25%","nullable":null,` +
+		`"ports":[{"port":1,"protocol":"TCP"}],"raw":{"kept":{"x":1}},"required":"x",` +
+		`"template":{"metadata":{"annotations":{"c":"d"},"labels":{"a":"b"},"name":"n"},"text":"x"},` +
+		`"window":{"max":2,"min":1}}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -310,7 +317,8 @@ func (k thingKind) testImmutable(t *testing.T) {
 	for _, c := range []struct{ name, patch, refused string }{
 		{"a", `{"fixed":"g"}`, `spec.fixed: Invalid value: "g": fixed is immutable`},
 		{"a", `{"fixedOpt":"y"}`, `spec.fixedOpt: Invalid value: "y": fixedOpt is immutable`},
-		{"a", `{"fixedOpt":null}`, `spec.fixedOpt: Invalid value: fixedOpt is immutable: it can be neither added nor removed`},
+		{"a", `{"fixedOpt":null}`,
+			`spec.fixedOpt: Invalid value: fixedOpt is immutable: it can be neither added nor removed`},
 		{"a", `{"a-b.c__d":null}`, `a-b.c__d is immutable`},
 		{"a", `{"required":"other"}`, ``},
 		{"a", `{"grow":7}`, ``},
@@ -345,12 +353,15 @@ func (k thingKind) testColumns(t *testing.T) {
 	if _, err := k.objects.Create(soon(t), u); err != nil {
 		t.Fatal(err)
 	}
-	status := `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`
-	if _, err := kube.Sub[unstructured.Unstructured](k.objects, "status").Patch(soon(t), "c", types.MergePatchType, []byte(status)); err != nil {
+	status := `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"",` +
+		`"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`
+	if _, err := kube.Sub[unstructured.Unstructured](k.objects, "status").Patch(soon(t), "c", types.MergePatchType,
+		[]byte(status)); err != nil {
 		t.Fatal(err)
 	}
 	var got table
-	k.get(t, "/apis/"+k.def.Spec.Group+"/v1/namespaces/"+k.namespace+"/things?fieldSelector=metadata.name%3Dc", "application/json;as=Table;v=v1;g=meta.k8s.io", &got)
+	k.get(t, "/apis/"+k.def.Spec.Group+"/v1/namespaces/"+k.namespace+"/things?fieldSelector=metadata.name%3Dc",
+		"application/json;as=Table;v=v1;g=meta.k8s.io", &got)
 	var heads []string
 	for _, c := range got.ColumnDefinitions {
 		heads = append(heads, fmt.Sprintf("%s %s %d", c.Name, c.Type, c.Priority))
@@ -362,13 +373,15 @@ func (k thingKind) testColumns(t *testing.T) {
 	if len(got.Rows) != 1 {
 		t.Fatalf("rows: %v", got.Rows)
 	}
-	if cells := fmt.Sprint(got.Rows[0].Cells[:6]); !strings.HasPrefix(cells, "[c 3 4 ") || !strings.HasSuffix(cells, "d True 2Gi]") {
+	if cells := fmt.Sprint(got.Rows[0].Cells[:6]); !strings.HasPrefix(cells, "[c 3 4 ") ||
+		!strings.HasSuffix(cells, "d True 2Gi]") {
 		t.Errorf("cells: %s", cells)
 	}
 }
 
 func (k thingKind) testSelectable(t *testing.T) {
-	for name, spec := range map[string]string{"s-1": `"select":"one"`, "s-2": `"select":"two","selectB":true`, "s-3": `"select":"two"`} {
+	for name, spec := range map[string]string{"s-1": `"select":"one"`, "s-2": `"select":"two","selectB":true`,
+		"s-3": `"select":"two"`} {
 		if _, err := k.objects.Create(soon(t), thing(t, name, spec)); err != nil {
 			t.Fatal(err)
 		}
@@ -396,10 +409,12 @@ func (k thingKind) testSubresources(t *testing.T) {
 		t.Errorf("status was written with the rest: %v", u.Object["status"])
 	}
 	patch := `{"spec":{"min":9},"status":{"replicas":2,"selector":"a=b"}}`
-	if u, err = kube.Sub[unstructured.Unstructured](k.objects, "status").Patch(soon(t), "r", types.MergePatchType, []byte(patch)); err != nil {
+	if u, err = kube.Sub[unstructured.Unstructured](k.objects, "status").Patch(soon(t), "r", types.MergePatchType,
+		[]byte(patch)); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(u.Object["spec"].(map[string]any)["min"], u.Object["status"]); got != "3 map[replicas:2 selector:a=b]" {
+	if got := fmt.Sprint(u.Object["spec"].(map[string]any)["min"],
+		u.Object["status"]); got != "3 map[replicas:2 selector:a=b]" {
 		t.Errorf("after a write of the status: %s", got)
 	}
 	var scale struct {
@@ -416,7 +431,8 @@ func (k thingKind) testSubresources(t *testing.T) {
 	}
 	scaled := func(n int) error {
 		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)
-		_, err := kube.Sub[unstructured.Unstructured](k.objects, "scale").Patch(soon(t), "r", types.MergePatchType, []byte(patch))
+		_, err := kube.Sub[unstructured.Unstructured](k.objects, "scale").Patch(soon(t), "r", types.MergePatchType,
+			[]byte(patch))
 		return err
 	}
 	if err := scaled(8); err != nil {
@@ -435,7 +451,8 @@ func (k thingKind) testNames(t *testing.T) {
 	k.get(t, "/apis/"+k.def.Spec.Group+"/v1", "application/json", &list)
 	for _, r := range list.APIResources {
 		if r.Name == "things" {
-			if got := fmt.Sprint([]any{r.Kind, r.SingularName, r.ShortNames, r.Categories, r.Namespaced}); got != "[Thing thing [th] [pintle] true]" {
+			if got := fmt.Sprint([]any{r.Kind, r.SingularName, r.ShortNames, r.Categories,
+				r.Namespaced}); got != "[Thing thing [th] [pintle] true]" {
 				t.Errorf("discovery: %s", got)
 			}
 			return

@@ -22,11 +22,11 @@ type member struct {
 // membersOf returns the members of struct type t in the order of its fields. It returns
 // the blank fields of t and of the structs that t embeds separately: their tags are about
 // the struct.
-func membersOf(t reflect.Type, at place) (members []member, blanks []member, errs []error) {
+func (b *builder) membersOf(t reflect.Type, at place) (members []member, blanks []member, errs []error) {
 	fail := func(owner reflect.Type, f reflect.StructField, key string, err error) {
 		where := at
 		if owner != t {
-			where = at.within(owner)
+			where = b.within(at, owner)
 		}
 		errs = append(errs, where.field(f.Name).error(key, f.Tag.Get(key), err))
 	}

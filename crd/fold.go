@@ -85,6 +85,39 @@ func (s *Schema) fold(part *Schema) bool {
 	return true
 }
 
+// takeConstraints returns the constraints of a schema that a second one can have beside
+// it, and removes them.
+func (s *Schema) takeConstraints() *Schema {
+	taken := &Schema{
+		Pattern: s.Pattern, MultipleOf: s.MultipleOf,
+		Minimum: s.Minimum, ExclusiveMinimum: s.ExclusiveMinimum,
+		Maximum: s.Maximum, ExclusiveMaximum: s.ExclusiveMaximum,
+		MinLength: s.MinLength, MaxLength: s.MaxLength, MinItems: s.MinItems, MaxItems: s.MaxItems,
+		MinProperties: s.MinProperties, MaxProperties: s.MaxProperties,
+	}
+	s.Pattern, s.MultipleOf = "", nil
+	s.Minimum, s.ExclusiveMinimum, s.Maximum, s.ExclusiveMaximum = nil, false, nil, false
+	s.MinLength, s.MaxLength, s.MinItems, s.MaxItems = nil, nil, nil, nil
+	s.MinProperties, s.MaxProperties = nil, nil
+	return taken
+}
+
+// narrow adds the result of takeConstraints to a schema. Both hold afterwards.
+func (s *Schema) narrow(taken *Schema) {
+	// Without a limit of its own the schema makes the other one exclusive.
+	taken.ExclusiveMinimum = taken.ExclusiveMinimum || s.Minimum == nil && s.ExclusiveMinimum
+	taken.ExclusiveMaximum = taken.ExclusiveMaximum || s.Maximum == nil && s.ExclusiveMaximum
+	if s.Pattern != "" && taken.Pattern != "" && s.Pattern != taken.Pattern {
+		s.AllOf = append(s.AllOf, &Schema{Pattern: taken.Pattern}, &Schema{Pattern: s.Pattern})
+		s.Pattern, taken.Pattern = "", ""
+	}
+	if m := taken.MultipleOf; s.MultipleOf != nil && m != nil && *s.MultipleOf != *m {
+		s.AllOf = append(s.AllOf, &Schema{MultipleOf: m}, &Schema{MultipleOf: s.MultipleOf})
+		s.MultipleOf, taken.MultipleOf = nil, nil
+	}
+	s.fold(taken)
+}
+
 func either(a, b string) string {
 	if a == "" {
 		return b

@@ -71,7 +71,8 @@ func (d *Definition) supersedes(old *Definition) (bool, error) {
 // serves reports whether a definition accepts and keeps every value that another one
 // accepts and keeps, in every version that the other one serves.
 func (d *Definition) serves(o *Definition) bool {
-	if d.Spec.Scope != o.Spec.Scope || d.Spec.Names.Plural != o.Spec.Names.Plural || d.Spec.Names.Kind != o.Spec.Names.Kind {
+	if d.Spec.Scope != o.Spec.Scope || d.Spec.Names.Plural != o.Spec.Names.Plural ||
+		d.Spec.Names.Kind != o.Spec.Names.Kind {
 		return false
 	}
 	for _, v := range o.Spec.Versions {

@@ -75,7 +75,8 @@ func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*De
 
 // apply applies a definition, unless stored objects may not fit it or a later definition
 // is installed. It returns the previous definition and the one that is now installed.
-func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (before, now *Definition, err error) {
+func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (
+	before, now *Definition, err error) {
 	before, err = definitions.Get(ctx, d.Name)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -39,7 +39,8 @@ func caseOf[S any](t *testing.T, s *server, o crd.Options) *crd.Definition {
 }
 
 func cases[S any](s *server) kube.Resource[Case[S]] {
-	return kube.ForKind[Case[S]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
+	return kube.ForKind[Case[S]](s.client,
+		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
 }
 
 // A definition grows. If stored objects may not fit a definition, Install refuses it with
@@ -154,7 +155,8 @@ func TestRollback(t *testing.T) {
 	annotated("null")
 	same("unknown", func() error {
 		err := crd.Install(soon(t), s.client, old)
-		if refused := (*crd.IncompatibleError)(nil); !errors.As(err, &refused) || !refused.Served || !strings.Contains(err.Error(), "run without installing") {
+		if refused := (*crd.IncompatibleError)(nil); !errors.As(err, &refused) || !refused.Served ||
+			!strings.Contains(err.Error(), "run without installing") {
 			t.Errorf("over one that is not known: %v", err)
 		}
 		return nil
@@ -219,7 +221,8 @@ func TestVersions(t *testing.T) {
 	if err := crd.Install(soon(t), s.client, join(v2, version("v1", crd.Options{Deprecated: "use v2"}))); err != nil {
 		t.Fatal(err)
 	}
-	second := kube.ForKind[Case[Old]](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
+	second := kube.ForKind[Case[Old]](s.client,
+		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
 	if _, err := second.Get(soon(t), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +236,8 @@ func TestVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := kube.Sub[crd.Definition](kube.For[crd.Definition](s.client), "status")
-	if _, err := status.Patch(soon(t), v1.Name, types.MergePatchType, []byte(`{"status":{"storedVersions":["v2"]}}`)); err != nil {
+	if _, err := status.Patch(soon(t), v1.Name, types.MergePatchType,
+		[]byte(`{"status":{"storedVersions":["v2"]}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := crd.Install(soon(t), s.client, v2); err != nil {
@@ -256,7 +260,8 @@ func TestNamesTaken(t *testing.T) {
 		return err
 	}
 	for _, short := range []string{"x", "y", "x"} {
-		if err := taken(short); !errors.Is(err, crd.ErrNames) || !strings.Contains(err.Error(), fmt.Sprintf("%q is already in use", short)) {
+		if err := taken(short); !errors.Is(err, crd.ErrNames) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q is already in use", short)) {
 			t.Errorf("short name %s: %v", short, err)
 		}
 	}
@@ -279,7 +284,9 @@ func TestInstallTroubles(t *testing.T) {
 		A string `json:"a" crd:"rule=self.size() > 'x'"`
 	}](t, s, crd.Options{})
 	s.remove(t, bad)
-	if err := crd.Install(soon(t), s.client, bad); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "install cases."+s.group()) || !strings.Contains(err.Error(), "found no matching overload") {
+	if err := crd.Install(soon(t), s.client, bad); !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "install cases."+s.group()) ||
+		!strings.Contains(err.Error(), "found no matching overload") {
 		t.Errorf("a wrong rule: %v", err)
 	}
 
@@ -288,7 +295,8 @@ func TestInstallTroubles(t *testing.T) {
 	definitions := kube.For[crd.Definition](s.client)
 	hold := func(finalizers string) {
 		t.Helper()
-		if _, err := definitions.Patch(soon(t), d.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`)); err != nil {
+		if _, err := definitions.Patch(soon(t), d.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":`+finalizers+`}}`)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,7 +48,8 @@ var markKeys = map[string]string{
 var kindMarkNames = []string{
 	"kubebuilder:subresource:status", "kubebuilder:subresource:scale", "kubebuilder:printcolumn",
 	"kubebuilder:resource",
-	"kubebuilder:storageversion", "kubebuilder:unservedversion", "kubebuilder:deprecatedversion", "kubebuilder:skipversion",
+	"kubebuilder:storageversion", "kubebuilder:unservedversion",
+	"kubebuilder:deprecatedversion", "kubebuilder:skipversion",
 	"kubebuilder:metadata", "kubebuilder:selectablefield",
 }
 
@@ -139,6 +140,11 @@ func (m mark) directives() ([]directive, error) {
 	case "intOrString":
 		d.key, d.value = "type", "int-or-string"
 		return []directive{d}, nil
+	case "required":
+		if notEmpty := d; p.name == "k8s:required" {
+			notEmpty.key = "notEmpty"
+			return []directive{d, notEmpty}, nil
+		}
 	case "pattern", "title", "anyFormat", "type":
 		d.value, err = unquoted(d.value)
 	case "uniqueItems":
@@ -255,8 +261,8 @@ func (s *Schema) marked(d directive) error {
 		s.Format = d.value // servers ignore unknown formats
 	case "title":
 		s.Title = d.value
-	case "schemaless":
-		*s = *anyValue()
+	case "notEmpty":
+		s.requireContent()
 	case "structType":
 		s.MapType = d.value
 		return errors.Join(s.onlyFor("object"), oneOfWords(d.value, "atomic", "granular"))
@@ -266,6 +272,15 @@ func (s *Schema) marked(d directive) error {
 		}
 	}
 	return err
+}
+
+// requireContent gives a string, list, map or struct a minimum of 1, unless it has a minimum.
+func (s *Schema) requireContent() {
+	one := int64(1)
+	least := map[string]**int64{"string": &s.MinLength, "array": &s.MinItems, "object": &s.MinProperties}[s.Type]
+	if least != nil && *least == nil {
+		*least = &one
+	}
 }
 
 func oneOfWords(word string, words ...string) error {

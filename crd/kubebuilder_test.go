@@ -2,7 +2,7 @@ package crd_test
 
 import (
 	"embed"
-	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -10,17 +10,18 @@ import (
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/crd/testdata/kubebuilder"
+	"github.com/pintle-go/pintle/internal/crddiff"
 	"github.com/pintle-go/pintle/kube"
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed testdata/kubebuilder/types.go
-var shiftSource embed.FS
+//go:embed testdata/kubebuilder
+var kubebuilderSource embed.FS
 
 // theirs reads the definition that controller-gen made of the types in testdata.
-func theirs(t *testing.T, group string) *crd.Definition {
+func theirs(t *testing.T, plural, group string) *crd.Definition {
 	t.Helper()
-	text, err := os.ReadFile("testdata/kubebuilder/batch.example.com_shifts.yaml")
+	text, err := os.ReadFile("testdata/kubebuilder/batch.example.com_" + plural + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,19 @@ func shift(t *testing.T, group string) *crd.Definition {
 	t.Helper()
 	d, err := crd.Of[kubebuilder.Shift](crd.Options{
 		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Shift"}},
-		Source: shiftSource,
+		Source: kubebuilderSource,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func roster(t *testing.T, group string) *crd.Definition {
+	t.Helper()
+	d, err := crd.Of[kubebuilder.Roster](crd.Options{
+		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Roster"}},
+		Source: kubebuilderSource,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,100 +59,43 @@ func shift(t *testing.T, group string) *crd.Definition {
 // The definition that Of makes of types with the markers of controller-gen accepts the
 // same values as the definition of controller-gen, and has the same names.
 func TestKubebuilder(t *testing.T) {
-	ours, theirs := shift(t, "batch.example.com"), theirs(t, "batch.example.com")
-	for _, b := range crd.Compare(theirs, ours) {
-		t.Errorf("ours instead of theirs: %v", b)
-	}
-	for _, b := range crd.Compare(ours, theirs) {
-		t.Errorf("theirs instead of ours: %v", b)
-	}
-	c := plainSchemas{t: t}
-	o, th := ours.Version("v1"), theirs.Version("v1")
-	c.compare("", o.Schema.OpenAPIV3Schema, th.Schema.OpenAPIV3Schema)
-	for _, pair := range [][2]any{
-		{ours.Spec.Names, theirs.Spec.Names}, {ours.Spec.Scope, theirs.Spec.Scope}, {o.Columns, th.Columns},
-		{o.SelectableFields, th.SelectableFields}, {o.Subresources, th.Subresources}, {ours.Labels, theirs.Labels},
-		{ours.Annotations["team"] + ours.Annotations["tier"], theirs.Annotations["team"] + theirs.Annotations["tier"]},
-		{[]any{o.Deprecated, o.DeprecationWarning, o.Served, o.Storage}, []any{th.Deprecated, th.DeprecationWarning, th.Served, th.Storage}},
+	for plural, ours := range map[string]*crd.Definition{
+		"shifts":  shift(t, "batch.example.com"),
+		"rosters": roster(t, "batch.example.com"),
 	} {
-		if got, want := asText(t, pair[0]), asText(t, pair[1]); got != want {
-			t.Errorf("got %s\nwant %s", got, want)
+		theirs := theirs(t, plural, "batch.example.com")
+		for _, b := range crd.Compare(theirs, ours) {
+			t.Errorf("ours instead of theirs: %v", b)
+		}
+		for _, b := range crd.Compare(ours, theirs) {
+			t.Errorf("theirs instead of ours: %v", b)
+		}
+		for _, d := range differences(ours, theirs) {
+			t.Errorf("%s%s", plural, d)
+		}
+		delete(theirs.Annotations, "controller-gen.kubebuilder.io/version")
+		if !maps.Equal(ours.Labels, theirs.Labels) || !maps.Equal(ours.Annotations, theirs.Annotations) {
+			t.Errorf("got %v %v\nwant %v %v", ours.Labels, ours.Annotations, theirs.Labels, theirs.Annotations)
 		}
 	}
 }
 
-func asText(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// plainSchemas compares two schemas word by word, except for words without effect.
-type plainSchemas struct{ t *testing.T }
-
-func (c plainSchemas) compare(path string, ours, theirs *crd.Schema) {
-	if ours == nil || theirs == nil {
-		if ours != theirs {
-			c.t.Errorf("%s: got %s, want %s", path, asText(c.t, ours), asText(c.t, theirs))
-		}
-		return
-	}
-	a, b := plain(ours), plain(theirs)
-	if strings.HasSuffix(path, ".configMapRef") || strings.HasSuffix(path, ".secretRef") {
-		b.MapType = "" // controller-gen reads it from an embedded struct; the server's own type is granular
-	}
-	// The values of allOf are compared elsewhere.
-	if got, want := asText(c.t, a), asText(c.t, b); got != want && theirs.AllOf == nil {
-		c.t.Errorf("%s: got %s\nwant %s", path, got, want)
-	}
-	if ours.Items != nil || theirs.Items != nil {
-		c.compare(path+"[]", ours.Items, theirs.Items)
-	}
-	if ours.AdditionalProperties != nil && theirs.AdditionalProperties != nil {
-		c.compare(path+"[*]", ours.AdditionalProperties.Schema, theirs.AdditionalProperties.Schema)
-	}
-	for name, p := range theirs.Properties {
-		if path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
-			continue // the server knows these fields
-		}
-		c.compare(path+"."+name, ours.Properties[name], p)
-	}
-	for name := range ours.Properties {
-		if theirs.Properties[name] == nil {
-			c.t.Errorf("%s.%s is not theirs", path, name)
-		}
-	}
-}
-
-// plain returns a schema without its nested schemas and without words that have no
-// effect.
-func plain(s *crd.Schema) crd.Schema {
-	p := *s
-	p.Description, p.Items, p.Properties, p.AdditionalProperties = "", nil, nil, nil
-	if p.ListType == "atomic" {
-		p.ListType = ""
-	}
-	if p.MapType == "granular" {
-		p.MapType = ""
-	}
-	p.Required = slices.Sorted(slices.Values(p.Required))
-	p.ListMapKeys = slices.Sorted(slices.Values(p.ListMapKeys))
-	if s.AdditionalProperties != nil {
-		p.Type = "map"
-	}
-	if p.Type == "integer" && p.Format == "int64" {
-		p.Format = "" // integers of servers always have 64 bits
-	}
-	return p
+// differences returns the differences between two definitions in v1 whose effect
+// [crd.Compare] does not see.
+func differences(ours, theirs *crd.Definition) []crddiff.Difference {
+	all := crddiff.Compare(ours, theirs, "v1")
+	return slices.DeleteFunc(slices.Clone(all), func(d crddiff.Difference) bool {
+		// controller-gen reads it from an embedded struct; the server's own type is granular.
+		embedded := strings.HasSuffix(d.Path, ".configMapRef") || strings.HasSuffix(d.Path, ".secretRef")
+		return embedded && d.What == "x-kubernetes-map-type" ||
+			slices.ContainsFunc(all, func(o crddiff.Difference) bool { return o.Path == d.Path && o.What == "allOf" })
+	})
 }
 
 // A program can take over a definition that controller-gen made, without force.
 func TestInstallOverKubebuilder(t *testing.T) {
 	s := start(t)
-	before, after := theirs(t, s.group()), shift(t, s.group())
+	before, after := theirs(t, "shifts", s.group()), shift(t, s.group())
 	s.remove(t, before)
 	if _, err := kube.For[crd.Definition](s.client).Create(soon(t), before); err != nil {
 		t.Fatal(err)

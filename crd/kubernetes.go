@@ -3,7 +3,6 @@ package crd
 import (
 	_ "embed"
 	"encoding/json"
-	"reflect"
 	"strings"
 )
 
@@ -25,16 +24,16 @@ type fieldMarks struct {
 	fallback json.RawMessage
 }
 
-// isKubernetes reports whether a type is one of Kubernetes' own, which the table has.
-func isKubernetes(t reflect.Type) bool {
-	p := t.PkgPath()
-	return strings.HasPrefix(p, "k8s.io/api/") || strings.HasPrefix(p, "k8s.io/apimachinery/")
+// isKubernetes reports whether a package is one of Kubernetes' own, whose types the table
+// has.
+func isKubernetes(path string) bool {
+	return strings.HasPrefix(path, "k8s.io/api/") || strings.HasPrefix(path, "k8s.io/apimachinery/")
 }
 
-// kubernetesField returns the table's entry for a field of a type, or for the type itself
-// if the field is ".".
-func kubernetesField(t reflect.Type, field string) (f fieldMarks) {
-	_, rest, ok := strings.Cut(kubernetesMarks, "\n"+fullName(t)+" ")
+// kubernetesField returns the table's entry for a field of the type with this full name,
+// or for the type itself if the field is ".".
+func kubernetesField(name, field string) (f fieldMarks) {
+	_, rest, ok := strings.Cut(kubernetesMarks, "\n"+name+" ")
 	if !ok {
 		return f
 	}
@@ -59,8 +58,7 @@ func kubernetesField(t reflect.Type, field string) (f fieldMarks) {
 }
 
 // kubernetes applies the table's entry for a field to the field's schema.
-func (s *Schema) kubernetes(m member) {
-	f := kubernetesField(m.owner, m.name)
+func (s *Schema) kubernetes(f fieldMarks) {
 	if s.Type == "array" {
 		s.ListType, s.ListMapKeys = "", nil // other lists are atomic
 		switch {

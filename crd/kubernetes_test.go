@@ -60,7 +60,8 @@ func sourceMarks(path, dir string) (lines []string, err error) {
 	var specs []*ast.TypeSpec
 	docs := map[*ast.TypeSpec]*ast.CommentGroup{}
 	for _, file := range files {
-		if strings.HasPrefix(filepath.Base(file), "zz_") || strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, ".pb.go") {
+		if strings.HasPrefix(filepath.Base(file), "zz_") || strings.HasSuffix(file, "_test.go") ||
+			strings.HasSuffix(file, ".pb.go") {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -64,7 +64,7 @@ func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
 		return json.RawMessage("[]"), nil
 	case kind == "int-or-string" && strings.HasPrefix(text, `"`):
 		return s.literalJSON(text)
-	case kind == "array", kind == "object", kind == "map", kind == "a value of any type":
+	case kind == "array", kind == "object", kind == "map", kind == anyText:
 		return parseMarkValue(text)
 	}
 	text, err := unquoted(text)

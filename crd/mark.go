@@ -33,7 +33,11 @@ func appendMark(marks []mark, file string, line int, comment string) []mark {
 
 // name returns the marker's name and the text after the first equals sign.
 func (m mark) name() (name, value string, given bool) {
-	name, value, given = strings.Cut(m.text, "=")
+	text := m.text
+	if strings.HasPrefix(text, "k8s:") {
+		text, _, _ = strings.Cut(text, "#") // Kubernetes' own markers may have a comment
+	}
+	name, value, given = strings.Cut(text, "=")
 	// A colon may stand before the sign if the value begins with a brace.
 	return strings.TrimSuffix(strings.TrimSpace(name), ":"), strings.TrimSpace(value), given
 }

@@ -29,7 +29,8 @@ func (Native) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v
 func TestNative(t *testing.T) {
 	s := start(t)
 	s.install(t, of[Native](t, s.group(), crd.Options{}))
-	natives := kube.ForKind[Native](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Native"}}).In(s.namespace)
+	natives := kube.ForKind[Native](s.client,
+		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Native"}}).In(s.namespace)
 	selecting := func(manager, label string) *Native {
 		n := &Native{}
 		n.Name, n.Spec.Selector = "a", &metav1.LabelSelector{MatchLabels: map[string]string{label: "x"}}
@@ -43,18 +44,22 @@ func TestNative(t *testing.T) {
 	if got := selecting("two", "b").Spec.Selector.MatchLabels; !maps.Equal(got, map[string]string{"b": "x"}) {
 		t.Errorf("the selectors of two managers became %v", got)
 	}
-	for text, want := range map[string]string{"5": "", "25%": "", "0": "should be greater than or equal to 1", "all": "should match", "100%": "Too long"} {
+	for text, want := range map[string]string{"5": "", "25%": "", "0": "should be greater than or equal to 1",
+		"all": "should match", "100%": "Too long"} {
 		surge := intstr.Parse(text)
 		n := &Native{}
 		n.Name, n.Spec.Surge = "b", &surge
-		if _, err := natives.Apply(soon(t), n); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := natives.Apply(soon(t), n); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("surge %s: got %v, want %q", text, err, want)
 		}
 	}
-	for _, c := range []struct{ typ, status, reason string }{{"Ready", "True", "has spaces"}, {"Ready", "Maybe", "Fine"}, {"Ready", "True", ""}, {"not ready", "True", "Fine"}} {
+	for _, c := range []struct{ typ, status, reason string }{{"Ready", "True", "has spaces"}, {"Ready", "Maybe", "Fine"},
+		{"Ready", "True", ""}, {"not ready", "True", "Fine"}} {
 		n := &Native{}
 		n.Name = "a"
-		n.Status.Conditions = []metav1.Condition{{Type: c.typ, Status: metav1.ConditionStatus(c.status), Reason: c.reason, LastTransitionTime: metav1.Now()}}
+		n.Status.Conditions = []metav1.Condition{{Type: c.typ, Status: metav1.ConditionStatus(c.status), Reason: c.reason,
+			LastTransitionTime: metav1.Now()}}
 		if err := natives.ApplyStatus(soon(t), n); err == nil || !strings.Contains(err.Error(), "status.conditions") {
 			t.Errorf("condition %+v: %v", c, err)
 		}

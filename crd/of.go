@@ -165,7 +165,7 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 
 // versionOf returns the version that a type describes.
 func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version, error) {
-	b := builder{docs: from.docs, marks: from.marks, describe: o.Describe}
+	b := builder{sources: from, describe: o.Describe}
 	root := b.root(t)
 	v := Version{
 		Name: kind.Version, Served: !o.NotServed, Storage: true,

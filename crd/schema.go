@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 )
 
 const tagKey = "crd"
+
+// typeKeys are the keys of directives that can say which JSON a type has.
+var typeKeys = []string{"type", "schemaless", "preserveUnknownFields", "embeddedResource"}
 
 // FieldError is the error of a wrong field. It names the field and the wrong tag.
 type FieldError struct {
@@ -48,7 +52,7 @@ type place struct {
 	// repeated means that the place is in a list or map, so no JSONPath leads to a single
 	// value.
 	repeated bool
-	// types are the values of type directives for the place and the places below it.
+	// types are the directives about the JSON type of the place and the places below it.
 	types []directive
 }
 
@@ -62,9 +66,11 @@ func (p place) field(name string) place {
 	return p
 }
 
-// within returns the place of the named struct type t.
-func (p place) within(t reflect.Type) place {
-	p.typ, p.fields, p.types = docName(t), "", nil
+// within returns the place of the named struct type t. Its fields have the name of the
+// type that declares them.
+func (b *builder) within(p place, t reflect.Type) place {
+	names := b.names(t)
+	p.typ, p.fields, p.types = names[len(names)-1], "", nil
 	return p
 }
 
@@ -82,14 +88,33 @@ func (p place) element(kind string) place {
 	return p
 }
 
-// override returns the type that the field's tag sets.
-func (p place) override() (name string, marked bool) {
-	for _, d := range p.types {
-		if len(d.path) == 0 {
-			return d.value, d.mark != nil
+// directive returns the directive about the value itself with a key. A tag stands behind
+// the markers, and overrides them.
+func (p place) directive(key string) (directive, bool) {
+	for _, d := range slices.Backward(p.types) {
+		if len(d.path) == 0 && d.key == key {
+			return d, true
 		}
 	}
-	return "", false
+	return directive{}, false
+}
+
+// has reports whether there is a directive about the value itself with a key.
+func (p place) has(key string) bool {
+	_, ok := p.directive(key)
+	return ok
+}
+
+// override returns the type that the field's tag or marker sets, or "".
+func (p place) override() string {
+	d, _ := p.directive("type")
+	return d.value
+}
+
+// marked reports whether the type is from a marker.
+func (p place) marked() bool {
+	d, _ := p.directive("type")
+	return d.mark != nil
 }
 
 func (p place) error(key, tag string, err error) *FieldError {
@@ -97,12 +122,6 @@ func (p place) error(key, tag string, err error) *FieldError {
 		key = fmt.Sprintf("%s:%q", key, tag)
 	}
 	return &FieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
-}
-
-// packageName returns the package of a type as markers name it.
-func packageName(t reflect.Type) string {
-	name, _, _ := strings.Cut(t.String(), ".")
-	return name
 }
 
 // docName returns the name of a type as comments name it: package.Type, without type
@@ -114,8 +133,7 @@ func docName(t reflect.Type) string {
 
 // builder builds the schema of a version.
 type builder struct {
-	docs     comments
-	marks    map[string][]mark
+	sources
 	describe func(reflect.Type) map[string]string
 
 	columns    []Column
@@ -133,7 +151,7 @@ func (b *builder) fail(at place, err error) { b.errs = append(b.errs, at.error("
 // root returns the schema of an object.
 func (b *builder) root(t reflect.Type) *Schema {
 	b.transitions = map[*Schema]*FieldError{}
-	s := b.object(t, place{}.within(t), true)
+	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
 	b.checkTransitions(s, false)
 	return s
@@ -146,13 +164,14 @@ func bound(f float64) *float64 { return &f }
 
 // schema returns the schema of the JSON of a Go type.
 func (b *builder) schema(t reflect.Type, at place) *Schema {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	if at.has("schemaless") {
+		return b.overridden(cmp.Or(at.override(), "any"), at)
 	}
 	before := len(b.errs)
 	s := b.unmarked(t, at)
 	// The markers of a struct are applied with its fields.
-	if t.Name() != "" && len(b.errs) == before && (t.Kind() != reflect.Struct || encodesItself(t)) {
+	plain := t.Kind() != reflect.Struct || jsonfields.Encodes(t) || b.hasTypeMark(t, "schemaless")
+	if plain && t.Name() != "" && len(b.errs) == before {
 		b.markedType(s, t, at)
 	}
 	return s
@@ -160,30 +179,41 @@ func (b *builder) schema(t reflect.Type, at place) *Schema {
 
 // unmarked returns the schema without the effect of the type's markers.
 func (b *builder) unmarked(t reflect.Type, at place) *Schema {
-	if t == reflect.TypeFor[time.Duration]() {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return b.schema(t.Elem(), at)
+	case t == reflect.TypeFor[time.Duration]():
 		b.fail(at, errors.New("time.Duration is encoded as a number of nanoseconds: use metav1.Duration"))
 		return anyValue()
 	}
 	if s := known(t); s != nil {
 		return s
 	}
-	override, marked := at.override()
-	if override == "" {
-		override, marked = b.typeMark(t), true
-	}
-	switch free := encodesItself(t) || isAny(t); {
-	case override == "", marked && !free: // a marker is compared with the schema
-	case !free:
-		b.fail(at, fmt.Errorf("type=%s: the type of %s is already known", override, t))
+	tagged, marked := at.override(), b.typeMark(t)
+	free := jsonfields.Encodes(t) || isAny(t)
+	switch {
+	case b.hasTypeMark(t, "schemaless"):
+		return b.overridden(cmp.Or(tagged, marked, "any"), at)
+	case free && tagged+marked != "":
+		return b.overridden(cmp.Or(tagged, marked), at)
+	case tagged != "" && !at.marked(): // a marker is compared with the schema
+		b.fail(at, fmt.Errorf("type=%s: the type of %s is already known", tagged, t))
 		return anyValue()
-	default:
-		return b.overridden(override, at)
 	}
-	if s, err := selfDescribed(t); s != nil || err != nil {
-		if err != nil {
-			b.fail(at, err)
-			return anyValue()
-		}
+	return b.typed(t, at)
+}
+
+// typed returns the schema of a type whose JSON no marker or tag names.
+func (b *builder) typed(t reflect.Type, at place) *Schema {
+	switch s, err := selfDescribed(t); {
+	case err != nil && (at.has("embeddedResource") || b.hasTypeMark(t, "embeddedResource")):
+		return b.overridden("object", at)
+	case err != nil && (at.has("preserveUnknownFields") || b.hasTypeMark(t, "preserveUnknownFields")):
+		return anyValue()
+	case err != nil:
+		b.fail(at, err)
+		return anyValue()
+	case s != nil:
 		return s
 	}
 	switch t.Kind() {
@@ -194,10 +224,8 @@ func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	case reflect.Slice, reflect.Array:
 		return b.list(t, at)
 	case reflect.Interface:
-		if isAny(t) {
-			return anyValue()
-		}
-		b.fail(at, fmt.Errorf("the type of the value in interface %s is not known: use runtime.RawExtension, any or a struct", t))
+		b.fail(at, fmt.Errorf("the type of the value in interface %s is not known: "+
+			"use runtime.RawExtension, any or a struct", t))
 		return anyValue()
 	}
 	if s := scalar(t.Kind()); s != nil {
@@ -213,17 +241,20 @@ func (b *builder) overridden(name string, at place) *Schema {
 		return &Schema{Type: name}
 	case "object":
 		return &Schema{Type: name, PreserveUnknownFields: true}
+	case "array":
+		return &Schema{Type: name, Items: anyValue()}
 	case "int-or-string":
 		return intOrString()
 	case "any":
 		return anyValue()
 	}
-	b.fail(at, fmt.Errorf("type=%s: want string, integer, number, boolean, object, int-or-string or any", name))
+	b.fail(at, fmt.Errorf("type=%s: want string, integer, number, boolean, object, array, "+
+		"int-or-string or any", name))
 	return anyValue()
 }
 
 func (b *builder) list(t reflect.Type, at place) *Schema {
-	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !encodesItself(t.Elem()) {
+	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !jsonfields.Encodes(t.Elem()) {
 		return &Schema{Type: "string", Format: "byte"}
 	}
 	s := &Schema{Type: "array", Items: b.schema(t.Elem(), at.element(inItems))}
@@ -259,14 +290,15 @@ func (b *builder) structure(t reflect.Type, at place) *Schema {
 		for _, o := range append(b.open[i:], t) {
 			cycle = append(cycle, o.String())
 		}
-		b.fail(at, fmt.Errorf("the type contains itself (%s), and a structural schema cannot: cut it with runtime.RawExtension", strings.Join(cycle, " → ")))
+		const format = "the type contains itself (%s), and a structural schema cannot: cut it with runtime.RawExtension"
+		b.fail(at, fmt.Errorf(format, strings.Join(cycle, " → ")))
 		return anyValue()
 	}
-	s := b.object(t, at.within(t), false)
-	switch {
-	case t == reflect.TypeFor[metav1.Condition]():
+	s := b.object(t, b.within(at, t), false)
+	switch kubernetes := b.kubernetesName(t); {
+	case kubernetes == fullName(reflect.TypeFor[metav1.Condition]()):
 		constrainCondition(s)
-	case isKubernetes(t) && kubernetesField(t, ".").atomic:
+	case kubernetesField(kubernetes, ".").atomic:
 		s.MapType = "atomic"
 	}
 	if b.describe != nil && b.describe(t) != nil && s.properties() > worldSize {
@@ -281,7 +313,7 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	b.open = append(b.open, t)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	s := &Schema{Type: "object", Properties: map[string]*Schema{}}
-	members, blanks, errs := membersOf(t, at)
+	members, blanks, errs := b.membersOf(t, at)
 	before := len(b.errs)
 	b.errs = append(b.errs, errs...)
 	for _, m := range members {
@@ -290,7 +322,7 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 		}
 		where := at
 		if m.owner != t {
-			where = at.within(m.owner)
+			where = b.within(at, m.owner)
 		}
 		b.member(s, m, where, at.path+jsonPathStep(m.name))
 	}
@@ -298,14 +330,14 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	for _, m := range blanks {
 		where := at
 		if m.owner != t {
-			where = at.within(m.owner)
+			where = b.within(at, m.owner)
 		}
 		b.whole(s, m, where.field("_"), root)
 	}
 	for _, owner := range jsonfields.Structs(t) {
 		where := at
 		if owner != t {
-			where = at.within(owner)
+			where = b.within(at, owner)
 		}
 		b.markedEmbedded(owner, where)
 		if owner.Name() != "" && !errored {
@@ -323,9 +355,13 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	at := owner.field(m.Name)
 	at.path = path
 	tag := m.Tag.Get(tagKey)
-	var directives []directive
-	if !isKubernetes(m.owner) {
-		directives = b.markedField(at)
+	kubernetes := b.kubernetesName(m.owner)
+	var aliased, directives []directive
+	if kubernetes == "" {
+		aliased, directives = b.markedField(at)
+	}
+	if slices.ContainsFunc(directives, func(d directive) bool { return d.key == "schemaless" && len(d.path) == 0 }) {
+		aliased = nil
 	}
 	if tag != "" {
 		tagged, err := parseTag(tag)
@@ -335,8 +371,8 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 		}
 		directives = append(directives, tagged...)
 	}
-	for _, d := range directives {
-		if d.key == "type" {
+	for _, d := range slices.Concat(aliased, directives) {
+		if slices.Contains(typeKeys, d.key) {
 			at.types = append(at.types, d)
 		}
 	}
@@ -349,16 +385,18 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 		parent.Properties[m.name] = s
 		return // its tag would cause misleading errors
 	}
-	if isKubernetes(m.owner) {
-		s.kubernetes(m)
+	if kubernetes != "" {
+		s.kubernetes(kubernetesField(kubernetes, m.name))
 	} else {
 		mergeKeys(s, m)
 	}
 	s.Description = b.description(m, at)
-	optional := m.optional || !isKubernetes(m.owner) && b.optionalByDefault(m.owner)
-	if known, ok := markers[fullName(m.owner)]; ok {
+	optional := m.optional || kubernetes == "" && b.optionalByDefault(at.typ)
+	if known, ok := markers[kubernetes]; ok {
 		optional = slices.Contains(known.optional, m.name) || optional && !slices.Contains(known.required, m.name)
 	}
+	below := application{b: b, at: at, member: m, schema: s, parent: parent}
+	below.apply(aliased)
 	a := application{b: b, at: at, tag: tag, member: m, schema: s, parent: parent, optional: optional}
 	a.apply(directives)
 	parent.Properties[m.name] = s

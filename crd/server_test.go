@@ -32,7 +32,8 @@ func start(t *testing.T) *server {
 	}
 	s := &server{cluster: kubetest.Start(t, kubetest.Options{ServerOnly: true})}
 	var err error
-	s.client, err = kube.Config{Rest: s.cluster.Config(), FieldManager: "pintle-test", Logger: slog.New(slog.DiscardHandler)}.Connect()
+	s.client, err = kube.Config{Rest: s.cluster.Config(), FieldManager: "pintle-test",
+		Logger: slog.New(slog.DiscardHandler)}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,16 +13,21 @@ func TestParseTag(t *testing.T) {
 		err  string
 	}{
 		{tag: "min=0", want: []directive{{key: "min", value: "0", given: true}}},
-		{tag: " min = 0 , max=5 ", want: []directive{{key: "min", value: "0", given: true}, {key: "max", value: "5", given: true}}},
+		{tag: " min = 0 , max=5 ", want: []directive{{key: "min", value: "0", given: true},
+			{key: "max", value: "5", given: true}}},
 		{tag: "immutable", want: []directive{{key: "immutable"}}},
 		{tag: "default=", want: []directive{{key: "default", given: true}}},
 		{tag: "default=''", want: []directive{{key: "default", given: true}}},
-		{tag: "pattern='^a{1,3}$',minLength=1", want: []directive{{key: "pattern", value: "^a{1,3}$", given: true}, {key: "minLength", value: "1", given: true}}},
+		{tag: "pattern='^a{1,3}$',minLength=1",
+			want: []directive{{key: "pattern", value: "^a{1,3}$", given: true}, {key: "minLength", value: "1", given: true}}},
 		{tag: "pattern=^a=b$", want: []directive{{key: "pattern", value: "^a=b$", given: true}}},
 		{tag: "rule='self == ''a'''", want: []directive{{key: "rule", value: "self == 'a'", given: true}}},
 		{tag: "rule=self == 'a'", want: []directive{{key: "rule", value: "self == 'a'", given: true}}},
-		{tag: "items.values.max=1", want: []directive{{path: []string{"items", "values"}, key: "max", value: "1", given: true}}},
-		{tag: "rule=a,message=b,rule=c", want: []directive{{key: "rule", value: "a", given: true}, {key: "message", value: "b", given: true}, {key: "rule", value: "c", given: true}}},
+		{tag: "items.values.max=1", want: []directive{{path: []string{"items", "values"}, key: "max", value: "1",
+			given: true}}},
+		{tag: "rule=a,message=b,rule=c",
+			want: []directive{{key: "rule", value: "a", given: true}, {key: "message", value: "b", given: true},
+				{key: "rule", value: "c", given: true}}},
 		{tag: "mni=0", err: `unknown key "mni": did you mean min?`},
 		{tag: "minimum=0", err: `unknown key "minimum": did you mean min?`},
 		{tag: "default=1,Maximum=2", err: `unknown key "Maximum": did you mean max?`},
@@ -64,7 +69,8 @@ func TestParseTag(t *testing.T) {
 
 // A parsed tag can be written and parsed again with the same result.
 func FuzzParseTag(f *testing.F) {
-	for _, seed := range []string{"min=0,max=100", "pattern='^a{1,3}$'", "rule='self == ''a''',message=no", "items.values.enum=a|b", "default=", "immutable,column", "default='  x '", "enum='a,''b'"} {
+	for _, seed := range []string{"min=0,max=100", "pattern='^a{1,3}$'", "rule='self == ''a''',message=no",
+		"items.values.enum=a|b", "default=", "immutable,column", "default='  x '", "enum='a,''b'"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, tag string) {
@@ -87,12 +93,14 @@ func FuzzParseTag(f *testing.F) {
 }
 
 func TestCELName(t *testing.T) {
-	for name, want := range map[string]string{"a": "a", "namespace": "__namespace__", "a-b": "a__dash__b", "a.b": "a__dot__b", "a__b": "a__underscores__b", "a/b": "a__slash__b"} {
+	for name, want := range map[string]string{"a": "a", "namespace": "__namespace__", "a-b": "a__dash__b",
+		"a.b": "a__dot__b", "a__b": "a__underscores__b", "a/b": "a__slash__b"} {
 		if got := celName(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	for rule, want := range map[string]bool{"self == oldSelf": true, "self == 'oldSelf'": false, `self == "a\"oldSelf"`: false, "myoldSelf": false, "oldSelf.x == 'a' || self": true} {
+	for rule, want := range map[string]bool{"self == oldSelf": true, "self == 'oldSelf'": false,
+		`self == "a\"oldSelf"`: false, "myoldSelf": false, "oldSelf.x == 'a' || self": true} {
 		if usesOldSelf(rule) != want {
 			t.Errorf("%s: %v", rule, !want)
 		}

@@ -53,7 +53,8 @@ func intOrString() *Schema {
 }
 
 // quantityPattern is the pattern in Kubernetes' own definitions.
-const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
+const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))` +
+	`(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$`
 
 // known returns the schema of a type whose JSON differs from its Go type, or nil.
 func known(t reflect.Type) *Schema {
@@ -112,10 +113,6 @@ func implements[I any](t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
 }
 
-func encodesItself(t reflect.Type) bool {
-	return implements[json.Marshaler](t) || implements[encoding.TextMarshaler](t)
-}
-
 // selfDescribed returns the schema of a type that encodes itself. The type's methods for
 // Kubernetes' own OpenAPI describe it. Otherwise it is a string if it encodes itself as
 // text.
@@ -132,7 +129,8 @@ func selfDescribed(t reflect.Type) (*Schema, error) {
 		case 1:
 			s.Type = types[0]
 		default:
-			return nil, fmt.Errorf("%s has several JSON types, %s: choose one with crd:%q", t, strings.Join(types, " and "), "type=…")
+			return nil, fmt.Errorf("%s has several JSON types, %s: choose one with crd:%q",
+				t, strings.Join(types, " and "), "type=…")
 		}
 		if f, ok := v.(interface{ OpenAPISchemaFormat() string }); ok {
 			s.Format = f.OpenAPISchemaFormat()
@@ -147,7 +145,8 @@ func selfDescribed(t reflect.Type) (*Schema, error) {
 	}
 	switch {
 	case implements[json.Marshaler](t):
-		return nil, fmt.Errorf("%s encodes itself: name its JSON type with crd:%q, or give it a method OpenAPISchemaType() []string", t, "type=string")
+		return nil, fmt.Errorf("%s encodes itself: name its JSON type with crd:%q, "+
+			"or give it a method OpenAPISchemaType() []string", t, "type=string")
 	case implements[encoding.TextMarshaler](t):
 		return &Schema{Type: "string"}, nil
 	}

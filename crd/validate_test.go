@@ -68,7 +68,8 @@ func TestViolationsAreTheServers(t *testing.T) {
 	for i := range 16 {
 		samples = append(samples, drawSample.Example(i))
 		kind := fmt.Sprintf("Sample%d", i)
-		d := &Definition{Spec: Spec{Group: group, Scope: kube.Namespaced, Names: Names{Kind: kind, ListKind: kind + "List", Plural: strings.ToLower(kind), Singular: strings.ToLower(kind)}}}
+		d := &Definition{Spec: Spec{Group: group, Scope: kube.Namespaced,
+			Names: Names{Kind: kind, ListKind: kind + "List", Plural: strings.ToLower(kind), Singular: strings.ToLower(kind)}}}
 		d.Name = d.Spec.Names.Plural + "." + group
 		root := &Schema{Type: "object", Properties: map[string]*Schema{"spec": samples[i].schema}}
 		d.Spec.Versions = []Version{{Name: "v1", Served: true, Storage: true, Schema: Validation{root}}}
@@ -80,7 +81,8 @@ func TestViolationsAreTheServers(t *testing.T) {
 	}
 	let, refused := 0, 0
 	for i, s := range samples {
-		objects := kube.ForKind[unstructured.Unstructured](client, kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: defs[i].Spec.Names.Kind}}).In(namespace)
+		objects := kube.ForKind[unstructured.Unstructured](client,
+			kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: defs[i].Spec.Names.Kind}}).In(namespace)
 		for n, v := range s.values {
 			full := withDefaults(v, s.schema)
 			found := s.schema.violations(full, "")
@@ -91,7 +93,9 @@ func TestViolationsAreTheServers(t *testing.T) {
 			if err := json.Unmarshal(asJSON(v), &plain); err != nil {
 				t.Fatal(err)
 			}
-			u, err := objects.Create(ctx, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("v%d", n)}, "spec": plain}})
+			u, err := objects.Create(ctx,
+				&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": fmt.Sprintf("v%d", n)},
+					"spec": plain}})
 			switch {
 			case err != nil && !apierrors.IsInvalid(err):
 				t.Fatal(err)

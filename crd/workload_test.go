@@ -99,8 +99,10 @@ func TestWorkloadTypes(t *testing.T) {
 	s := start(t)
 	root := of[World](t, s.group(), crd.Options{}).Version("v1").Schema.OpenAPIV3Schema
 	compared := 0
-	for group, path := range map[string]string{"core": "api/v1", "apps": "apis/apps/v1", "batch": "apis/batch/v1", "networking": "apis/networking.k8s.io/v1",
-		"autoscaling": "apis/autoscaling/v2", "policy": "apis/policy/v1", "rbac": "apis/rbac.authorization.k8s.io/v1", "storage": "apis/storage.k8s.io/v1"} {
+	for group, path := range map[string]string{"core": "api/v1", "apps": "apis/apps/v1", "batch": "apis/batch/v1",
+		"networking":  "apis/networking.k8s.io/v1",
+		"autoscaling": "apis/autoscaling/v2", "policy": "apis/policy/v1", "rbac": "apis/rbac.authorization.k8s.io/v1",
+		"storage": "apis/storage.k8s.io/v1"} {
 		var api openAPI
 		s.get(t, "/openapi/v3/"+path, "application/json", &api)
 		for f := range reflect.TypeFor[WorldSpec]().Fields() {
@@ -163,8 +165,10 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 			theirs = &native{Items: theirs.Items}
 		}
 		sorted := func(keys []string) []string { return slices.Sorted(slices.Values(keys)) }
-		if cmp.Or(ours.ListType, "atomic") != cmp.Or(theirs.ListType, "atomic") || !slices.Equal(sorted(ours.ListMapKeys), sorted(theirs.ListMapKeys)) {
-			c.t.Errorf("%s: list type %q by %v, the server's is %q by %v", path, ours.ListType, ours.ListMapKeys, theirs.ListType, theirs.ListMapKeys)
+		if cmp.Or(ours.ListType, "atomic") != cmp.Or(theirs.ListType, "atomic") ||
+			!slices.Equal(sorted(ours.ListMapKeys), sorted(theirs.ListMapKeys)) {
+			c.t.Errorf("%s: list type %q by %v, the server's is %q by %v", path, ours.ListType, ours.ListMapKeys,
+				theirs.ListType, theirs.ListMapKeys)
 		}
 		c.compare(ours.Items, theirs.Items, path+"[]")
 	case "object":
@@ -182,7 +186,8 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 			if theirs.Properties[name] == nil {
 				c.t.Errorf("%s.%s is not the server's", path, name)
 			}
-			if got, want := slices.Contains(ours.Required, name), slices.Contains(theirs.Required, name); got != want && p.Default == nil {
+			if got, want := slices.Contains(ours.Required, name), slices.Contains(theirs.Required, name); got != want &&
+				p.Default == nil {
 				c.t.Errorf("%s.%s: required %v, the server's %v", path, name, got, want)
 			}
 		}
@@ -202,7 +207,8 @@ func TestWorkloads(t *testing.T) {
 		t.Logf("%s: %d bytes", what, len(text))
 	}
 	spec := described.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"]
-	if d := spec.Properties["disruption"].Properties["minAvailable"].Description; !strings.HasPrefix(d, "An eviction is allowed if") {
+	if d := spec.Properties["disruption"].Properties["minAvailable"].Description; !strings.HasPrefix(d,
+		"An eviction is allowed if") {
 		t.Errorf("a small type: %q", d)
 	}
 	if d := spec.Properties["pod"].Properties["containers"].Description; d != "" {
@@ -212,14 +218,16 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("the field that has it: %q", d)
 	}
 	s.install(t, described)
-	worlds := kube.ForKind[World](s.client, kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
+	worlds := kube.ForKind[World](s.client,
+		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
 	w := &World{}
 	w.Name = "a"
 	port := corev1.ContainerPort{ContainerPort: 53, Protocol: corev1.ProtocolUDP}
 	w.Spec.Template.Labels = map[string]string{"a": "b"}
 	w.Spec.Template.Annotations = map[string]string{"c": "d"}
 	w.Spec.Template.Spec = corev1.PodSpec{
-		Containers:       []corev1.Container{{Name: "a", Image: "i", Ports: []corev1.ContainerPort{port, {ContainerPort: 53}}, Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}},
+		Containers: []corev1.Container{{Name: "a", Image: "i", Ports: []corev1.ContainerPort{port, {ContainerPort: 53}},
+			Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}},
 		NodeSelector:     map[string]string{"x": "y"},
 	}
@@ -228,7 +236,8 @@ func TestWorkloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := applied.Spec.Template
-	if got.Labels["a"] != "b" || got.Annotations["c"] != "d" || len(got.Spec.Containers[0].Ports) != 2 || got.Spec.Containers[0].Ports[1].Protocol != corev1.ProtocolTCP {
+	if got.Labels["a"] != "b" || got.Annotations["c"] != "d" || len(got.Spec.Containers[0].Ports) != 2 ||
+		got.Spec.Containers[0].Ports[1].Protocol != corev1.ProtocolTCP {
 		t.Errorf("applied: %+v", got)
 	}
 	w.Spec.Template.Spec.Containers = append(w.Spec.Template.Spec.Containers, corev1.Container{Name: "a", Image: "other"})

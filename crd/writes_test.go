@@ -18,7 +18,7 @@ func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
-		b := builder{docs: comments{}}
+		b := builder{sources: sources{docs: comments{}}}
 		s := b.root(typ)
 		if len(b.errs) > 0 || jsonfields.Check(typ) != nil {
 			return
@@ -61,9 +61,11 @@ type Embeds struct {
 type letter byte
 
 var tagged = []reflect.Type{
-	reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[bool](), reflect.TypeFor[*string](), reflect.TypeFor[uint8](),
+	reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[bool](), reflect.TypeFor[*string](),
+	reflect.TypeFor[uint8](),
 	reflect.TypeFor[[]string](), reflect.TypeFor[map[string]int](), reflect.TypeFor[*Embeds](), reflect.TypeFor[float64](),
-	reflect.TypeFor[any](), reflect.TypeFor[[2]byte](), reflect.TypeFor[[2]letter](), reflect.TypeFor[[]letter](), reflect.TypeFor[**bool](),
+	reflect.TypeFor[any](), reflect.TypeFor[[2]byte](), reflect.TypeFor[[2]letter](), reflect.TypeFor[[]letter](),
+	reflect.TypeFor[**bool](),
 	reflect.TypeFor[json.Number](), reflect.TypeFor[[]json.Number](), reflect.TypeFor[[]byte](), reflect.TypeFor[*bool](),
 }
 
@@ -76,7 +78,8 @@ func drawType(t *rapid.T, depth int) reflect.Type {
 			f.Type = drawType(t, depth-1)
 		}
 		tag := rapid.SampledFrom([]string{name, "a b", "-"}).Draw(t, "name")
-		tag += rapid.SampledFrom([]string{"", ",", ",omitempty", ",omitzero", ",string", ",string,omitempty"}).Draw(t, "options")
+		tag += rapid.SampledFrom([]string{"", ",", ",omitempty", ",omitzero", ",string", ",string,omitempty"}).Draw(t,
+			"options")
 		f.Tag = reflect.StructTag(`json:"` + tag + `"`)
 		fields = append(fields, f)
 	}

@@ -215,10 +215,10 @@ func TestWrong(t *testing.T) {
 		{wrong[struct {
 			A string `json:"a" crd:"column,columnType=text"`
 		}](), `want one of integer, number, string, boolean, date`},
-		{wrong[struct {
+		{wrongWith[struct {
 			A string `json:"a" crd:"column=X"`
-			B string `json:"b" crd:"column=X"`
-		}](), `column X: there are two of this name`},
+		}](crd.Options{Columns: []crd.Column{{Name: "X", Type: "string", JSONPath: ".spec.a"}}}),
+			`column X: there are two of this name for the same field`},
 		{wrong[struct {
 			A float64 `json:"a" crd:"selectable"`
 		}](), `selectable: it is for string, integer, boolean, this is number`},
@@ -261,7 +261,8 @@ func TestWrong(t *testing.T) {
 		{wrong[struct {
 			A Own `json:"a" crd:"type=int"`
 		}](), `type=int: want string, integer`},
-		{wrong[struct{ Abc string }](), `crd_test.Case.Spec.Abc, json:"": the field has no name in JSON: give it one, as in json:"abc"`},
+		{wrong[struct{ Abc string }](),
+			`crd_test.Case.Spec.Abc, json:"": the field has no name in JSON: give it one, as in json:"abc"`},
 		{wrong[struct {
 			A Inlined `json:",inline"`
 		}](), `inline is for embedded structs`},
@@ -290,17 +291,23 @@ func TestWrong(t *testing.T) {
 			A interface{ M() } `json:"a"`
 		}](), `the type of the value in interface interface { M() } is not known`},
 
-		{wrongWith[struct{}](crd.Options{Scale: &crd.Scale{}}), `scale: JSONPath .spec.replicas: after ".spec": object has no field replicas`},
+		{wrongWith[struct{}](crd.Options{Scale: &crd.Scale{}}),
+			`scale: JSONPath .spec.replicas: after ".spec": object has no field replicas`},
 		{wrongWith[struct {
 			Replicas string `json:"replicas"`
 		}](crd.Options{Scale: &crd.Scale{}}), `.spec.replicas is of type string: want integer`},
-		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: ".spce.a"}}}), `column A: JSONPath .spce.a: after "": there is no field spce: did you mean spec?`},
-		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: "spec"}}}), `must begin with a dot`},
+		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: ".spce.a"}}}),
+			`column A: JSONPath .spce.a: after "": there is no field spce: did you mean spec?`},
+		{wrongWith[struct{}](crd.Options{Columns: []crd.Column{{Name: "A", Type: "string", JSONPath: "spec"}}}),
+			`must begin with a dot`},
 		{wrongWith[struct{}](crd.Options{ShortNames: []string{"Case"}}), `short name "Case": a DNS-1035 label`},
 		{wrongWith[struct{}](crd.Options{ListKind: "Case"}), `list kind "Case": it must differ from the kind`},
-		{wrongWith[struct{}](crd.Options{Kind: kube.Kind{GVK: kube.GVK{Group: "example", Version: "v1", Kind: "Case"}}}), `group "example": it must be a domain of yours`},
-		{wrongWith[struct{}](crd.Options{Source: fstest.MapFS{"x.go": {Data: []byte("package \"")}}}), `read comments: x.go:1`},
-		{func() error { _, err := crd.Of[kube.Object](crd.Options{}); return err }(), `Go type kube.Object does not name its kind`},
+		{wrongWith[struct{}](crd.Options{Kind: kube.Kind{GVK: kube.GVK{Group: "example", Version: "v1", Kind: "Case"}}}),
+			`group "example": it must be a domain of yours`},
+		{wrongWith[struct{}](crd.Options{Source: fstest.MapFS{"x.go": {Data: []byte("package \"")}}}),
+			`read comments: x.go:1`},
+		{func() error { _, err := crd.Of[kube.Object](crd.Options{}); return err }(),
+			`Go type kube.Object does not name its kind`},
 		{func() error { _, err := crd.Of[corev1.Pod](crd.Options{}); return err }(), `group ""`},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -378,11 +385,13 @@ func TestShapes(t *testing.T) {
 	}
 	want := `{"type":"object","required":["fromHidden","quoted","-"],"properties":{
 		"anyMap":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
-		"bytes":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"integer","format":"int32","minimum":0,"maximum":255}},
+		"bytes":{"type":"array","minItems":2,"maxItems":2,
+			"items":{"type":"integer","format":"int32","minimum":0,"maximum":255}},
 		"empty":{"type":"object"},
 		"fromEmbedded":{"type":"string","maxLength":3},
 		"fromHidden":{"type":"string"},
-		"maps":{"type":"object","additionalProperties":{"type":"object","additionalProperties":{"type":"string","minLength":1}}},
+		"maps":{"type":"object",
+			"additionalProperties":{"type":"object","additionalProperties":{"type":"string","minLength":1}}},
 		"number":{"type":"number"},
 		"old":{"description":"It was.\n\nDeprecated: use new","type":"string"},
 		"optional":{"type":"string"},

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	experiment "github.com/go-json-experiment/json"
 )
 
 // A Problem is the reason why values of a type could be written and then not be read
@@ -95,6 +97,8 @@ var (
 	unmarshalerType     = reflect.TypeFor[json.Unmarshaler]()
 	textMarshalerType   = reflect.TypeFor[encoding.TextMarshaler]()
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	marshalerToType     = reflect.TypeFor[experiment.MarshalerTo]()
+	unmarshalerFromType = reflect.TypeFor[experiment.UnmarshalerFrom]()
 )
 
 func hasAny(t reflect.Type, interfaces ...reflect.Type) bool {
@@ -104,21 +108,30 @@ func hasAny(t reflect.Type, interfaces ...reflect.Type) bool {
 	return slices.ContainsFunc(interfaces, reflect.PointerTo(t).Implements)
 }
 
-// Encodes reports whether t has MarshalJSON or MarshalText, on the value or on the
-// pointer.
-func Encodes(t reflect.Type) bool { return hasAny(t, marshalerType, textMarshalerType) }
+// Encodes reports whether t has a method MarshalJSON, MarshalText or MarshalJSONTo, on the
+// value or on the pointer.
+func Encodes(t reflect.Type) bool {
+	return hasAny(t, marshalerType, textMarshalerType, marshalerToType)
+}
 
-// Decodes reports whether t has UnmarshalJSON or UnmarshalText.
-func Decodes(t reflect.Type) bool { return hasAny(t, unmarshalerType, textUnmarshalerType) }
+// Decodes reports whether t has a method UnmarshalJSON, UnmarshalText or
+// UnmarshalJSONFrom.
+func Decodes(t reflect.Type) bool {
+	return hasAny(t, unmarshalerType, textUnmarshalerType, unmarshalerFromType)
+}
 
 // check returns the problems of a type, without those of the types in it.
 func check(where string, t reflect.Type) []Problem {
 	fail := func(format string, args ...any) []Problem {
 		return []Problem{{where, fmt.Errorf(format, args...)}}
 	}
+	if hasAny(t, marshalerToType) && !hasAny(t, marshalerType, textMarshalerType) {
+		return fail("%s has MarshalJSONTo, which encoding/json does not call: give it MarshalJSON as well", t)
+	}
 	if Encodes(t) != Decodes(t) {
 		if text, err := lost(t); err != nil {
-			return fail("%s is written as %s, which cannot be read back (%w): give it both MarshalJSON and UnmarshalJSON", t, text, err)
+			return fail("%s is written as %s, which cannot be read back (%w): "+
+				"give it both MarshalJSON and UnmarshalJSON", t, text, err)
 		}
 	}
 	if Encodes(t) || Decodes(t) {
@@ -147,6 +160,9 @@ func lost(t reflect.Type) (text []byte, err error) {
 	text = zero(t)
 	if text == nil || bytes.Equal(text, []byte("null")) {
 		return text, nil
+	}
+	if hasAny(t, unmarshalerFromType) { // encoding/json does not call it
+		return text, experiment.Unmarshal(text, reflect.New(t).Interface(), readOptions)
 	}
 	return text, json.Unmarshal(text, reflect.New(t).Interface())
 }

@@ -115,7 +115,8 @@ func TestUnexportedEmbedding(t *testing.T) {
 		hidden `json:"hidden"`
 		Y      int
 	}
-	for _, v := range []any{&both{hidden{1, 2, 3}, &hiddenToo{4}, A{}}, &both{}, &named{hidden{1, 2, 3}, 4}, &outer{hidden: hidden{X: 3}}, &outer{B: &drawn.B{X: "x"}, hiddenToo: &hiddenToo{1}}} {
+	for _, v := range []any{&both{hidden{1, 2, 3}, &hiddenToo{4}, A{}}, &both{}, &named{hidden{1, 2, 3}, 4},
+		&outer{hidden: hidden{X: 3}}, &outer{B: &drawn.B{X: "x"}, hiddenToo: &hiddenToo{1}}} {
 		want, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	"github.com/pintle-go/pintle/internal/jsonfields/drawn"
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,6 +56,8 @@ type (
 		A int `json:"a"`
 	}
 	ReadOnly  struct{ A int }
+	WriteTo   struct{ A int }
+	ReadFrom  struct{ A int }
 	Stringer  interface{ String() string }
 	TextKey   struct{ a string }
 	StringKey string
@@ -71,6 +74,14 @@ func (*ReadOnly) UnmarshalJSON(text []byte) error {
 		return errors.New("want a string")
 	}
 	return nil
+}
+func (WriteTo) MarshalJSONTo(e *jsontext.Encoder) error      { return e.WriteToken(jsontext.Int(1)) }
+func (*WriteTo) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
+func (*ReadFrom) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		return errors.New("want a string")
+	}
+	return d.SkipValue()
 }
 func (k TextKey) MarshalText() ([]byte, error)     { return []byte(k.a), nil }
 func (k *TextKey) UnmarshalText(text []byte) error { k.a = string(text); return nil }
@@ -135,10 +146,15 @@ func TestCheck(t *testing.T) {
 		{reflect.TypeFor[struct{ A chan int }](), ".A: a chan int has no JSON form"},
 		{reflect.TypeFor[Loop](), "jsonfields_test.Loop.F: a func() has no JSON form"},
 		{reflect.TypeFor[struct{ A []Stringer }](), "the value in interface jsonfields_test.Stringer cannot be read back"},
-		{reflect.TypeFor[struct{ A *WriteOnly }](), "jsonfields_test.WriteOnly: jsonfields_test.WriteOnly is written as 1, which cannot be read back"},
+		{reflect.TypeFor[struct{ A *WriteOnly }](),
+			"jsonfields_test.WriteOnly: jsonfields_test.WriteOnly is written as 1, which cannot be read back"},
 		{reflect.TypeFor[struct{ A ReadOnly }](), `is written as {"A":0}, which cannot be read back (want a string)`},
+		{reflect.TypeFor[struct{ A WriteTo }](),
+			"has MarshalJSONTo, which encoding/json does not call: give it MarshalJSON as well"},
+		{reflect.TypeFor[struct{ A ReadFrom }](), `is written as {"A":0}, which cannot be read back`},
 		{reflect.TypeFor[struct{ A map[bool]int }](), "a map with keys of type bool has no JSON form"},
-		{reflect.TypeFor[struct{ A map[StringKey]int }](), "a map with keys of type jsonfields_test.StringKey is read differently from how it is written"},
+		{reflect.TypeFor[struct{ A map[StringKey]int }](),
+			"a map with keys of type jsonfields_test.StringKey is read differently from how it is written"},
 		{reflect.TypeFor[struct{ *hiddenToo }](), "an embedded pointer to a struct that is not exported cannot be read"},
 		{reflect.TypeFor[struct {
 			A int `json:"a\"b"`
@@ -158,7 +174,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for _, fine := range []reflect.Type{
-		reflect.TypeFor[appsv1.Deployment](), reflect.TypeFor[batchv1.CronJob](), reflect.TypeFor[struct{ Spec corev1.PodSpec }](),
+		reflect.TypeFor[appsv1.Deployment](), reflect.TypeFor[batchv1.CronJob](),
+		reflect.TypeFor[struct{ Spec corev1.PodSpec }](),
 		reflect.TypeFor[struct{ At time.Time }](), reflect.TypeFor[struct{ Any any }](), reflect.TypeFor[map[int]string](),
 	} {
 		if err := jsonfields.Check(fine); err != nil {

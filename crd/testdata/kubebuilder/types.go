@@ -38,7 +38,7 @@ type Shift struct {
 	Status ShiftStatus `json:"status,omitempty"`
 }
 
-// Mode says what to do with work that is there.
+// Mode tells how to treat work that is there.
 // +kubebuilder:validation:Enum=Allow;Forbid;"Replace"
 type Mode string
 

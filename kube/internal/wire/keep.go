@@ -1,12 +1,9 @@
 package wire
 
 import (
-	"encoding"
 	"encoding/binary"
-	stdjson "encoding/json"
 	"reflect"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
@@ -29,7 +26,7 @@ func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if decodesItself(t) {
+	if jsonfields.Decodes(t) {
 		return nil
 	}
 	if k, ok := seen[t]; ok {
@@ -49,13 +46,6 @@ func keepJSON(t reflect.Type, seen map[reflect.Type]*jsonKeep) *jsonKeep {
 		}
 	}
 	return nil
-}
-
-func decodesItself(t reflect.Type) bool {
-	p := reflect.PointerTo(t)
-	return p.Implements(reflect.TypeFor[stdjson.Unmarshaler]()) ||
-		p.Implements(reflect.TypeFor[json.UnmarshalerFrom]()) ||
-		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // append appends the kept part of value.

@@ -20,7 +20,7 @@ func project(v, w reflect.Type) (projection, *protoKeep, error) {
 	switch {
 	case v == w:
 		return func(view, whole reflect.Value) { view.Set(whole) }, nil, nil
-	case v.Kind() == reflect.Struct && w.Kind() == reflect.Struct && !decodesItself(v) && !decodesItself(w):
+	case v.Kind() == reflect.Struct && w.Kind() == reflect.Struct && !jsonfields.Decodes(v) && !jsonfields.Decodes(w):
 		return projectStruct(v, w, nil)
 	case v.Kind() == reflect.Slice && w.Kind() == reflect.Slice:
 		one, keep, err := project(v.Elem(), w.Elem())
@@ -51,7 +51,7 @@ func project(v, w reflect.Type) (projection, *protoKeep, error) {
 				one(view, whole.Elem())
 			}
 		}, keep, err
-	case v.Kind() == w.Kind() && isScalar(v.Kind()) && !decodesItself(v) && !decodesItself(w):
+	case v.Kind() == w.Kind() && isScalar(v.Kind()) && !jsonfields.Decodes(v) && !jsonfields.Decodes(w):
 		return func(view, whole reflect.Value) { view.Set(whole.Convert(v)) }, nil, nil
 	}
 	return nil, nil, fmt.Errorf("%s is not part of %s", v, w)

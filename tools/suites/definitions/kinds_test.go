@@ -39,14 +39,15 @@ type project struct {
 
 func projects() []project {
 	return []project{
-		{"github.com/cert-manager/cert-manager", "deploy/crds", []string{"pkg/apis/acme/v1", "pkg/apis/meta/v1", "sigs.k8s.io/gateway-api//apis/v1"}, []kind{
-			of[certmanager.Certificate]("cert-manager.io_certificates"),
-			of[certmanager.CertificateRequest]("cert-manager.io_certificaterequests"),
-			of[certmanager.Issuer]("cert-manager.io_issuers"),
-			of[certmanager.ClusterIssuer]("cert-manager.io_clusterissuers"),
-			of[acme.Challenge]("acme.cert-manager.io_challenges"),
-			of[acme.Order]("acme.cert-manager.io_orders"),
-		}},
+		{"github.com/cert-manager/cert-manager", "deploy/crds",
+			[]string{"pkg/apis/acme/v1", "pkg/apis/meta/v1", "sigs.k8s.io/gateway-api//apis/v1"}, []kind{
+				of[certmanager.Certificate]("cert-manager.io_certificates"),
+				of[certmanager.CertificateRequest]("cert-manager.io_certificaterequests"),
+				of[certmanager.Issuer]("cert-manager.io_issuers"),
+				of[certmanager.ClusterIssuer]("cert-manager.io_clusterissuers"),
+				of[acme.Challenge]("acme.cert-manager.io_challenges"),
+				of[acme.Order]("acme.cert-manager.io_orders"),
+			}},
 		{"sigs.k8s.io/gateway-api", "config/crd/experimental", []string{"apis/v1"}, []kind{
 			of[gateway.BackendTLSPolicy]("gateway.networking.k8s.io_backendtlspolicies"),
 			of[gatewayalpha3.BackendTLSPolicy]("gateway.networking.k8s.io_backendtlspolicies"),
@@ -101,18 +102,21 @@ func projects() []project {
 			of[extension1.ExtensionConfig]("runtime.cluster.x-k8s.io_extensionconfigs"),
 			of[extension2.ExtensionConfig]("runtime.cluster.x-k8s.io_extensionconfigs"),
 		}},
-		{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2"}, []kind{
-			of[bootstrap1.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
-			of[bootstrap2.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
-			of[bootstrap1.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
-			of[bootstrap2.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
-		}},
-		{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2", "api/bootstrap/kubeadm/v1beta1", "api/bootstrap/kubeadm/v1beta2"}, []kind{
-			of[controlplane1.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
-			of[controlplane2.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
-			of[controlplane1.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
-			of[controlplane2.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
-		}},
+		{"sigs.k8s.io/cluster-api", "bootstrap/kubeadm/config/crd/bases", []string{"api/core/v1beta1", "api/core/v1beta2"},
+			[]kind{
+				of[bootstrap1.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
+				of[bootstrap2.KubeadmConfig]("bootstrap.cluster.x-k8s.io_kubeadmconfigs"),
+				of[bootstrap1.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
+				of[bootstrap2.KubeadmConfigTemplate]("bootstrap.cluster.x-k8s.io_kubeadmconfigtemplates"),
+			}},
+		{"sigs.k8s.io/cluster-api", "controlplane/kubeadm/config/crd/bases",
+			[]string{"api/core/v1beta1", "api/core/v1beta2", "api/bootstrap/kubeadm/v1beta1",
+				"api/bootstrap/kubeadm/v1beta2"}, []kind{
+				of[controlplane1.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
+				of[controlplane2.KubeadmControlPlane]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanes"),
+				of[controlplane1.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
+				of[controlplane2.KubeadmControlPlaneTemplate]("controlplane.cluster.x-k8s.io_kubeadmcontrolplanetemplates"),
+			}},
 		{"sigs.k8s.io/karpenter", "pkg/apis/crds", []string{"github.com/awslabs/operatorpkg//status"}, []kind{
 			of[autoscaling.CapacityBuffer]("autoscaling.x-k8s.io_capacitybuffers"),
 			of[karpenter.NodeClaim]("karpenter.sh_nodeclaims"),
