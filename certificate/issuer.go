@@ -88,7 +88,8 @@ func (i *Issuer) Ready(context.Context) error {
 	case i.current == nil:
 		return i.none()
 	case time.Now().After(i.current.Leaf.NotAfter):
-		return errors.Join(fmt.Errorf("the certificate expired at %s", i.current.Leaf.NotAfter.Format(time.RFC3339)), i.trouble)
+		until := i.current.Leaf.NotAfter.Format(time.RFC3339)
+		return errors.Join(fmt.Errorf("the certificate expired at %s", until), i.trouble)
 	}
 	return nil
 }
@@ -155,7 +156,9 @@ const (
 )
 
 // follow tells of the events of a watch until ctx ends.
-func follow[T any](ctx context.Context, objects kube.Handle[T], seen chan<- func(), see func(kube.WatchEvent[T], error)) {
+func follow[T any](
+	ctx context.Context, objects kube.Handle[T], seen chan<- func(), see func(kube.WatchEvent[T], error),
+) {
 	for ev, err := range objects.ReadOnly().Watch(ctx) {
 		select {
 		case seen <- func() { see(ev, err) }:
@@ -215,7 +218,8 @@ func (i *Issuer) running() (*running, error) {
 			return nil, errors.New("a target has no name")
 		}
 		objects := kube.ViewOfKind[served](i.Client, t.kind).With(kube.WriteOptions{FieldManager: manager})
-		r.targets = append(r.targets, &watched{Target: t, objects: objects, mine: mine, log: r.log.With("target", t.String())})
+		log := r.log.With("target", t.String())
+		r.targets = append(r.targets, &watched{Target: t, objects: objects, mine: mine, log: log})
 	}
 	return r, nil
 }
@@ -235,9 +239,11 @@ func (t terms) validate() error {
 	case t.serving < time.Second || t.propagation < 0:
 		return fmt.Errorf("lifetime %s is under a second, or propagation time %s is negative", t.serving, t.propagation)
 	case t.authority < 3*t.serving:
-		return fmt.Errorf("the lifetime of an authority, %s, is less than three times that of a certificate, %s", t.authority, t.serving)
+		return fmt.Errorf("the lifetime of an authority, %s, is less than three times that of a certificate, %s",
+			t.authority, t.serving)
 	case t.authority < 6*t.propagation:
-		return fmt.Errorf("the lifetime of an authority, %s, is less than six times the propagation time, %s", t.authority, t.propagation)
+		return fmt.Errorf("the lifetime of an authority, %s, is less than six times the propagation time, %s",
+			t.authority, t.propagation)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package certificate
 
 import (
+	"cmp"
 	"crypto/x509"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +13,10 @@ import (
 
 const day = 24 * time.Hour
 
-var usual = terms{names: []string{"farm", "farm.default.svc"}, serving: 90 * day, authority: 365 * day, propagation: time.Hour}
+var usual = terms{
+	names:   []string{"farm", "farm.default.svc"},
+	serving: 90 * day, authority: 365 * day, propagation: time.Hour,
+}
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -28,9 +33,10 @@ func after(t testing.TB, terms terms, s state, now, published time.Time) step {
 	return n
 }
 
-// signers returns, for each authority, "k" if it has a key, "s" if it signed the serving
-// certificate.
-func (s state) signers() (text []string) {
+// signers returns, for each authority, k if it has a key, s if it signed the serving
+// certificate, and - if neither.
+func (s state) signers() string {
+	var text []string
 	for _, a := range s.authorities {
 		is := ""
 		if a.key != nil {
@@ -39,9 +45,9 @@ func (s state) signers() (text []string) {
 		if s.serving != nil && signed(a, s.serving) {
 			is += "s"
 		}
-		text = append(text, is)
+		text = append(text, cmp.Or(is, "-"))
 	}
-	return text
+	return strings.Join(text, " ")
 }
 
 // trusts reports whether a client with a bundle trusts a serving certificate.
@@ -68,40 +74,49 @@ func TestRules(t *testing.T) {
 	more := usual
 	more.names = append(slices.Clone(usual.names), "10.0.0.1")
 
+	const (
+		none    = "there is no certificate of these authorities"
+		ends    = "the end of the certificate is near"
+		expired = "the certificate has expired"
+		known   = "all targets have the successor of the authority"
+		lacks   = "the certificate lacks a name"
+		keyless = "the key of the authority is missing"
+		gone    = "the Secret was deleted or damaged"
+	)
 	for name, test := range map[string]struct {
 		terms          terms // empty: usual
 		state          state
 		now, published time.Time
 		why            string
-		signers        []string
+		signers        string // see state.signers
 	}{
-		"empty":                       {state: state{}, now: start, why: "there is no certificate of these authorities", signers: []string{"ks"}},
-		"fresh":                       {state: s, now: start, published: start, signers: []string{"ks"}},
-		"a clock that is behind":      {state: s, now: start.Add(-300 * day), signers: []string{"ks"}},
-		"before the end of serving":   {state: s, now: renewed.Add(-time.Second), published: start, signers: []string{"ks"}},
-		"end of serving":              {state: s, now: renewed, published: start, why: "the end of the certificate is near", signers: []string{"ks"}},
-		"end of authority":            {state: s, now: due, published: start, why: "the certificate has expired", signers: []string{"k", "ks"}},
-		"not published":               {state: rotating, now: due.Add(20 * day), signers: []string{"k", "ks"}},
-		"published for a moment":      {state: rotating, now: due.Add(time.Hour - 1), published: due, signers: []string{"k", "ks"}},
-		"published":                   {state: rotating, now: due.Add(time.Hour), published: due, why: "all targets have the successor of the authority", signers: []string{"ks", ""}},
-		"after the switch":            {state: rotated, now: due.Add(2 * time.Hour), published: due, signers: []string{"ks", ""}},
-		"former expired":              {state: rotated, now: s.authorities[0].cert.NotAfter, published: due, why: "the certificate has expired", signers: []string{"ks"}},
-		"never published":             {state: rotating, now: s.authorities[0].cert.NotAfter, why: "there is no certificate of these authorities", signers: []string{"ks"}},
-		"all expired":                 {state: s, now: start.Add(1000 * day), published: start, why: "there is no certificate of these authorities", signers: []string{"ks"}},
-		"a name more":                 {terms: more, state: s, now: start, published: start, why: "the certificate lacks a name", signers: []string{"ks"}},
-		"a name more before a switch": {terms: more, state: rotating, now: due.Add(time.Minute), published: due, why: "the certificate lacks a name", signers: []string{"k", "ks"}},
-		"key missing":                 {state: noKey, now: start, published: start, why: "the key of the authority is missing", signers: []string{"k", "s"}},
-		"certificate missing":         {state: state{authorities: s.authorities}, now: start, published: start, why: "there is no certificate of these authorities", signers: []string{"ks"}},
-		"certificate of another":      {state: state{authorities: s.authorities, serving: other.serving}, now: start, why: "there is no certificate of these authorities", signers: []string{"ks"}},
-		"lost":                        {state: lost, now: start, published: start, why: "the Secret was deleted or damaged", signers: []string{"k", "ks"}},
-		"lost while rotating":         {state: lostAgain, now: due, published: start.Add(-time.Hour), why: "all targets have the successor of the authority", signers: []string{"ks", ""}},
+		"empty":                       {state: state{}, now: start, why: none, signers: "ks"},
+		"fresh":                       {state: s, now: start, published: start, signers: "ks"},
+		"a clock that is behind":      {state: s, now: start.Add(-300 * day), signers: "ks"},
+		"before the end of serving":   {state: s, now: renewed.Add(-time.Second), published: start, signers: "ks"},
+		"end of serving":              {state: s, now: renewed, published: start, why: ends, signers: "ks"},
+		"end of authority":            {state: s, now: due, published: start, why: expired, signers: "k ks"},
+		"not published":               {state: rotating, now: due.Add(20 * day), signers: "k ks"},
+		"published for a moment":      {state: rotating, now: due.Add(time.Hour - 1), published: due, signers: "k ks"},
+		"published":                   {state: rotating, now: due.Add(time.Hour), published: due, why: known, signers: "ks -"},
+		"after the switch":            {state: rotated, now: due.Add(2 * time.Hour), published: due, signers: "ks -"},
+		"former expired":              {state: rotated, now: s.authorities[0].cert.NotAfter, published: due, why: expired, signers: "ks"},
+		"never published":             {state: rotating, now: s.authorities[0].cert.NotAfter, why: none, signers: "ks"},
+		"all expired":                 {state: s, now: start.Add(1000 * day), published: start, why: none, signers: "ks"},
+		"a name more":                 {terms: more, state: s, now: start, published: start, why: lacks, signers: "ks"},
+		"a name more before a switch": {terms: more, state: rotating, now: due.Add(time.Minute), published: due, why: lacks, signers: "k ks"},
+		"key missing":                 {state: noKey, now: start, published: start, why: keyless, signers: "k s"},
+		"certificate missing":         {state: state{authorities: s.authorities}, now: start, published: start, why: none, signers: "ks"},
+		"certificate of another":      {state: state{authorities: s.authorities, serving: other.serving}, now: start, why: none, signers: "ks"},
+		"lost":                        {state: lost, now: start, published: start, why: gone, signers: "k ks"},
+		"lost while rotating":         {state: lostAgain, now: due, published: start.Add(-time.Hour), why: known, signers: "ks -"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.terms.names == nil {
 				test.terms = usual
 			}
 			n := after(t, test.terms, test.state, test.now, test.published)
-			if n.why != test.why || !slices.Equal(n.signers(), test.signers) {
+			if n.why != test.why || n.signers() != test.signers {
 				t.Errorf("because %q: authorities %q, want because %q: %q", n.why, n.signers(), test.why, test.signers)
 			}
 			if !n.due.After(test.now) {

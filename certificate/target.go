@@ -30,13 +30,15 @@ func APIService(name string) Target {
 // ValidatingWebhooks is the field clientConfig.caBundle of each webhook in a
 // ValidatingWebhookConfiguration.
 func ValidatingWebhooks(name string) Target {
-	return target("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", name)
+	const kind, plural = "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+	return target("admissionregistration.k8s.io", kind, plural, name)
 }
 
 // MutatingWebhooks is the field clientConfig.caBundle of each webhook in a
 // MutatingWebhookConfiguration.
 func MutatingWebhooks(name string) Target {
-	return target("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", name)
+	const kind, plural = "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"
+	return target("admissionregistration.k8s.io", kind, plural, name)
 }
 
 // Conversion is the field spec.conversion.webhook.clientConfig.caBundle of a
