@@ -58,7 +58,7 @@ const (
 
 func newWorld() *world {
 	w := &world{rv: 100, changed: make(chan struct{})}
-	w.target = &served{fields: fields{Webhooks: []webhook{{"a", &clientConfig{Service: &service{"default", "farm"}}}}}}
+	w.target = &served{Webhooks: []webhook{{"a", &clientConfig{Service: &service{"default", "farm"}}}}}
 	w.target.Name, w.target.UID = "farm", "target"
 	w.put(w.target, nil, true)
 	return w
@@ -346,7 +346,10 @@ func decodeProto(body []byte, into *corev1.Secret) {
 		panic(fmt.Sprintf("not protobuf: %q", body))
 	}
 	var envelope runtime.Unknown
-	if err := errors.Join(envelope.Unmarshal(raw), into.Unmarshal(envelope.Raw)); err != nil {
+	if err := envelope.Unmarshal(raw); err != nil {
+		panic(err)
+	}
+	if err := into.Unmarshal(envelope.Raw); err != nil {
 		panic(err)
 	}
 }
@@ -468,7 +471,7 @@ func TestModel(t *testing.T) {
 			}
 			come(0)
 			time.Sleep(time.Minute)
-			any := func(rt *rapid.T) int { return rapid.IntRange(0, 2).Draw(rt, "replica") }
+			which := func(rt *rapid.T) int { return rapid.IntRange(0, 2).Draw(rt, "replica") }
 			check := func(rt *rapid.T) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -501,21 +504,21 @@ func TestModel(t *testing.T) {
 			}
 			rt.Repeat(map[string]func(*rapid.T){
 				"":     check,
-				"come": func(rt *rapid.T) { come(any(rt)) },
+				"come": func(rt *rapid.T) { come(which(rt)) },
 				"go": func(rt *rapid.T) {
-					if r := replicas[any(rt)]; r != nil {
+					if r := replicas[which(rt)]; r != nil {
 						r.end()
 					}
 				},
 				"die": func(rt *rapid.T) {
-					if r := replicas[any(rt)]; r != nil {
+					if r := replicas[which(rt)]; r != nil {
 						r.dieAt(rapid.IntRange(1, 20).Draw(rt, "requests"), rapid.Bool().Draw(rt, "after"))
 					}
 				},
 				"wait": func(rt *rapid.T) {
 					for range rapid.IntRange(1, 36).Draw(rt, "hours") {
 						time.Sleep(time.Hour)
-						come(any(rt)) // certificates expire if nobody runs for days
+						come(which(rt)) // certificates expire if nobody runs for days
 						check(rt)
 					}
 				},

@@ -51,8 +51,8 @@ func decode(data map[string][]byte) (state, error) {
 	}
 	for der := range blocks(data[bundleCerts], certBlock) {
 		cert, err := x509.ParseCertificate(der)
-		if err != nil || !cert.IsCA || !positive(cert) {
-			continue
+		if err != nil || !cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign == 0 || !positive(cert) {
+			continue // it could sign nothing that a client trusts
 		}
 		a := authority{cert: cert}
 		if i := slices.IndexFunc(keys, func(k *ecdsa.PrivateKey) bool { return k.PublicKey.Equal(cert.PublicKey) }); i >= 0 {

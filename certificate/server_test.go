@@ -149,8 +149,8 @@ func (f fixture) published(i int, bundle []byte) bool {
 	if err != nil {
 		f.Fatal(err)
 	}
-	fields, holds := o.with(bundle, service{f.namespace, "farm"})
-	text, _ := json.Marshal(fields)
+	wanted, holds := o.with(bundle, service{f.namespace, "farm"})
+	text, _ := json.Marshal(wanted)
 	return holds && bytes.Contains(text, []byte("caBundle")) && len(bundle) > 0
 }
 
@@ -297,7 +297,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	var load sync.WaitGroup
 	maps := kube.For[corev1.ConfigMap](f.client).In(f.namespace)
 	load.Go(func() {
-		time.Sleep(time.Second) // until the API server calls the webhook
+		time.Sleep(2 * time.Second) // until the API server calls the webhook
 		for ctx.Err() == nil {
 			m := &corev1.ConfigMap{}
 			m.GenerateName = "load-"

@@ -63,10 +63,6 @@ func (t Target) String() string { return t.kind.Kind + " " + t.name }
 // served has the fields of all kinds of targets that matter here.
 type served struct {
 	kube.Object
-	fields
-}
-
-type fields struct {
 	Spec     spec      `json:"spec,omitzero"`
 	Webhooks []webhook `json:"webhooks,omitempty"`
 }
@@ -96,10 +92,10 @@ type service struct {
 	Name      string `json:"name"`
 }
 
-// with returns the fields of an object that have to hold a bundle, with that bundle in
-// them, and whether they hold it already. They are the fields about a server by its URL,
-// and about the service mine. The fields about other services are left out.
-func (o *served) with(bundle []byte, mine service) (wanted fields, holds bool) {
+// with returns an apply of the fields of an object that have to hold a bundle, and
+// reports whether they hold it already. They are the fields about a server by its URL, and
+// about the service mine. The fields about other services are left out.
+func (o *served) with(bundle []byte, mine service) (wanted applied, holds bool) {
 	holds = true
 	put := func(is []byte) []byte {
 		holds = holds && bytes.Equal(is, bundle)
@@ -137,7 +133,8 @@ type applied struct {
 		UID             types.UID `json:"uid"`
 		ResourceVersion string    `json:"resourceVersion"`
 	} `json:"metadata"`
-	fields
+	Spec     spec      `json:"spec,omitzero"`
+	Webhooks []webhook `json:"webhooks,omitempty"`
 }
 
 // watched is a target as its watch shows it. One goroutine uses it.
@@ -149,8 +146,10 @@ type watched struct {
 
 	synced, known bool    // the watch has shown a state, and this is the present one
 	object        *served // nil: there is none
-	right         []byte  // the bundle that the target has held
-	pace          pace
+
+	bundle []byte // the wanted one
+	held   bool   // the target has held it
+	pace   pace   // of putting it there
 }
 
 // see takes what the watch has yielded.
@@ -183,9 +182,12 @@ func (w *watched) holds(bundle []byte) bool {
 // publish puts a bundle in the target, unless it is there. It returns when to come back,
 // or zero if the watch will tell.
 func (w *watched) publish(ctx context.Context, bundle []byte) (again time.Duration, err error) {
+	if !bytes.Equal(w.bundle, bundle) {
+		w.bundle, w.held, w.pace = bundle, false, pace{}
+	}
 	switch {
 	case w.holds(bundle):
-		w.right = bundle
+		w.held = true
 		return 0, nil
 	case !w.known:
 		return 0, nil
@@ -193,9 +195,9 @@ func (w *watched) publish(ctx context.Context, bundle []byte) (again time.Durati
 		return w.pace.left(), nil
 	}
 	w.pace.count()
-	body := applied{APIVersion: w.kind.GroupVersion().String(), Kind: w.kind.Kind}
+	body, _ := w.object.with(bundle, w.mine)
+	body.APIVersion, body.Kind = w.kind.GroupVersion().String(), w.kind.Kind
 	body.Metadata.Name, body.Metadata.UID, body.Metadata.ResourceVersion = w.name, w.object.UID, w.object.ResourceVersion
-	body.fields, _ = w.object.with(bundle, w.mine)
 	text, err := json.Marshal(body)
 	if err != nil {
 		return 0, fmt.Errorf("encode %s: %w", w.Target, err)
@@ -207,12 +209,12 @@ func (w *watched) publish(ctx context.Context, bundle []byte) (again time.Durati
 	case err != nil:
 		return 0, fmt.Errorf("publish CA bundle: %w", err)
 	}
-	if bytes.Equal(w.right, bundle) {
+	if w.held {
 		w.log.Warn("somebody changed the CA bundle: it is restored")
 	} else {
 		w.log.Info("the CA bundle is published")
 	}
-	w.object, w.right = now, bundle
+	w.object, w.held = now, true
 	return 0, nil
 }
 
