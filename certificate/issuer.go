@@ -312,8 +312,9 @@ func (r *running) look(ctx context.Context) (wait time.Duration, err error) {
 	}
 	if n.why != "" {
 		err := r.write(ctx, secret, n.state)
+		deleted := secret != nil && apierrors.IsNotFound(err)
 		switch {
-		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		case deleted, apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			return settle, nil // another replica was quicker
 		case err != nil:
 			return 0, err
