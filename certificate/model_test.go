@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ type replica struct {
 
 func (w *world) replica(t testing.TB, name string) *replica {
 	r := &replica{world: w, name: name}
-	logger := slog.New(slog.DiscardHandler)
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	client, err := kube.Config{Rest: &rest.Config{Host: "http://server", Transport: r}, Logger: logger}.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -201,14 +202,17 @@ func (w *world) answer(r *http.Request, body []byte) *http.Response {
 	case r.URL.Query().Get("watch") == "true":
 		return w.watch(r, secrets)
 	case r.Method == http.MethodGet && list:
-		items := []any{}
+		items, version, kind := []any{}, "v1", "SecretList"
+		if !secrets {
+			version, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfigurationList"
+		}
 		if secrets && w.secret != nil {
 			items = append(items, w.secret)
 		} else if !secrets {
 			items = append(items, w.target)
 		}
 		return respond(r, http.StatusOK, map[string]any{
-			"apiVersion": "v1", "kind": "List", "items": items,
+			"apiVersion": version, "kind": kind, "items": items,
 			"metadata": map[string]string{"resourceVersion": strconv.Itoa(w.rv)},
 		})
 	case r.Method == http.MethodPost && w.secret != nil:

@@ -89,7 +89,7 @@ func (f fixture) apply(i int, manifest string) {
 }
 
 func (f fixture) applied(i int, manifest string) error {
-	_, err := f.objects(i).Patch(f.Context(), f.targets[i].name, types.ApplyYAMLPatchType, []byte(manifest))
+	_, err := f.objects(i).Patch(f.Context(), f.targets[i].name, types.ApplyYAMLPatchType, []byte(strings.ReplaceAll(manifest, "\t", "")))
 	return err
 }
 
