@@ -20,7 +20,9 @@ var serverOnly = kubetest.Options{Private: true, ServerOnly: true}
 var wholeCluster = kubetest.Options{Private: true, Nodes: 5}
 
 // startCluster returns the cluster to measure on and a function that ends it.
-func startCluster(ctx context.Context, out io.Writer, o options, own kubetest.Options) (*rest.Config, func() error, error) {
+func startCluster(
+	ctx context.Context, out io.Writer, o options, own kubetest.Options,
+) (*rest.Config, func() error, error) {
 	if o.kubeconfig != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 		if err != nil {

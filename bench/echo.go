@@ -71,7 +71,9 @@ type echoBench struct {
 // measureEcho runs both operators in turn on a cluster with controllers and simulated
 // nodes: o.runs times with a single Echo, then o.echoRuns times with o.echoes. The
 // programs are in dir.
-func measureEcho(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options) (map[string]echoResults, error) {
+func measureEcho(
+	ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options,
+) (map[string]echoResults, error) {
 	results := map[string]echoResults{}
 	p, err := startProxy(cfg)
 	if err != nil {
@@ -209,7 +211,9 @@ func (b echoBench) fill(ctx context.Context, op *operator, n int, r *echoResult)
 func (b echoBench) calm(ctx context.Context) error {
 	for {
 		wait, cancel := context.WithTimeout(ctx, echoCalm)
-		_, err := b.proxy.await(wait, b.proxy.mark(), func(q request) bool { return q.within(b.echoes.namespace) && !q.watch })
+		_, err := b.proxy.await(
+			wait, b.proxy.mark(), func(q request) bool { return q.within(b.echoes.namespace) && !q.watch },
+		)
 		cancel()
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -245,9 +249,11 @@ func (b echoBench) change(ctx context.Context, n int, r *echoResult) error {
 		}
 	}
 	requests, _ := b.proxy.since(start)
-	fmt.Fprintf(b.out, "    a change is answered after p50 %s, p99 %s; from sending it p50 %s, p99 %s; %d changes took %s\n",
-		asTime(quantile(r.answers, 0.5)), asTime(quantile(r.answers, 0.99)),
-		asTime(quantile(r.fromSent, 0.5)), asTime(quantile(r.fromSent, 0.99)), len(r.answers), summary(requests))
+	fmt.Fprintf(
+		b.out, "    a change is answered after p50 %s, p99 %s; from sending it p50 %s, p99 %s; %d changes took %s\n",
+		asTime(quantile(r.answers, 0.5)), asTime(quantile(r.answers, 0.99)), asTime(quantile(r.fromSent, 0.5)),
+		asTime(quantile(r.fromSent, 0.99)), len(r.answers), summary(requests),
+	)
 	return nil
 }
 

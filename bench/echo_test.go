@@ -49,7 +49,9 @@ func TestIsReadyEcho(t *testing.T) {
 	ready := func(change func(*api.Echo)) bool {
 		e := &api.Echo{Spec: api.EchoSpec{Replicas: 2}, Status: api.EchoStatus{ReadyReplicas: 2}}
 		e.Generation = 3
-		e.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 3}}
+		e.Status.Conditions = []metav1.Condition{
+			{Type: api.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 3},
+		}
 		change(e)
 		return isReadyEcho(e)
 	}
@@ -71,7 +73,9 @@ func TestIsReadyEcho(t *testing.T) {
 // The table compares our operator with the peer's figures and with fixed ones. It names
 // the figures that were not measured.
 func TestEchoRows(t *testing.T) {
-	sizes := map[string]built{peerEcho: {binary: 33 * megabyte, image: 11 * megabyte}, oursEcho: {binary: 20 * megabyte, image: 6 * megabyte}}
+	sizes := map[string]built{
+		peerEcho: {binary: 33 * megabyte, image: 11 * megabyte}, oursEcho: {binary: 20 * megabyte, image: 6 * megabyte},
+	}
 	milliseconds := func(values ...float64) []float64 {
 		for i := range values {
 			values[i] *= float64(time.Millisecond)
@@ -79,8 +83,14 @@ func TestEchoRows(t *testing.T) {
 		return values
 	}
 	results := map[string]echoResults{
-		peerEcho: {{start: 4, idle: 60 * megabyte}, {start: 4, idle: 60 * megabyte, cpu: 10, peak: 100, requests: 70, answers: milliseconds(1, 2, 3)}},
-		oursEcho: {{start: 2, idle: 45 * megabyte}, {start: 2, idle: 45 * megabyte, cpu: 5, peak: 51, requests: 70, answers: milliseconds(-1, 4, 30)}},
+		peerEcho: {
+			{start: 4, idle: 60 * megabyte},
+			{start: 4, idle: 60 * megabyte, cpu: 10, peak: 100, requests: 70, answers: milliseconds(1, 2, 3)},
+		},
+		oursEcho: {
+			{start: 2, idle: 45 * megabyte},
+			{start: 2, idle: 45 * megabyte, cpu: 5, peak: 51, requests: 70, answers: milliseconds(-1, 4, 30)},
+		},
 	}
 	var out strings.Builder
 	if err := table(&out, echoRows(options{echoes: 10}, sizes, results)); err != nil {

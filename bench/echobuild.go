@@ -44,7 +44,9 @@ func buildEcho(ctx context.Context, dir string) (map[string]built, error) {
 			return nil, err
 		}
 		archive := filepath.Join(dir, name+".tar")
-		if err := from.command(ctx, imager, "image", "--image", "example.com/"+name, "-o", archive, from.program); err != nil {
+		if err := from.command(
+			ctx, imager, "image", "--image", "example.com/"+name, "-o", archive, from.program,
+		); err != nil {
 			return nil, err
 		}
 		image, err := imageSize(archive)

@@ -97,7 +97,8 @@ func (e echoes) awaitReady(ctx context.Context, n int) error {
 // isReadyEcho reports whether all servers that the Echo asks for answer.
 func isReadyEcho(e *api.Echo) bool {
 	c := meta.FindStatusCondition(e.Status.Conditions, api.ConditionReady)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation && e.Status.ReadyReplicas == e.Spec.Replicas
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation &&
+		e.Status.ReadyReplicas == e.Spec.Replicas
 }
 
 // deleteAll deletes all Echoes and waits until nothing is left of them. Their operator

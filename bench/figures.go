@@ -57,54 +57,141 @@ func figures() []figure {
 	const listed, stripped, unstructured = ", vs streaming list off", ", vs managedFields stripped", ", vs unstructured"
 	const three = ", vs three fields by a transform"
 	return []figure{
-		{name: "full Pods: live heap", peer: peerPods, ours: oursPods, value: heap, show: asSize, target: shareOf("1/5", 1./5)},
-		{name: "full Pods: live heap" + listed, peer: peerPodsListed, ours: oursPods, value: heap, show: asSize, target: shareOf("1/5", 1./5)},
+		{
+			name: "full Pods: live heap", peer: peerPods, ours: oursPods, value: heap, show: asSize,
+			target: shareOf("1/5", 1./5),
+		},
+		{
+			name: "full Pods: live heap" + listed, peer: peerPodsListed, ours: oursPods, value: heap, show: asSize,
+			target: shareOf("1/5", 1./5),
+		},
 		{name: "full Pods: live heap" + stripped, peer: peerPodsStripped, ours: oursPods, value: heap, show: asSize},
-		{name: "full Pods: peak RSS", peer: peerPods, ours: oursPods, value: peak, show: asSize, target: shareOf("1/3", 1./3)},
-		{name: "full Pods: peak RSS" + listed, peer: peerPodsListed, ours: oursPods, value: peak, show: asSize, target: shareOf("1/3", 1./3)},
+		{
+			name: "full Pods: peak RSS", peer: peerPods, ours: oursPods, value: peak, show: asSize,
+			target: shareOf("1/3", 1./3),
+		},
+		{
+			name: "full Pods: peak RSS" + listed, peer: peerPodsListed, ours: oursPods, value: peak, show: asSize,
+			target: shareOf("1/3", 1./3),
+		},
 		{name: "full Pods: peak RSS" + stripped, peer: peerPodsStripped, ours: oursPods, value: peak, show: asSize},
-		{name: "full Pods: time to sync", peer: peerPods, ours: oursPods, value: sync, show: asTime, target: shareOf("0.7", 0.7)},
-		{name: "full Pods: time to sync" + listed, peer: peerPodsListed, ours: oursPods, value: sync, show: asTime, target: shareOf("0.7", 0.7)},
+		{
+			name: "full Pods: time to sync", peer: peerPods, ours: oursPods, value: sync, show: asTime,
+			target: shareOf("0.7", 0.7),
+		},
+		{
+			name: "full Pods: time to sync" + listed, peer: peerPodsListed, ours: oursPods, value: sync, show: asTime,
+			target: shareOf("0.7", 0.7),
+		},
 		{name: "full Pods: CPU time of the sync", peer: peerPods, ours: oursPods, value: cpu, show: asTime},
 		{name: "full Pods: CPU time of the sync" + listed, peer: peerPodsListed, ours: oursPods, value: cpu, show: asTime},
 		{},
-		{name: "view of Pods: live heap", peer: peerPods, ours: oursView, value: heap, show: asSize, target: shareOf("1/20", 1./20)},
-		{name: "view of Pods: live heap" + listed, peer: peerPodsListed, ours: oursView, value: heap, show: asSize, target: shareOf("1/20", 1./20)},
-		{name: "view of Pods: peak RSS", peer: peerPods, ours: oursView, value: peak, show: asSize, target: atMost(40 * megabyte)},
+		{
+			name: "view of Pods: live heap", peer: peerPods, ours: oursView, value: heap, show: asSize,
+			target: shareOf("1/20", 1./20),
+		},
+		{
+			name: "view of Pods: live heap" + listed, peer: peerPodsListed, ours: oursView, value: heap, show: asSize,
+			target: shareOf("1/20", 1./20),
+		},
+		{
+			name: "view of Pods: peak RSS", peer: peerPods, ours: oursView, value: peak, show: asSize,
+			target: atMost(40 * megabyte),
+		},
 		{name: "view of Pods: peak RSS" + three, peer: peerThree, ours: oursView, value: peak, show: asSize},
 		{name: "view of Pods: CPU time of the sync" + three, peer: peerThree, ours: oursView, value: cpu, show: asTime},
-		{name: "view of Pods: time to sync", peer: peerPods, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
-		{name: "view of Pods: time to sync" + listed, peer: peerPodsListed, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
+		{
+			name: "view of Pods: time to sync", peer: peerPods, ours: oursView, value: sync, show: asTime,
+			target: shareOf("1", 1),
+		},
+		{
+			name: "view of Pods: time to sync" + listed, peer: peerPodsListed, ours: oursView, value: sync, show: asTime,
+			target: shareOf("1", 1),
+		},
 		{name: "view of Pods: CPU time of the sync", peer: peerPods, ours: oursView, value: cpu, show: asTime},
 		{},
-		{name: "custom resources: live heap, vs typed", peer: peerWidgets, ours: oursWidgets, value: heap, show: asSize, target: shareOf("0.55", 0.55)},
-		{name: "custom resources: live heap" + unstructured, peer: peerUnstructured, ours: oursWidgets, value: heap, show: asSize, target: shareOf("1/6", 1./6)},
+		{
+			name: "custom resources: live heap, vs typed", peer: peerWidgets, ours: oursWidgets, value: heap, show: asSize,
+			target: shareOf("0.55", 0.55),
+		},
+		{
+			name: "custom resources: live heap" + unstructured, peer: peerUnstructured, ours: oursWidgets, value: heap,
+			show: asSize, target: shareOf("1/6", 1./6),
+		},
 		{name: "custom resources: peak RSS, vs typed", peer: peerWidgets, ours: oursWidgets, value: peak, show: asSize},
-		{name: "custom resources: time to sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
-		{name: "custom resources: time to sync" + unstructured, peer: peerUnstructured, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
-		{name: "custom resources: CPU time of the sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: cpu, show: asTime},
+		{
+			name: "custom resources: time to sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: sync, show: asTime,
+			target: shareOf("1", 1),
+		},
+		{
+			name: "custom resources: time to sync" + unstructured, peer: peerUnstructured, ours: oursWidgets, value: sync,
+			show: asTime, target: shareOf("1", 1),
+		},
+		{
+			name: "custom resources: CPU time of the sync, vs typed", peer: peerWidgets, ours: oursWidgets, value: cpu,
+			show: asTime,
+		},
 		{},
-		{name: "full Pods, vs kube-rs: peak RSS", peer: kubersPods, ours: oursPods, value: peak, show: asSize, target: shareOf("1/5", 1./5)},
-		{name: "full Pods, vs kube-rs: time to sync", peer: kubersPods, ours: oursPods, value: sync, show: asTime, target: shareOf("1", 1)},
+		{
+			name: "full Pods, vs kube-rs: peak RSS", peer: kubersPods, ours: oursPods, value: peak, show: asSize,
+			target: shareOf("1/5", 1./5),
+		},
+		{
+			name: "full Pods, vs kube-rs: time to sync", peer: kubersPods, ours: oursPods, value: sync, show: asTime,
+			target: shareOf("1", 1),
+		},
 		{name: "full Pods, vs kube-rs: CPU time of the sync", peer: kubersPods, ours: oursPods, value: cpu, show: asTime},
-		{name: "full Pods, vs kube-rs: CPU time of the server", peer: kubersPods, ours: oursPods, value: server, show: asTime},
+		{
+			name: "full Pods, vs kube-rs: CPU time of the server", peer: kubersPods, ours: oursPods, value: server,
+			show: asTime,
+		},
 		{name: "view of Pods, vs kube-rs: peak RSS", peer: kubersView, ours: oursView, value: peak, show: asSize},
-		{name: "view of Pods, vs kube-rs: time to sync", peer: kubersView, ours: oursView, value: sync, show: asTime, target: shareOf("1", 1)},
+		{
+			name: "view of Pods, vs kube-rs: time to sync", peer: kubersView, ours: oursView, value: sync, show: asTime,
+			target: shareOf("1", 1),
+		},
 		{name: "view of Pods, vs kube-rs: CPU time of the sync", peer: kubersView, ours: oursView, value: cpu, show: asTime},
-		{name: "view of Pods, vs kube-rs: CPU time of the server", peer: kubersView, ours: oursView, value: server, show: asTime},
+		{
+			name: "view of Pods, vs kube-rs: CPU time of the server", peer: kubersView, ours: oursView, value: server,
+			show: asTime,
+		},
 		{name: "custom resources, vs kube-rs: peak RSS", peer: kubersWidgets, ours: oursWidgets, value: peak, show: asSize},
-		{name: "custom resources, vs kube-rs: time to sync", peer: kubersWidgets, ours: oursWidgets, value: sync, show: asTime, target: shareOf("1", 1)},
-		{name: "custom resources, vs kube-rs: CPU time of the sync", peer: kubersWidgets, ours: oursWidgets, value: cpu, show: asTime},
-		{name: "custom resources, vs kube-rs: CPU time of the server", peer: kubersWidgets, ours: oursWidgets, value: server, show: asTime},
+		{
+			name: "custom resources, vs kube-rs: time to sync", peer: kubersWidgets, ours: oursWidgets, value: sync,
+			show: asTime, target: shareOf("1", 1),
+		},
+		{
+			name: "custom resources, vs kube-rs: CPU time of the sync", peer: kubersWidgets, ours: oursWidgets, value: cpu,
+			show: asTime,
+		},
+		{
+			name: "custom resources, vs kube-rs: CPU time of the server", peer: kubersWidgets, ours: oursWidgets,
+			value: server, show: asTime,
+		},
 		{},
-		{name: "read one full Pod by key, p50", peer: peerPods, ours: oursPods, value: get, show: asTime, target: atMost(float64(40 * time.Microsecond))},
-		{name: "read one view by key, p50", peer: peerPods, ours: oursView, value: get, show: asTime, target: atMost(float64(5 * time.Microsecond))},
+		{
+			name: "read one full Pod by key, p50", peer: peerPods, ours: oursPods, value: get, show: asTime,
+			target: atMost(float64(40 * time.Microsecond)),
+		},
+		{
+			name: "read one view by key, p50", peer: peerPods, ours: oursView, value: get, show: asTime,
+			target: atMost(float64(5 * time.Microsecond)),
+		},
 		{name: "read one custom resource by key, p50", peer: peerWidgets, ours: oursWidgets, value: get, show: asTime},
 		{name: "index look-up of 100 full Pods, p50", peer: peerPods, ours: oursPods, value: look, show: asTime},
-		{name: "… its time by that in a store a tenth the size", peer: peerPods, ours: oursPods, value: growth, show: times, target: atMost(scanFree)},
-		{name: "… one that finds nothing, p50 (no scan is as quick)", peer: peerPods, ours: oursPods, value: none, show: asTime, target: atMost(scanTime)},
+		{
+			name: "… its time by that in a store a tenth the size", peer: peerPods, ours: oursPods, value: growth, show: times,
+			target: atMost(scanFree),
+		},
+		{
+			name: "… one that finds nothing, p50 (no scan is as quick)", peer: peerPods, ours: oursPods, value: none,
+			show: asTime, target: atMost(scanTime),
+		},
 		{name: "index look-up of 100 views, p50", peer: peerPods, ours: oursView, value: look, show: asTime},
-		{name: "… its time by that in a store a tenth the size", peer: peerPods, ours: oursView, value: growth, show: times, target: atMost(scanFree)},
+		{
+			name: "… its time by that in a store a tenth the size", peer: peerPods, ours: oursView, value: growth, show: times,
+			target: atMost(scanFree),
+		},
 	}
 }
 

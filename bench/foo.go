@@ -38,7 +38,10 @@ func measureFoo(ctx context.Context, out io.Writer, dir string, cfg *rest.Config
 	fmt.Fprintln(out, "Building and running the foo operator")
 	image := row{name: "foo: image, compressed", target: under(7 * megabyte), show: asSize}
 	binary := row{name: "foo: binary, stripped", target: under(20 * megabyte), show: asSize}
-	sync := row{name: "foo: process start to first sync of an empty store", target: under(float64(100 * time.Millisecond)), show: asTime}
+	sync := row{
+		name: "foo: process start to first sync of an empty store", target: under(float64(100 * time.Millisecond)),
+		show: asTime,
+	}
 	idle := row{name: "foo: idle RSS", target: under(20 * megabyte), show: asSize}
 
 	image.ours, image.err = one(weighFooImage(ctx, filepath.Join(dir, "foo.tar")))

@@ -65,7 +65,11 @@ type options struct {
 
 func parseOptions() (options, error) {
 	var o options
-	only := flag.String("only", "", "measure only subjects whose name matches this `pattern` (see the lines printed during a run)")
+	only := flag.String(
+		"only",
+		"",
+		"measure only subjects whose name matches this `pattern` (see the lines printed during a run)",
+	)
 	flag.StringVar(&o.part, "part", partAll, "`part` to measure: stores (and foo), echo, or all")
 	flag.IntVar(&o.objects, "pods", 20_000, "number of Pods to load, and of custom resources")
 	flag.IntVar(&o.runs, "runs", 5, "number of runs of each subject; the table shows medians")
@@ -73,7 +77,12 @@ func parseOptions() (options, error) {
 	flag.IntVar(&o.echoRuns, "echo-runs", 1, "number of these runs; each takes minutes for each operator")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"use the cluster of this kubeconfig `file`, and leave the objects there, instead of starting a cluster")
-	flag.StringVar(&o.profiles, "profiles", "", "write heap and CPU profiles of the last run of each subject into this `directory`")
+	flag.StringVar(
+		&o.profiles,
+		"profiles",
+		"",
+		"write heap and CPU profiles of the last run of each subject into this `directory`",
+	)
 	flag.BoolVar(&o.quick, "quick", false, "measure only the figures of the README, and print their table")
 	flag.DurationVar(&o.limit, "limit", 280*time.Second,
 		"with -quick: no further run begins that would end after this `time`")
@@ -209,7 +218,9 @@ func runEcho(ctx context.Context, out io.Writer, dir string, o options) (rows []
 
 // measureAll runs every subject once per round. Peers and ours take turns, so that other
 // changes on the machine affect both.
-func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options) (map[string][]measure.Result, error) {
+func measureAll(
+	ctx context.Context, out io.Writer, dir string, cfg *rest.Config, o options,
+) (map[string][]measure.Result, error) {
 	results := map[string][]measure.Result{}
 	server, err := newServerTime(cfg)
 	if err != nil {
@@ -241,9 +252,12 @@ func measureAll(ctx context.Context, out io.Writer, dir string, cfg *rest.Config
 			if r.Objects != o.objects {
 				return nil, fmt.Errorf("%s holds %d objects, not %d", s.name, r.Objects, o.objects)
 			}
-			fmt.Fprintf(out, "  %-34s sync %-8s cpu %-8s server %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %-8s of none %s\n",
+			fmt.Fprintf(
+				out,
+				"  %-34s sync %-8s cpu %-8s server %-8s heap %-9s peak RSS %-9s get %-8s look-up of %d %-8s in a tenth %-8s of none %s\n",
 				s.name, duration(r.Sync), duration(r.CPU), duration(r.Server), size(r.Heap), size(r.PeakRSS), duration(r.Get),
-				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone))
+				r.LookupSize, duration(r.Lookup), duration(r.LookupSmall), duration(r.LookupNone),
+			)
 			results[s.name] = append(results[s.name], r)
 			select {
 			case <-time.After(time.Second): // lets the server finish the requests of the subject

@@ -31,7 +31,8 @@ func TestRequest(t *testing.T) {
 		{request{method: "GET", path: "/apis/apps/v1"}, false, false, false, "/apis/apps/v1"},
 	} {
 		q := c.request
-		if q.writes() != c.writes || q.within("ns") != c.within || q.names("ns", "deployments", "one") != c.named || q.resource() != c.resource {
+		if q.writes() != c.writes || q.within("ns") != c.within || q.names("ns", "deployments", "one") != c.named ||
+			q.resource() != c.resource {
 			t.Errorf("%s %s: writes %t, within %t, named %t, resource %q", q.method, q.path,
 				q.writes(), q.within("ns"), q.names("ns", "deployments", "one"), q.resource())
 		}
@@ -71,7 +72,9 @@ func TestProxy(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 
-	p, err := startProxy(&rest.Config{Host: server.URL, BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	p, err := startProxy(
+		&rest.Config{Host: server.URL, BearerToken: "secret", TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

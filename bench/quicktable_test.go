@@ -67,7 +67,11 @@ func TestQuickTable(t *testing.T) {
 			t.Errorf("a long line: %s", line)
 		}
 	}
-	if got := squeeze(text(testTitles, measured().rows(20_000), nil)); !strings.Contains(got, "Operator Echo: lines of code|201|202|203\n") {
+	if got := squeeze(
+		text(testTitles, measured().rows(20_000), nil),
+	); !strings.Contains(
+		got, "Operator Echo: lines of code|201|202|203\n",
+	) {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -179,7 +179,8 @@ func setup(o options, s served) string {
 	if load := loadAverage(); load != "" {
 		busy = ", load average " + load
 	}
-	return fmt.Sprintf(`One API server (%s, on this machine, %d processors%s), %d Pods of %.1f KB and %d custom resources of %.1f KB as JSON.
+	return fmt.Sprintf(
+		`One API server (%s, on this machine, %d processors%s), %d Pods of %.1f KB and %d custom resources of %.1f KB as JSON.
 The server alone, its answer thrown away: all Pods as protobuf with gzip %s (%s unpacked), all custom resources as JSON with gzip %s (%s unpacked).
 Peer: controller-runtime %s, client-go %s, in a program of its own: config.GetConfig and cache.New with no options but the scheme; that is protobuf for
 Pods, JSON for custom resources, streaming lists (WatchListClient, on by default), watch bookmarks, a deep copy on each read, no client-side rate limit;
@@ -189,10 +190,24 @@ kube-rs, where cargo is installed: the versions in kubers/Cargo.toml, a release 
 Ours: kube.Connect and Store with no options, in a program of its own; package kube chooses how to list. Both: Go %s, GOMAXPROCS %s, GOGC default, CGO_ENABLED=0, one process per run.
 Medians of %d runs, peer and ours in turn. Time to sync: from connecting (discovery included) to holding everything; live heap: HeapAlloc one second later, after
 two collections; peak RSS: VmHWM at that moment; CPU: user and system time of the sync; of the server: its process_cpu_seconds_total, garbage collections included; p50: of 20,000 reads of random keys, 1,000 look-ups. MB = 1,000,000 bytes.
-`, s.version, runtime.NumCPU(), busy, o.objects, float64(s.pod)/1e3, o.objects, float64(s.widget)/1e3,
-		duration(s.podList), size(uint64(s.podListSize)), duration(s.widgetList), size(uint64(s.widgetListSize)),
-		moduleVersion("sigs.k8s.io/controller-runtime"), moduleVersion("k8s.io/client-go"),
-		strings.TrimPrefix(runtime.Version(), "go"), procs, o.runs)
+`,
+		s.version,
+		runtime.NumCPU(),
+		busy,
+		o.objects,
+		float64(s.pod)/1e3,
+		o.objects,
+		float64(s.widget)/1e3,
+		duration(s.podList),
+		size(uint64(s.podListSize)),
+		duration(s.widgetList),
+		size(uint64(s.widgetListSize)),
+		moduleVersion("sigs.k8s.io/controller-runtime"),
+		moduleVersion("k8s.io/client-go"),
+		strings.TrimPrefix(runtime.Version(), "go"),
+		procs,
+		o.runs,
+	)
 }
 
 // loadAverage returns how many processes wanted to run during the last minute.

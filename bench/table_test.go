@@ -16,8 +16,14 @@ import (
 // A target is judged on medians, and an unmeasured one is not met.
 func TestTable(t *testing.T) {
 	results := map[string][]measure.Result{
-		peerPods: {{Heap: 100 * megabyte, Sync: 2 * time.Second}, {Heap: 300 * megabyte, Sync: time.Second}, {Heap: 900 * megabyte, Sync: 3 * time.Second}},
-		oursPods: {{Heap: 60 * megabyte, Sync: 1500 * time.Millisecond}, {Heap: 10 * megabyte, Sync: 1500 * time.Millisecond}, {Heap: 90 * megabyte, Sync: time.Millisecond}},
+		peerPods: {
+			{Heap: 100 * megabyte, Sync: 2 * time.Second}, {Heap: 300 * megabyte, Sync: time.Second},
+			{Heap: 900 * megabyte, Sync: 3 * time.Second},
+		},
+		oursPods: {
+			{Heap: 60 * megabyte, Sync: 1500 * time.Millisecond}, {Heap: 10 * megabyte, Sync: 1500 * time.Millisecond},
+			{Heap: 90 * megabyte, Sync: time.Millisecond},
+		},
 	}
 	var out bytes.Buffer
 	rows := append(storeRows(results),

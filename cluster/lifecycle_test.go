@@ -229,7 +229,8 @@ func (c cluster) testVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := version.ServerVersion; got.GitVersion != want || "v"+got.Major+"."+got.Minor != want[:strings.LastIndex(want, ".")] {
+	if got := version.ServerVersion; got.GitVersion != want ||
+		"v"+got.Major+"."+got.Minor != want[:strings.LastIndex(want, ".")] {
 		t.Errorf("server version %+v, want %s", got, want)
 	}
 	if got := version.ClientVersion; got.GitVersion != want {
@@ -261,14 +262,18 @@ func (c cluster) testSecurity(t *testing.T) {
 		"system:kube-scheduler":          {"pods", "binding"},
 		"system:kube-controller-manager": {"serviceaccounts", "token"},
 	} {
-		if out, err := c.try("kubectl", "auth", "can-i", "create", subresource[0], "--subresource", subresource[1], "-A", "--as", user); err != nil {
+		if out, err := c.try(
+			"kubectl", "auth", "can-i", "create", subresource[0], "--subresource", subresource[1], "-A", "--as", user,
+		); err != nil {
 			t.Errorf("%s may not create %v: %s", user, subresource, out)
 		}
 		if out, err := c.try("kubectl", "auth", "can-i", "delete", "namespaces", "--as", user); err == nil {
 			t.Errorf("%s may delete namespaces: %s", user, out)
 		}
 	}
-	if out, err := c.try("kubectl", "auth", "can-i", "get", "nodes", "--subresource=proxy", "--as", "kube-apiserver-kubelet-client"); err != nil {
+	if out, err := c.try(
+		"kubectl", "auth", "can-i", "get", "nodes", "--subresource=proxy", "--as", "kube-apiserver-kubelet-client",
+	); err != nil {
 		t.Errorf("the API server may not use kubelets: %s", out)
 	}
 	for _, file := range []string{c.dir.Kubeconfig(), c.dir.Path("pki", "ca.key")} {
@@ -291,8 +296,11 @@ func (c cluster) testSecurity(t *testing.T) {
 	c.run("kubectl", "create", "clusterrole", "writer", "--verb=create", "--resource=configmaps")
 	c.run("kubectl", "create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=writer")
 	uid := c.output("kubectl", "get", "namespace", "default", "--output=jsonpath={.metadata.uid}")
-	manifest := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"owned","namespace":"default","ownerReferences":[
-		{"apiVersion":"v1","kind":"Namespace","name":"default","uid":%q,"blockOwnerDeletion":true}]}}`, uid)
+	manifest := fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"owned","namespace":"default","ownerReferences":[
+		{"apiVersion":"v1","kind":"Namespace","name":"default","uid":%q,"blockOwnerDeletion":true}]}}`,
+		uid,
+	)
 	cmd := c.command("kubectl", "create", "--as=writer", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "blockOwnerDeletion") {

@@ -45,7 +45,9 @@ func status(ctx context.Context, t target, args []string) error {
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(s)
 	}
-	fmt.Printf("cluster %s is %s, up for %s (supervisor %d)\n", s.Name, s.Phase, time.Since(s.Started).Round(time.Second), s.PID)
+	fmt.Printf(
+		"cluster %s is %s, up for %s (supervisor %d)\n", s.Name, s.Phase, time.Since(s.Started).Round(time.Second), s.PID,
+	)
 	fmt.Printf("server      %s\nkubeconfig  %s\nstate       %s\n\n", s.Server, s.Kubeconfig, s.Dir)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tRESTARTS")

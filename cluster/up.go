@@ -36,12 +36,16 @@ func (f *upFlags) define(flags *flag.FlagSet) {
 	s := &f.settings
 	flags.IntVar(&s.Nodes, "nodes", 0, "number of simulated nodes")
 	flags.StringVar(&f.node, "node", "", "\"real\": make this machine a node, with containerd (Linux, root)")
-	flags.BoolVar(&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server")
+	flags.BoolVar(
+		&s.Controllers, "controllers", true, "run the controller-manager and the scheduler, not only the API server",
+	)
 	flags.BoolVar(&s.Ephemeral, "ephemeral", false, "remove the cluster's directory when it ends")
 	flags.BoolVar(&f.foreground, "foreground", false, "stay in the foreground, and end the cluster on Ctrl-C")
 	flags.BoolVar(&f.quiet, "quiet", false, "print only errors and the progress of a build")
 	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process with this id ends")
-	flags.Var(list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (repeatable, like the next two)")
+	flags.Var(
+		list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (repeatable, like the next two)",
+	)
 	flags.Var(list{&s.ControllerManagerArgs}, "controller-manager-arg", "flag for kube-controller-manager")
 	flags.Var(list{&s.SchedulerArgs}, "scheduler-arg", "flag for kube-scheduler")
 }

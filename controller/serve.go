@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pintle-go/pintle/certificate"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -84,11 +85,11 @@ func (p *program) encryption() (*tls.Config, error) {
 	// HTTP/2 could have as many requests on one connection as it has streams.
 	config.NextProtos = []string{"http/1.1"}
 	if p.CertDir != "" {
-		c, err := newCertificate(p.CertDir, p.Logger)
-		if err != nil {
+		files := &certificate.Files{Dir: p.CertDir, Logger: p.Logger}
+		if err := files.Load(); err != nil {
 			return nil, err
 		}
-		config.GetCertificate, config.Certificates = c.get, nil // Certificates would come first
+		config.GetCertificate, config.Certificates = files.GetCertificate, nil // Certificates would come first
 	}
 	return config, nil
 }

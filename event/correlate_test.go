@@ -128,7 +128,10 @@ func TestNothingIsCountedTwiceOrLost(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"observe": func(rt *rapid.T) {
-				id := about(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "object"), rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "note"))
+				id := about(
+					rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "object"),
+					rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "note"),
+				)
 				if c.observe(id, now) {
 					taken[id]++
 				}

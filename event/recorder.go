@@ -265,10 +265,15 @@ func reference(o Object) (corev1.ObjectReference, error) {
 		gvk = named.GVK()
 	}
 	if gvk.Empty() || o.GetName() == "" {
-		return corev1.ObjectReference{}, fmt.Errorf("an object of type %T does not have both a kind and a name (%q and %q): was it read from the server?", o, gvk.Kind, o.GetName())
+		return corev1.ObjectReference{}, fmt.Errorf(
+			"an object of type %T does not have both a kind and a name (%q and %q): was it read from the server?", o, gvk.Kind,
+			o.GetName(),
+		)
 	}
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
-	return corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}, nil
+	return corev1.ObjectReference{
+		APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+	}, nil
 }
 
 // clean makes a text acceptable to the server.

@@ -91,7 +91,10 @@ func respond(r *http.Request, code int, o any) *http.Response {
 	if err != nil {
 		panic(err)
 	}
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(data)), Request: r,
+	}
 }
 
 func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {

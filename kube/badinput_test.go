@@ -50,9 +50,14 @@ func TestKubeconfigSentences(t *testing.T) {
 	broken := write("broken", "apiVersion: v1\nclusters: [")
 	noCurrent := write("no-current",
 		"apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n")
-	noCluster := write("no-cluster",
-		"apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: gone, user: u}}]\nusers: [{name: u, user: {token: t}}]\n")
-	noCA := write("no-ca", "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: gone.crt}}]\n")
+	noCluster := write(
+		"no-cluster",
+		"apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: gone, user: u}}]\nusers: [{name: u, user: {token: t}}]\n",
+	)
+	noCA := write(
+		"no-ca",
+		"apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', certificate-authority: gone.crt}}]\n",
+	)
 	for name, c := range map[string]struct {
 		env    string
 		config kube.Config
@@ -164,7 +169,10 @@ func TestCredentials(t *testing.T) {
 	bad := rest.CopyConfig(bare)
 	bad.BearerToken = "nonsense"
 	_, err := kube.For[corev1.ConfigMap](s.connect(t, bad)).In("a").Get(soon(t), "x")
-	sentence(t, err, "get ConfigMap a/x: the server does not accept the credentials (expired, or of another cluster? see the kubeconfig's user): Unauthorized")
+	sentence(
+		t, err,
+		"get ConfigMap a/x: the server does not accept the credentials (expired, or of another cluster? see the kubeconfig's user): Unauthorized",
+	)
 	if !apierrors.IsUnauthorized(err) {
 		t.Errorf("got error %v", err)
 	}
@@ -177,12 +185,24 @@ func TestCredentials(t *testing.T) {
 	poor.BearerToken = token.Status.Token
 	robot := s.connect(t, poor)
 	_, err = kube.For[corev1.Secret](robot).In("a").Get(soon(t), "x")
-	sentence(t, err, `get Secret a/x: not allowed (a Role or ClusterRole must grant it): secrets "x" is forbidden: User "system:serviceaccount:NS:robot" cannot get resource "secrets" in API group "" in the namespace "a"`, s.namespace, "NS")
+	sentence(
+		t,
+		err,
+		`get Secret a/x: not allowed (a Role or ClusterRole must grant it): secrets "x" is forbidden: User "system:serviceaccount:NS:robot" cannot get resource "secrets" in API group "" in the namespace "a"`,
+		s.namespace,
+		"NS",
+	)
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("got error %v", err)
 	}
 	err = first(kube.For[corev1.Secret](robot).List(soon(t)))
-	sentence(t, err, `list Secret: not allowed (a Role or ClusterRole must grant it): secrets is forbidden: User "system:serviceaccount:NS:robot" cannot list resource "secrets" in API group "" at the cluster scope`, s.namespace, "NS")
+	sentence(
+		t,
+		err,
+		`list Secret: not allowed (a Role or ClusterRole must grant it): secrets is forbidden: User "system:serviceaccount:NS:robot" cannot list resource "secrets" in API group "" at the cluster scope`,
+		s.namespace,
+		"NS",
+	)
 }
 
 // TestNotServed asks the real server for kinds that it does not have.

@@ -221,8 +221,14 @@ func TestDeletionWhoseObjectCannotBeRead(t *testing.T) {
 		})
 		f := follow(t, widgets(c).Watch, noteOfWidget)
 		f.taken()
-		_, err := out.Write(jsonEvent(eventDeleted,
-			fmt.Appendf(nil, `{"kind":"Widget","metadata":{"name":"a","namespace":"default","uid":%q,"resourceVersion":"900","labels":7}}`, o.uid)))
+		_, err := out.Write(jsonEvent(
+			eventDeleted,
+			fmt.Appendf(
+				nil,
+				`{"kind":"Widget","metadata":{"name":"a","namespace":"default","uid":%q,"resourceVersion":"900","labels":7}}`,
+				o.uid,
+			),
+		))
 		if err != nil {
 			t.Fatal(err)
 		}

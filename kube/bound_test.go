@@ -132,7 +132,12 @@ func TestAnswersWithinTheBound(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/a"):
 			_, _ = io.WriteString(w, object)
 		default:
-			_, _ = io.WriteString(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"8"},"items":[`+strings.Repeat(object+",", 6)+object+"]}")
+			_, _ = io.WriteString(
+				w,
+				`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"8"},"items":[`+strings.Repeat(
+					object+",", 6,
+				)+object+"]}",
+			)
 		}
 	}))
 	defer server.Close()

@@ -31,7 +31,7 @@ func (jsonConfigMap) GVK() GVK { return GVK{Version: "v1", Kind: "ConfigMap"} }
 // TestChaos verifies the promise of watches and stores against a real API server. The
 // server is killed, restarted, paused, compacted and cut off at random. CHAOS_SECONDS is
 // how long a run lasts. CHAOS_SEED repeats a run's choices.
-func TestChaos(t *testing.T) { testChaos(t, 8) }
+func TestChaos(t *testing.T) { testChaos(t, 10) }
 
 func TestSoakChaos(t *testing.T) { testChaos(t, 60) }
 
@@ -82,7 +82,7 @@ type checkedWatch struct {
 }
 
 // enoughWrites is the smallest number of writes of a run.
-const enoughWrites = 1000
+const enoughWrites = 500
 
 var chaosNamespaces = []string{"chaos-a", "chaos-b", "chaos-c"}
 

@@ -114,7 +114,8 @@ func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 // otherwise: then the fields that the program owns would get a second owner.
 func programName() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if name := packageName(info.Path); name != "" {
+		// The program of a test has the path of its package, with or without .test.
+		if name := packageName(strings.TrimSuffix(info.Path, ".test")); name != "" {
 			return name
 		}
 	}

@@ -74,11 +74,15 @@ func TestKubeconfigRules(t *testing.T) {
 	})
 	second := write("second", clientcmdapi.Config{Clusters: cluster("two.test"), CurrentContext: "b"})
 	other := write("other", clientcmdapi.Config{
-		CurrentContext: "c", Clusters: cluster("three.test"), Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "three.test"}},
+		CurrentContext: "c",
+		Clusters:       cluster("three.test"),
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "three.test"}},
 	})
 	must(t, os.Mkdir(filepath.Join(dir, ".kube"), 0o700))
 	write(".kube/config", clientcmdapi.Config{
-		CurrentContext: "h", Clusters: cluster("home.test"), Contexts: map[string]*clientcmdapi.Context{"h": {Cluster: "home.test", Namespace: "house"}},
+		CurrentContext: "h",
+		Clusters:       cluster("home.test"),
+		Contexts:       map[string]*clientcmdapi.Context{"h": {Cluster: "home.test", Namespace: "house"}},
 	})
 	list := strings.Join([]string{clusters, filepath.Join(dir, "missing"), contexts, second}, string(os.PathListSeparator))
 	for name, c := range map[string]struct {
@@ -307,7 +311,9 @@ func TestProxy(t *testing.T) {
 	closed.Close()
 	_, err := kube.For[corev1.Namespace](through(addr)).Get(soon(t), "x")
 	if !errors.Is(err, kube.ErrUnreachable) ||
-		!strings.Contains(err.Error(), "through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): proxyconnect tcp: dial tcp") {
+		!strings.Contains(
+			err.Error(), "through the proxy (see proxy-url in the kubeconfig, and HTTPS_PROXY): proxyconnect tcp: dial tcp",
+		) {
 		t.Errorf("got error %v", err)
 	}
 }

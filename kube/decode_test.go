@@ -23,7 +23,14 @@ type sized struct {
 }
 
 func widgetJSON(name string, rv int, spec string) []byte {
-	return fmt.Appendf(nil, `{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":%q,"namespace":"default","uid":"u-%s","resourceVersion":"%d"},"spec":%s}`, name, name, rv, spec)
+	return fmt.Appendf(
+		nil,
+		`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":%q,"namespace":"default","uid":"u-%s","resourceVersion":"%d"},"spec":%s}`,
+		name,
+		name,
+		rv,
+		spec,
+	)
 }
 
 func TestJSONObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
@@ -147,7 +154,9 @@ func TestUnstructuredObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(bare.Object); got != "map[apiVersion:example.com/v1 kind:Widget metadata:map[name:bare namespace:default resourceVersion:1]]" {
+		if got := fmt.Sprint(
+			bare.Object,
+		); got != "map[apiVersion:example.com/v1 kind:Widget metadata:map[name:bare namespace:default resourceVersion:1]]" {
 			t.Errorf("bare: %s", got)
 		}
 		full, err := store.Get(t.Context(), key("full"))

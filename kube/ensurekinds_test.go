@@ -71,22 +71,36 @@ func TestEnsureOfManyKindsSettles(t *testing.T) {
 				{Operator: corev1.TolerationOpExists}},
 			Volumes: []corev1.Volume{
 				{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-				{Name: "map", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}}}},
+				{
+					Name: "map",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "m"}},
+					},
+				},
 			},
-			Containers: []corev1.Container{{
-				Name: "c", Image: "i", Args: []string{"", "-a", "-a"}, Command: []string{"x"},
-				Env:   []corev1.EnvVar{{Name: "A"}, {Name: "B", Value: "1"}},
-				Ports: []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 53, Protocol: corev1.ProtocolUDP, Name: "dns"}},
-				Resources: corev1.ResourceRequirements{
-					Limits: quantities, Requests: corev1.ResourceList{"cpu": resource.MustParse("0.5"),
-						"memory": resource.MustParse("1e3")},
+			Containers: []corev1.Container{
+				{
+					Name:    "c",
+					Image:   "i",
+					Args:    []string{"", "-a", "-a"},
+					Command: []string{"x"},
+					Env:     []corev1.EnvVar{{Name: "A"}, {Name: "B", Value: "1"}},
+					Ports: []corev1.ContainerPort{
+						{ContainerPort: 80}, {ContainerPort: 53, Protocol: corev1.ProtocolUDP, Name: "dns"},
+					},
+					Resources: corev1.ResourceRequirements{
+						Limits: quantities, Requests: corev1.ResourceList{"cpu": resource.MustParse("0.5"),
+							"memory": resource.MustParse("1e3")},
+					},
+					ReadinessProbe: &corev1.Probe{
+						ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}},
+					},
+					SecurityContext: &corev1.SecurityContext{
+						Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, RunAsUser: new(int64),
+					},
+					VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/e"}, {Name: "map", MountPath: "/m", SubPath: "a"}},
 				},
-				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}},
-				SecurityContext: &corev1.SecurityContext{
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, RunAsUser: new(int64),
-				},
-				VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/e"}, {Name: "map", MountPath: "/m", SubPath: "a"}},
-			}},
+			},
 		},
 	}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
@@ -111,13 +125,19 @@ func TestEnsureOfManyKindsSettles(t *testing.T) {
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "d"},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1.5Gi")}},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{"storage": resource.MustParse("1.5Gi")},
+					},
 				}}},
 		}}
 	})
 	ensured(t, "DaemonSet", kube.For[appsv1.DaemonSet](c).In(ns), func() *appsv1.DaemonSet {
-		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pod,
-			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &intstr.IntOrString{IntVal: 1}}}}}
+		return &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{
+			Selector: selector, Template: pod,
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &intstr.IntOrString{IntVal: 1}},
+			},
+		}}
 	})
 	ensured(t, "CronJob", kube.For[batchv1.CronJob](c).In(ns), func() *batchv1.CronJob {
 		template := pod
@@ -138,12 +158,18 @@ func TestEnsureOfManyKindsSettles(t *testing.T) {
 	})
 	ensured(t, "Ingress", kube.For[networkingv1.Ingress](c).In(ns), func() *networkingv1.Ingress {
 		exact := networkingv1.PathTypeExact
-		return &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
-			Host: "a.b", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
-				{Path: "/", PathType: &exact,
-					Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "x",
-						Port: networkingv1.ServiceBackendPort{Number: 80}}}},
-			}}}}}}}
+		return &networkingv1.Ingress{ObjectMeta: meta, Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{
+			{
+				Host: "a.b",
+				IngressRuleValue: networkingv1.IngressRuleValue{
+					HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{
+						{Path: "/", PathType: &exact,
+							Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "x",
+								Port: networkingv1.ServiceBackendPort{Number: 80}}}},
+					}},
+				},
+			},
+		}}}
 	})
 	ensured(t, "PodDisruptionBudget", kube.For[policyv1.PodDisruptionBudget](c).In(ns),
 		func() *policyv1.PodDisruptionBudget {

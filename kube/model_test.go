@@ -168,7 +168,13 @@ func (m *model) add(name string, fits func(modelObject) bool) *modelCheck {
 }
 
 func addModel[T any](
-	ctx context.Context, m *model, name string, r Reader[T], how listing, note func(*T) string, fits func(modelObject) bool,
+	ctx context.Context,
+	m *model,
+	name string,
+	r Reader[T],
+	how listing,
+	note func(*T) string,
+	fits func(modelObject) bool,
 ) {
 	ck := m.add(name, fits)
 	m.running.Go(func() { checkWatch(ctx, r, how, ck.checker, note) })

@@ -79,7 +79,9 @@ func (s *apiServer) contentType(r *http.Request) string {
 // object builds the requested object: a ConfigMap, a widget or its metadata.
 func (o modelObject) object(r *http.Request) message {
 	om := o.extra
-	om.Namespace, om.Name, om.UID, om.ResourceVersion, om.Labels = o.key.Namespace, o.key.Name, o.uid, strconv.FormatInt(o.rv, 10), o.labels
+	om.Namespace, om.Name, om.UID, om.ResourceVersion, om.Labels = o.key.Namespace, o.key.Name, o.uid, strconv.FormatInt(
+		o.rv, 10,
+	), o.labels
 	if o.owner != "" {
 		om.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Owner", Name: "o", UID: o.owner}}
 	}

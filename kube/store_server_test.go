@@ -83,7 +83,9 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 		claim := got(claims.Create(soon(t), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: key.Name},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-				Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				},
 			}}))(t)
 		if len(claim.Finalizers) == 0 {
 			t.Fatal("the claim has no finalizer")

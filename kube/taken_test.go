@@ -15,7 +15,13 @@ import (
 // that belongs to nobody only if the object has the child's labels.
 func TestEnsureTakesNothingAway(t *testing.T) {
 	s := start(t)
-	mine, others := kube.For[corev1.ConfigMap](s.Client).In(s.namespace), kube.For[corev1.ConfigMap](s.Client).In(s.namespace).With(kube.WriteOptions{FieldManager: "other"})
+	mine, others := kube.For[corev1.ConfigMap](
+		s.Client,
+	).In(s.namespace),
+		kube.For[corev1.ConfigMap](
+			s.Client,
+		).In(s.namespace).
+			With(kube.WriteOptions{FieldManager: "other"})
 	owner := func(name string) *corev1.ConfigMap {
 		o := new(corev1.ConfigMap)
 		o.Name = name

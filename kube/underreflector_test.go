@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,10 +113,10 @@ func TestObserverReadsTheStore(t *testing.T) {
 					}}), nil
 				}
 				var all Resource[unplaced]
-				failed := 0
+				var failed atomic.Int64 // several goroutines make requests
 				c, err := Config{Rest: restTo(s), Logger: slog.New(slog.DiscardHandler), Observe: func(RequestInfo) {
 					if _, err := all.Cached().Get(context.Background(), key("a")); err != nil {
-						failed++
+						failed.Add(1)
 					}
 				}}.Connect()
 				if err != nil {
@@ -132,7 +133,7 @@ func TestObserverReadsTheStore(t *testing.T) {
 				if err := store.Sync(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if failed == 0 {
+				if failed.Load() == 0 {
 					t.Error("no read of the observer has failed")
 				}
 			})

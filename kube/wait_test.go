@@ -67,9 +67,13 @@ func TestUntilGone(t *testing.T) {
 	held.Finalizers = []string{"example.com/hold"}
 	got(maps.Create(soon(t), held))(t)
 	must(t, maps.Delete(soon(t), "m"))
-	patiently(t, "wait for ConfigMap "+s.namespace+`/m: context deadline exceeded: the finalizers ["example.com/hold"] keep it`, func(ctx context.Context) error {
-		return maps.UntilGone(ctx, "m")
-	})
+	patiently(
+		t,
+		"wait for ConfigMap "+s.namespace+`/m: context deadline exceeded: the finalizers ["example.com/hold"] keep it`,
+		func(ctx context.Context) error {
+			return maps.UntilGone(ctx, "m")
+		},
+	)
 	done := make(chan error, 1)
 	go func() { done <- maps.UntilGone(soon(t), "m") }()
 	time.Sleep(200 * time.Millisecond)

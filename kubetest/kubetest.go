@@ -177,7 +177,10 @@ func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
 
 func current(options Options) (*Cluster, error) {
 	if len(options.APIServerArgs) > 0 {
-		return nil, fmt.Errorf("%s=current: the flags %q cannot be given to a running cluster: set Options.Private", ClusterVariable, options.APIServerArgs)
+		return nil, fmt.Errorf(
+			"%s=current: the flags %q cannot be given to a running cluster: set Options.Private", ClusterVariable,
+			options.APIServerArgs,
+		)
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()

@@ -50,7 +50,9 @@ func TestShared(t *testing.T) {
 		if other := cluster.Namespace(t); other == name {
 			t.Errorf("two namespaces of one test are both %s", name)
 		}
-		if status, body := get(t, cluster.Config(), "/api/v1/namespaces/"+name+"/serviceaccounts/default"); status != http.StatusOK {
+		if status, body := get(
+			t, cluster.Config(), "/api/v1/namespaces/"+name+"/serviceaccounts/default",
+		); status != http.StatusOK {
 			t.Errorf("default service account of %s: %d %s", name, status, body)
 		}
 	})
@@ -114,7 +116,10 @@ func testCurrent(t *testing.T, running *kubetest.Cluster) {
 		t.Errorf("the current cluster is at %s, got one at %s", want, got)
 	}
 	name := cluster.Namespace(t)
-	if status, body := get(t, running.Config(), "/api/v1/namespaces/"+name); status != http.StatusOK || !strings.Contains(body, "pintle.dev/kubetest") {
+	if status, body := get(
+		t, running.Config(), "/api/v1/namespaces/"+name,
+	); status != http.StatusOK ||
+		!strings.Contains(body, "pintle.dev/kubetest") {
 		t.Errorf("namespace in the current cluster: %d %s", status, body)
 	}
 	if _, err := kubetest.Open(t.Context(), kubetest.Options{APIServerArgs: []string{"--v=4"}}); err == nil {

@@ -103,7 +103,9 @@ func findSource(ctx context.Context) (checkout, version string, err error) {
 			return "", module.Version, nil
 		}
 	}
-	return "", "", fmt.Errorf("cannot find a checkout of %s or its version (run tests in the directory of their package)", rootModule)
+	return "", "", fmt.Errorf(
+		"cannot find a checkout of %s or its version (run tests in the directory of their package)", rootModule,
+	)
 }
 
 func goCommand(ctx context.Context, dir string, env []string, args ...string) error {

@@ -115,7 +115,9 @@ func TestConnectionHangs(t *testing.T) {
 	t.Cleanup(client.Close)
 	maps := kube.For[corev1.ConfigMap](client).In("default")
 	hung := errors.New("hung")
-	l := Lease{Client: client, Namespace: cluster.Namespace(t), Name: "hangs", Margin: time.Second, Logger: testLogger(t, "a")}
+	l := Lease{
+		Client: client, Namespace: cluster.Namespace(t), Name: "hangs", Margin: time.Second, Logger: testLogger(t, "a"),
+	}
 	err = l.Run(t.Context(), func(ctx context.Context) error {
 		// The connection of all other requests.
 		if _, err := maps.Get(ctx, "none"); !apierrors.IsNotFound(err) {

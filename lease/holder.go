@@ -45,8 +45,10 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	lost, stopped := context.Cause(until), context.Cause(unclaimed)
 	switch {
 	case errors.Is(err, ErrUnfinished):
-		e.Logger.Warn("the lease is not released, because work is still running; other processes wait until the lease expires",
-			"error", err)
+		e.Logger.Warn(
+			"the lease is not released, because work is still running; other processes wait until the lease expires", "error",
+			err,
+		)
 	case holder(last) == e.Identity:
 		e.release(ctx, last)
 	}
@@ -134,7 +136,9 @@ func takenBy(lease *coordinationv1.Lease) string {
 // renewOnce renews the lease and extends the term. It returns the resulting lease, which
 // may belong to another process. It returns the lease unchanged if the result is not
 // known.
-func (e *election) renewOnce(ctx context.Context, term *term, lease *coordinationv1.Lease, within time.Duration) (*coordinationv1.Lease, error) {
+func (e *election) renewOnce(
+	ctx context.Context, term *term, lease *coordinationv1.Lease, within time.Duration,
+) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s", within.Round(time.Millisecond)))
 	defer cancel()
 	for {
@@ -186,7 +190,9 @@ func (e *election) restore(ctx context.Context, term *term, was *coordinationv1.
 // release gives the lease up, so that other processes need not wait until it expires. It
 // is not cancelled by the end of ctx.
 func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseWithin, fmt.Errorf("no answer within %s", releaseWithin))
+	ctx, cancel := context.WithTimeoutCause(
+		context.WithoutCancel(ctx), releaseWithin, fmt.Errorf("no answer within %s", releaseWithin),
+	)
 	defer cancel()
 	for holder(lease) == e.Identity {
 		next, err := e.leases.Update(ctx, released(lease, e.wall()))

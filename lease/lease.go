@@ -172,7 +172,9 @@ func (l *Lease) election() (*election, error) {
 	case e.Renew < 0 || e.Margin < 0:
 		return nil, fmt.Errorf("duration %s, renew %s or margin %s is negative", e.Duration, e.Renew, e.Margin)
 	case e.Renew+e.Margin >= e.Duration:
-		return nil, fmt.Errorf("a lease of %s, renewed every %s, is lost at once with a margin of %s", e.Duration, e.Renew, e.Margin)
+		return nil, fmt.Errorf(
+			"a lease of %s, renewed every %s, is lost at once with a margin of %s", e.Duration, e.Renew, e.Margin,
+		)
 	}
 	if e.Identity == "" {
 		host, err := os.Hostname()

@@ -258,7 +258,10 @@ func TestTermIsCountedFromTheRequest(t *testing.T) {
 				time.Sleep(8*time.Second + renewals) // of which the first look takes 4
 				a.faults.set(func(f *faults) { f.cut = true })
 				a.wantLost()
-				if after := a.quit.Sub(s.current().Spec.RenewTime.Time); after > 12*time.Second+time.Millisecond || after < 11*time.Second {
+				if after := a.quit.Sub(
+					s.current().Spec.RenewTime.Time,
+				); after > 12*time.Second+time.Millisecond ||
+					after < 11*time.Second {
 					t.Errorf("a has acted until %s after its last renewal", after)
 				}
 			})

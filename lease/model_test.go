@@ -48,7 +48,11 @@ func TestNeverTwoHolders(t *testing.T) {
 					f.before, f.after = drawTime(rt, 12*time.Second), drawTime(rt, 12*time.Second)
 				}),
 				"set clock": m.pick(func(rt *rapid.T, p *process) {
-					p.skew.Store(int64(rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Second, 5 * time.Second, time.Hour}).Draw(rt, "skew")))
+					p.skew.Store(
+						int64(
+							rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Second, 5 * time.Second, time.Hour}).Draw(rt, "skew"),
+						),
+					)
 				}),
 				"linger": m.pick(func(rt *rapid.T, p *process) { p.linger.Store(int64(drawTime(rt, time.Minute))) }),
 				"wait":   m.wait,

@@ -90,7 +90,10 @@ type connection struct {
 func (s *server) connect(t testing.TB, who string) (*kube.Client, *connection) {
 	t.Helper()
 	c := &connection{server: s, who: who}
-	client, err := kube.Config{Rest: &rest.Config{Host: "http://server", Transport: c}, Logger: testLogger(t, who)}.Connect()
+	client, err := kube.Config{
+		Rest:   &rest.Config{Host: "http://server", Transport: c},
+		Logger: testLogger(t, who),
+	}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +276,9 @@ func (s *server) watch(r *http.Request) *http.Response {
 			}
 		}
 	}()
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: reader, Request: r}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: reader, Request: r,
+	}
 }
 
 func respond(r *http.Request, code int, o any) *http.Response {
@@ -281,7 +286,10 @@ func respond(r *http.Request, code int, o any) *http.Response {
 	if err != nil {
 		panic(err)
 	}
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(data)), Request: r,
+	}
 }
 
 func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {

@@ -110,8 +110,10 @@ func (o Bundle) withDefaults() (Bundle, error) {
 	o.Version = cmp.Or(o.Version, "0.1.0")
 	if o.Resources.Limits == nil && o.Resources.Requests == nil && o.Resources.Claims == nil {
 		o.Resources = corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 		}
 	}
 	var wrong []error

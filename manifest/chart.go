@@ -47,7 +47,10 @@ func (o Bundle) Chart() (map[string][]byte, error) {
 			return nil, o.wrap(err)
 		}
 	}
-	chart := map[string]any{"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Version, "appVersion": o.Version}
+	chart := map[string]any{
+		"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Version,
+		"appVersion": o.Version,
+	}
 	if o.Description != "" {
 		chart["description"] = o.Description
 	}

@@ -49,7 +49,9 @@ func newGadgetry(t testing.TB, config *rest.Config, namespace string) *gadgetry 
 		namespace: namespace,
 		gadgets:   kube.For[Gadget](client),
 		maps:      kube.For[corev1.ConfigMap](client),
-		events:    &event.Recorder{Client: client, Controller: "manifest.test/gadgetry", Logger: slog.New(slog.DiscardHandler)},
+		events: &event.Recorder{
+			Client: client, Controller: "manifest.test/gadgetry", Logger: slog.New(slog.DiscardHandler),
+		},
 	}
 	if namespace != "" {
 		g.gadgets, g.maps = g.gadgets.In(namespace), g.maps.In(namespace)

@@ -78,8 +78,14 @@ func orEmpty(s []string) []string {
 
 func compareGrants(a, b grant) int {
 	return cmp.Or(
-		cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource),
-		cmp.Compare(a.name, b.name), cmp.Compare(slices.Index(verbs, a.verb), slices.Index(verbs, b.verb)), cmp.Compare(a.verb, b.verb),
+		cmp.Compare(a.namespace, b.namespace),
+		cmp.Compare(a.group, b.group),
+		cmp.Compare(a.resource, b.resource),
+		cmp.Compare(
+			a.name, b.name,
+		),
+		cmp.Compare(slices.Index(verbs, a.verb), slices.Index(verbs, b.verb)),
+		cmp.Compare(a.verb, b.verb),
 	)
 }
 
@@ -93,7 +99,9 @@ func pluralOf(kind kube.Kind, definitions []*crd.Definition) (string, error) {
 			return d.Spec.Names.Plural, nil
 		}
 	}
-	return "", fmt.Errorf("the plural of %s is not known: add its definition, or name the plural in its kube.Kind", kind.GroupKind())
+	return "", fmt.Errorf(
+		"the plural of %s is not known: add its definition, or name the plural in its kube.Kind", kind.GroupKind(),
+	)
 }
 
 // policies turns the grants of one namespace into few rules. Together the rules allow
@@ -136,7 +144,10 @@ func policies(all []grant) []rbacv1.PolicyRule {
 			continue
 		}
 		index[key] = len(rules)
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{g.group}, Resources: []string{g.resource}, Verbs: same, ResourceNames: names})
+		rules = append(
+			rules,
+			rbacv1.PolicyRule{APIGroups: []string{g.group}, Resources: []string{g.resource}, Verbs: same, ResourceNames: names},
+		)
 	}
 	return rules
 }

@@ -31,7 +31,9 @@ func TestOptionsNeed(t *testing.T) {
 	if !has(o, "", "events") || !has(o, "", "tokenreviews") {
 		t.Error("not those of options")
 	}
-	if o := (Bundle{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(o, "", "tokenreviews") {
+	if o := (Bundle{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(
+		o, "", "tokenreviews",
+	) {
 		t.Error("not those of a route")
 	}
 	o.Needs = []Rules{Events("a")}

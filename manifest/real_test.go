@@ -206,7 +206,8 @@ type vanishing struct {
 func (v vanishing) WrappedRoundTripper() http.RoundTripper { return v.next }
 
 func (v vanishing) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/two/status") && v.s.vanish.CompareAndSwap(true, false) {
+	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/two/status") &&
+		v.s.vanish.CompareAndSwap(true, false) {
 		if err := v.s.remove(r.Context(), "two"); err != nil {
 			return nil, err
 		}
@@ -236,7 +237,12 @@ func (s *scene) play() {
 		return s.used.used[grant{s.namespace, "coordination.k8s.io", "leases", "gadgetry", "watch"}]
 	})
 	// The Lease is released while the operator watches it.
-	if _, err := s.leases.Patch(t.Context(), "gadgetry", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`)); err != nil {
+	if _, err := s.leases.Patch(
+		t.Context(),
+		"gadgetry",
+		types.MergePatchType,
+		[]byte(`{"spec":{"holderIdentity":null}}`),
+	); err != nil {
 		t.Fatal(err)
 	}
 	o := new(Gadget)
@@ -253,7 +259,9 @@ func (s *scene) play() {
 		_, err := s.leases.Get(t.Context(), "gadgetry")
 		return err == nil
 	})
-	if _, err := s.objects.Modify(t.Context(), "one", func(o *Gadget) error { o.Spec.Note = "second"; return nil }); err != nil {
+	if _, err := s.objects.Modify(
+		t.Context(), "one", func(o *Gadget) error { o.Spec.Note = "second"; return nil },
+	); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the second note is seen", func() bool { return s.seen("second") })
@@ -344,7 +352,9 @@ func grantRights(t *testing.T, client *kube.Client, op Bundle, without grant) st
 	for _, g := range all {
 		awaitRight(t, client, op, g)
 	}
-	request, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), op.Name, new(authenticationv1.TokenRequest))
+	request, err := kube.Sub[authenticationv1.TokenRequest](
+		accounts, "token",
+	).Create(t.Context(), op.Name, new(authenticationv1.TokenRequest))
 	if err != nil {
 		t.Fatal(err)
 	}

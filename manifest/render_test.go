@@ -77,7 +77,10 @@ func TestChartFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []string{"Chart.yaml", "crds/gadgets.manifest.test.yaml", "templates/deployment.yaml", "templates/rbac.yaml", "templates/service.yaml", "templates/serviceaccount.yaml", "values.yaml"}
+	want := []string{
+		"Chart.yaml", "crds/gadgets.manifest.test.yaml", "templates/deployment.yaml", "templates/rbac.yaml",
+		"templates/service.yaml", "templates/serviceaccount.yaml", "values.yaml",
+	}
 	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, want) {
 		t.Errorf("files %s", got)
 	}
@@ -90,7 +93,9 @@ func TestMerging(t *testing.T) {
 	}
 	pods, maps := kube.For[corev1.Pod](client), kube.For[corev1.ConfigMap](client)
 	rule := func(resources, verbs string, names ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names}
+		return rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: strings.Fields(resources), Verbs: strings.Fields(verbs), ResourceNames: names,
+		}
 	}
 	for name, test := range map[string]struct {
 		needs []Rules

@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"errors"
 	"slices"
 
+	"github.com/pintle-go/pintle/certificate"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -124,10 +126,32 @@ func Installs(definitions ...*crd.Definition) Rules {
 	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "patch"}, Names: names}}
 }
 
+// Issues returns the rights that a [certificate.Issuer] needs. Its Namespace must be set.
+func Issues(i *certificate.Issuer) Rules {
+	secret := kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Secret"}, Plural: "secrets"}
+	rule := Rule{
+		Kind: secret, Verbs: []string{"get", "list", "watch", "create", "update"},
+		Names: []string{i.SecretName()}, Namespaces: []string{i.Namespace},
+	}
+	if i.Namespace == "" {
+		rule.err = errors.New("the rights of an issuer need its namespace: set its field Namespace")
+	}
+	rules := Rules{rule}
+	for _, t := range i.Targets {
+		rules = append(rules, Rule{Kind: t.Kind(), Verbs: []string{"list", "watch", "patch"}, Names: []string{t.Name()}})
+	}
+	return rules
+}
+
 // elects returns the rights that a lease.Lease needs.
 func elects(name, namespace string) Rules {
 	kind := builtin("coordination.k8s.io", "Lease", "leases")
-	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "update"}, Names: []string{name}, Namespaces: []string{namespace}}}
+	return Rules{
+		{
+			Kind: kind, Verbs: []string{"get", "list", "watch", "create", "update"}, Names: []string{name},
+			Namespaces: []string{namespace},
+		},
+	}
 }
 
 func builtin(group, kind, plural string) kube.Kind {

@@ -113,25 +113,58 @@ type runningController struct {
 
 func newControllers(m *Metrics) *controllers {
 	cs := &controllers{
-		results:  m.Counter("controller_runtime_reconcile_total", "Total number of reconciliations per controller and result.", "controller", "result"),
-		errors:   m.Counter("controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller.", "controller"),
-		terminal: m.Counter("controller_runtime_terminal_reconcile_errors_total", "Total number of terminal reconciliation errors per controller.", "controller"),
-		panics:   m.Counter("controller_runtime_reconcile_panics_total", "Total number of reconciliation panics per controller.", "controller"),
-		hot:      m.Counter("pintle_controller_hot_loops_total", "Number of objects that were found to reconcile without end because of their own writes.", "controller"),
-		adds:     m.Counter("workqueue_adds_total", "Total number of keys added to the queue.", "name", "controller"),
-		retries:  m.Counter("workqueue_retries_total", "Total number of retries of failed reconciles.", "name", "controller"),
+		results: m.Counter(
+			"controller_runtime_reconcile_total", "Total number of reconciliations per controller and result.", "controller",
+			"result",
+		),
+		errors: m.Counter(
+			"controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller.", "controller",
+		),
+		terminal: m.Counter(
+			"controller_runtime_terminal_reconcile_errors_total",
+			"Total number of terminal reconciliation errors per controller.", "controller",
+		),
+		panics: m.Counter(
+			"controller_runtime_reconcile_panics_total", "Total number of reconciliation panics per controller.", "controller",
+		),
+		hot: m.Counter(
+			"pintle_controller_hot_loops_total",
+			"Number of objects that were found to reconcile without end because of their own writes.", "controller",
+		),
+		adds:    m.Counter("workqueue_adds_total", "Total number of keys added to the queue.", "name", "controller"),
+		retries: m.Counter("workqueue_retries_total", "Total number of retries of failed reconciles.", "name", "controller"),
 
-		reconcileTime: m.Histogram("controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller.", reconcileBounds(), "controller"),
-		queueDuration: m.Histogram("workqueue_queue_duration_seconds", "Time that a key waits for its turn.", queueBounds(), "name", "controller"),
-		workDuration:  m.Histogram("workqueue_work_duration_seconds", "Time that the work on a key takes.", queueBounds(), "name", "controller"),
+		reconcileTime: m.Histogram(
+			"controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller.",
+			reconcileBounds(), "controller",
+		),
+		queueDuration: m.Histogram(
+			"workqueue_queue_duration_seconds", "Time that a key waits for its turn.", queueBounds(), "name", "controller",
+		),
+		workDuration: m.Histogram(
+			"workqueue_work_duration_seconds", "Time that the work on a key takes.", queueBounds(), "name", "controller",
+		),
 
 		leader: m.Gauge("leader_election_master_status", "Whether this process holds the lease: 1 if it does.", "name"),
 
-		concurrency: m.Gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller.", "controller"),
-		active:      m.Gauge("controller_runtime_active_workers", "Number of currently used workers per controller.", "controller"),
-		depth:       m.Gauge("workqueue_depth", "Number of keys that wait for their turn, by priority.", "name", "controller", "priority"),
-		unfinished:  m.Gauge("workqueue_unfinished_work_seconds", "Total time that the running reconciles have taken so far.", "name", "controller"),
-		longest:     m.Gauge("workqueue_longest_running_processor_seconds", "Time that the longest running reconcile has taken so far.", "name", "controller"),
+		concurrency: m.Gauge(
+			"controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller.",
+			"controller",
+		),
+		active: m.Gauge(
+			"controller_runtime_active_workers", "Number of currently used workers per controller.", "controller",
+		),
+		depth: m.Gauge(
+			"workqueue_depth", "Number of keys that wait for their turn, by priority.", "name", "controller", "priority",
+		),
+		unfinished: m.Gauge(
+			"workqueue_unfinished_work_seconds", "Total time that the running reconciles have taken so far.", "name",
+			"controller",
+		),
+		longest: m.Gauge(
+			"workqueue_longest_running_processor_seconds", "Time that the longest running reconcile has taken so far.", "name",
+			"controller",
+		),
 
 		running: make(map[string]runningController),
 	}

@@ -132,7 +132,9 @@ func (f *family) check() error {
 	for i, label := range f.labels {
 		switch {
 		case !isName(label, false):
-			return fmt.Errorf("label %q: a label's name has only letters, digits and underscores, and does not begin with a digit", label)
+			return fmt.Errorf(
+				"label %q: a label's name has only letters, digits and underscores, and does not begin with a digit", label,
+			)
 		case strings.HasPrefix(label, "__"):
 			return fmt.Errorf("label %q: names that begin with two underscores belong to Prometheus", label)
 		case label == "le" && f.kind == histogram, label == "quantile" && f.kind == summary:
@@ -153,7 +155,10 @@ func (f *family) check() error {
 // names.
 func (m *Metrics) take(f *family) error {
 	if before := m.families[f.name]; before != nil {
-		return fmt.Errorf("it is already declared differently: as a %s with the labels %q and the help %q", before.kind, before.labels, before.help)
+		return fmt.Errorf(
+			"it is already declared differently: as a %s with the labels %q and the help %q", before.kind, before.labels,
+			before.help,
+		)
 	}
 	names := []string{f.name}
 	switch f.kind {
@@ -175,7 +180,8 @@ func (m *Metrics) take(f *family) error {
 }
 
 func (f *family) same(other *family) bool {
-	return f.kind == other.kind && f.help == other.help && slices.Equal(f.labels, other.labels) && slices.Equal(f.bounds, other.bounds)
+	return f.kind == other.kind && f.help == other.help && slices.Equal(f.labels, other.labels) &&
+		slices.Equal(f.bounds, other.bounds)
 }
 
 // with returns the metric with some label values.

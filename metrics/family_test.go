@@ -187,8 +187,17 @@ func TestConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	expect(t, scrape(t, m.Handler()), `c{n="0"} 344`, fmt.Sprintf(`half %d`, workers*times/2), fmt.Sprintf(`g %d`, workers*times),
-		fmt.Sprintf(`h_count %d`, workers*times), fmt.Sprintf(`h_sum %d`, workers*times), `of_7 3`, `asked{n="1"} 1`)
+	expect(
+		t,
+		scrape(t, m.Handler()),
+		`c{n="0"} 344`,
+		fmt.Sprintf(`half %d`, workers*times/2),
+		fmt.Sprintf(`g %d`, workers*times),
+		fmt.Sprintf(`h_count %d`, workers*times),
+		fmt.Sprintf(`h_sum %d`, workers*times),
+		`of_7 3`,
+		`asked{n="1"} 1`,
+	)
 }
 
 func BenchmarkWith(b *testing.B) {

@@ -100,7 +100,10 @@ type Metrics struct {
 // stores and the program add theirs.
 func New() *Metrics {
 	m := &Metrics{families: make(map[string]*family), taken: make(map[string]string)}
-	m.wrong = m.Gauge("pintle_metrics_errors", "Number of metrics that are declared or used wrongly, or could not be appended. Comments at the end name them.")
+	m.wrong = m.Gauge(
+		"pintle_metrics_errors",
+		"Number of metrics that are declared or used wrongly, or could not be appended. Comments at the end name them.",
+	)
 	m.requests = newRequests(m)
 	m.stores = newStores(m)
 	m.controllers = newControllers(m)

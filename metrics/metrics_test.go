@@ -58,7 +58,10 @@ func TestRequestsOfAClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube.ViewOfKind[kube.Object](client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}}).In("a").Get(t.Context(), "b"); err == nil {
+	if _, err := kube.ViewOfKind[kube.Object](
+		client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}},
+	).In("a").
+		Get(t.Context(), "b"); err == nil {
 		t.Fatal("a server without anything has an X")
 	}
 	client.Close()
@@ -71,7 +74,9 @@ func TestRequestsOfAClient(t *testing.T) {
 
 func TestStores(t *testing.T) {
 	m := metrics.New()
-	full := &store{synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastHeard: time.Now().Add(-time.Hour)}}
+	full := &store{
+		synced: true, stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000, LastHeard: time.Now().Add(-time.Hour)},
+	}
 	m.AddStore("pods", &store{synced: true})
 	m.AddStore("pods", full) // replaces the first
 	m.AddStore("books", &store{})

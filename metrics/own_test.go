@@ -20,16 +20,24 @@ var ownText string
 func TestOwn(t *testing.T) {
 	m := metrics.New()
 	for _, code := range []int{0, 200, 404} {
-		m.Observe(kube.RequestInfo{Verb: "get", Method: "GET", Host: "[::1]:443", Code: code, Duration: time.Duration(code+1) * time.Millisecond})
+		m.Observe(
+			kube.RequestInfo{
+				Verb: "get", Method: "GET", Host: "[::1]:443", Code: code, Duration: time.Duration(code+1) * time.Millisecond,
+			},
+		)
 	}
-	m.Observe(kube.RequestInfo{Verb: "apply", Method: "PATCH", Host: "10.0.0.1:443", Code: 200, Duration: 61 * time.Second})
+	m.Observe(
+		kube.RequestInfo{Verb: "apply", Method: "PATCH", Host: "10.0.0.1:443", Code: 200, Duration: 61 * time.Second},
+	)
 	m.AddStore("books", &store{stats: kube.StoreStats{Objects: 20000, Bytes: 61_000_000}, synced: true})
 	m.AddStore("pods", &store{})
 	m.Leader("held", true)
 	m.Leader("lost", false)
 	for _, name := range []string{"echo", "book"} {
 		c := m.Controller(name, 4, func() metrics.ControllerStats {
-			return metrics.ControllerStats{Depth: map[string]int{"high": 3, "low": 1}, Active: 2, Unfinished: 1500 * time.Millisecond, Longest: time.Second}
+			return metrics.ControllerStats{
+				Depth: map[string]int{"high": 3, "low": 1}, Active: 2, Unfinished: 1500 * time.Millisecond, Longest: time.Second,
+			}
 		})
 		for i, r := range []metrics.Result{metrics.Success, metrics.Failure, metrics.Requeue, metrics.RequeueAfter, metrics.Success} {
 			c.Reconciled(r, time.Duration(i*i)*70*time.Millisecond)

@@ -20,8 +20,12 @@ func collectProcess(m *Metrics) {
 		maxVirtual: m.Gauge("process_virtual_memory_max_bytes", "Maximum amount of virtual memory available in bytes."),
 		resident:   m.Gauge("process_resident_memory_bytes", "Resident memory size in bytes."),
 		start:      m.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
-		received:   m.Counter("process_network_receive_bytes_total", "Number of bytes received by the process over the network."),
-		sent:       m.Counter("process_network_transmit_bytes_total", "Number of bytes sent by the process over the network."),
+		received: m.Counter(
+			"process_network_receive_bytes_total", "Number of bytes received by the process over the network.",
+		),
+		sent: m.Counter(
+			"process_network_transmit_bytes_total", "Number of bytes sent by the process over the network.",
+		),
 	}
 	for _, collect := range p.collectors() {
 		m.Collect(collect)

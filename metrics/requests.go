@@ -14,10 +14,17 @@ type requests struct {
 
 func newRequests(m *Metrics) requests {
 	return requests{
-		total: m.Counter("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "method", "host"),
-		duration: m.Histogram("rest_client_request_duration_seconds", "Request latency in seconds. Broken down by verb, and host.",
+		total: m.Counter(
+			"rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code",
+			"method", "host",
+		),
+		duration: m.Histogram(
+			"rest_client_request_duration_seconds",
+			"Request latency in seconds. Broken down by verb, and host.",
 			[]float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}, // controller-runtime's bounds
-			"verb", "host"),
+			"verb",
+			"host",
+		),
 	}
 }
 

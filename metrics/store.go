@@ -32,8 +32,11 @@ func newStores(m *Metrics) *stores {
 		synced:  m.Gauge("pintle_store_synced", "Whether the store has been filled.", "store"),
 		objects: m.Gauge("pintle_store_objects", "Number of objects in the store.", "store"),
 		bytes:   m.Gauge("pintle_store_bytes", "Size of the store's objects in bytes, as it keeps them.", "store"),
-		age:     m.Gauge("pintle_store_last_event_age_seconds", "Time since the store last received an object, a bookmark or a list from the server.", "store"),
-		byName:  make(map[string]Store),
+		age: m.Gauge(
+			"pintle_store_last_event_age_seconds",
+			"Time since the store last received an object, a bookmark or a list from the server.", "store",
+		),
+		byName: make(map[string]Store),
 	}
 	m.Collect(s.collect)
 	return s

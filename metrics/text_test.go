@@ -140,7 +140,10 @@ func TestAppend(t *testing.T) {
 	m := metrics.New()
 	m.Gauge("a", "Ours.").With().Set(1)
 	m.Append(func(w io.Writer) error {
-		_, err := io.WriteString(w, "# HELP a Theirs.\n# TYPE a gauge\na 2\na_other 3\n# TYPE go_goroutines gauge\ngo_goroutines 5\n# TYPE z gauge\nz 4")
+		_, err := io.WriteString(
+			w,
+			"# HELP a Theirs.\n# TYPE a gauge\na 2\na_other 3\n# TYPE go_goroutines gauge\ngo_goroutines 5\n# TYPE z gauge\nz 4",
+		)
 		return err
 	})
 	m.Append(func(w io.Writer) error {
@@ -156,7 +159,15 @@ func TestAppend(t *testing.T) {
 	})
 	fails = true
 	text := scrape(t, m.Handler())
-	expect(t, text, "a 1", "a_other 3", "# TYPE z gauge\nz 4\nplain{", "pintle_metrics_errors 1", `# error: append metrics: it is\nbroken`)
+	expect(
+		t,
+		text,
+		"a 1",
+		"a_other 3",
+		"# TYPE z gauge\nz 4\nplain{",
+		"pintle_metrics_errors 1",
+		`# error: append metrics: it is\nbroken`,
+	)
 	for _, absent := range []string{"Theirs", "a 2", "go_goroutines 5", "z 5", "hal"} {
 		if strings.Contains(text, "\n"+absent) {
 			t.Errorf("%q is there:\n%s", absent, text)

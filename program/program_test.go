@@ -116,7 +116,10 @@ func TestProgramRefuses(t *testing.T) {
 	}
 	flags := flag.NewFlagSet("taken", flag.ContinueOnError)
 	flags.Bool("install", false, "")
-	if err := (command{flags: flags}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "the program defines the flag -install") {
+	if err := (command{flags: flags}).run(
+		t.Context(),
+	); err == nil ||
+		!strings.Contains(err.Error(), "the program defines the flag -install") {
 		t.Errorf("a flag that is taken: %v", err)
 	}
 }
@@ -162,7 +165,9 @@ func TestProgramConnects(t *testing.T) {
 // In a pod a program runs as its manifest says. Elsewhere it takes no lease and logs
 // that, and it listens on loopback.
 func TestOptions(t *testing.T) {
-	whole := manifest.Bundle{TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}}}
+	whole := manifest.Bundle{
+		TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}},
+	}
 	for name, test := range map[string]struct {
 		m                                  manifest.Bundle
 		args                               []string
@@ -189,8 +194,11 @@ func TestOptions(t *testing.T) {
 				t.Fatal(err)
 			}
 			o, err := r.options(test.m, test.inPod)
-			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease || o.Lease.Namespace != test.namespace {
-				t.Errorf("address %q, certificate %q, lease %q in %q, %v", o.Address, o.CertDir, o.Lease.Name, o.Lease.Namespace, err)
+			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease ||
+				o.Lease.Namespace != test.namespace {
+				t.Errorf(
+					"address %q, certificate %q, lease %q in %q, %v", o.Address, o.CertDir, o.Lease.Name, o.Lease.Namespace, err,
+				)
 			}
 			said := strings.Count(log.String(), "takes no lease")
 			if dropped := test.m.Options.Lease.Name != o.Lease.Name; (said == 1) != dropped {

@@ -72,7 +72,9 @@ func TestProgramRuns(t *testing.T) {
 	definitions := kube.For[crd.Definition](client)
 	_, err = definitions.Apply(t.Context(), wide)
 	if err == nil {
-		_, err = definitions.Until(t.Context(), wide.Name, func(d *crd.Definition) bool { return len(d.Status.Conditions) > 1 })
+		_, err = definitions.Until(
+			t.Context(), wide.Name, func(d *crd.Definition) bool { return len(d.Status.Conditions) > 1 },
+		)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +142,12 @@ func TestProgramRuns(t *testing.T) {
 	if d, err := definitions.Get(t.Context(), wide.Name); err != nil || strings.Contains(string(must(d.YAML())), "more:") {
 		t.Errorf("the definition is still the other operator's: %v", err)
 	}
-	if _, err := kube.For[coordinationv1.Lease](client).In(namespace).Get(t.Context(), "gadgetry"); !apierrors.IsNotFound(err) {
+	if _, err := kube.For[coordinationv1.Lease](
+		client,
+	).In(namespace).
+		Get(t.Context(), "gadgetry"); !apierrors.IsNotFound(
+		err,
+	) {
 		t.Errorf("it took a lease: %v", err)
 	}
 	cancel()

@@ -53,7 +53,9 @@ func deploymentOf(replicas *int32, s appsv1.DeploymentStatus) *appsv1.Deployment
 
 func setOf(update appsv1.StatefulSetUpdateStrategy, s appsv1.StatefulSetStatus) *appsv1.StatefulSet {
 	s.ObservedGeneration = 2
-	return &appsv1.StatefulSet{ObjectMeta: at(2), Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(3)), UpdateStrategy: update}, Status: s}
+	return &appsv1.StatefulSet{
+		ObjectMeta: at(2), Spec: appsv1.StatefulSetSpec{Replicas: ptr(int32(3)), UpdateStrategy: update}, Status: s,
+	}
 }
 
 func daemonsOf(update appsv1.DaemonSetUpdateStrategyType, s appsv1.DaemonSetStatus) *appsv1.DaemonSet {
@@ -71,7 +73,10 @@ func podOf(phase corev1.PodPhase, s corev1.PodStatus) *corev1.Pod {
 }
 
 func jobOf(conditions ...batchv1.JobCondition) *batchv1.Job {
-	return &batchv1.Job{Spec: batchv1.JobSpec{Completions: ptr(int32(2))}, Status: batchv1.JobStatus{Succeeded: 1, Failed: 3, Conditions: conditions}}
+	return &batchv1.Job{
+		Spec:   batchv1.JobSpec{Completions: ptr(int32(2))},
+		Status: batchv1.JobStatus{Succeeded: 1, Failed: 3, Conditions: conditions},
+	}
 }
 
 func serviceOf(kind corev1.ServiceType, ip string, in ...corev1.LoadBalancerIngress) *corev1.Service {
@@ -94,7 +99,9 @@ func bookOf(observed int64, conditions ...metav1.Condition) *book {
 }
 
 func is(kind string, status metav1.ConditionStatus, observed int64) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: status, ObservedGeneration: observed, Reason: "Because", Message: "it says so"}
+	return metav1.Condition{
+		Type: kind, Status: status, ObservedGeneration: observed, Reason: "Because", Message: "it says so",
+	}
 }
 
 func untyped(t *testing.T, apiVersion, kind string, o any) *unstructured.Unstructured {
@@ -117,15 +124,18 @@ func TestOf(t *testing.T) {
 	good := ready.State{Phase: ready.Ready}
 	rolling := appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
 	partition := appsv1.StatefulSetUpdateStrategy{
-		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr(int32(1))},
+		Type:          appsv1.RollingUpdateStatefulSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr(int32(1))},
 	}
 	pulling := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
 	}}
 	crashing := corev1.ContainerStatus{
-		Name:                 "web",
-		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "no config"}},
+		Name:  "web",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "no config"},
+		},
 	}
 	running := corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	starting := running
@@ -317,7 +327,9 @@ func TestConditions(t *testing.T) {
 		"runs": {jobOf(), false, false, false}, "complete": {done, true, false, true}, "failed": {broken, false, true, true},
 	} {
 		if ready.Is(c.job) != c.ready || ready.HasFailed(c.job) != c.failed || ready.HasEnded(c.job) != c.ended {
-			t.Errorf("%s: Is %t, HasFailed %t, HasEnded %t", name, ready.Is(c.job), ready.HasFailed(c.job), ready.HasEnded(c.job))
+			t.Errorf(
+				"%s: Is %t, HasFailed %t, HasEnded %t", name, ready.Is(c.job), ready.HasFailed(c.job), ready.HasEnded(c.job),
+			)
 		}
 	}
 }

@@ -46,7 +46,9 @@ func TestRealStatuses(t *testing.T) {
 	}, ready.Is)
 	becomes(t, kube.For[appsv1.StatefulSet](client).In(ns), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       appsv1.StatefulSetSpec{Replicas: ptr(int32(2)), Selector: selector, Template: template, ServiceName: "web"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr(int32(2)), Selector: selector, Template: template, ServiceName: "web",
+		},
 	}, ready.Is)
 	becomes(t, kube.For[appsv1.DaemonSet](client).In(ns), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},

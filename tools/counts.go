@@ -55,7 +55,9 @@ type counted struct{ what, number string }
 var (
 	countComment = regexp.MustCompile(`<!-- count ([^>]+) -->(\d+(?:\.\d+)*)`)
 	// notCounted matches the parts of a document whose numbers need no comment.
-	notCounted = regexp.MustCompile("(?s)<!-- bench-quick -->.*<!-- /bench-quick -->|```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!--.*?-->")
+	notCounted = regexp.MustCompile(
+		"(?s)<!-- bench-quick -->.*<!-- /bench-quick -->|```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|<!--.*?-->",
+	)
 	number     = regexp.MustCompile(`\d+(\.\d+)*`)
 	listNumber = regexp.MustCompile(`(?m)^\d+\. `)
 )

@@ -89,7 +89,9 @@ func ours(path string) bool {
 }
 
 func describeClosure(c closure) []string {
-	lines := []string{"# Packages that the root module links on linux beside the standard library, and which of its own need them."}
+	lines := []string{
+		"# Packages that the root module links on linux beside the standard library, and which of its own need them.",
+	}
 	for dep, names := range c {
 		slices.Sort(names)
 		lines = append(lines, dep+": "+strings.Join(names, " "))
@@ -104,7 +106,9 @@ func checkForbidden(c closure) error {
 		for _, f := range forbidden {
 			if dep == f.path || strings.HasPrefix(dep, f.path+"/") {
 				slices.Sort(names)
-				found = append(found, fmt.Errorf("%s must not be linked (%s), but %s needs it", dep, f.why, strings.Join(names, " ")))
+				found = append(
+					found, fmt.Errorf("%s must not be linked (%s), but %s needs it", dep, f.why, strings.Join(names, " ")),
+				)
 			}
 		}
 	}

@@ -27,7 +27,8 @@ func TestClosure(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	err = checkForbidden(c)
-	if err == nil || !strings.Contains(err.Error(), "k8s.io/client-go/tools/cache") || !strings.Contains(err.Error(), "but extra needs it") {
+	if err == nil || !strings.Contains(err.Error(), "k8s.io/client-go/tools/cache") ||
+		!strings.Contains(err.Error(), "but extra needs it") {
 		t.Errorf("got %v, want an error that names tools/cache and extra", err)
 	}
 	delete(c, "k8s.io/client-go/tools/cache")

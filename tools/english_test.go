@@ -77,23 +77,46 @@ func TestEnglishOfGoFiles(t *testing.T) {
 		src  string
 		want []string // parts of the findings, in their order
 	}{
-		"nothing":          {"// Package p is short.\npackage p\n", nil},
-		"one clause":       {"// Package p does what it must.\npackage p\n", nil},
-		"two clauses":      {"// Package p does\n// what it must.\npackage p\n\nvar x int // what it counts\n", []string{"f.go:2: headless", "f.go:5: headless", "66.67% of the lines"}},
-		"over two lines":   {"// Package p is what\n// it is. Who\n// knows?\npackage p\n\n// Who knows.\nvar x int\n", []string{"f.go:1: headless", "f.go:6: headless", "%"}},
-		"a directive":      {"// Package p is.\npackage p\n\n//nolint:errcheck // what is it\n//go:generate what\nvar x int\n\n// Is what.\nvar y int\n", nil},
-		"code":             {"// Package p is used so:\n//\n//\twhat(x)\n//\twhat(y)\npackage p\n", nil},
-		"a list":           {"// Package p:\n//\n//   - what it does\n//     is short\n//   - what it\n//     costs\npackage p\n", []string{"f.go:3:", "f.go:5:", "%"}},
-		"a block":          {"/*\nPackage p is what\nis.\n\nWhat else.\n*/\npackage p\n", []string{"f.go:2:", "f.go:5:", "%"}},
-		"an old word":      {"// Package p is made anew.\npackage p\n", []string{`f.go:1: " made anew": use "recreated"`}},
-		"in a literal":     {"package p\n\nconst x = \"it has not the uid\"\n", []string{`f.go:3: "has not the": use "does not have"`}},
-		"a key":            {"package p\n\nvar x = []string{\"anew\", \"default/anew\"}\n", nil},
-		"exempt":           {"package p\n\n//english:exempt they are examples\n\nconst x = \"it has not the uid\"\n", nil},
-		"a long comment":   {long + "package p\n", []string{"f.go:1: the line has more than 120 columns"}},
-		"a long link":      {strings.Replace(long, "word", "https://example.com/x", 1) + "package p\n", nil},
-		"long with tabs":   {"package p\n\nfunc f() {\n\t\t\t// " + strings.Repeat("x", 108) + "\n}\n", []string{"f.go:4: the line"}},
-		"long code":        {"// Package p is:\n//\n//\t" + strings.Repeat("x ", 80) + "\npackage p\n", nil},
-		"an output":        {"package p\n\nfunc f() {\n\t// Output:\n\t// what\n\t// what " + strings.Repeat("x ", 80) + "\n}\n", nil},
+		"nothing":    {"// Package p is short.\npackage p\n", nil},
+		"one clause": {"// Package p does what it must.\npackage p\n", nil},
+		"two clauses": {
+			"// Package p does\n// what it must.\npackage p\n\nvar x int // what it counts\n",
+			[]string{"f.go:2: headless", "f.go:5: headless", "66.67% of the lines"},
+		},
+		"over two lines": {
+			"// Package p is what\n// it is. Who\n// knows?\npackage p\n\n// Who knows.\nvar x int\n",
+			[]string{"f.go:1: headless", "f.go:6: headless", "%"},
+		},
+		"a directive": {
+			"// Package p is.\npackage p\n\n//nolint:errcheck // what is it\n//go:generate what\nvar x int\n\n// Is what.\nvar y int\n",
+			nil,
+		},
+		"code": {"// Package p is used so:\n//\n//\twhat(x)\n//\twhat(y)\npackage p\n", nil},
+		"a list": {
+			"// Package p:\n//\n//   - what it does\n//     is short\n//   - what it\n//     costs\npackage p\n",
+			[]string{"f.go:3:", "f.go:5:", "%"},
+		},
+		"a block": {
+			"/*\nPackage p is what\nis.\n\nWhat else.\n*/\npackage p\n", []string{"f.go:2:", "f.go:5:", "%"},
+		},
+		"an old word": {"// Package p is made anew.\npackage p\n", []string{`f.go:1: " made anew": use "recreated"`}},
+		"in a literal": {
+			"package p\n\nconst x = \"it has not the uid\"\n",
+			[]string{`f.go:3: "has not the": use "does not have"`},
+		},
+		"a key":          {"package p\n\nvar x = []string{\"anew\", \"default/anew\"}\n", nil},
+		"exempt":         {"package p\n\n//english:exempt they are examples\n\nconst x = \"it has not the uid\"\n", nil},
+		"a long comment": {long + "package p\n", []string{"f.go:1: the line has more than 120 columns"}},
+		"a long link":    {strings.Replace(long, "word", "https://example.com/x", 1) + "package p\n", nil},
+		"long with tabs": {
+			"package p\n\nfunc f() {\n\t\t\t// " + strings.Repeat("x", 108) + "\n}\n",
+			[]string{"f.go:4: the line"},
+		},
+		"long code": {"// Package p is:\n//\n//\t" + strings.Repeat("x ", 80) + "\npackage p\n", nil},
+		"an output": {
+			"package p\n\nfunc f() {\n\t// Output:\n\t// what\n\t// what " + strings.Repeat("x ", 80) + "\n}\n",
+			nil,
+		},
 		"long, not a text": {"package p\n\nvar x = \"" + strings.Repeat("x", 200) + "\"\n", nil},
 	}
 	for name, test := range tests {

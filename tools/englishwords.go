@@ -26,7 +26,10 @@ var oldWordList = []oldWord{
 	{regexp.MustCompile(`(?i)\b(amiss|awry)\b`), `"wrong"`},
 	{regexp.MustCompile(`(?i)\b(naught|nought|aught)\b`), `"nothing" or "anything"`},
 	{regexp.MustCompile(`(?i)\bis no (number|integer|boolean|JSON|directory|multiple)\b`), `"is not"`},
-	{regexp.MustCompile(`(?i)\b(lest|thence|whence|hitherto|henceforth|thereof|whereof|wherein|therein)\b`), "plain words"},
+	{
+		regexp.MustCompile(`(?i)\b(lest|thence|whence|hitherto|henceforth|thereof|whereof|wherein|therein)\b`),
+		"plain words",
+	},
 }
 
 // headless returns the offsets of the words that begin a headless clause: a clause that is

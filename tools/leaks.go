@@ -89,7 +89,9 @@ func readGoroutines(dir string) (goroutines, error) {
 			continue
 		}
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, filepath.Join(dir, e.Name()), nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(
+			fset, filepath.Join(dir, e.Name()), nil, parser.ParseComments|parser.SkipObjectResolution,
+		)
 		if err != nil {
 			return p, fmt.Errorf("parse source: %w", err)
 		}

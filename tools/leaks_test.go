@@ -19,19 +19,24 @@ func TestGoroutinesNeedALeakCheck(t *testing.T) {
 		files map[string]string
 		want  string // part of the problem, "" for none
 	}{
-		"no goroutines":           {map[string]string{"p.go": plain}, ""},
-		"checked":                 {map[string]string{"p.go": starts, "p_test.go": main}, ""},
-		"no tests":                {map[string]string{"p.go": starts}, "no TestMain"},
-		"another TestMain":        {map[string]string{"p.go": starts, "p_test.go": other}, "no TestMain"},
-		"checked in one test":     {map[string]string{"p.go": starts, "p_test.go": elsewhe}, "no TestMain"},
-		"TestMain not in a test":  {map[string]string{"p.go": starts, "q.go": main}, "no TestMain"},
-		"only tests start one":    {map[string]string{"p.go": plain, "p_test.go": starts}, "no TestMain"},
-		"WaitGroup.Go":            {map[string]string{"p.go": "package p\n\nfunc F() { wg.Go(f) }\n"}, "no TestMain"},
-		"time.AfterFunc":          {map[string]string{"p.go": "package p\n\nfunc F() { time.AfterFunc(d, f) }\n"}, "no TestMain"},
+		"no goroutines":          {map[string]string{"p.go": plain}, ""},
+		"checked":                {map[string]string{"p.go": starts, "p_test.go": main}, ""},
+		"no tests":               {map[string]string{"p.go": starts}, "no TestMain"},
+		"another TestMain":       {map[string]string{"p.go": starts, "p_test.go": other}, "no TestMain"},
+		"checked in one test":    {map[string]string{"p.go": starts, "p_test.go": elsewhe}, "no TestMain"},
+		"TestMain not in a test": {map[string]string{"p.go": starts, "q.go": main}, "no TestMain"},
+		"only tests start one":   {map[string]string{"p.go": plain, "p_test.go": starts}, "no TestMain"},
+		"WaitGroup.Go":           {map[string]string{"p.go": "package p\n\nfunc F() { wg.Go(f) }\n"}, "no TestMain"},
+		"time.AfterFunc": {
+			map[string]string{"p.go": "package p\n\nfunc F() { time.AfterFunc(d, f) }\n"}, "no TestMain",
+		},
 		"a Go of another shape":   {map[string]string{"p.go": "package p\n\nfunc F() { x.Go(a, b) }\n"}, ""},
 		"exempt with a reason":    {map[string]string{"p.go": starts + "\n//leaks:exempt it runs Kubernetes\n"}, ""},
 		"exempt without a reason": {map[string]string{"p.go": starts + "\n//leaks:exempt\n"}, "without a reason"},
-		"exempt and checked":      {map[string]string{"p.go": starts + "\n//leaks:exempt why\n", "p_test.go": main}, "although"},
+		"exempt and checked": {
+			map[string]string{"p.go": starts + "\n//leaks:exempt why\n", "p_test.go": main},
+			"although",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,13 @@ func listLight(ctx context.Context, repo *Repo, _ []string) error {
 			case !p.heavy:
 				fmt.Println(p.path)
 			case p.tested:
-				tested = append(tested, fmt.Errorf("%s or its tests link Kubernetes or CoreDNS, so its tests would not be run: test it through the launcher", p.path))
+				tested = append(
+					tested,
+					fmt.Errorf(
+						"%s or its tests link Kubernetes or CoreDNS, so its tests would not be run: test it through the launcher",
+						p.path,
+					),
+				)
 			}
 		}
 	}

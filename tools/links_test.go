@@ -45,7 +45,9 @@ func TestLinks(t *testing.T) {
 }
 
 func TestParseDocument(t *testing.T) {
-	doc := parseDocument([]byte("# A\n\n[b](c.md), ![d](e.svg), `[f](g.md)`\n\n```sh\n[h](i.md)\n```\n\n| x |\n| - |\n| [j](k.md) |\n"))
+	doc := parseDocument(
+		[]byte("# A\n\n[b](c.md), ![d](e.svg), `[f](g.md)`\n\n```sh\n[h](i.md)\n```\n\n| x |\n| - |\n| [j](k.md) |\n"),
+	)
 	if want := []string{"c.md", "e.svg", "k.md"}; !slices.Equal(doc.links, want) {
 		t.Errorf("got %q, want %q", doc.links, want)
 	}

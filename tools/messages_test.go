@@ -71,7 +71,8 @@ func f(err error) error {
 		t.Error(err)
 	}
 	err = missingMessages(quotes, all)
-	if err == nil || !strings.Contains(err.Error(), `"gone"`) || !strings.Contains(err.Error(), `"…"`) || strings.Contains(err.Error(), "open") {
+	if err == nil || !strings.Contains(err.Error(), `"gone"`) || !strings.Contains(err.Error(), `"…"`) ||
+		strings.Contains(err.Error(), "open") {
 		t.Errorf("got %v", err)
 	}
 }

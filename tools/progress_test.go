@@ -59,7 +59,9 @@ go: warning`,
 			if err := p.read(strings.NewReader(strings.TrimPrefix(test.events, "\n"))); err != nil {
 				t.Fatal(err)
 			}
-			out.WriteString(strings.Join([]string{digits(p.count["pass"]), digits(p.count["fail"]), digits(p.count["skip"])}, " "))
+			out.WriteString(
+				strings.Join([]string{digits(p.count["pass"]), digits(p.count["fail"]), digits(p.count["skip"])}, " "),
+			)
 			if out.String() != test.want {
 				t.Errorf("got\n%s\nwant\n%s", out.String(), test.want)
 			}

@@ -174,7 +174,9 @@ func (s *stranger) newer(ctx context.Context) error {
 // packagesOf lists the packages of a module that are named main, or the importable ones
 // that are not.
 func (s *stranger) packagesOf(ctx context.Context, in runner, m Module, main bool) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-e", "-f", "{{.Name}} {{.ImportPath}} {{.Module.Path}}", m.Path+"/...")
+	cmd := exec.CommandContext(
+		ctx, "go", "list", "-mod=mod", "-e", "-f", "{{.Name}} {{.ImportPath}} {{.Module.Path}}", m.Path+"/...",
+	)
 	cmd.Dir, cmd.Env, cmd.Stderr = in.dir, in.env, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -18,7 +18,9 @@ func TestCountSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var r result
-	if err := (ginkgoSuite{pkg: "pkg/cache", without: []exclusion{{"Cache sleeps", "it sleeps"}}}).count(specs, &r); err != nil {
+	if err := (ginkgoSuite{pkg: "pkg/cache", without: []exclusion{{"Cache sleeps", "it sleeps"}}}).count(
+		specs, &r,
+	); err != nil {
 		t.Error(err)
 	}
 	if want := (result{passed: 1, failed: 1, skipped: 2}); r != want {

@@ -119,7 +119,9 @@ func (g ginkgoSuite) run(ctx context.Context, in runner) (result, error) {
 	r := result{what: g.pkg}
 	begun := time.Now()
 	report := filepath.Join(in.dir, "report.json")
-	args := []string{"test", "-count=1", "-vet=off", "-timeout=9m", "./" + g.pkg, "-ginkgo.no-color", "-ginkgo.json-report=" + report}
+	args := []string{
+		"test", "-count=1", "-vet=off", "-timeout=9m", "./" + g.pkg, "-ginkgo.no-color", "-ginkgo.json-report=" + report,
+	}
 	for _, e := range g.without {
 		args = append(args, "-ginkgo.skip="+e.test)
 	}

@@ -43,9 +43,14 @@ func kubeRSCrates() []crate {
 			},
 		},
 		{
-			name: "kube-client", features: []string{"rustls-tls", "jsonpatch", "ws", "kubelet-debug"}, within: []string{"derive", "client", "ws"},
+			name:     "kube-client",
+			features: []string{"rustls-tls", "jsonpatch", "ws", "kubelet-debug"},
+			within:   []string{"derive", "client", "ws"},
 			without: []exclusion{
-				{"pod_can_exec_and_write_to_stdin_from_node_proxy", "it expects a kubelet at localhost:10250; ours listens in the network of its node"},
+				{
+					"pod_can_exec_and_write_to_stdin_from_node_proxy",
+					"it expects a kubelet at localhost:10250; ours listens in the network of its node",
+				},
 			},
 			inPods: []exclusion{
 				{"pod_can_exec_and_write_to_stdin", "a simulated node runs no programs"},
@@ -153,8 +158,10 @@ func (s *suites) kubeRSWorkspace(ctx context.Context) (runner, error) {
 			return in, err
 		}
 	}
-	manifest := fmt.Sprintf("[workspace]\nresolver = \"3\"\nmembers = [%s]\n\n[patch.crates-io]\n%s\n\n[profile.dev]\ndebug = false\n",
-		strings.Join(members, ", "), strings.Join(patches, "\n"))
+	manifest := fmt.Sprintf(
+		"[workspace]\nresolver = \"3\"\nmembers = [%s]\n\n[patch.crates-io]\n%s\n\n[profile.dev]\ndebug = false\n",
+		strings.Join(members, ", "), strings.Join(patches, "\n"),
+	)
 	return in, writeFiles(dir, map[string]string{
 		"Cargo.toml":      manifest,
 		"pins/Cargo.toml": string(pins),
@@ -166,8 +173,10 @@ func (s *suites) kubeRSWorkspace(ctx context.Context) (runner, error) {
 // the dependency of another one, so there is a package that depends on it.
 func (s *suites) unpack(ctx context.Context, c crate, workspace string) error {
 	dir := filepath.Join(s.dir, "fetch-"+c.name)
-	manifest := fmt.Sprintf("[package]\nname = \"fetch\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n[workspace]\n\n[dependencies]\n%s = { version = \"=%s\", default-features = false }\n",
-		c.name, kubeRSVersion)
+	manifest := fmt.Sprintf(
+		"[package]\nname = \"fetch\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n[workspace]\n\n[dependencies]\n%s = { version = \"=%s\", default-features = false }\n",
+		c.name, kubeRSVersion,
+	)
 	if err := writeFiles(dir, map[string]string{"Cargo.toml": manifest, "lib.rs": ""}); err != nil {
 		return err
 	}
@@ -191,7 +200,9 @@ func (s *suites) unpack(ctx context.Context, c crate, workspace string) error {
 		// An interrupted copy must not count as one.
 		copied := filepath.Join(workspace, c.name)
 		temp := copied + ".part"
-		return errors.Join(os.RemoveAll(temp), os.CopyFS(temp, os.DirFS(filepath.Dir(p.Manifest))), c.complete(temp), os.Rename(temp, copied))
+		return errors.Join(
+			os.RemoveAll(temp), os.CopyFS(temp, os.DirFS(filepath.Dir(p.Manifest))), c.complete(temp), os.Rename(temp, copied),
+		)
 	}
 	return fmt.Errorf("fetch %s: cargo does not know version %s", c.name, kubeRSVersion)
 }
@@ -206,7 +217,11 @@ func (c crate) complete(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read manifest: %w", err)
 	}
-	data = fmt.Appendf(data, "\n[dev-dependencies.kube]\npath = \"../kube\"\nfeatures = [\"%s\"]\n", strings.Join(c.within, `", "`))
+	data = fmt.Appendf(
+		data,
+		"\n[dev-dependencies.kube]\npath = \"../kube\"\nfeatures = [\"%s\"]\n",
+		strings.Join(c.within, `", "`),
+	)
 	return os.WriteFile(file, data, 0o644)
 }
 

@@ -92,8 +92,13 @@ func (t tester) command(ctx context.Context, args ...string) *exec.Cmd {
 // compile compiles all imports of the packages and of their tests. It leaves out packages
 // that contain only tests, because go build refuses them.
 func (t tester) compile(ctx context.Context, build, packages []string) error {
-	list := append([]string{"list", "-deps", "-test", "-f",
-		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe") (or .GoFiles .CgoFiles)}}{{.ImportPath}}{{end}}`}, packages...)
+	list := append([]string{
+		"list",
+		"-deps",
+		"-test",
+		"-f",
+		`{{if and (not .ForTest) (ne .Name "main") (ne .ImportPath "unsafe") (or .GoFiles .CgoFiles)}}{{.ImportPath}}{{end}}`,
+	}, packages...)
 	out, err := t.command(ctx, list...).Output()
 	if err != nil {
 		return fmt.Errorf("list the packages that the tests need: %w", err)

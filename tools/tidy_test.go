@@ -30,7 +30,8 @@ const clusterMod = "module " + prefix + "/cluster\n\ngo 1.26.0\n"
 
 func TestFindRepo(t *testing.T) {
 	repo := testRepo(t, clusterMod)
-	if len(repo.Modules) != 2 || repo.Modules[0].Name() != "pintle" || repo.Modules[1].Path != prefix+"/cluster" || repo.Modules[1].Name() != "cluster" {
+	if len(repo.Modules) != 2 || repo.Modules[0].Name() != "pintle" || repo.Modules[1].Path != prefix+"/cluster" ||
+		repo.Modules[1].Name() != "cluster" {
 		t.Errorf("got %+v", repo.Modules)
 	}
 	if _, err := FindRepo(t.TempDir()); err == nil {

@@ -80,7 +80,8 @@ func (r *reconciler) report(ctx context.Context, echo *api.Echo, d *appsv1.Deplo
 	echo.Status.Replicas, echo.Status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	echo.Status.Selector = metav1.FormatLabelSelector(d.Spec.Selector)
 	ready := metav1.ConditionFalse
-	if d.Status.ObservedGeneration == d.Generation && min(d.Status.UpdatedReplicas, d.Status.ReadyReplicas) == echo.Spec.Replicas {
+	if d.Status.ObservedGeneration == d.Generation &&
+		min(d.Status.UpdatedReplicas, d.Status.ReadyReplicas) == echo.Spec.Replicas {
 		ready = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&echo.Status.Conditions, metav1.Condition{

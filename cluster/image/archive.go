@@ -46,9 +46,13 @@ type archive struct {
 }
 
 func newArchive(name, goarch string, entrypoint []string, files []file) (*archive, error) {
-	files = append(files,
+	files = append(
+		files,
 		file{name: "tmp/", mode: 0o1777, dir: true},
-		file{name: "etc/passwd", mode: 0o644, data: fmt.Appendf(nil, "root:x:0:0::/:/none\nnonroot:x:%d:%[1]d::/:/none\n", userID)},
+		file{
+			name: "etc/passwd", mode: 0o644,
+			data: fmt.Appendf(nil, "root:x:0:0::/:/none\nnonroot:x:%d:%[1]d::/:/none\n", userID),
+		},
 		file{name: "etc/group", mode: 0o644, data: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", userID)},
 	)
 	files = withDirs(files)
@@ -174,7 +178,9 @@ func (a *archive) write(output string) (Result, error) {
 		return Result{}, err
 	}
 
-	result := Result{Name: a.name, Digest: entry.Digest.String(), Size: int64(len(compressed) + len(config) + len(manifest))}
+	result := Result{
+		Name: a.name, Digest: entry.Digest.String(), Size: int64(len(compressed) + len(config) + len(manifest)),
+	}
 	return result, writeTar(output, []file{
 		{name: v1.ImageLayoutFile, data: []byte(`{"imageLayoutVersion":"` + v1.ImageLayoutVersion + `"}`)},
 		{name: "index.json", data: index},
@@ -258,13 +264,15 @@ func readResult(output string, a *archive) (Result, bool) {
 		}
 		switch {
 		case h.Name == "index.json":
-			if json.NewDecoder(r).Decode(&index) != nil || len(index.Manifests) != 1 || index.Manifests[0].Annotations["io.containerd.image.name"] != a.name {
+			if json.NewDecoder(r).Decode(&index) != nil || len(index.Manifests) != 1 ||
+				index.Manifests[0].Annotations["io.containerd.image.name"] != a.name {
 				return Result{}, false
 			}
 		case len(index.Manifests) == 1 && h.Name == blobs+index.Manifests[0].Digest.Encoded():
 			entry := index.Manifests[0]
 			data, err := io.ReadAll(r)
-			if err != nil || json.Unmarshal(data, &manifest) != nil || len(manifest.Layers) != 1 || manifest.Config.Digest != digest.FromBytes(config) {
+			if err != nil || json.Unmarshal(data, &manifest) != nil || len(manifest.Layers) != 1 ||
+				manifest.Config.Digest != digest.FromBytes(config) {
 				return Result{}, false
 			}
 			layer := manifest.Layers[0].Size

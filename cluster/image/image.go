@@ -79,7 +79,10 @@ type SizeError struct {
 }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("image %s has %d bytes compressed, %d more than the limit of %d", e.Result.Name, e.Result.Size, e.Result.Size-e.Max, e.Max)
+	return fmt.Sprintf(
+		"image %s has %d bytes compressed, %d more than the limit of %d", e.Result.Name, e.Result.Size, e.Result.Size-e.Max,
+		e.Max,
+	)
 }
 
 // Build builds an image. If Output already holds an archive with the same image, it is

@@ -20,7 +20,9 @@ import (
 
 func TestBuildFromPackage(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Package: "./testdata/hello", Name: "hello:v1", Output: filepath.Join(dir, "hello.tar"), Args: []string{"--loud"}}
+	o := Options{
+		Package: "./testdata/hello", Name: "hello:v1", Output: filepath.Join(dir, "hello.tar"), Args: []string{"--loud"},
+	}
 	got, err := Build(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +139,13 @@ func TestBuildFromBinary(t *testing.T) {
 	if err := os.WriteFile(binary, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Build(t.Context(), Options{Binary: binary, Name: "tool", Output: filepath.Join(dir, "tool.tar"), Files: map[string]string{"/etc/ssl/certs/ca.pem": binary}})
+	_, err := Build(
+		t.Context(),
+		Options{
+			Binary: binary, Name: "tool", Output: filepath.Join(dir, "tool.tar"),
+			Files: map[string]string{"/etc/ssl/certs/ca.pem": binary},
+		},
+	)
 	if err == nil || !strings.Contains(err.Error(), "read program") {
 		t.Errorf("a shell script was taken for a program: %v", err)
 	}
@@ -192,7 +200,9 @@ func TestBuildWithTags(t *testing.T) {
 }
 
 func TestBuildSize(t *testing.T) {
-	o := Options{Package: "./testdata/hello", Name: "hello", Output: filepath.Join(t.TempDir(), "hello.tar"), MaxSize: 10_000}
+	o := Options{
+		Package: "./testdata/hello", Name: "hello", Output: filepath.Join(t.TempDir(), "hello.tar"), MaxSize: 10_000,
+	}
 	result, err := Build(t.Context(), o)
 	var size *SizeError
 	if !errors.As(err, &size) || size.Result != result || result.Size <= o.MaxSize {

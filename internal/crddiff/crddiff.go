@@ -134,7 +134,9 @@ func words(s *crd.Schema) map[string]json.RawMessage {
 		return name == "metadata" || f != nil && f.Default != nil
 	})
 	p.ListMapKeys = slices.Sorted(slices.Values(p.ListMapKeys))
-	p.Rules = slices.SortedFunc(slices.Values(p.Rules), func(a, b crd.Rule) int { return strings.Compare(text(a), text(b)) })
+	p.Rules = slices.SortedFunc(
+		slices.Values(p.Rules), func(a, b crd.Rule) int { return strings.Compare(text(a), text(b)) },
+	)
 	if p.Type == "integer" && p.Format == "int64" {
 		p.Format = "" // integers of servers always have 64 bits
 	}

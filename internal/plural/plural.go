@@ -29,10 +29,19 @@ func lastWord(kind string) string {
 }
 
 var (
-	unchanged = []string{"data", "endpoints", "equipment", "information", "kubernetes", "metadata", "news", "series", "sheep", "species", "redis"}
-	irregular = map[string]string{"child": "children", "person": "people", "mouse": "mice", "foot": "feet", "tooth": "teeth", "goose": "geese", "quiz": "quizzes"}
-	oes       = []string{"cargo", "domino", "echo", "embargo", "hero", "mosquito", "potato", "tomato", "torpedo", "veto"}
-	ves       = map[string]string{"calf": "calves", "half": "halves", "knife": "knives", "leaf": "leaves", "life": "lives", "loaf": "loaves", "shelf": "shelves", "thief": "thieves", "wife": "wives", "wolf": "wolves"}
+	unchanged = []string{
+		"data", "endpoints", "equipment", "information", "kubernetes", "metadata", "news", "series", "sheep", "species",
+		"redis",
+	}
+	irregular = map[string]string{
+		"child": "children", "person": "people", "mouse": "mice", "foot": "feet", "tooth": "teeth", "goose": "geese",
+		"quiz": "quizzes",
+	}
+	oes = []string{"cargo", "domino", "echo", "embargo", "hero", "mosquito", "potato", "tomato", "torpedo", "veto"}
+	ves = map[string]string{
+		"calf": "calves", "half": "halves", "knife": "knives", "leaf": "leaves", "life": "lives", "loaf": "loaves",
+		"shelf": "shelves", "thief": "thieves", "wife": "wives", "wolf": "wolves",
+	}
 )
 
 func pluralOf(word string) string {

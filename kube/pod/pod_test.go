@@ -85,7 +85,9 @@ func TestEvict(t *testing.T) {
 	}
 	if _, err := s.budgets.Create(ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: "b"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "held"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "held"}},
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,8 @@ func (b *bench) until(name string, what string, holds func(*Echo) bool) *Echo {
 // ready reports whether all servers of an Echo answer, according to its status.
 func ready(e *Echo) bool {
 	c := meta.FindStatusCondition(e.Status.Conditions, "Ready")
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation && e.Status.ReadyReplicas == e.Spec.Replicas
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == e.Generation &&
+		e.Status.ReadyReplicas == e.Spec.Replicas
 }
 
 // writes counts the requests that write, except those that renew the lease.
@@ -129,7 +130,8 @@ func TestEcho(t *testing.T) {
 	}
 	s, err := b.services.Get(t.Context(), "web")
 	b.ok(err)
-	if p := s.Spec.Ports; len(p) != 1 || p[0].Port != 80 || p[0].TargetPort.IntValue() != 8080 || !metav1.IsControlledBy(s, e) {
+	if p := s.Spec.Ports; len(p) != 1 || p[0].Port != 80 || p[0].TargetPort.IntValue() != 8080 ||
+		!metav1.IsControlledBy(s, e) {
 		t.Errorf("service: %+v", s)
 	}
 
@@ -139,8 +141,10 @@ func TestEcho(t *testing.T) {
 			_, err := b.deployments.Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(p))
 			b.ok(err)
 		}
-		patch(`{"metadata":{"labels":{"app.kubernetes.io/name":"other","added":"label"}},"spec":{"replicas":5,"template":{"spec":{"containers":[
-			{"name":"echo","image":"other","env":[{"name":"ADDED","value":"by hand"}]},{"name":"added","image":"sidecar"}]}}}}`)
+		patch(
+			`{"metadata":{"labels":{"app.kubernetes.io/name":"other","added":"label"}},"spec":{"replicas":5,"template":{"spec":{"containers":[
+			{"name":"echo","image":"other","env":[{"name":"ADDED","value":"by hand"}]},{"name":"added","image":"sidecar"}]}}}}`,
+		)
 		d, err := b.deployments.Until(b.soon(), "web", func(d *appsv1.Deployment) bool {
 			c := d.Spec.Template.Spec.Containers
 			return *d.Spec.Replicas == 2 && c[0].Image == "inanimate/echo-server" && d.Labels["app.kubernetes.io/name"] == "echo"
@@ -150,9 +154,16 @@ func TestEcho(t *testing.T) {
 		if len(c) != 2 || len(c[0].Env) != 1 || d.Labels["added"] != "label" {
 			t.Errorf("a field that was added has gone: %+v", d)
 		}
-		_, err = b.services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"selector":{"app.kubernetes.io/instance":"other"}}}`))
+		_, err = b.services.Patch(
+			t.Context(),
+			"web",
+			types.MergePatchType,
+			[]byte(`{"spec":{"selector":{"app.kubernetes.io/instance":"other"}}}`),
+		)
 		b.ok(err)
-		_, err = b.services.Until(b.soon(), "web", func(s *corev1.Service) bool { return s.Spec.Selector["app.kubernetes.io/instance"] == "web" })
+		_, err = b.services.Until(
+			b.soon(), "web", func(s *corev1.Service) bool { return s.Spec.Selector["app.kubernetes.io/instance"] == "web" },
+		)
 		b.ok(err)
 		b.until("web", "the Echo is ready again", ready)
 	})
@@ -175,9 +186,16 @@ func TestEcho(t *testing.T) {
 		if s, err := scale.Get(t.Context(), "web"); err != nil || s.Status.Replicas != 4 || s.Status.Selector == "" {
 			t.Errorf("scale: %+v, %v", s, err)
 		}
-		_, err = b.echoes.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":1,"image":"other:v2"}}`))
+		_, err = b.echoes.Patch(
+			t.Context(),
+			"web",
+			types.MergePatchType,
+			[]byte(`{"spec":{"replicas":1,"image":"other:v2"}}`),
+		)
 		b.ok(err)
-		d, err := b.deployments.Until(b.soon(), "web", func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.Containers[0].Image == "other:v2" })
+		d, err := b.deployments.Until(
+			b.soon(), "web", func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.Containers[0].Image == "other:v2" },
+		)
 		b.ok(err)
 		if *d.Spec.Replicas != 1 {
 			t.Errorf("%d replicas", *d.Spec.Replicas)
@@ -261,7 +279,9 @@ func TestBadInput(t *testing.T) {
 func TestQuota(t *testing.T) {
 	b := simulated(t)
 	quotas := kube.For[corev1.ResourceQuota](b.client).In(b.namespace)
-	full := &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}}}
+	full := &corev1.ResourceQuota{
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}},
+	}
 	full.Name = "full"
 	_, err := quotas.Apply(t.Context(), full)
 	b.ok(err)
@@ -270,13 +290,15 @@ func TestQuota(t *testing.T) {
 	b.apply("web", 1)
 	b.until("web", "it says why not", func(e *Echo) bool {
 		c := meta.FindStatusCondition(e.Status.Conditions, "Ready")
-		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "Failed" && strings.Contains(c.Message, "exceeded quota: full")
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == "Failed" &&
+			strings.Contains(c.Message, "exceeded quota: full")
 	})
 	optest.Expect(t, b.operator, "exceeded quota: full")
 	events := kube.For[eventsv1.Event](b.client).In(b.namespace)
 	b.none(b.soon(), "events that do not say so", func() int {
 		return max(0, 1-countIf(b, events.Reader, func(e *eventsv1.Event) bool {
-			return e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Echo" && e.Regarding.Name == "web" && strings.Contains(e.Note, "exceeded quota: full")
+			return e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Echo" && e.Regarding.Name == "web" &&
+				strings.Contains(e.Note, "exceeded quota: full")
 		}))
 	})
 	b.ok(quotas.Delete(t.Context(), "full"))

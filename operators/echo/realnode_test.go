@@ -42,9 +42,12 @@ func TestRealNode(t *testing.T) {
 	}
 	b := newBench(t, node.Client, node.Kubeconfig, "default")
 	optest.Apply(t, node.Client, "default", binary.Manifests(t)...)
-	_, err := kube.For[appsv1.Deployment](node.Client).In("echo-operator").Until(b.soon(), "echo-operator", func(d *appsv1.Deployment) bool {
-		return d.Status.AvailableReplicas == 1
-	})
+	_, err := kube.For[appsv1.Deployment](
+		node.Client,
+	).In("echo-operator").
+		Until(b.soon(), "echo-operator", func(d *appsv1.Deployment) bool {
+			return d.Status.AvailableReplicas == 1
+		})
 	b.ok(err)
 
 	e := new(Echo)
@@ -63,7 +66,12 @@ func TestRealNode(t *testing.T) {
 
 	_, err = b.deployments.Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`))
 	b.ok(err)
-	_, err = b.services.Patch(t.Context(), "hello", types.MergePatchType, []byte(`{"spec":{"selector":{"app.kubernetes.io/name":"other"}}}`))
+	_, err = b.services.Patch(
+		t.Context(),
+		"hello",
+		types.MergePatchType,
+		[]byte(`{"spec":{"selector":{"app.kubernetes.io/name":"other"}}}`),
+	)
 	b.ok(err)
 	b.ok(b.pods.DeleteAll(b.soon()))
 	b.answering("http://"+s.Spec.ClusterIP+"/", 3)

@@ -55,7 +55,9 @@ func TestRights(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, cluster, client, all, r)
 			s.play()
-			if refused := s.proxy.Used.Refused(); !slices.ContainsFunc(refused, func(what string) bool { return concerns(what, r) }) {
+			if refused := s.proxy.Used.Refused(); !slices.ContainsFunc(
+				refused, func(what string) bool { return concerns(what, r) },
+			) {
 				t.Fatalf("refused: %q: is the right needed?", refused)
 			}
 		})
@@ -93,7 +95,9 @@ type scene struct {
 	leases      kube.Resource[coordinationv1.Lease]
 }
 
-func newScene(t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right) *scene {
+func newScene(
+	t *testing.T, cluster *kubetest.Cluster, client *kube.Client, all []optest.Right, without ...optest.Right,
+) *scene {
 	t.Helper()
 	namespace := cluster.Namespace(t)
 	s := &scene{
@@ -158,7 +162,12 @@ func (s *scene) lose() {
 	for _, path := range []string{"/services/one", "/deployments/one", "/echoes/one/status"} {
 		s.proxy.Lose("^PATCH .*/namespaces/" + s.namespace + path + "$")
 	}
-	_, err := s.services.Patch(s.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`))
+	_, err := s.services.Patch(
+		s.Context(),
+		"one",
+		types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`),
+	)
 	s.ok(err)
 	s.apply("one", 2)
 	s.until("the Echo has two", func() bool { return s.says("one", "Servers", "0 of 2 servers answer") })
@@ -171,13 +180,19 @@ func (s *scene) fail() {
 	labels := map[string]string{"app": "other"}
 	other := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
+		},
 	}}
 	other.Name = "two"
 	other, err := s.deployments.Create(s.Context(), other)
 	s.ok(err)
 	s.apply("two", 1)
-	s.until("the second Echo cannot have it", func() bool { return s.says("two", "Failed", "an object of this name already exists") })
+	s.until(
+		"the second Echo cannot have it",
+		func() bool { return s.says("two", "Failed", "an object of this name already exists") },
+	)
 	s.until("that is tried again", func() bool {
 		lines, _ := s.operator.Lines()
 		return strings.Count(strings.Join(lines, "\n"), "an object of this name already exists") > 1
@@ -205,7 +220,12 @@ func (s *scene) acquire() {
 		lines, _ := s.operator.Lines()
 		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
 	})
-	_, err := s.leases.Patch(s.Context(), "echo-operator", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
+	_, err := s.leases.Patch(
+		s.Context(),
+		"echo-operator",
+		types.MergePatchType,
+		[]byte(`{"spec":{"holderIdentity":null}}`),
+	)
 	s.ok(err)
 }
 
@@ -221,7 +241,8 @@ func (s *scene) apply(name string, replicas int32) {
 func (s *scene) says(name, reason, message string) bool {
 	e, err := s.echoes.Get(s.Context(), name)
 	s.ok(err)
-	return len(e.Status.Conditions) == 1 && e.Status.Conditions[0].Reason == reason && strings.Contains(e.Status.Conditions[0].Message, message)
+	return len(e.Status.Conditions) == 1 && e.Status.Conditions[0].Reason == reason &&
+		strings.Contains(e.Status.Conditions[0].Message, message)
 }
 
 // until waits for a condition, or for a refused request.
@@ -270,7 +291,10 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 
 	// Without the right to list and watch Services the operator continues with its cache,
 	// and logs the trouble; afterwards it sees the changes made meanwhile.
-	blind := []optest.Right{{Role: "ClusterRole", Resource: "services", Verb: "list"}, {Role: "ClusterRole", Resource: "services", Verb: "watch"}}
+	blind := []optest.Right{
+		{Role: "ClusterRole", Resource: "services", Verb: "list"},
+		{Role: "ClusterRole", Resource: "services", Verb: "watch"},
+	}
 	s.account.Grant(all, blind...)
 	for _, r := range blind {
 		optest.AwaitRight(t, s.client, s.namespace, account, r, false)

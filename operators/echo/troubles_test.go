@@ -33,7 +33,12 @@ func TestDefinitionDeleted(t *testing.T) {
 			return nil
 		}
 		released = true
-		_, err := definitions.Patch(ctx, name, types.MergePatchType, []byte(strings.Replace(hold, `["pintle.test/hold"]`, "null", 1)))
+		_, err := definitions.Patch(
+			ctx,
+			name,
+			types.MergePatchType,
+			[]byte(strings.Replace(hold, `["pintle.test/hold"]`, "null", 1)),
+		)
 		return err
 	}
 	t.Cleanup(func() { _ = release(context.Background()) }) // the cluster is shared
@@ -50,7 +55,9 @@ func TestDefinitionDeleted(t *testing.T) {
 
 	b.ok(release(t.Context()))
 	b.ok(definitions.UntilGone(b.soon(), name))
-	optest.Expect(t, b.operator, "store is out of sync", "has no echoes in example.com/v1", "install its CustomResourceDefinition")
+	optest.Expect(
+		t, b.operator, "store is out of sync", "has no echoes in example.com/v1", "install its CustomResourceDefinition",
+	)
 	b.ok(b.services.UntilGone(b.soon(), "web")) // it was cleaned up after
 
 	op, err := describe(b.client)
@@ -77,7 +84,10 @@ func TestTaken(t *testing.T) {
 	labels := map[string]string{"app": "other"}
 	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
+		},
 	}}
 	d.Name = "owned"
 	b.ok(kube.SetController(owners, owner, b.deployments, d))
@@ -101,7 +111,8 @@ func TestTaken(t *testing.T) {
 	fails("alone", "an object of this name already exists, and it has no controller: delete it")
 	d, err = b.deployments.Get(t.Context(), "owned")
 	b.ok(err)
-	if d.Spec.Template.Spec.Containers[0].Image != "other" || len(d.OwnerReferences) != 1 || d.Labels["app.kubernetes.io/name"] != "" {
+	if d.Spec.Template.Spec.Containers[0].Image != "other" || len(d.OwnerReferences) != 1 ||
+		d.Labels["app.kubernetes.io/name"] != "" {
 		t.Errorf("somebody else's Deployment was changed: %+v", d)
 	}
 	s, err = b.services.Get(t.Context(), "alone")
@@ -123,7 +134,10 @@ func TestTaken(t *testing.T) {
 	b.ok(err)
 	b.apply("left", 1)
 	e := b.until("left", "it is ready", ready)
-	if is, err := b.deployments.Get(t.Context(), "left"); err != nil || is.UID != left.UID || !metav1.IsControlledBy(is, e) {
+	if is, err := b.deployments.Get(
+		t.Context(), "left",
+	); err != nil || is.UID != left.UID ||
+		!metav1.IsControlledBy(is, e) {
 		t.Errorf("the object left behind was not adopted: %+v, %v", is, err)
 	}
 }

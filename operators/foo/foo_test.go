@@ -122,7 +122,12 @@ func TestTroubles(t *testing.T) {
 	}
 	optest.Apply(t, client, "default", optest.Read(t, "foo/sample.yaml")[0])
 	for _, p := range []*program.Program{p, late} {
-		expectBody(t, address(t, p)+"/foos/good", 200, `{"namespace":"default","name":"good","spec":{"name":"good","info":"a helpful foo"}}`)
+		expectBody(
+			t,
+			address(t, p)+"/foos/good",
+			200,
+			`{"namespace":"default","name":"good","spec":{"name":"good","info":"a helpful foo"}}`,
+		)
 	}
 }
 

@@ -79,8 +79,10 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("foo", flag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; \":8080\" listens on all interfaces")
-	flags.StringVar(&o.namespace, "namespace", os.Getenv("NAMESPACE"),
-		"namespace whose Foos are served, \"*\" for all (default: the environment variable NAMESPACE,\nor else the namespace of the kubeconfig's context or of the pod)")
+	flags.StringVar(
+		&o.namespace, "namespace", os.Getenv("NAMESPACE"),
+		"namespace whose Foos are served, \"*\" for all (default: the environment variable NAMESPACE,\nor else the namespace of the kubeconfig's context or of the pod)",
+	)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

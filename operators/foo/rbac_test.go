@@ -50,7 +50,10 @@ func TestRights(t *testing.T) {
 					optest.AwaitRight(t, client, namespace, "foo", optest.Right{Verb: verb, Group: "clux.dev", Resource: "foos"}, true)
 				}
 			}
-			p := binary.Run(t, optest.Kubeconfig(t, cluster.Config(), namespace, optest.Token(t, client, namespace, "foo")), "-addr=127.0.0.1:0")
+			p := binary.Run(
+				t, optest.Kubeconfig(t, cluster.Config(), namespace, optest.Token(t, client, namespace, "foo")),
+				"-addr=127.0.0.1:0",
+			)
 			url := address(t, p)
 			if test.filled {
 				expectBody(t, url+"/readyz", 200, "ok")
@@ -116,7 +119,10 @@ func TestDeployment(t *testing.T) {
 	if _, err := namespaces.Patch(t.Context(), namespace, "application/merge-patch+json", labels); err != nil {
 		t.Fatal(err)
 	}
-	all, err := install.InNamespace(optest.Read(t, "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml"), "default", namespace)
+	all, err := install.InNamespace(
+		optest.Read(t, "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml"), "default",
+		namespace,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,14 @@ func TestRealNode(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "foo.tar")
 	optest.Go(t, "run", "github.com/pintle-go/pintle/operators/foo/image", "-o", archive)
 	node.Load(t, archive)
-	optest.Apply(t, client, "default", optest.Read(t, "foo/deploy/crd.yaml", "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml", "foo/sample.yaml")...)
+	optest.Apply(
+		t,
+		client,
+		"default",
+		optest.Read(
+			t, "foo/deploy/crd.yaml", "foo/deploy/rbac.yaml", "foo/deploy/deployment.yaml", "foo/deploy/service.yaml",
+			"foo/sample.yaml",
+		)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := kube.For[appsv1.Deployment](client).In("default").Until(ctx, "foo", func(d *appsv1.Deployment) bool {

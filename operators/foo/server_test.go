@@ -44,7 +44,9 @@ func (c content) Get(_ context.Context, key kube.Key) (*Foo, error) {
 			return c.read(foo)
 		}
 	}
-	return nil, &kube.Error{Verb: "get", Kind: "Foo", Err: apierrors.NewNotFound(schema.GroupResource{Resource: "foos"}, key.Name)}
+	return nil, &kube.Error{
+		Verb: "get", Kind: "Foo", Err: apierrors.NewNotFound(schema.GroupResource{Resource: "foos"}, key.Name),
+	}
 }
 
 func (c content) All(context.Context) iter.Seq2[*Foo, error] {
@@ -133,7 +135,10 @@ func TestNotModified(t *testing.T) {
 	defer srv.Close()
 	_, header, _ := ask(t, "GET", srv.URL+"/foos", nil)
 	tag := header.Get("ETag")
-	if code, _, body := ask(t, "GET", srv.URL+"/foos", map[string]string{"If-None-Match": tag}); code != http.StatusNotModified || body != "" {
+	if code, _, body := ask(
+		t, "GET", srv.URL+"/foos", map[string]string{"If-None-Match": tag},
+	); code != http.StatusNotModified ||
+		body != "" {
 		t.Errorf("%d %s with ETag %s", code, body, tag)
 	}
 	if code, _, _ := ask(t, "GET", srv.URL+"/foos/x", map[string]string{"If-None-Match": tag}); code != http.StatusOK {

@@ -51,7 +51,9 @@ func TestGreeting(t *testing.T) {
 		t.Errorf("the ConfigMap has the owners %v", o.OwnerReferences)
 	}
 	by := kube.For[Greeting](client).In(namespace)
-	if _, err := by.Modify(t.Context(), "world", func(g *Greeting) error { g.Spec.Name = "moon"; return nil }); err != nil {
+	if _, err := by.Modify(
+		t.Context(), "world", func(g *Greeting) error { g.Spec.Name = "moon"; return nil },
+	); err != nil {
 		t.Fatal(err)
 	}
 	old := says("Hello, moon")

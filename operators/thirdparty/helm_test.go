@@ -42,7 +42,8 @@ func TestChart(t *testing.T) {
 	if diff := cmp.Diff(plain, render(t, c, "apps", nil)); diff != "" {
 		t.Errorf("with the values that come with it, -plain +chart:\n%s", diff)
 	}
-	if crds := c.CRDObjects(); len(crds) != 1 || !strings.Contains(string(crds[0].File.Data), "kind: CustomResourceDefinition") {
+	if crds := c.CRDObjects(); len(crds) != 1 ||
+		!strings.Contains(string(crds[0].File.Data), "kind: CustomResourceDefinition") {
 		t.Errorf("%d definitions", len(crds))
 	}
 }
@@ -62,7 +63,10 @@ func TestChartValues(t *testing.T) {
 	all := render(t, c, "elsewhere", values)
 	spec := all["Deployment gadgetry"]["spec"].(map[string]any)
 	container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
-	got := map[string]any{"image": container["image"], "replicas": spec["replicas"], "args": container["args"], "env": container["env"], "resources": container["resources"]}
+	got := map[string]any{
+		"image": container["image"], "replicas": spec["replicas"], "args": container["args"],
+		"env": container["env"], "resources": container["resources"],
+	}
 	want := map[string]any{
 		"image": values["image"], "replicas": 3.0, "args": values["args"], "env": values["env"],
 		"resources": map[string]any{"requests": map[string]any{"cpu": "2", "memory": "32Mi"}},

@@ -126,7 +126,10 @@ type candidate struct {
 }
 
 func (s *scene) start(name string, run func(*candidate), dies bool) *candidate {
-	c := &candidate{scene: s, name: name, dies: dies, began: make(chan struct{}), stopped: make(chan struct{}), ended: make(chan struct{})}
+	c := &candidate{
+		scene: s, name: name, dies: dies, began: make(chan struct{}), stopped: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 	c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(s.Context()))
 	c.work, c.stopWork = context.WithCancel(c.ctx)
 	go func() {

@@ -69,7 +69,13 @@ func TestClusterIssuer(t *testing.T) {
 		func(i *certmanager.ClusterIssuer) any { return i.Spec })
 
 	// A wrong scope is an error before any request for the kind.
-	if _, err := kube.ForKind[certmanager.ClusterIssuer](client, certManagerKind).In("default").Get(t.Context(), "x"); !errors.Is(err, kube.ErrScope) {
+	if _, err := kube.ForKind[certmanager.ClusterIssuer](
+		client, certManagerKind,
+	).In("default").
+		Get(t.Context(), "x"); !errors.Is(
+		err,
+		kube.ErrScope,
+	) {
 		t.Errorf("a namespace for a kind that has none: %v", err)
 	}
 }
@@ -131,7 +137,9 @@ type object[T any] interface {
 
 // use does everything that a client can do with a kind, while a watch and a store follow
 // it.
-func use[T any, P object[T]](t *testing.T, all kube.Resource[T], build func(name string) *T, change func(*T), spec func(*T) any) {
+func use[T any, P object[T]](
+	t *testing.T, all kube.Resource[T], build func(name string) *T, change func(*T), spec func(*T) any,
+) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

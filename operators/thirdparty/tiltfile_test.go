@@ -48,7 +48,9 @@ func evalTiltfile(t *testing.T) tilted {
 		var name string
 		var r resource
 		deps, ignore := new(starlark.List), new(starlark.List)
-		err := starlark.UnpackArgs(b.Name(), args, kw, "name", &name, "cmd", &r.cmd, "serve_cmd?", &r.serve, "deps?", &deps, "ignore?", &ignore)
+		err := starlark.UnpackArgs(
+			b.Name(), args, kw, "name", &name, "cmd", &r.cmd, "serve_cmd?", &r.serve, "deps?", &deps, "ignore?", &ignore,
+		)
 		if err == nil {
 			r.deps, r.ignore = strs(deps), strs(ignore)
 			found.resources[name] = r
@@ -56,10 +58,13 @@ func evalTiltfile(t *testing.T) tilted {
 		return starlark.None, err
 	}
 	thread := &starlark.Thread{Name: "Tiltfile"}
-	_, err := starlark.ExecFileOptions(&syntax.FileOptions{}, thread, filepath.Join(root, "Tiltfile"), nil, starlark.StringDict{
-		"k8s_yaml":       starlark.NewBuiltin("k8s_yaml", yaml),
-		"local_resource": starlark.NewBuiltin("local_resource", local),
-	})
+	_, err := starlark.ExecFileOptions(
+		&syntax.FileOptions{}, thread, filepath.Join(root, "Tiltfile"), nil,
+		starlark.StringDict{
+			"k8s_yaml":       starlark.NewBuiltin("k8s_yaml", yaml),
+			"local_resource": starlark.NewBuiltin("local_resource", local),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +101,9 @@ func TestTiltfile(t *testing.T) {
 				}
 			}
 			for _, dir := range compiledFrom(t, "./operators/"+name) {
-				watched := slices.ContainsFunc(r.deps, func(dep string) bool { return dir == dep || strings.HasPrefix(dir, dep+"/") })
+				watched := slices.ContainsFunc(
+					r.deps, func(dep string) bool { return dir == dep || strings.HasPrefix(dir, dep+"/") },
+				)
 				if !watched {
 					t.Errorf("it is not rebuilt for %s", dir)
 				}
@@ -141,7 +148,9 @@ func shell(t *testing.T, command string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = root
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") })
+	cmd.Env = slices.DeleteFunc(
+		os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") },
+	)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -110,7 +110,9 @@ func TestTraces(t *testing.T) {
 		"panics": {Code: codes.Error, Description: "panic: no such thing"},
 	} {
 		inside := named("inside " + name)
-		i := slices.IndexFunc(all, func(s tracetest.SpanStub) bool { return s.SpanContext.SpanID() == inside.Parent.SpanID() })
+		i := slices.IndexFunc(
+			all, func(s tracetest.SpanStub) bool { return s.SpanContext.SpanID() == inside.Parent.SpanID() },
+		)
 		if i < 0 {
 			t.Fatalf("the spans of the reconcile of %s are missing", name)
 		}

@@ -70,8 +70,10 @@ func etcdConfig(args []string) *embed.Config {
 	flags.Int64Var(&c.QuotaBackendBytes, "quota-backend-bytes", c.QuotaBackendBytes, "the largest size of the data")
 	flags.UintVar(&c.MaxRequestBytes, "max-request-bytes", c.MaxRequestBytes, "the largest size of a request")
 	flags.UintVar(&c.MaxTxnOps, "max-txn-ops", c.MaxTxnOps, "the largest number of operations of a transaction")
-	flags.DurationVar(&c.WarningUnaryRequestDuration, "warning-unary-request-duration", embed.DefaultWarningUnaryRequestDuration,
-		"a request that takes longer is logged")
+	flags.DurationVar(
+		&c.WarningUnaryRequestDuration, "warning-unary-request-duration", embed.DefaultWarningUnaryRequestDuration,
+		"a request that takes longer is logged",
+	)
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn, error, panic or fatal")
 	flags.Var(etcdflags.NewUniqueStringsValue(embed.DefaultLogOutput), "log-outputs", "stdout, stderr or files")
 	_ = flags.Parse(args) // it exits by itself

@@ -85,7 +85,11 @@ func (b Builder) build(ctx context.Context, p place) error {
 
 	cmd := p.source.build(ctx, temp, "-s -w "+stamp(version))
 	show := newProgress(b.Output, "building Kubernetes "+version)
-	fmt.Fprintf(b.Output, "building Kubernetes %s from %s: the first build takes minutes (about six on two cores), later ones seconds\n", version, p.source)
+	fmt.Fprintf(
+		b.Output,
+		"building Kubernetes %s from %s: the first build takes minutes (about six on two cores), later ones seconds\n",
+		version, p.source,
+	)
 	cmd.Stderr = show
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second

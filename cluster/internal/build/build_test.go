@@ -25,7 +25,10 @@ func TestVersion(t *testing.T) {
 	if _, err := (Builder{}).Version(); err == nil {
 		t.Error("a version was found in no go.mod")
 	}
-	if flags := stamp("v1.36.3"); !strings.Contains(flags, "version.gitMajor=1 ") || !strings.Contains(flags, "version.gitMinor=36 ") {
+	if flags := stamp(
+		"v1.36.3",
+	); !strings.Contains(flags, "version.gitMajor=1 ") ||
+		!strings.Contains(flags, "version.gitMinor=36 ") {
 		t.Errorf("stamp: %s", flags)
 	}
 }
@@ -134,7 +137,9 @@ func TestBuildFails(t *testing.T) {
 	t.Setenv("GOFLAGS", "-mod=vendor") // must not matter
 	var output bytes.Buffer
 	b := Builder{GoMod: []byte("require k8s.io/kubernetes v1.36.3"), Output: &output}
-	err := b.build(t.Context(), place{source: source{dir: dir}, cache: cache, path: filepath.Join(cache, "key", "kubernetes")})
+	err := b.build(
+		t.Context(), place{source: source{dir: dir}, cache: cache, path: filepath.Join(cache, "key", "kubernetes")},
+	)
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("build: %v", err)
 	}

@@ -54,7 +54,9 @@ func findCheckout(ctx context.Context, file string) (string, error) {
 	out, listErr := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	dir = strings.TrimSpace(string(out))
 	if listErr != nil || dir == "" {
-		return "", fmt.Errorf("find the sources of this program (run it in its checkout, or build it without -trimpath): %w", err)
+		return "", fmt.Errorf(
+			"find the sources of this program (run it in its checkout, or build it without -trimpath): %w", err,
+		)
 	}
 	if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
 		return "", fmt.Errorf("find the sources of this program: %w", err)

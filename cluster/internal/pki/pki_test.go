@@ -75,7 +75,9 @@ func TestKubeconfigAuthenticates(t *testing.T) {
 	server := serve(t, a)
 
 	get := func(signer, trusted *Authority) (string, error) {
-		client, err := signer.Issue(filepath.Join(dir, "client"), Identity{CommonName: "me", Organizations: []string{"one", "two"}})
+		client, err := signer.Issue(
+			filepath.Join(dir, "client"), Identity{CommonName: "me", Organizations: []string{"one", "two"}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

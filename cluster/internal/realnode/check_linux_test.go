@@ -86,7 +86,10 @@ func TestCheckWithoutPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := fmt.Sprintf("mount --bind /dev/null %s && mount --bind /dev/null %s && mount -t tmpfs none %s && exec %s -test.run='^TestCheckHelper$'", ctr, nft, plugins, os.Args[0])
+	script := fmt.Sprintf(
+		"mount --bind /dev/null %s && mount --bind /dev/null %s && mount -t tmpfs none %s && exec %s -test.run='^TestCheckHelper$'",
+		ctr, nft, plugins, os.Args[0],
+	)
 	cmd := exec.Command("unshare", "--mount", "sh", "-c", script)
 	want := "a real node cannot run here: no ctr; no nft; no CNI plugins (ptp, host-local, portmap, loopback)" +
 		" (on Debian: apt-get install containerd containernetworking-plugins nftables)"
@@ -110,7 +113,10 @@ func TestReserve(t *testing.T) {
 	}
 	// Services keep their addresses, or the cluster does not start.
 	_, err = Reserve("/three", two.Services)
-	want := fmt.Sprintf("take the network with the cluster's Services (%v): another cluster uses %[1]v: end that cluster first", two.Services)
+	want := fmt.Sprintf(
+		"take the network with the cluster's Services (%v): another cluster uses %[1]v: end that cluster first",
+		two.Services,
+	)
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -122,7 +128,10 @@ func TestReserve(t *testing.T) {
 	three.Release()
 	one.Release()
 
-	if err := one.claim([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil || !strings.Contains(err.Error(), "to which this machine has a route") {
+	if err := one.claim(
+		[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	); err == nil ||
+		!strings.Contains(err.Error(), "to which this machine has a route") {
 		t.Errorf("a network under a route was taken: %v", err)
 	}
 }

@@ -117,7 +117,12 @@ func (c *testCluster) kubectl(args ...string) string {
 }
 
 func (c *testCluster) command(args ...string) *exec.Cmd {
-	args = append([]string{"kubectl", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--cache-dir", filepath.Join(c.dir, "kubectl-cache")}, args...)
+	args = append(
+		[]string{
+			"kubectl", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--cache-dir",
+			filepath.Join(c.dir, "kubectl-cache"),
+		},
+		args...)
 	return exec.Command(c.program, args...)
 }
 

@@ -105,7 +105,10 @@ func (r *run) kubeletConfig(serving pki.Pair) map[string]any {
 		"oomScoreAdj":            0,
 
 		// The disk belongs to the user, so the node does not act on its fill level.
-		"evictionHard":                map[string]string{"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%"},
+		"evictionHard": map[string]string{
+			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
+			"imagefs.inodesFree": "0%",
+		},
 		"imageGCHighThresholdPercent": 100,
 
 		// Clusters are small, and their users wait for them.

@@ -64,7 +64,10 @@ func restoreHost() error {
 		}
 		for _, path := range slices.Backward(s.Made) {
 			// Another program may use it by now.
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
+			if err := os.Remove(
+				path,
+			); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) &&
+				!errors.Is(err, unix.EBUSY) {
 				return err
 			}
 		}

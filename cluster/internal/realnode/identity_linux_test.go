@@ -36,7 +36,14 @@ func nodeIsHeldBack(t *testing.T, c *testCluster) {
 			t.Fatal(err)
 		}
 	}
-	nodes, pods, secrets := kube.For[corev1.Node](admin), kube.For[corev1.Pod](admin).In("default"), kube.For[corev1.Secret](admin).In("default")
+	nodes, pods, secrets := kube.For[corev1.Node](
+		admin,
+	), kube.For[corev1.Pod](
+		admin,
+	).In("default"),
+		kube.For[corev1.Secret](
+			admin,
+		).In("default")
 	_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: other}})
 	created(err)
 	_, err = pods.Create(t.Context(), there)

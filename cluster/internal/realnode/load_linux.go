@@ -41,7 +41,9 @@ func load(ctx context.Context, dir, archive string) error {
 		return fmt.Errorf("%w (%w)", errNoNode, err)
 	}
 	c.Close()
-	cmd := exec.CommandContext(ctx, ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", "--digests=false", archive)
+	cmd := exec.CommandContext(
+		ctx, ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", "--digests=false", archive,
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("run ctr: %w: %s", err, bytes.TrimSpace(out))
 	}

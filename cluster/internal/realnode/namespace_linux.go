@@ -51,7 +51,10 @@ func enter(dir string) error {
 	}
 	// Version 2 mounted beside version 1 is useless to a node, and crun refuses to work
 	// if it is mounted.
-	if err := unix.Unmount(cgroupRoot+"/unified", unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
+	if err := unix.Unmount(
+		cgroupRoot+"/unified", unix.MNT_DETACH,
+	); err != nil && err != unix.EINVAL &&
+		err != unix.ENOENT {
 		return fmt.Errorf("hide version 2 of control groups: %w", err)
 	}
 	for path, name := range shadows {

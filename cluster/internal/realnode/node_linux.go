@@ -199,11 +199,15 @@ func (r *run) startContainerd(ctx context.Context) error {
 		return err
 	}
 	config := filepath.Join(r.dir, "containerd.toml")
-	if err := pki.WriteFile(config, []byte(containerdConfig(r.runtime, plugins, build.ImageName(pause), snapshotter)), 0o600); err != nil {
+	if err := pki.WriteFile(
+		config, []byte(containerdConfig(r.runtime, plugins, build.ImageName(pause), snapshotter)), 0o600,
+	); err != nil {
 		return err
 	}
 	// containerd is a foreign program, which does not watch a lifeline.
-	if err := r.launch(process.Spec{Name: containerd, Path: path, Args: []string{"--config", config}, Env: systemPath(), Foreign: true}); err != nil {
+	if err := r.launch(
+		process.Spec{Name: containerd, Path: path, Args: []string{"--config", config}, Env: systemPath(), Foreign: true},
+	); err != nil {
 		return err
 	}
 	socket, err := containerdSocketOf(r.state)
@@ -271,7 +275,11 @@ func (r *run) startProxy(context.Context) error {
 	if err := writeJSON(config, r.proxyConfig(kubeconfig)); err != nil {
 		return err
 	}
-	return r.launch(process.Spec{Name: kubeProxy, Path: r.env.Plane.Binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config}})
+	return r.launch(
+		process.Spec{
+			Name: kubeProxy, Path: r.env.Plane.Binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config},
+		},
+	)
 }
 
 // kubeconfig writes a kubeconfig for a program of the node, which reaches the API server

@@ -102,7 +102,12 @@ func TestRealNode(t *testing.T) {
 	})
 	t.Run("a Service answers", func(t *testing.T) {
 		reached(t, pods, "from the host", func() (string, error) { return try("http://" + service + "/") })
-		reached(t, pods, "from a pod, itself among the answers", func() (string, error) { return inside("get", "http://"+service+"/") })
+		reached(
+			t,
+			pods,
+			"from a pod, itself among the answers",
+			func() (string, error) { return inside("get", "http://"+service+"/") },
+		)
 		node := c.kubectl("get", "node", Name, "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}")
 		port := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.ports[0].nodePort}")
 		reached(t, pods, "at the node's port", func() (string, error) { return try("http://" + node + ":" + port + "/") })
@@ -170,7 +175,12 @@ func TestRealNode(t *testing.T) {
 	})
 
 	// Pods that are already being deleted may never have started.
-	last := strings.Fields(c.kubectl("get", "pods", "-l", "app=web", "-o", "go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}"))
+	last := strings.Fields(
+		c.kubectl(
+			"get", "pods", "-l", "app=web", "-o",
+			"go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}",
+		),
+	)
 	start := time.Now()
 	c.end()
 	t.Logf("ended after %v", time.Since(start).Round(100*time.Millisecond))

@@ -45,7 +45,9 @@ func TestPods(t *testing.T) {
 		_, err := pods.Apply(ctx, toolPod())
 		return err
 	})
-	if _, err := pods.Until(ctx, "tool", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }); err != nil {
+	if _, err := pods.Until(
+		ctx, "tool", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning },
+	); err != nil {
 		t.Fatal(err)
 	}
 
@@ -89,8 +91,12 @@ func TestPods(t *testing.T) {
 		sizes := make(chan pod.Size, 2)
 		sizes <- pod.Size{Width: 99, Height: 30}
 		out := until{text: "99x30", seen: func() { sizes <- pod.Size{Width: 101, Height: 31} }}
-		err := pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "size"}, Stdin: neverEnding(t), Stdout: &out, TTY: true, Resize: sizes})
-		if err != nil || !strings.HasSuffix(strings.TrimSpace(out.String()), "101x31") || !strings.Contains(out.String(), "99x30") {
+		err := pod.Exec(
+			ctx, pods, "tool",
+			pod.ExecOptions{Command: []string{"/tool", "size"}, Stdin: neverEnding(t), Stdout: &out, TTY: true, Resize: sizes},
+		)
+		if err != nil || !strings.HasSuffix(strings.TrimSpace(out.String()), "101x31") ||
+			!strings.Contains(out.String(), "99x30") {
 			t.Errorf("%v: %q", err, &out)
 		}
 	})
@@ -157,7 +163,8 @@ func TestPods(t *testing.T) {
 type noWebSockets struct{ next http.RoundTripper }
 
 func (n noWebSockets) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodGet && (strings.HasSuffix(req.URL.Path, "/exec") || strings.HasSuffix(req.URL.Path, "/portforward")) {
+	if req.Method == http.MethodGet &&
+		(strings.HasSuffix(req.URL.Path, "/exec") || strings.HasSuffix(req.URL.Path, "/portforward")) {
 		return nil, errors.New("proxy: unknown scheme: https")
 	}
 	return n.next.RoundTrip(req)
@@ -168,7 +175,9 @@ func (n noWebSockets) WrappedRoundTripper() http.RoundTripper { return n.next }
 func toolPod() *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "tool"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "tool", Image: toolImage, ImagePullPolicy: corev1.PullNever, Stdin: true}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "tool", Image: toolImage, ImagePullPolicy: corev1.PullNever, Stdin: true}},
+		},
 	}
 }
 
@@ -198,14 +207,18 @@ func (u *until) Write(p []byte) (int, error) {
 func execTool(t *testing.T, ctx context.Context, pods kube.Resource[corev1.Pod]) {
 	var out, errs bytes.Buffer
 	text := strings.Repeat("to and fro ", 20_000)
-	err := pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "cat"}, Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs})
+	err := pod.Exec(
+		ctx, pods, "tool",
+		pod.ExecOptions{Command: []string{"/tool", "cat"}, Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs},
+	)
 	if err != nil || out.String() != text || errs.String() != fmt.Sprintln(len(text), "bytes") {
 		t.Errorf("%v: %d bytes came back, stderr %q", err, out.Len(), &errs)
 	}
 
 	err = pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "exit", "7"}, Stdout: &out})
 	var exit *pod.ExitError
-	if !errors.As(err, &exit) || exit.Code != 7 || err.Error() != "exec Pod/exec default/tool: the command exited with status 7" {
+	if !errors.As(err, &exit) || exit.Code != 7 ||
+		err.Error() != "exec Pod/exec default/tool: the command exited with status 7" {
 		t.Errorf("got error %v", err)
 	}
 	err = pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/nonsense"}, Stdout: &out})

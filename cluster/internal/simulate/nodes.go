@@ -88,7 +88,9 @@ func (n *nodes) node(i int) *corev1.Node {
 	}
 	now := metav1.Now()
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: "simulated", LastHeartbeatTime: now, LastTransitionTime: now}
+		return corev1.NodeCondition{
+			Type: kind, Status: status, Reason: reason, Message: "simulated", LastHeartbeatTime: now, LastTransitionTime: now,
+		}
 	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -110,7 +112,10 @@ func (n *nodes) node(i int) *corev1.Node {
 			// No process listens on this port: logs and exec fail at once.
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 1}},
 			NodeInfo: corev1.NodeSystemInfo{
-				KubeletVersion: "v1.36.3-simulated", OperatingSystem: "linux", Architecture: "amd64", ContainerRuntimeVersion: "simulated://1",
+				KubeletVersion:          "v1.36.3-simulated",
+				OperatingSystem:         "linux",
+				Architecture:            "amd64",
+				ContainerRuntimeVersion: "simulated://1",
 			},
 			Conditions: []corev1.NodeCondition{
 				condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),

@@ -144,7 +144,9 @@ func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error
 	if err != nil {
 		return 0, fmt.Errorf("encode status: %w", err)
 	}
-	_, err = kube.Sub[metav1.PartialObjectMetadata](pods, "status").Patch(ctx, o.Name, types.StrategicMergePatchType, patch)
+	_, err = kube.Sub[metav1.PartialObjectMetadata](
+		pods, "status",
+	).Patch(ctx, o.Name, types.StrategicMergePatchType, patch)
 	if err != nil && o.Status.PodIP == "" {
 		p.addresses.free(status.PodIP, o.UID)
 	}

@@ -76,7 +76,9 @@ func TestWorkloads(t *testing.T) {
 	}
 	_, err := deployments.Apply(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](20), Selector: selector("web"), Template: template("web", nil)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](20), Selector: selector("web"), Template: template("web", nil),
+		},
 	})
 	must(err)
 	_, err = sets.Apply(ctx, &appsv1.StatefulSet{
@@ -99,7 +101,9 @@ func TestWorkloads(t *testing.T) {
 	must(err)
 	_, err = sets.Until(ctx, "db", func(s *appsv1.StatefulSet) bool { return s.Status.ReadyReplicas == 3 })
 	must(err)
-	_, err = jobs.Until(ctx, "good", func(j *batchv1.Job) bool { return j.Status.Succeeded == 2 && j.Status.CompletionTime != nil })
+	_, err = jobs.Until(
+		ctx, "good", func(j *batchv1.Job) bool { return j.Status.Succeeded == 2 && j.Status.CompletionTime != nil },
+	)
 	must(err)
 	_, err = jobs.Until(ctx, "bad", func(j *batchv1.Job) bool {
 		for _, c := range j.Status.Conditions {
@@ -120,9 +124,15 @@ func TestWorkloads(t *testing.T) {
 		addresses[p.Status.PodIP] = p.Name
 	}
 	must(pods.Delete(ctx, "db-0")) // has a grace period, which ends when the node has stopped the containers
-	_, err = pods.Until(ctx, "db-0", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning })
+	_, err = pods.Until(
+		ctx, "db-0", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning },
+	)
 	must(err)
-	must(deployments.DeleteWith(ctx, "web", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
+	must(
+		deployments.DeleteWith(
+			ctx, "web", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)},
+		),
+	)
 	must(deployments.UntilGone(ctx, "web"))
 }
 
@@ -160,7 +170,9 @@ func testRoom(t *testing.T, count int) {
 		name := fmt.Sprintf("d%d", i)
 		_, err := deployments.Apply(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](each), Selector: selector(name), Template: template(name, nil)},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To[int32](each), Selector: selector(name), Template: template(name, nil),
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +189,9 @@ func testRoom(t *testing.T, count int) {
 		}
 	}
 	for i := range max(1, count/each) {
-		if _, err := deployments.Until(ctx, fmt.Sprintf("d%d", i), func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == each }); err != nil {
+		if _, err := deployments.Until(
+			ctx, fmt.Sprintf("d%d", i), func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == each },
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -216,7 +216,9 @@ func (p plan) build(phase corev1.PodPhase, like corev1.ContainerStatus, running 
 		status.ContainerStatuses = append(status.ContainerStatuses, named(like, c, running))
 	}
 	set := func(kind corev1.PodConditionType, ok bool, reason string) {
-		c := corev1.PodCondition{Type: kind, Status: conditionStatus(ok), ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(now)}
+		c := corev1.PodCondition{
+			Type: kind, Status: conditionStatus(ok), ObservedGeneration: o.Generation, LastTransitionTime: metav1.NewTime(now),
+		}
 		if !ok {
 			c.Reason = reason
 		}

@@ -67,8 +67,13 @@ func TestPodsLife(t *testing.T) {
 		"a job's pod takes its time": {onFailure, map[string]string{StartDelay: "1s", RunFor: "1m"},
 			[]string{"0s Pending/ContainerCreating", "1s Running/ready", "1m1s Succeeded/Completed"}},
 		"fails for good": {never, map[string]string{ExitCode: "2"}, []string{"0s Failed/Error"}},
-		"crashes, and comes back after the kubelet's back-off": {always, map[string]string{RunFor: "1s", ExitCode: "1"},
-			[]string{"0s Running/ready", "1s Running/CrashLoopBackOff", "11s Running/ready", "12s Running/CrashLoopBackOff", "32s Running/ready"}},
+		"crashes, and comes back after the kubelet's back-off": {
+			always, map[string]string{RunFor: "1s", ExitCode: "1"},
+			[]string{
+				"0s Running/ready", "1s Running/CrashLoopBackOff", "11s Running/ready", "12s Running/CrashLoopBackOff",
+				"32s Running/ready",
+			},
+		},
 		"crashes at the start": {onFailure, map[string]string{ExitCode: "1"},
 			[]string{"0s Running/CrashLoopBackOff", "10s Running/CrashLoopBackOff", "30s Running/CrashLoopBackOff"}},
 	}
@@ -109,14 +114,17 @@ func TestReadinessGatesHoldBackReadiness(t *testing.T) {
 	if status, _ := p.status(noon.Add(time.Second)); status != nil {
 		t.Fatal("a status is written that says nothing new")
 	}
-	o.Status.Conditions = append(o.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue})
+	o.Status.Conditions = append(
+		o.Status.Conditions, corev1.PodCondition{Type: "example.com/gate", Status: corev1.ConditionTrue},
+	)
 	p, _ = planOf(o)
 	status, _ := p.status(noon.Add(time.Minute))
 	if status == nil {
 		t.Fatal("nothing happens when the gate opens")
 	}
 	for _, c := range status.Conditions {
-		if c.Type == corev1.PodReady && (c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(noon.Add(time.Minute))) {
+		if c.Type == corev1.PodReady &&
+			(c.Status != corev1.ConditionTrue || !c.LastTransitionTime.Time.Equal(noon.Add(time.Minute))) {
 			t.Errorf("Ready is %s since %s", c.Status, c.LastTransitionTime)
 		}
 		if c.Type == corev1.ContainersReady && !c.LastTransitionTime.Time.Equal(noon) {

@@ -80,8 +80,12 @@ func (p *prober) bootstrap(ctx context.Context, controllers bool) error {
 		"apiVersion": "rbac.authorization.k8s.io/v1",
 		"kind":       "ClusterRoleBinding",
 		"metadata":   map[string]any{"name": "pintle:kubelet-api"},
-		"roleRef":    map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-		"subjects":   []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": controlplane.KubeletClient}},
+		"roleRef": map[string]any{
+			"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin",
+		},
+		"subjects": []any{
+			map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": controlplane.KubeletClient},
+		},
 	}
 	if err := p.create(ctx, p.plane.Server()+path, binding); err != nil {
 		return fmt.Errorf("grant the API server access to kubelets: %w", err)

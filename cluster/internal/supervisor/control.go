@@ -73,7 +73,9 @@ func (s *supervisor) listen() (*serving, error) {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("protect control socket: %w", err), listener.Close())
 	}
-	v := &serving{server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}, done: make(chan struct{})}
+	v := &serving{
+		server: &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}, done: make(chan struct{}),
+	}
 	go func() {
 		defer close(v.done)
 		_ = v.server.Serve(listener) // it returns when the listener is closed

@@ -75,7 +75,9 @@ var plainTypes = []reflect.Type{
 
 var (
 	tagNames   = []string{"", "", "", "x", "Y", "z", "-", "a b", `q"`, "é", "→", "a.b/c", "<&>"}
-	tagOptions = []string{"", "", ",omitempty", ",omitzero", ",string", ",", ",inline", ",string,omitempty", ",omitempty,omitzero"}
+	tagOptions = []string{
+		"", "", ",omitempty", ",omitzero", ",string", ",", ",inline", ",string,omitempty", ",omitempty,omitzero",
+	}
 	fieldNames = []string{"X", "Y", "Z", "W", "Field", "unexported"}
 )
 
@@ -138,7 +140,9 @@ func Fill(t *rapid.T, v reflect.Value, depth int) {
 		}
 		v.SetString(rapid.SampledFrom([]string{"", "a", "true", "12", `"q"`, "é<&>", "null"}).Draw(t, "string"))
 	case reflect.Interface:
-		v.Set(reflect.ValueOf(rapid.SampledFrom([]any{1.5, "s", true, []any{"x", nil}, map[string]any{"k": "v"}}).Draw(t, "any")))
+		v.Set(
+			reflect.ValueOf(rapid.SampledFrom([]any{1.5, "s", true, []any{"x", nil}, map[string]any{"k": "v"}}).Draw(t, "any")),
+		)
 	case reflect.Pointer:
 		if depth > 0 {
 			v.Set(reflect.New(v.Type().Elem()))

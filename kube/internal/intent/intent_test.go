@@ -133,7 +133,9 @@ func TestObject(t *testing.T) {
 			object: &corev1.PersistentVolumeClaim{ObjectMeta: named("web"), Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				StorageClassName: ptr(""),
-				Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+				},
 			}},
 			opt: Options{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 			want: `{"apiVersion":"v1","kind":"PersistentVolumeClaim",` + metaJSON +

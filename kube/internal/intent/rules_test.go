@@ -153,8 +153,13 @@ func TestRules(t *testing.T) {
 			A any                   `json:"a,omitempty"`
 			M map[string]any        `json:"m"`
 		}{
-			runtime.RawExtension{Raw: []byte("null")}, &runtime.RawExtension{Raw: []byte(`{ "x": [null] }`)}, json.RawMessage("null"),
-			map[string]any{"b": nil, "a": []any{nil}}, map[string]any{"n": nil},
+			runtime.RawExtension{
+				Raw: []byte("null"),
+			},
+			&runtime.RawExtension{Raw: []byte(`{ "x": [null] }`)},
+			json.RawMessage("null"),
+			map[string]any{"b": nil, "a": []any{nil}},
+			map[string]any{"n": nil},
 		}), `{"r":null,"p":{"x":[null]},"j":null,"a":{"a":[null],"b":null},"m":{"n":null}}`},
 		"nulls that stand for nothing are not": {specOf(t, struct {
 			T metav1.Time           `json:"t"`

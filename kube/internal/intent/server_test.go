@@ -61,13 +61,18 @@ func someObjects() []applied {
 		{"v1", "persistentvolumeclaims", &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: ptr(""),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1024Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{"storage": resource.MustParse("1024Mi")},
+			},
 		}}},
 		{"v1", "serviceaccounts", &corev1.ServiceAccount{AutomountServiceAccountToken: ptr(false)}},
 		{"v1", "limitranges", &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("0.5")},
 		}}}}},
-		{"v1", "resourcequotas", &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}}},
+		{
+			"v1", "resourcequotas",
+			&corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}}},
+		},
 		{"apps/v1", "replicasets", &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}},
 		{"apps/v1", "deployments", &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr[int32](0), Selector: selector,
 			Template: template}}},
@@ -76,13 +81,17 @@ func someObjects() []applied {
 			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+					},
 				}}},
 		}}},
 		{"apps/v1", "daemonsets", &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}},
 		{"batch/v1", "jobs", &batchv1.Job{Spec: batchv1.JobSpec{Template: job, BackoffLimit: ptr[int32](0)}}},
 		{"batch/v1", "cronjobs", &batchv1.CronJob{Spec: batchv1.CronJobSpec{
-			Schedule: "* * * * *", Suspend: ptr(false), JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}},
+			Schedule:    "* * * * *",
+			Suspend:     ptr(false),
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}},
 		}}},
 		{"networking.k8s.io/v1", "networkpolicies", &networkingv1.NetworkPolicy{Spec: networkingv1.NetworkPolicySpec{
 			Ingress: []networkingv1.NetworkPolicyIngressRule{{}},
@@ -94,8 +103,12 @@ func someObjects() []applied {
 		}}},
 		{"rbac.authorization.k8s.io/v1", "roles", &rbacv1.Role{Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"},
 			APIGroups: []string{""}, Resources: []string{"pods"}}}}},
-		{"rbac.authorization.k8s.io/v1", "clusterroles",
-			&rbacv1.ClusterRole{AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector}}}},
+		{
+			"rbac.authorization.k8s.io/v1", "clusterroles",
+			&rbacv1.ClusterRole{
+				AggregationRule: &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{*selector}},
+			},
+		},
 		{"autoscaling/v2", "horizontalpodautoscalers",
 			&autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment",
@@ -110,11 +123,15 @@ func someObjects() []applied {
 		{"storage.k8s.io/v1", "storageclasses", &storagev1.StorageClass{Provisioner: "example.com/p"}},
 		{"admissionregistration.k8s.io/v1", "validatingadmissionpolicies",
 			&admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-						Resources: []string{"pods"}},
-				}}}},
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+						{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+							Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+							Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+								Resources: []string{"pods"}},
+						}},
+					},
+				},
 				Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
 			}}},
 	}

@@ -169,9 +169,14 @@ func TestPatchOfView(t *testing.T) {
 func TestPatchOfWholeTypes(t *testing.T) {
 	tests := map[string]struct{ got, want result }{
 		"env renamed in place": {
-			modify(t, `{"spec":{"template":{"spec":{"containers":[{"name":"a","resources":{},"env":[{"name":"A","value":"1"},{"name":"B"}]}]}}}}`,
-				func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Name = "C" }),
-			result{patch: `{"spec":{"template":{"spec":{"containers":[{"env":[{"name":"C","value":"1"},{"name":"B"}],"name":"a","resources":{}}]}}}}`},
+			modify(
+				t,
+				`{"spec":{"template":{"spec":{"containers":[{"name":"a","resources":{},"env":[{"name":"A","value":"1"},{"name":"B"}]}]}}}}`,
+				func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Name = "C" },
+			),
+			result{
+				patch: `{"spec":{"template":{"spec":{"containers":[{"env":[{"name":"C","value":"1"},{"name":"B"}],"name":"a","resources":{}}]}}}}`,
+			},
 		},
 		"newer server's fields stay": {
 			modify(t, `{"spec":{"new":1,"containers":[{"name":"a","new":{"x":1}}]}}`, func(p *corev1.Pod) {

@@ -65,8 +65,13 @@ func TestLoop(t *testing.T) {
 	word(`"hello"`)
 
 	p, err := program.Start(program.Spec{
-		Path: binary.Path(t), Args: []string{"."}, Dir: dir,
-		Env: []string{"CLUSTER=current", "GOWORK=off", "TMPDIR=" + t.TempDir(), "KUBECONFIG=" + optest.Kubeconfig(t, cluster.Config(), "default", "")},
+		Path: binary.Path(t),
+		Args: []string{"."},
+		Dir:  dir,
+		Env: []string{
+			"CLUSTER=current", "GOWORK=off", "TMPDIR=" + t.TempDir(),
+			"KUBECONFIG=" + optest.Kubeconfig(t, cluster.Config(), "default", ""),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,8 @@ func watch(ctx context.Context, dirs func() map[string]bool, ready func(), chang
 		case e := <-watcher.Events:
 			// Tests and the temporary files of editors are not sources.
 			name := filepath.Base(e.Name)
-			if e.Op == fsnotify.Chmod || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
+			if e.Op == fsnotify.Chmod || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, ".") ||
+				strings.HasSuffix(name, "~") {
 				continue
 			}
 			saved[filepath.Dir(e.Name)] = true

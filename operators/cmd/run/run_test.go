@@ -80,7 +80,15 @@ func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			p := start(t, cluster, cluster.Namespace(t))
-			book, foo, echo, letter := childOf(t, p, "book"), childOf(t, p, "foo"), childOf(t, p, "echo"), childOf(t, p, "letter")
+			book, foo, echo, letter := childOf(
+				t, p, "book",
+			), childOf(
+				t, p, "foo",
+			), childOf(
+				t, p, "echo",
+			), childOf(
+				t, p, "letter",
+			)
 			optest.Expect(t, p, "run ", "Ctrl-C ends it")
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)

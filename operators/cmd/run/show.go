@@ -60,7 +60,9 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 
 // samples applies the samples, unless objects that are not ours have their names.
 func (s settings) samples(ctx context.Context, c *local.Cluster) error {
-	list, err := install.Read(operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml")
+	list, err := install.Read(
+		operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml",
+	)
 	if err != nil {
 		return err
 	}
@@ -71,14 +73,19 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 		case err != nil:
 			return err
 		case o != nil && !ours(o):
-			return fmt.Errorf("there is a %s in namespace %s that this command did not create: delete it, or set another namespace in the kubeconfig's context", m, c.Namespace)
+			return fmt.Errorf(
+				"there is a %s in namespace %s that this command did not create: delete it, or set another namespace in the kubeconfig's context",
+				m, c.Namespace,
+			)
 		}
 	}
 	if !c.Local {
 		s.Undo.Add("delete samples", func(ctx context.Context) error {
 			err := install.Delete(ctx, c.Client, c.Namespace, list...)
 			if err == nil {
-				s.Out.Say("deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com")
+				s.Out.Say(
+					"deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com",
+				)
 			}
 			return err
 		})
@@ -149,7 +156,8 @@ func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
 func showMetrics(ctx context.Context, _ *local.Cluster, ops running) error {
 	return fetched(ctx, "http://"+fooAddress(ops.foo)+"/metrics", func(body []byte) bool {
 		text := string(body)
-		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) && strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
+		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) &&
+			strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
 	})
 }
 
@@ -186,7 +194,9 @@ func showPod(ctx context.Context, c *local.Cluster, _ running) error {
 	if !c.Local {
 		return errNotHere // real nodes would have to fetch an image
 	}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sample", Image: "sample.invalid/simulated"}}}}
+	pod := &corev1.Pod{
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sample", Image: "sample.invalid/simulated"}}},
+	}
 	pod.Name = "sample"
 	pods := kube.For[corev1.Pod](c.Client).In(c.Namespace)
 	if _, err := pods.Create(ctx, pod); err != nil {

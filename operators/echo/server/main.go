@@ -83,7 +83,9 @@ func echo(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
 		if err != nil {
-			http.Error(w, fmt.Sprintf("the server echoes a body of up to %d bytes: %v", longest, err), http.StatusRequestEntityTooLarge)
+			http.Error(
+				w, fmt.Sprintf("the server echoes a body of up to %d bytes: %v", longest, err), http.StatusRequestEntityTooLarge,
+			)
 			return
 		}
 		var b bytes.Buffer

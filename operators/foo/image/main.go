@@ -40,7 +40,11 @@ func run(ctx context.Context, output, name string) error {
 			return err
 		}
 	}
-	return ship.Image{Package: "github.com/pintle-go/pintle/operators/foo", Name: name, Output: output}.Build(ctx, os.Stdout)
+	return ship.Image{
+		Package: "github.com/pintle-go/pintle/operators/foo", Name: name, Output: output,
+	}.Build(
+		ctx, os.Stdout,
+	)
 }
 
 // deployed returns the name of the image in the Deployment.

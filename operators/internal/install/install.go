@@ -89,7 +89,9 @@ func InNamespace(list []Manifest, from, to string) ([]Manifest, error) {
 
 // handle returns a handle for an object of a manifest. Objects of namespaced kinds
 // without a namespace are in the given one.
-func handle(ctx context.Context, client *kube.Client, m Manifest, namespace string) (kube.View[kube.Object], *kube.Object, error) {
+func handle(
+	ctx context.Context, client *kube.Client, m Manifest, namespace string,
+) (kube.View[kube.Object], *kube.Object, error) {
 	kind := kube.Kind{GVK: m.GVK}
 	objects := kube.ViewOfKind[kube.Object](client, kind)
 	if m.Namespace != "" {

@@ -38,7 +38,9 @@ func AskedForCurrent() (bool, error) {
 	case "current":
 		return true, nil
 	default:
-		return false, fmt.Errorf("CLUSTER=%s: want \"current\" for the cluster that KUBECONFIG names, or nothing for a local cluster", asked)
+		return false, fmt.Errorf(
+			"CLUSTER=%s: want \"current\" for the cluster that KUBECONFIG names, or nothing for a local cluster", asked,
+		)
 	}
 }
 
@@ -72,7 +74,10 @@ func (s Session) start(ctx context.Context) (*Cluster, error) {
 	if err := buildLauncher(ctx, s.Dir); err != nil {
 		return nil, err
 	}
-	s.Out.Say("starting Kubernetes with %d simulated nodes (the first start builds Kubernetes, which takes minutes)", simulatedNodes)
+	s.Out.Say(
+		"starting Kubernetes with %d simulated nodes (the first start builds Kubernetes, which takes minutes)",
+		simulatedNodes,
+	)
 	s.Undo.Add("end the cluster", func(ctx context.Context) error {
 		return s.await(ctx, command, "--dir="+home, "down", "--delete", "--quiet")
 	})

@@ -45,7 +45,11 @@ func TestMakeDir(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	const noProcess = 1 << 30
-	left, others := filepath.Join(temp, fmt.Sprintf("try-%d-1", noProcess)), filepath.Join(temp, fmt.Sprintf("try-%d-1", os.Getppid()))
+	left, others := filepath.Join(
+		temp, fmt.Sprintf("try-%d-1", noProcess),
+	), filepath.Join(
+		temp, fmt.Sprintf("try-%d-1", os.Getppid()),
+	)
 	for _, dir := range []string{left, others} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)

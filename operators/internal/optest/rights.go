@@ -89,7 +89,9 @@ func AwaitRight(t testing.TB, client *kube.Client, namespace, account string, r 
 func Token(t testing.TB, client *kube.Client, namespace, account string) string {
 	t.Helper()
 	accounts := kube.For[corev1.ServiceAccount](client).In(namespace)
-	request, err := kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(t.Context(), account, new(authenticationv1.TokenRequest))
+	request, err := kube.Sub[authenticationv1.TokenRequest](
+		accounts, "token",
+	).Create(t.Context(), account, new(authenticationv1.TokenRequest))
 	if err != nil {
 		t.Fatal(err)
 	}

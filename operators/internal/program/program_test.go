@@ -29,17 +29,25 @@ func shell(t *testing.T, script string, line func(string)) *Program {
 
 func TestLines(t *testing.T) {
 	var seen []string
-	p := shell(t, `echo $GREETING you; echo "to stderr" >&2; printf unfinished; exit 3`, func(s string) { seen = append(seen, s) })
+	p := shell(
+		t,
+		`echo $GREETING you; echo "to stderr" >&2; printf unfinished; exit 3`,
+		func(s string) { seen = append(seen, s) },
+	)
 	if line, err := p.Await(t.Context(), "you", "hello"); err != nil || line != "hello you" {
 		t.Errorf("%q, %v", line, err)
 	}
 	if code, err := p.Wait(t.Context()); err != nil || code != 3 {
 		t.Errorf("status %d, %v", code, err)
 	}
-	if lines, _ := p.Lines(); strings.Join(lines, "|") != "hello you|to stderr|unfinished" || strings.Join(seen, "|") != strings.Join(lines, "|") {
+	if lines, _ := p.Lines(); strings.Join(lines, "|") != "hello you|to stderr|unfinished" ||
+		strings.Join(seen, "|") != strings.Join(lines, "|") {
 		t.Errorf("lines %q, seen %q", lines, seen)
 	}
-	if _, err := p.Await(t.Context(), "never"); err == nil || !strings.Contains(err.Error(), "the program has ended: exit status 3") {
+	if _, err := p.Await(
+		t.Context(), "never",
+	); err == nil ||
+		!strings.Contains(err.Error(), "the program has ended: exit status 3") {
 		t.Errorf("wait for a line that does not come: %v", err)
 	}
 	if err := p.Signal(syscall.SIGTERM); err != nil {
@@ -91,7 +99,10 @@ func TestNoProgram(t *testing.T) {
 	if _, err := Start(Spec{Path: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "start /nonexistent") {
 		t.Error(err)
 	}
-	if _, err := Build(t.Context(), t.TempDir(), false, "/nonexistent"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
+	if _, err := Build(
+		t.Context(), t.TempDir(), false, "/nonexistent",
+	); err == nil ||
+		!strings.Contains(err.Error(), "/nonexistent") {
 		t.Error(err)
 	}
 }

@@ -38,8 +38,11 @@ func (i Image) Build(ctx context.Context, out io.Writer) error {
 		Tags: []string{"nethttpomithttp2"}, // the operators' ports serve probes and metrics
 	})
 	if result.Size > 0 {
-		fmt.Fprintf(out, "%s: %.2f MB compressed (of %.1f), its program %.2f MB (of %.1f)\n%s in %s\n",
-			result.Name, float64(result.Size)/mega, float64(maxImage)/mega, float64(result.Binary)/mega, float64(maxBinary)/mega, result.Digest, i.Output)
+		fmt.Fprintf(
+			out, "%s: %.2f MB compressed (of %.1f), its program %.2f MB (of %.1f)\n%s in %s\n", result.Name,
+			float64(result.Size)/mega, float64(maxImage)/mega, float64(result.Binary)/mega, float64(maxBinary)/mega,
+			result.Digest, i.Output,
+		)
 	}
 	if err == nil && result.Binary > maxBinary {
 		err = fmt.Errorf("the program has %d bytes, more than %d", result.Binary, maxBinary)

@@ -95,8 +95,15 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("got  %q\nwant %q", got, want)
 	}
 	exact := []string{
-		"go_info", "go_gc_duration_seconds", "go_memstats_last_gc_time_seconds", "go_gc_gogc_percent",
-		"go_gc_gomemlimit_bytes", "go_sched_gomaxprocs_threads", "process_max_fds", "process_virtual_memory_max_bytes", "process_start_time_seconds",
+		"go_info",
+		"go_gc_duration_seconds",
+		"go_memstats_last_gc_time_seconds",
+		"go_gc_gogc_percent",
+		"go_gc_gomemlimit_bytes",
+		"go_sched_gomaxprocs_threads",
+		"process_max_fds",
+		"process_virtual_memory_max_bytes",
+		"process_start_time_seconds",
 	}
 	for name, want := range theirs {
 		got := before[name]
@@ -137,22 +144,32 @@ func number(f *dto.MetricFamily) float64 {
 
 var (
 	name  = rapid.StringMatching(`[a-zA-Z_:][a-zA-Z0-9_:]{0,9}`)
-	label = rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_]{0,5}`).Filter(func(s string) bool { return s != "le" && s != "quantile" })
+	label = rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_]{0,5}`).
+		Filter(func(s string) bool { return s != "le" && s != "quantile" })
 	text  = rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.SampledFrom([]rune("\\\"\n\r\t ,{}=#n\x00ä€")), 0, 12, -1))
-	value = rapid.OneOf(rapid.Float64(), rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.IntRange(-1000, 2_000_000).Draw(t, "whole")) }),
-		rapid.SampledFrom([]float64{0, 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, math.SmallestNonzeroFloat64, 1e6, 1e21, 0.1}))
+	value = rapid.OneOf(
+		rapid.Float64(),
+		rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.IntRange(-1000, 2_000_000).Draw(t, "whole")) }),
+		rapid.SampledFrom(
+			[]float64{
+				0, 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, math.SmallestNonzeroFloat64, 1e6, 1e21, 0.1,
+			},
+		),
+	)
 )
 
 // bounds returns the bounds of histograms.
 func bounds(t *rapid.T) []float64 {
-	all := rapid.SliceOfNDistinct(rapid.Float64Range(-100, 1e7), 1, 8, func(v float64) float64 { return v }).Draw(t, "bounds")
+	all := rapid.SliceOfNDistinct(rapid.Float64Range(-100, 1e7), 1, 8, func(v float64) float64 { return v }).
+		Draw(t, "bounds")
 	slices.Sort(all)
 	return all
 }
 
 // sets returns combinations of values of some labels.
 func sets(t *rapid.T, labels int, values *rapid.Generator[string]) [][]string {
-	return rapid.SliceOfNDistinct(rapid.SliceOfN(values, labels, labels), 1, 6, func(set []string) string { return strings.Join(set, "\xff") }).Draw(t, "values")
+	return rapid.SliceOfNDistinct(rapid.SliceOfN(values, labels, labels), 1, 6, func(set []string) string { return strings.Join(set, "\xff") }).
+		Draw(t, "values")
 }
 
 // TestSame does the same with package metrics and with the library. Their texts are the
@@ -218,7 +235,9 @@ func TestSame(t *testing.T) {
 // TestReadBack makes the library read any text that is written, and checks that it finds
 // the values that were meant.
 func TestReadBack(t *testing.T) {
-	bytesOrText := rapid.OneOf(text, rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) }))
+	bytesOrText := rapid.OneOf(
+		text, rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) }),
+	)
 	rapid.Check(t, func(t *rapid.T) {
 		m := metrics.New()
 		help, labels := bytesOrText.Draw(t, "help"), rapid.SliceOfNDistinct(label, 0, 4, rapid.ID).Draw(t, "labels")
@@ -266,7 +285,9 @@ func library() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	books := prometheus.NewCounter(prometheus.CounterOpts{Name: "books_total", Help: "Books."})
 	books.Add(3)
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), books)
+	registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), books,
+	)
 	return registry
 }
 
@@ -308,7 +329,8 @@ func TestGatherer(t *testing.T) {
 	books := prometheus.NewRegistry()
 	books.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "books_total"}, func() float64 { return 3 }))
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(prometheus.Gatherers{books, ours}, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	promhttp.HandlerFor(prometheus.Gatherers{books, ours}, promhttp.HandlerOpts{}).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	for _, want := range []string{"\nbooks_total 3\n", "\nleader_election_master_status{name=\"lease\"} 1\n", "\n# TYPE go_gc_duration_seconds summary\n"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %q in\n%s", want, w.Body.String())
