@@ -1,0 +1,2 @@
+// Package plan keeps the children of an owner in order.
+package plan
