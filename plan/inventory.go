@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -47,11 +48,7 @@ func newInventory(status []NodeStatus, nodes []*node) *inventory {
 		r.Needs = slices.Clone(s.Needs)
 		inv.records = append(inv.records, r)
 		inv.by[s.object()] = r
-		// The last record of a name is the node's: the others are of former objects.
-		if n := named[s.Name]; n != nil && s.State != Deleting {
-			if n.record != nil {
-				inv.part(n)
-			}
+		if n := named[s.Name]; n != nil && n.record == nil {
 			n.record, r.node = r, n
 		}
 	}
@@ -68,12 +65,30 @@ func (inv *inventory) add(n *node, s NodeStatus) {
 	inv.records = append(inv.records, n.record)
 }
 
-// part takes its record from a node. A record of an object stays in the inventory.
-func (inv *inventory) part(n *node) {
+// unlink takes its record from a node. A record of an object stays in the inventory.
+func (inv *inventory) unlink(n *node) {
 	r := n.record
 	n.record, r.node = nil, nil
 	if r.Kind == "" {
 		inv.drop(r)
+	}
+}
+
+// former is in the names of objects that their node has given up for others: the former
+// objects of node "a" are "a~1", "a~2" and so on.
+const former = "~"
+
+// part takes its record from a node that wants another object.
+func (inv *inventory) part(n *node) {
+	r := n.record
+	inv.unlink(n)
+	taken := func(name string) bool {
+		return slices.ContainsFunc(inv.records, func(o *record) bool { return o.Name == name })
+	}
+	for i := 1; r.Kind != "" && r.Name == n.name; i++ {
+		if name := n.name + former + strconv.Itoa(i); !taken(name) {
+			inv.rename(r, name)
+		}
 	}
 }
 
@@ -95,11 +110,13 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 		return fmt.Errorf("%w: %q and %q describe the same object, %s %s", ErrGraph, r.node.name, n.name, n.kind.Kind, key)
 	case r != nil && r.node != n:
 		inv.part(n)
-		if was := r.node; was != nil {
+		was := r.node
+		inv.rename(r, n.name)
+		if was != nil {
 			was.record = nil
 			inv.add(was, NodeStatus{Name: was.name})
 		}
-		n.record, r.node, r.Name = r, n, n.name
+		n.record, r.node = r, n
 	case r == nil && n.record.Kind != "":
 		inv.part(n)
 		inv.add(n, want)
@@ -121,6 +138,20 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 		r.Undo, r.stored = undo, false
 	}
 	return nil
+}
+
+// rename gives a record another name. Names in the needs of other records mean the same
+// objects as before: a node is built before those that need it, so no need of this run
+// names the record yet.
+func (inv *inventory) rename(r *record, name string) {
+	for _, o := range inv.records {
+		for i, need := range o.Needs {
+			if need == r.Name {
+				o.Needs[i] = name
+			}
+		}
+	}
+	r.Name = name
 }
 
 // status returns the inventory as it is stored: the nodes in the order of their
@@ -157,17 +188,25 @@ func (inv *inventory) leaving(nodes []*node) (now, later []*record) {
 			unbuilt[n.kind.GroupKind().String()] = true
 		}
 	}
+	holds := func(r, o *record) bool {
+		return o != r && !o.applied && slices.Contains(o.Needs, r.Name) && (!o.leaves() || slices.Contains(later, o))
+	}
 	for _, r := range inv.records {
-		if !r.leaves() {
-			continue
-		}
-		holds := unbuilt[r.gvk().GroupKind().String()] || slices.ContainsFunc(inv.records, func(o *record) bool {
-			return !o.leaves() && !o.applied && slices.Contains(o.Needs, r.Name)
-		})
-		if holds {
+		if r.leaves() && unbuilt[r.gvk().GroupKind().String()] {
 			later = append(later, r)
-		} else {
-			now = append(now, r)
+		}
+	}
+	// An object that stays keeps those that it was made with.
+	for more := true; more; {
+		more, now = false, nil
+		for _, r := range inv.records {
+			switch {
+			case !r.leaves() || slices.Contains(later, r):
+			case slices.ContainsFunc(inv.records, func(o *record) bool { return holds(r, o) }):
+				later, more = append(later, r), true
+			default:
+				now = append(now, r)
+			}
 		}
 	}
 	return now, later

@@ -39,7 +39,7 @@ func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	}
 	for _, n := range p.nodes {
 		if n.record != nil && n.record.Kind == "" {
-			r.inventory.part(n)
+			r.inventory.unlink(n)
 		}
 	}
 	return r.conclude(ctx, failed, false)
@@ -114,7 +114,7 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 func (r *run) gone(rec *record) {
 	n := rec.node
 	if n != nil {
-		r.inventory.part(n)
+		r.inventory.unlink(n)
 	}
 	r.inventory.drop(rec)
 	if n != nil {
@@ -132,8 +132,9 @@ type removal struct {
 // removeTries bounds how often a deletion starts over because the object has changed.
 const removeTries = 5
 
-// remove deletes an object, if it is the recorded one and still belongs to the owner. It
-// looks at the object first, and deletes exactly the state that it has seen.
+// remove deletes a recorded object, if it still belongs to the owner. It looks at the
+// object first, and deletes exactly the state that it has seen. The uid on record does not
+// matter: the process may have ended after it made the object again.
 func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 	objects := p.anyOf(s)
 	for try := 1; ; try++ {
@@ -143,10 +144,8 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 			return removal{}
 		case err != nil:
 			return removal{err: err}
-		case s.UID != "" && is.UID != s.UID:
-			return removal{} // ours is gone: somebody has made another one
 		case !p.owns(is):
-			return removal{} // it was given to somebody else, or was never ours
+			return removal{} // ours is gone and somebody has made another one, or ours has another owner
 		}
 		retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
 		if is.DeletionTimestamp != nil && !retains {

@@ -67,6 +67,9 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 func (p *Plan) graph() (*graph, error) {
 	var nodes []vertex
 	for _, n := range p.nodes {
+		if strings.Contains(n.name, former) {
+			p.wrong(fmt.Errorf("%w: the name %q has a %q, which marks former objects of a node", ErrGraph, n.name, former))
+		}
 		nodes = append(nodes, vertex{n.name, n.needed()})
 	}
 	g, err := newGraph(nodes)

@@ -107,6 +107,7 @@ func TestWrongDescriptionsAreErrors(t *testing.T) {
 			a.Needs(s.add(p, "b", a))
 		}, `a node needs itself: a → b → a`},
 		"two of a name":   {func(s *scene, p *Plan) { s.add(p, "a"); s.add(p, "a") }, `two nodes have the name "a"`},
+		"a former name":   {func(s *scene, p *Plan) { s.add(p, "a~1") }, `the name "a~1" has a "~"`},
 		"nil":             {func(s *scene, p *Plan) { var b *Node[plant]; s.add(p, "a", b) }, `"a" needs a node that is nil`},
 		"no interface":    {func(s *scene, p *Plan) { s.add(p, "a", nil) }, `"a" needs a node that is nil`},
 		"of another plan": {func(s *scene, p *Plan) { s.add(p, "a", s.add(s.plan(), "b")) }, `"a" needs "b", which is not in the plan but in another one`},
@@ -308,10 +309,9 @@ func (s *scene) kept() {
 // An object that was made by the plan is not deleted once it is no longer the plan's.
 func TestObjectsThatAreNoLongerOurs(t *testing.T) {
 	for name, change := range map[string]func(s *scene, o *plant){
-		"recreated by somebody":     func(s *scene, o *plant) { o.UID = "uid-other"; o.OwnerReferences = nil },
-		"adopted by somebody":       func(s *scene, o *plant) { o.OwnerReferences[0].UID = "uid-wild" },
-		"orphaned":                  func(s *scene, o *plant) { o.OwnerReferences = nil },
-		"recreated, with our owner": func(s *scene, o *plant) { o.UID = "uid-other" },
+		"recreated by somebody": func(s *scene, o *plant) { o.UID = "uid-other"; o.OwnerReferences = nil },
+		"adopted by somebody":   func(s *scene, o *plant) { o.OwnerReferences[0].UID = "uid-wild" },
+		"orphaned":              func(s *scene, o *plant) { o.OwnerReferences = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -330,6 +330,17 @@ func TestObjectsThatAreNoLongerOurs(t *testing.T) {
 			}
 			s.kept()
 		})
+	}
+}
+
+// The process may end after it has made an object again, and before it has recorded that.
+func TestObjectMadeAgainUnrecorded(t *testing.T) {
+	s := newScene(t)
+	s.must(s.run(func(p *Plan) { s.add(p, "a") }))
+	s.plant("a").UID = "uid-again"
+	s.must(s.run(func(*Plan) {}))
+	if s.plant("a") != nil {
+		t.Error("the object is left")
 	}
 }
 
