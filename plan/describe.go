@@ -12,7 +12,7 @@ import (
 	"github.com/pintle-go/pintle/ready"
 )
 
-// Plan describes the children of one owner. It is made anew for each reconcile and used
+// Plan describes the children of one owner. It is made again for each reconcile and used
 // once: for one [Plan.Run] or one [Plan.Delete].
 type Plan struct {
 	// Report, if it is set, is called when all nodes were visited, before the status is

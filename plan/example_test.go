@@ -40,7 +40,7 @@ type operator struct {
 	deployments  kube.Resource[appsv1.Deployment]
 }
 
-// children describes the children of a Shop. It is called anew for each reconcile.
+// children describes the children of a Shop. It is called for each reconcile.
 func (op operator) children(s *Shop) *plan.Plan {
 	p := plan.New(op.shops, s, &s.Status.Status)
 	name := func(suffix string) metav1.ObjectMeta {

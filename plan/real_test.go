@@ -179,7 +179,7 @@ func TestShopOnServer(t *testing.T) {
 	again, err := b.op.secrets.Get(b.soon(), "corner-db")
 	b.ok(err)
 	if again.UID != secret.UID {
-		t.Error("the retained secret was made anew")
+		t.Error("the retained secret was recreated")
 	}
 }
 
