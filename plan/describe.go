@@ -1,0 +1,275 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/ready"
+)
+
+// Plan describes the children of one owner. It is made again for each reconcile and used
+// once: for one [Plan.Run] or one [Plan.Delete].
+type Plan struct {
+	// Report, if it is set, is called when all nodes were visited, before the status is
+	// written. It may set fields of the owner's status: see [Node.Last].
+	Report func()
+	// Concurrency is the number of requests for nodes that are sent at the same time at
+	// most. Default: 8.
+	Concurrency int
+
+	owner       metav1.Object
+	kind        kube.Kind
+	client      *kube.Client
+	ensureOwner func(ctx context.Context) error // writes the owner's status
+	status      *Status
+	nodes       []*node
+	err         error // the first mistake in the description
+}
+
+// writable is a handle that can apply: a [kube.View] or [kube.Resource].
+type writable[T any] interface {
+	kube.Handle[T]
+	Ensure(ctx context.Context, o *T) (*T, error)
+	EnsureStatus(ctx context.Context, o *T) error
+}
+
+// New returns an empty plan for an owner, which was read by the handle. status is the
+// part of the owner's status that the plan keeps.
+func New[T any](owners writable[T], owner *T, status *Status) *Plan {
+	p := &Plan{kind: owners.Kind(), client: owners.Client(), status: status, err: owners.Err()}
+	p.owner = any(owner).(metav1.Object)
+	p.ensureOwner = func(ctx context.Context) error { return owners.EnsureStatus(ctx, owner) }
+	return p
+}
+
+// Need is a node that others may need: a [Node] or [Nodes].
+type Need interface{ parts() []*node }
+
+// node is the part of a node that does not depend on the type of its object.
+type node struct {
+	plan      *Plan
+	name      string
+	kind      kube.Kind
+	needs     []*node
+	when      func(Inputs) bool
+	within    time.Duration
+	retain    bool
+	untilGone bool
+	typed     typed
+	progress
+}
+
+// typed is the part of a node that depends on the type of its object.
+type typed interface {
+	// build makes the wanted object. It returns nil if the node only reads.
+	build(in Inputs) (metav1.Object, error)
+	// scope returns whether the objects of the node's kind live in namespaces.
+	scope(ctx context.Context) (kube.Scope, error)
+	// fetch makes the object that is in the cluster like the wanted one, or only reads it.
+	fetch(ctx context.Context, c claim) (metav1.Object, error)
+	// keep takes what fetch has returned, and judges it.
+	keep(o metav1.Object) ready.State
+}
+
+// Node is a child whose object is of type T. Its methods that describe it return the
+// node itself.
+type Node[T any] struct {
+	*node
+	handle    kube.Handle[T]
+	ensure    func(ctx context.Context, o *T) (*T, error) // nil: the node only reads
+	make      func(Inputs) (*T, error)
+	key       kube.Key // of the object that a node only reads
+	readyWhen func(*T) ready.State
+	wanted    *T
+	live      *T
+}
+
+// Object adds a node whose object is the one that build returns. The object is applied
+// with [kube.View.Ensure] when all that the node needs is ready. The owner becomes its
+// controller; if that cannot be, the object is marked instead: see [Marked]. An object
+// without a namespace gets the owner's.
+func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs) (*T, error)) *Node[T] {
+	n := newNode[T](p, name, objects)
+	n.ensure, n.make = objects.Ensure, build
+	return n
+}
+
+// Lookup adds a node that only reads an object of somebody else. The object is never
+// written or deleted. An empty namespace stands for the owner's. If no store of the kind
+// runs, each reconcile asks the server.
+func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
+	n := newNode[T](p, name, objects)
+	n.key = kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
+	return n
+}
+
+func newNode[T any](p *Plan, name string, objects kube.Handle[T]) *Node[T] {
+	n := &Node[T]{node: &node{plan: p, name: name, kind: objects.Kind()}, handle: objects, readyWhen: ready.Of[T]}
+	n.typed = n
+	if err := objects.Err(); err != nil {
+		p.wrong(fmt.Errorf("describe %q: %w", name, err))
+	}
+	p.nodes = append(p.nodes, n.node)
+	return n
+}
+
+// wrong notes a mistake in the description.
+func (p *Plan) wrong(err error) { p.err = cmp.Or(p.err, err) }
+
+func (n *node) parts() []*node { return []*node{n} }
+
+// Needs adds nodes that must be ready before this one is built. Only their objects can be
+// read by [Node.From].
+func (n *Node[T]) Needs(needs ...Need) *Node[T] {
+	for _, need := range needs {
+		n.add(need)
+	}
+	return n
+}
+
+func (n *node) add(need Need) {
+	if missing(need) {
+		n.plan.wrong(fmt.Errorf("%w: %q needs a node that is nil", ErrGraph, n.name))
+		return
+	}
+	for _, part := range need.parts() {
+		if part.plan != n.plan {
+			n.plan.wrong(fmt.Errorf("%w: %q needs %q, which is not in the plan but in another one", ErrGraph, n.name, part.name))
+			continue
+		}
+		n.needs = append(n.needs, part)
+	}
+}
+
+func missing(need Need) bool {
+	n, ok := need.(interface{ absent() bool })
+	return !ok || n.absent()
+}
+
+func (n *Node[T]) absent() bool { return n == nil }
+
+// When makes the node conditional: while the function returns false, the node's object is
+// deleted, and so are the objects of all nodes that need it. The function can read the
+// nodes that this one needs. It is not called, and nothing is deleted, while one of these
+// is not ready.
+func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
+	n.when = holds
+	return n
+}
+
+// ReadyWhen replaces the rule that tells whether the object is ready. The default is
+// [ready.Of].
+func (n *Node[T]) ReadyWhen(rule func(*T) ready.State) *Node[T] {
+	n.readyWhen = rule
+	return n
+}
+
+// Within sets a deadline: the node becomes [Degraded] if it is not ready for longer.
+func (n *Node[T]) Within(d time.Duration) *Node[T] {
+	n.within = d
+	return n
+}
+
+// Retain keeps the object when the node leaves the plan, and when the owner is deleted. A
+// retained object has no owner reference, because a deletion of the owner in the
+// foreground would delete it. It is marked instead: see [Marked].
+func (n *Node[T]) Retain() *Node[T] {
+	n.retain = true
+	return n
+}
+
+// UntilGone makes the deletion of the nodes that this one needs wait until its object and
+// all dependents of it are gone. Without it, they wait until the deletion has begun.
+func (n *Node[T]) UntilGone() *Node[T] {
+	n.untilGone = true
+	return n
+}
+
+// From returns the live object of a node that is needed: as it was in the cluster when it
+// was found ready. It must not be changed. If the node that in belongs to does not need
+// n, From returns an empty object, and the node fails with an error that names both.
+func (n *Node[T]) From(in Inputs) *T {
+	if n.readable(in) && n.live != nil {
+		return n.live
+	}
+	return new(T)
+}
+
+// Last returns the live object as this run has seen it, ready or not. It returns nil if
+// the node was not visited or does not exist. It is for [Plan.Report].
+func (n *Node[T]) Last() *T { return n.live }
+
+// Inputs gives a node's functions the objects of the nodes that it needs.
+type Inputs struct {
+	of  *node
+	err *error
+}
+
+func (n *node) readable(in Inputs) bool {
+	for _, need := range in.of.needs {
+		if need == n {
+			return true
+		}
+	}
+	if *in.err == nil {
+		*in.err = fmt.Errorf("%w: %q reads %q, which it does not need: add it to Needs", ErrGraph, in.of.name, n.name)
+	}
+	return false
+}
+
+// Nodes are the nodes of a collection.
+type Nodes[T any] struct {
+	keys []string
+	by   map[string]*Node[T]
+}
+
+// Each adds a node for each key of a collection. The node of key "a" in a collection
+// "shard" is named "shard/a". Keys should be stable: the object of a key that is no
+// longer there is deleted.
+func Each[T any](
+	p *Plan, name string, keys []string, objects writable[T], build func(in Inputs, key string) (*T, error),
+) *Nodes[T] {
+	all := &Nodes[T]{keys: keys, by: make(map[string]*Node[T], len(keys))}
+	for _, key := range keys {
+		all.by[key] = Object(p, name+"/"+key, objects, func(in Inputs) (*T, error) { return build(in, key) })
+	}
+	return all
+}
+
+func (all *Nodes[T]) absent() bool { return all == nil }
+
+func (all *Nodes[T]) parts() (nodes []*node) {
+	for _, key := range all.keys {
+		nodes = append(nodes, all.by[key].node)
+	}
+	return nodes
+}
+
+// Do calls a function for each node, which describes it further.
+func (all *Nodes[T]) Do(describe func(key string, n *Node[T])) *Nodes[T] {
+	for _, key := range all.keys {
+		describe(key, all.by[key])
+	}
+	return all
+}
+
+// Needs is [Node.Needs] for each node.
+func (all *Nodes[T]) Needs(needs ...Need) *Nodes[T] {
+	return all.Do(func(_ string, n *Node[T]) { n.Needs(needs...) })
+}
+
+// From returns the live objects in the order of their keys: see [Node.From].
+func (all *Nodes[T]) From(in Inputs) (objects []*T) {
+	for _, key := range all.keys {
+		objects = append(objects, all.by[key].From(in))
+	}
+	return objects
+}
+
+// Key returns the node of a key, nil if there is none.
+func (all *Nodes[T]) Key(key string) *Node[T] { return all.by[key] }

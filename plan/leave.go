@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Delete deletes the objects of the plan backwards: an object is deleted after all that
+// were made with its help. It is the Cleanup of a controller, and asks to be called again
+// until all is done. If the owner is deleted with the option to orphan its children, the
+// objects stay.
+func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
+	r := &run{plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency), now: time.Now()}
+	defer r.crew.wait()
+	var all []*record
+	for _, rec := range slices.Clone(r.inventory.records) {
+		if rec.Kind != "" {
+			all = append(all, rec)
+		}
+	}
+	for _, n := range p.nodes {
+		n.visited, n.isAbsent = true, true
+	}
+	failed := r.leave(ctx, all)
+	left := slices.ContainsFunc(r.inventory.records, func(rec *record) bool { return rec.Kind != "" })
+	if !left && len(failed) == 0 {
+		return controller.Done, nil // the status goes with the owner
+	}
+	for _, n := range p.nodes {
+		if n.record != nil && n.record.Kind == "" {
+			r.inventory.unlink(n)
+		}
+	}
+	return r.conclude(ctx, failed, false)
+}
+
+// undo is how the node's object leaves, as the status has it.
+func (n *node) undo() string {
+	switch {
+	case n.retain:
+		return undoRetain
+	case n.untilGone:
+		return undoWait
+	}
+	return ""
+}
+
+// leave deletes objects, each after those that were made with its help. It returns the
+// errors.
+func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
+	if len(all) == 0 {
+		return nil
+	}
+	g := emptyGraph(len(all))
+	for i, rec := range all {
+		for n, other := range all {
+			if i != n && slices.Contains(rec.Needs, other.Name) {
+				g.add(i, n)
+			}
+		}
+	}
+	g.cut()
+	w := g.backward()
+	next := w.first()
+	removed := make([]removal, len(all))
+	for {
+		for _, i := range next {
+			rec := all[i]
+			if rec.node != nil {
+				rec.Undo = rec.node.undo()
+			}
+			rec.enter(Deleting, "", r.now)
+			s := rec.NodeStatus
+			r.crew.send(i, func() { removed[i] = r.plan.remove(ctx, s) })
+		}
+		i, ok := r.crew.next()
+		if !ok {
+			break
+		}
+		rec := all[i]
+		next = nil
+		switch out := removed[i]; {
+		case out.err != nil:
+			rec.Message = short(out.err.Error())
+			failed = append(failed, fmt.Errorf("node %q: %w", rec.Name, out.err))
+		case out.waits != "":
+			rec.Message = out.waits
+			r.lookIn(lookSoon)
+		default:
+			r.gone(rec)
+			next = w.done(i)
+		}
+	}
+	for _, rec := range all {
+		if rec.State != Deleting {
+			rec.enter(Deleting, "waiting for the objects that were made with its help", r.now)
+		}
+	}
+	return failed
+}
+
+// gone takes an object out of the inventory. A node that is absent keeps a record.
+func (r *run) gone(rec *record) {
+	n := rec.node
+	if n != nil {
+		r.inventory.unlink(n)
+	}
+	r.inventory.drop(rec)
+	if n != nil {
+		r.inventory.add(n, NodeStatus{Name: n.name})
+		n.record.enter(Absent, "", r.now)
+	}
+}
+
+// removal is the outcome of a deletion.
+type removal struct {
+	waits string // why the object is not gone; empty if nobody needs to wait for that
+	err   error
+}
+
+// removeTries bounds how often a deletion starts over because the object has changed.
+const removeTries = 5
+
+// remove deletes a recorded object, if it still belongs to the owner. It looks at the
+// object first, and deletes exactly the state that it has seen. The uid on record does not
+// matter: the process may have ended after it made the object again.
+func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
+	objects := p.anyOf(s)
+	for try := 1; ; try++ {
+		is, err := objects.Get(ctx, s.ObjectName)
+		switch {
+		case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed):
+			return removal{}
+		case err != nil:
+			return removal{err: err}
+		case !p.owns(is):
+			return removal{} // ours is gone and somebody has made another one, or ours has another owner
+		}
+		retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
+		if is.DeletionTimestamp != nil && !retains {
+			return waitsFor(s, is)
+		}
+		if retains {
+			err = p.release(ctx, objects, is)
+		} else {
+			err = objects.DeleteWith(ctx, s.ObjectName, deletionOf(s, is))
+		}
+		switch {
+		case err == nil && (retains || s.Undo != undoWait):
+			return removal{}
+		case err == nil, apierrors.IsConflict(err) && try < removeTries:
+		case !apierrors.IsNotFound(err):
+			return removal{err: err}
+		}
+	}
+}
+
+// waitsFor says why an object that is being deleted is waited for.
+func waitsFor(s NodeStatus, is *metav1.PartialObjectMetadata) removal {
+	if s.Undo != undoWait {
+		return removal{}
+	}
+	return removal{waits: fmt.Sprintf("its finalizers %q keep it", is.Finalizers)}
+}
+
+// deletionOf returns the options to delete an object as it was seen. The propagation is
+// given because the default for Jobs leaves their pods.
+func deletionOf(s NodeStatus, is *metav1.PartialObjectMetadata) metav1.DeleteOptions {
+	how := metav1.DeletePropagationBackground
+	if s.Undo == undoWait {
+		how = metav1.DeletePropagationForeground
+	}
+	return metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion},
+		PropagationPolicy: &how,
+	}
+}
+
+// release takes the marks of the owner from an object that stays.
+func (p *Plan) release(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata], is *metav1.PartialObjectMetadata) error {
+	owners := slices.DeleteFunc(slices.Clone(is.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return o.UID == p.owner.GetUID()
+	})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": is.UID, "resourceVersion": is.ResourceVersion,
+		"annotations": map[string]any{Mark: nil}, "ownerReferences": owners,
+	}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = objects.Patch(ctx, is.Name, types.MergePatchType, patch)
+	return err
+}
+
+// anyOf returns a handle for a recorded object. A node of its kind knows more of the kind
+// than the record does.
+func (p *Plan) anyOf(s NodeStatus) kube.View[metav1.PartialObjectMetadata] {
+	kind := kube.Kind{GVK: s.gvk()}
+	for _, n := range p.nodes {
+		if n.kind.GroupKind() == kind.GroupKind() {
+			kind = kube.Kind{GVK: n.kind.GVK, Plural: n.kind.Plural, Scope: n.kind.Scope}
+		}
+	}
+	view := kube.ViewOfKind[metav1.PartialObjectMetadata](p.client, kind)
+	if s.Namespace != "" {
+		view = view.In(s.Namespace)
+	}
+	return view
+}

@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/controller"
+)
+
+// Status is the part of an owner's status that a plan keeps. A program may have it as the
+// whole status of its kind, or embed it with the tag `json:",inline"`.
+type Status struct {
+	// Conditions are Ready, Progressing and Degraded. Others may be added.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Nodes of the plan, and objects of nodes that have left it and are not deleted yet.
+	Nodes []NodeStatus `json:"nodes,omitempty"`
+}
+
+// NodeStatus tells about a node, and identifies its object.
+type NodeStatus struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Why the node is in this state.
+	Message string `json:"message,omitempty"`
+	// When the node entered this state. A degraded node was not ready since then.
+	Since metav1.Time `json:"since,omitzero"`
+
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	ObjectName string `json:"objectName,omitempty"`
+	// UID of the object. It is empty while the object may be about to be created.
+	UID types.UID `json:"uid,omitempty"`
+	// Needs are the nodes that the node needed when its object was last applied.
+	Needs []string `json:"needs,omitempty"`
+	// Undo is how the object leaves: see Node.Retain and Node.UntilGone.
+	Undo string `json:"undo,omitempty"`
+}
+
+// State is the state of a node.
+type State string
+
+const (
+	// Ready: others can rely on the node.
+	Ready State = "Ready"
+	// Waiting: the object exists, or is awaited, and is not ready.
+	Waiting State = "Waiting"
+	// Blocked: a node that this one needs is not ready. An object that the node made
+	// before is left as it is.
+	Blocked State = "Blocked"
+	// Degraded: the node was not ready within its deadline.
+	Degraded State = "Degraded"
+	// Failed: the node could not be built or applied, or its object says that it failed.
+	Failed State = "Failed"
+	// Absent: the node's condition, or that of a node which it needs, does not hold.
+	Absent State = "Absent"
+	// Deleting: the object has left the plan.
+	Deleting State = "Deleting"
+)
+
+// How an object leaves.
+const (
+	undoRetain = "Retain"
+	undoWait   = "UntilGone"
+)
+
+// object identifies an object whatever the version of its kind.
+type object struct{ group, kind, namespace, name string }
+
+func (s *NodeStatus) object() object {
+	gv, _ := schema.ParseGroupVersion(s.APIVersion) // it was printed by GroupVersion.String
+	return object{gv.Group, s.Kind, s.Namespace, s.ObjectName}
+}
+
+func (s *NodeStatus) gvk() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(s.APIVersion, s.Kind)
+}
+
+// enter sets the state, and since when it holds.
+func (s *NodeStatus) enter(state State, message string, now time.Time) {
+	degrades := s.State == Waiting && state == Degraded || s.State == Degraded && state == Waiting
+	if s.State != state && !degrades || s.Since.IsZero() {
+		s.Since = metav1.NewTime(now.Truncate(time.Second))
+	}
+	s.State, s.Message = state, short(message)
+}
+
+// maxMessage keeps 200 nodes well inside an object.
+const maxMessage = 1000
+
+func short(message string) string {
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + " …"
+	}
+	return strings.ToValidUTF8(message, "")
+}
+
+// summarize sets the conditions.
+func (s *Status) summarize(owner metav1.Object) {
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: fmt.Sprintf("%d nodes are ready", len(s.Nodes))}
+	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"}
+	degraded := metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "AsExpected"}
+	if bad := s.tell(Failed, Degraded); bad != "" {
+		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, "Failed", bad
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Failed", bad
+	}
+	waits := s.tell(Waiting)
+	if waits == "" && ready.Status == metav1.ConditionTrue {
+		waits = s.tell(Blocked)
+	}
+	if waits != "" {
+		waits = "waiting for " + waits
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Waiting", waits
+		if ready.Status == metav1.ConditionTrue {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Waiting", waits
+		}
+	} else if leaves := s.tell(Deleting); leaves != "" {
+		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Deleting", "deleting "+leaves
+	}
+	if owner.GetDeletionTimestamp() != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Deleting", progressing.Message
+	}
+	for _, c := range []metav1.Condition{ready, progressing, degraded} {
+		controller.SetCondition(owner, &s.Conditions, c)
+	}
+}
+
+// told is how many nodes a condition names.
+const told = 3
+
+// tell names the nodes in some states, and says why they are in them.
+func (s *Status) tell(states ...State) string {
+	var texts []string
+	more := 0
+	for _, n := range s.Nodes {
+		switch {
+		case !slices.Contains(states, n.State):
+		case len(texts) == told:
+			more++
+		case n.Message == "":
+			texts = append(texts, n.Name)
+		default:
+			texts = append(texts, n.Name+": "+n.Message)
+		}
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}

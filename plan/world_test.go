@@ -1,0 +1,308 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// garden is the owner in tests.
+type garden struct {
+	kube.Object
+	Status struct {
+		Status `json:",inline"`
+		Seen   int `json:"seen"`
+	} `json:"status,omitzero"`
+}
+
+func (garden) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Garden"} }
+
+// plant is a child in tests. It is ready when its status says so.
+type plant struct {
+	kube.Object
+	Spec struct {
+		Size int `json:"size"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions,omitempty"`
+	} `json:"status,omitzero"`
+}
+
+func (plant) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Plant"} }
+
+// world plays an API server with gardens and plants, as an http.RoundTripper. It is no
+// more exact than its tests need. It checks with each write that the order is kept.
+type world struct {
+	mu    sync.Mutex
+	rv    int
+	all   map[string]metav1.Object // *garden or *plant by path
+	notes []string                 // the requests, as "PATCH /path"
+	// broken are the rules that a request has broken.
+	broken []string
+	// foreign are the uids of plants of somebody else.
+	foreign map[types.UID]bool
+	// killAt is the number of requests after which the process is killed; negative: none.
+	killAt int
+	// lost says that the last request before the kill is executed and not answered.
+	lost bool
+	kill context.CancelFunc
+	// refuse, if it is set, returns the code of an answer that refuses a request, or 0.
+	refuse func(r *http.Request) int
+}
+
+const gardenPath = "/apis/example.com/v1/namespaces/default/gardens/eden"
+
+func newWorld() *world {
+	w := &world{all: make(map[string]metav1.Object), foreign: make(map[types.UID]bool), killAt: -1}
+	g := new(garden)
+	g.APIVersion, g.Kind = "example.com/v1", "Garden"
+	g.Namespace, g.Name, g.UID, g.ResourceVersion = "default", "eden", "uid-eden", "1"
+	g.Finalizers = []string{"example.com/garden"}
+	w.all[gardenPath] = g
+	return w
+}
+
+func plantPath(name string) string { return "/apis/example.com/v1/namespaces/default/plants/" + name }
+
+func (w *world) garden() *garden { return w.all[gardenPath].(*garden) }
+
+func (w *world) plant(name string) *plant {
+	p, _ := w.all[plantPath(name)].(*plant)
+	return p
+}
+
+// plants returns the names of all plants.
+func (w *world) plants() (names []string) {
+	for path, o := range w.all {
+		if _, ok := o.(*plant); ok {
+			names = append(names, path[strings.LastIndex(path, "/")+1:])
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// grow makes plants ready, and ends the deletion of those that are being deleted.
+func (w *world) grow(ready func(name string) bool) {
+	for _, name := range w.plants() {
+		p := w.plant(name)
+		if p.DeletionTimestamp != nil {
+			delete(w.all, plantPath(name))
+			continue
+		}
+		status := metav1.ConditionFalse
+		if ready(name) {
+			status = metav1.ConditionTrue
+		}
+		p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: status, Reason: "Grown"}}
+		w.touch(p)
+	}
+}
+
+func (p *plant) isReady() bool {
+	return p.DeletionTimestamp == nil && len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Status == metav1.ConditionTrue
+}
+
+func (w *world) touch(o metav1.Object) {
+	w.rv++
+	o.SetResourceVersion(strconv.Itoa(100 + w.rv))
+}
+
+var errKilled = errors.New("the process was killed")
+
+// process returns handles of a process of the operator, and a context that ends when the
+// process is killed.
+func (w *world) process(ctx context.Context) (context.Context, kube.Resource[garden], kube.Resource[plant]) {
+	ctx, w.kill = context.WithCancel(ctx)
+	client, err := kube.Config{Rest: &rest.Config{Host: "http://world", Transport: w}, Namespace: "default"}.Connect()
+	if err != nil {
+		panic(err)
+	}
+	return ctx, kube.For[garden](client), kube.For[plant](client)
+}
+
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.URL.Path == "/apis/example.com/v1" {
+		return answer(200, map[string]any{"kind": "APIResourceList", "resources": []any{
+			map[string]any{"name": "gardens", "kind": "Garden", "namespaced": true},
+			map[string]any{"name": "plants", "kind": "Plant", "namespaced": true},
+		}})
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	if w.killAt == 0 && !w.lost {
+		w.kill()
+		return nil, errKilled
+	}
+	w.killAt--
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	w.notes = append(w.notes, r.Method+" "+r.URL.Path)
+	code := 0
+	if w.refuse != nil {
+		code = w.refuse(r)
+	}
+	var resp any
+	if code == 0 {
+		code, resp = w.serve(r, body)
+	}
+	if code >= 400 {
+		reason := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict}[code]
+		resp = metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reason,
+			Message: "refused", Details: &metav1.StatusDetails{Name: "x", Kind: "plants"},
+		}
+	}
+	if w.killAt == -1 && w.lost {
+		w.kill()
+		return nil, errKilled
+	}
+	return answer(code, resp)
+}
+
+func (w *world) serve(r *http.Request, body []byte) (int, any) {
+	path, isStatus := strings.CutSuffix(r.URL.Path, "/status")
+	o := w.all[path]
+	switch {
+	case r.Method == http.MethodGet && o == nil, r.Method == http.MethodDelete && o == nil:
+		return 404, nil
+	case r.Method == http.MethodGet:
+		return 200, o
+	case r.Method == http.MethodPatch && isStatus:
+		var sent garden
+		if err := json.Unmarshal(body, &sent); err != nil {
+			return 400, nil
+		}
+		o.(*garden).Status = sent.Status
+		w.touch(o)
+		return 200, o
+	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == string(types.MergePatchType):
+		var sent plant
+		if err := json.Unmarshal(body, &sent); err != nil {
+			return 400, nil
+		}
+		if sent.UID != o.GetUID() || sent.ResourceVersion != o.GetResourceVersion() {
+			return 409, nil
+		}
+		o.SetOwnerReferences(sent.OwnerReferences)
+		delete(o.GetAnnotations(), Mark)
+		w.touch(o)
+		return 200, o
+	case r.Method == http.MethodPatch:
+		return w.apply(path, body)
+	case r.Method == http.MethodDelete:
+		return w.delete(path, body)
+	}
+	return 405, nil
+}
+
+func (w *world) apply(path string, body []byte) (int, any) {
+	var sent plant
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return 400, nil
+	}
+	p, _ := w.all[path].(*plant)
+	if p == nil {
+		p = new(plant)
+		p.Namespace, p.Name = sent.Namespace, sent.Name
+		p.UID = types.UID("uid-" + strconv.Itoa(w.rv))
+		w.all[path] = p
+	}
+	if w.foreign[p.UID] {
+		w.broken = append(w.broken, "a foreign object was applied: "+p.Name)
+	}
+	for need := range strings.SplitSeq(sent.Annotations["needs"], ",") {
+		if n := w.plant(need); need != "" && (n == nil || !n.isReady()) {
+			w.broken = append(w.broken, fmt.Sprintf("%s was applied before %s was ready", p.Name, need))
+		}
+	}
+	p.APIVersion, p.Kind = "example.com/v1", "Plant"
+	p.Labels, p.Annotations, p.OwnerReferences = sent.Labels, maps.Clone(sent.Annotations), sent.OwnerReferences
+	p.Spec = sent.Spec
+	w.touch(p)
+	return 200, p
+}
+
+func (w *world) delete(path string, body []byte) (int, any) {
+	p := w.all[path].(*plant)
+	var options metav1.DeleteOptions
+	if err := json.Unmarshal(body, &options); err != nil || options.Preconditions == nil {
+		w.broken = append(w.broken, "a deletion without preconditions")
+		return 400, nil
+	}
+	if *options.Preconditions.UID != p.UID || *options.Preconditions.ResourceVersion != p.ResourceVersion {
+		return 409, nil
+	}
+	if w.foreign[p.UID] {
+		w.broken = append(w.broken, "a foreign object was deleted: "+p.Name)
+	}
+	for _, name := range w.plants() {
+		other := w.plant(name)
+		released := len(other.OwnerReferences) == 0 && other.Annotations[Mark] == ""
+		if !released && other.DeletionTimestamp == nil && slices.Contains(strings.Split(other.Annotations["needs"], ","), p.Name) {
+			w.broken = append(w.broken, fmt.Sprintf("%s was deleted before %s", p.Name, name))
+		}
+	}
+	if *options.PropagationPolicy == metav1.DeletePropagationForeground {
+		now := metav1.Now()
+		p.DeletionTimestamp, p.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+		w.touch(p)
+		return 200, p
+	}
+	delete(w.all, path)
+	return 200, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Success", Details: &metav1.StatusDetails{UID: p.UID},
+	}
+}
+
+func answer(code int, v any) (*http.Response, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
+// refuseOnce returns a function that refuses one request, after some others.
+func refuseOnce(after, code int) func(*http.Request) int {
+	return func(*http.Request) int {
+		if after--; after == -1 {
+			return code
+		}
+		return 0
+	}
+}
+
+// read returns a copy of the garden, as a store would.
+func (w *world) read() *garden {
+	raw, err := json.Marshal(w.garden())
+	if err != nil {
+		panic(err)
+	}
+	g := new(garden)
+	if err := json.Unmarshal(raw, g); err != nil {
+		panic(err)
+	}
+	g.ManagedFields = nil
+	return g
+}
