@@ -45,7 +45,8 @@ type Llama struct {
 		Friends []string `json:"friends,omitempty" crd:"listType=set,maxItems=3"`
 	} `json:"spec"`
 	Status struct {
-		Mood string `json:"mood,omitempty" crd:"column"`
+		Mood     string `json:"mood,omitempty" crd:"column"`
+		Replicas int32  `json:"replicas,omitempty"`
 	} `json:"status,omitzero"`
 }
 

@@ -128,11 +128,11 @@ func (b *backend) start(s Storage) (string, error) {
 	// A lone member elects itself, so it need not wait long for others.
 	c.TickMs, c.ElectionMs = 10, 100
 	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: client}}
-	c.AdvertiseClientUrls = c.ListenClientUrls
-	// etcd requires a listener for other members. There are none, so their URL leads
-	// nowhere.
+	// etcd requires a listener for other members, and URLs that it tells them. There are no
+	// others, so these URLs lead nowhere.
 	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, "peer")}}
-	c.AdvertisePeerUrls = []url.URL{{Scheme: "unix", Host: "none:0"}}
+	nowhere := []url.URL{{Scheme: "unix", Host: "none:0"}}
+	c.AdvertisePeerUrls, c.AdvertiseClientUrls = nowhere, nowhere
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	if b.server, err = embed.StartEtcd(c); err != nil {
 		return "", fmt.Errorf("in %s: %w", dir, err)
