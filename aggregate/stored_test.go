@@ -110,6 +110,12 @@ func (f *farm) kubectl(input string, args ...string) (output string, err error) 
 
 // testKubectl uses what kubectl needs beyond requests for objects: discovery and schemas.
 func testKubectl(f *farm) {
+	// kube-apiserver fetches schemas a moment after the registration.
+	for began := time.Now(); f.do("GET", "/openapi/v3/apis/"+group+"/v1alpha1", "").Code != http.StatusOK; time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			f.Fatal("kube-apiserver has no schema of the kinds")
+		}
+	}
 	manifest := `{"apiVersion":"farm.example.com/v1alpha1","kind":"Llama","metadata":{"name":"fred"},"spec":{"weight":80,"height":160}}`
 	for _, s := range []struct {
 		args  string
