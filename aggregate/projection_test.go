@@ -227,11 +227,4 @@ func testProjection(f *farm) {
 	if took := time.Since(began); took < 900*time.Millisecond || took > 10*time.Second {
 		f.Errorf("a watch of one second ends after %s", took)
 	}
-
-	// An expired version is reported as such.
-	for ev := range f.watch(ctx, path+"?watch=1&resourceVersion=1&timeoutSeconds=5") {
-		if ev.Type != "ERROR" || ev.Object.Code != 410 {
-			f.Errorf("watch from version 1: %+v, want 410", ev)
-		}
-	}
 }
