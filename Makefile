@@ -48,7 +48,7 @@ test: ## test all modules, with the race detector if there is a C compiler
 		echo "test: the race detector is OFF: it needs a C compiler, and $$(go env CC) is not installed"; \
 	fi; \
 	light=$$($(tools) light); \
-	echo "test: root, cluster and operators"; \
+	echo "test: root, aggregate, cluster and operators"; \
 	$(tools) test $$race $$light; \
 	if [ -n "$$race" ]; then \
 		echo "test: allocations, without the race detector, which allocates memory itself"; \
@@ -76,7 +76,7 @@ bench-quick: ## measure the README's figures beside controller-runtime and kube-
 
 lint: ## check style, golden files, leak checks, and the documentation's snippets and links
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"
-	@$(lint) go run $(golangci-lint) run ./... ./cluster/... ./operators/...
+	@$(lint) go run $(golangci-lint) run ./... ./aggregate/... ./cluster/... ./operators/...
 	@for dir in tools tools/suites/definitions bench operators/thirdparty; do \
 		( cd $$dir && GOWORK=off $(lint) go run $(golangci-lint) run --config $(CURDIR)/.golangci.yml ./... ); \
 	done

@@ -109,7 +109,7 @@ func (p *Plane) apiServerArgs() []string {
 		"--kubelet-preferred-address-types=InternalIP,Hostname",
 
 		// For aggregated API servers: these flags let them recognize requests from this
-		// API server, and let it find their addresses without kube-proxy.
+		// API server.
 		"--requestheader-client-ca-file=" + p.FrontProxy.CertFile,
 		"--requestheader-allowed-names=" + frontProxyClient,
 		"--requestheader-username-headers=X-Remote-User",
@@ -117,7 +117,6 @@ func (p *Plane) apiServerArgs() []string {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + p.files.apiServerProxy.CertFile,
 		"--proxy-client-key-file=" + p.files.apiServerProxy.KeyFile,
-		"--enable-aggregator-routing",
 
 		// A cluster of 10,000 pods runs on this machine, together with all of its
 		// clients.
@@ -126,7 +125,10 @@ func (p *Plane) apiServerArgs() []string {
 		"--delete-collection-workers=8",
 	}
 	if p.Advertise.IsValid() {
-		args = append(args, "--advertise-address="+p.Advertise.String())
+		args = append(args, "--advertise-address="+p.Advertise.String(),
+			// The API server reaches pods without kube-proxy. Without real pods aggregated API
+			// servers run on this machine, and a Service of type ExternalName leads to them.
+			"--enable-aggregator-routing")
 	} else {
 		// No client needs the announcement, and there is no address that pods could use.
 		// Without these flags the API server would look for an address, and refuse to

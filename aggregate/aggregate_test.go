@@ -1,0 +1,93 @@
+package aggregate_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "aggregate-test-")
+	if err != nil {
+		panic(err)
+	}
+	launcher = filepath.Join(dir, "cluster")
+	out, err := exec.Command("go", "build", "-o", launcher, "github.com/pintle-go/pintle/cluster").CombinedOutput()
+	if err != nil {
+		panic(string(out))
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}),
+		// The library checks its log for ever, ends a wait for a version by a timer of seconds,
+		// and shares the connections of its clients.
+		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
+		goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
+		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))
+}
+
+// TestServer runs all tests that share a server.
+func TestServer(t *testing.T) {
+	f := serve(t, plain(t))
+	for name, test := range map[string]func(*farm){
+		"access":     testAccess,
+		"twin":       testTwin,
+		"client":     testClient,
+		"functions":  testFunctions,
+		"kubectl":    testKubectl,
+		"projection": testProjection,
+	} {
+		t.Run(name, func(t *testing.T) {
+			sub := *f
+			sub.T, sub.namespace, sub.cache = t, f.cluster.Namespace(t), t.TempDir()
+			test(&sub)
+		})
+	}
+}
+
+// testAccess calls the server directly. Names in headers count from kube-apiserver alone.
+func testAccess(f *farm) {
+	if d := f.ready(); d > 5*time.Second {
+		f.Errorf("the server is ready after %s", d)
+	}
+	get := func(path string, header ...string) (int, string) {
+		req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, f.address+path, nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			req.Header.Add(name, value)
+		}
+		resp, err := direct.Do(req)
+		if err != nil {
+			f.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.Status
+	}
+	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+		if code, status := get(path); code != http.StatusOK {
+			f.Errorf("GET %s: %s", path, status)
+		}
+	}
+	for _, path := range []string{"/apis", "/apis/" + group, f.path(group, ""), "/metrics", "/openapi/v3"} {
+		forged := []string{"X-Remote-User: admin", "X-Remote-Group: system:masters"}
+		if code, status := get(path, forged...); code != http.StatusUnauthorized {
+			f.Errorf("GET %s with a forged name: %s, want 401", path, status)
+		}
+		if code, status := get(path); code != http.StatusUnauthorized {
+			f.Errorf("GET %s without a name: %s, want 401", path, status)
+		}
+		if code, status := get(path, "Authorization: Bearer nonsense"); code != http.StatusUnauthorized {
+			f.Errorf("GET %s with a wrong token: %s, want 401", path, status)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// Package aggregate serves API kinds by the program itself, behind an APIService, instead
+// of by a CustomResourceDefinition. A kind needs no generated code and no scheme:
+//
+//	func describe(client *kube.Client) (program.Operator, error) {
+//		llamas, err := crd.Of[Llama](crd.Options{ShortNames: []string{"ll"}})
+//		server := aggregate.Server{
+//			Client:       client,
+//			Kinds:        []aggregate.Any{aggregate.Stored[Llama]{Definition: llamas}},
+//			Registration: aggregate.Registration{Local: true},
+//		}
+//		options := controller.Options{Runnables: []controller.Runnable{server.Runnable()}}
+//		return program.Operator{Manifest: manifest.Bundle{Name: "farm", Options: options}}, err
+//	}
+//
+// Take a CustomResourceDefinition if it can do the work: kube-apiserver then serves the
+// kind, and nothing here must run. Serve a kind yourself if its objects are computed from
+// others ([Projection]), if they must not be stored in the cluster's etcd, or if a request
+// acts at once ([Stored] with subresources).
+//
+// # Guarantees
+//
+// A [Stored] kind behaves as if a CustomResourceDefinition defined it: the same code of
+// k8s.io/apiextensions-apiserver handles its requests. Verbs, validation, defaults, CEL
+// rules, status and scale subresources, server-side apply, tables, selectors, watches and
+// the text of errors are the same. Beyond that a Go function can validate and default.
+//
+// A [Projection] has no state. Its objects have the resource versions of their sources, so
+// any number of replicas serve the same view, and a client can continue a watch at another
+// replica.
+//
+// Requests come through kube-apiserver, which proves with a client certificate who it is.
+// The server trusts the names of users only from that certificate, whose authority it reads
+// from the ConfigMap kube-system/extension-apiserver-authentication and reads again when it
+// changes. It asks kube-apiserver for the rights of each user. Admission webhooks and
+// policies of the cluster apply to the kinds.
+//
+// [Server.Run] returns after the last request was answered. At the end it ends watches, and
+// clients continue them elsewhere.
+//
+// # Caveats
+//
+// While no server answers for a registered group, kube-apiserver answers 503 for its kinds,
+// and no namespace of the cluster can be deleted, whichever kinds it contains.
+//
+// k8s.io/apiserver has global state of its own: feature gates, a registry of metrics, klog
+// and the schemes of its packages. Run one server per process. Its metrics are those of
+// kube-apiserver, at /metrics of the server's address. Its log lines are klog's: give
+// klog.SetSlogLogger the program's logger to have them with the other lines.
+//
+// Kinds speak JSON and YAML. A client that asks for protobuf gets JSON.
+//
+// Validate does not see changes through the scale subresource.
+//
+// Read the source in this order: server.go, access.go, admission.go, discovery.go,
+// openapi.go, resource.go, stored.go, storage.go, projection.go, source.go, certificate.go,
+// registration.go.
+package aggregate
