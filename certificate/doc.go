@@ -48,9 +48,9 @@
 //
 // # Caveats
 //
-// The Secret has the keys of the authorities too: whoever may read it can pretend to be
-// the server anyway, and nobody else trusts these authorities. Do not mount it in the pods
-// of the program: they could not start before it exists.
+// The Secret has the keys of the authorities too. A reader of the Secret can pretend to be
+// the server anyway, and nobody else trusts these authorities. Do not mount the Secret in
+// the pods of the program: they could not start before it exists.
 //
 // If nobody who knows the Secret runs when it is deleted, the next process makes an
 // authority that no client knows. Calls fail for moments, until the targets have it.

@@ -22,7 +22,8 @@ const goneKept = 10 * time.Minute
 func (t *table) deleted(key Key, uid types.UID) {
 	e := t.hideDeleted(key, uid)
 	switch {
-	case e != nil && (uid == "" || e.Is(uid)): // the record of its Ensure is forgotten when the content loses the object
+	case e != nil && (uid == "" || e.Is(uid)):
+		// The record of its Ensure is forgotten when the content loses the object.
 	case uid == "":
 		t.ensured.forget(partsOf(key)...)
 	default:
