@@ -32,8 +32,8 @@ const (
 // reviewed is how long the answer to a review of a token or of a right is used again.
 const reviewed = 10 * time.Second
 
-// authenticate sets who the server believes: kube-apiserver about its users, by its
-// client certificate, and direct clients by their certificates and tokens. The result tells
+// authenticate sets the authentication of requests: kube-apiserver names its users and
+// proves itself by a client certificate; direct clients have certificates or tokens. The result tells
 // whether the server can recognize kube-apiserver yet.
 func authenticate(c *genericapiserver.Config, client kubernetes.Interface) (ready func() error, err error) {
 	clients, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", trustNamespace, trustName, "client-ca-file", client)
@@ -90,8 +90,8 @@ func authenticate(c *genericapiserver.Config, client kubernetes.Interface) (read
 	}, nil
 }
 
-// authorize sets who may do what: everybody may probe, and kube-apiserver decides about
-// the rest.
+// authorize sets the authorization: everybody may probe, and kube-apiserver decides about
+// all other requests.
 func authorize(c *genericapiserver.Config, client kubernetes.Interface) error {
 	probes, err := path.NewAuthorizer([]string{"/healthz", "/livez", "/readyz"})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admit sets what happens to an object before it is stored. The cluster's admission
+// admit sets the admission of an object, before it is stored. The cluster's admission
 // (terminating namespaces, webhooks and policies) is applied here, because kube-apiserver
 // passes on requests for aggregated kinds without it. Then come the functions of the kinds.
 func admit(c *genericapiserver.Config, all kinds, cluster informers.SharedInformerFactory, client kubernetes.Interface, config *rest.Config) error {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// setDefaults changes in u what set changes in the program's type, and nothing else. Fields
+// setDefaults changes the fields of u that set changes in the program's type, and no other. Fields
 // that the type encodes although the client left them out stay away.
 func setDefaults[T any](ctx context.Context, u *unstructured.Unstructured, set func(context.Context, *T) error) error {
 	object, err := decode[T](u)

@@ -28,7 +28,7 @@
 // any number of replicas serve the same view, and a client can continue a watch at another
 // replica.
 //
-// Requests come through kube-apiserver, which proves with a client certificate who it is.
+// Requests come through kube-apiserver, which proves itself with a client certificate.
 // The server trusts the names of users only from that certificate, whose authority it reads
 // from the ConfigMap kube-system/extension-apiserver-authentication and reads again when it
 // changes. It asks kube-apiserver for the rights of each user. Admission webhooks and

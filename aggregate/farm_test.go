@@ -240,11 +240,11 @@ func (f *farm) ready() time.Duration {
 
 // direct is a client that bypasses kube-apiserver.
 var direct = &http.Client{Transport: &http.Transport{
-	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the server's certificate is not what these tests are about
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // other tests check the server's certificate
 	DisableKeepAlives: true,
 }}
 
-// answer is what a client sees of an answer.
+// answer is an answer as a client sees it.
 type answer struct {
 	Code    int
 	Body    string

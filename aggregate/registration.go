@@ -264,7 +264,7 @@ type ServiceReference struct {
 	Port      int32  `json:"port,omitempty"`
 }
 
-// APIServiceStatus is what kube-apiserver found out about the server.
+// APIServiceStatus is kube-apiserver's view of the server.
 type APIServiceStatus struct {
 	Conditions []APIServiceCondition `json:"conditions,omitempty"`
 }

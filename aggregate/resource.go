@@ -37,7 +37,7 @@ type Any interface {
 	resource(s Server) (*resource, error)
 }
 
-// resource is what a kind serves.
+// resource has the parts of a kind that is served.
 type resource struct {
 	definition *apiextensionsv1.CustomResourceDefinition
 	verbs      metav1.Verbs

@@ -55,7 +55,7 @@ type Server struct {
 	// context has ended, while /readyz already fails. In a cluster the endpoints of the
 	// Service are updated during that time; a few seconds are enough there.
 	ShutdownDelay time.Duration
-	// Logger receives what happens to the server. Default: slog.Default().
+	// Logger receives the events of the server. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -134,7 +134,7 @@ func (s Server) Run(ctx context.Context) (failed error) {
 	return nil
 }
 
-// resources returns what the kinds serve.
+// resources returns the resources of all kinds.
 func (s Server) resources() (kinds, error) {
 	if s.Client == nil {
 		return nil, errors.New("configure API server: the client is missing")
@@ -206,7 +206,7 @@ func (s Server) assemble(all kinds, listener net.Listener, identity *identity, b
 	return server, ready, describe(server, all)
 }
 
-// withoutManagers drops from objects of the cluster what admission does not read.
+// withoutManagers drops the managed fields of the cluster's objects: admission reads none.
 func withoutManagers(o any) (any, error) {
 	if object, ok := o.(interface{ SetManagedFields(managed []managed) }); ok {
 		object.SetManagedFields(nil)

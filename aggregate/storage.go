@@ -157,7 +157,7 @@ func (b *backend) failed() <-chan error {
 	return b.server.Err()
 }
 
-// close closes what was opened, in reverse.
+// close closes the parts of the backend in the reverse order.
 func (b *backend) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

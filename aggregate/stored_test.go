@@ -108,7 +108,7 @@ func (f *farm) kubectl(input string, args ...string) (output string, err error) 
 	return string(out), err
 }
 
-// testKubectl uses what kubectl needs beyond requests for objects: discovery and schemas.
+// testKubectl makes kubectl ask for discovery and for schemas, besides objects.
 func testKubectl(f *farm) {
 	// kube-apiserver fetches schemas a moment after the registration.
 	for began := time.Now(); f.do("GET", "/openapi/v3/apis/"+group+"/v1alpha1", "").Code != http.StatusOK; time.Sleep(50 * time.Millisecond) {

@@ -14,7 +14,7 @@ import (
 type step struct {
 	method, path, body string
 	header             []string
-	code               int // what both must answer, so that the table says what happens
+	code               int // the status of both answers, for the reader of the table
 }
 
 const (
@@ -124,7 +124,7 @@ var steps = []step{
 	{"DELETE", "{p}?labelSelector=herd%3Da", "", nil, 200},
 	{"GET", "{p}", "", nil, 200},
 
-	// Rights, and what is not there.
+	// Rights, and missing objects.
 	{"GET", "{p}", "", []string{"Impersonate-User: nobody"}, 403},
 	{"POST", "{p}", llama("x", `{"weight":1,"height":1}`), []string{"Impersonate-User: nobody"}, 403},
 	{"POST", "/apis/{g}/v1alpha1/llamas", llama("x", `{"weight":1,"height":1}`), nil, 404},
@@ -172,7 +172,7 @@ var (
 	retry   = regexp.MustCompile(`"storageVersionHash":"[^"]*"`)
 )
 
-// normal returns an answer without what is different each time.
+// normal returns an answer without the parts that differ each time.
 func normal(a answer, group string) string {
 	text := a.Body
 	var v any
