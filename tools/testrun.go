@@ -21,15 +21,15 @@ import (
 // the running tests.
 //
 // First it compiles everything that the tests need, with all processors. Then it tests
-// twice as many packages at a time as there are processors, because tests wait for
-// clusters, pods and leases for about half of their time. The slowest packages begin
-// first, or the run would end with one of them alone. Tests named TestSoak are left out:
-// make soak runs them.
+// one package more at a time than there are processors, because one often waits: for pods,
+// for leases, or for another package that has the machine's only real node. The slowest
+// packages begin first, or the run would end with one of them alone. Tests named TestSoak
+// are left out: make soak runs them.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector")
 	dir := flags.String("dir", ".", "where to run go test, relative to the repository")
-	timeout := flags.Duration("timeout", 20*time.Minute, "time limit of one package")
+	timeout := flags.Duration("timeout", 30*time.Minute, "time limit of one package")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	}
 	env := userEnv()
 	build := []string{"build"}
-	atOnce := strconv.Itoa(2 * runtime.NumCPU())
+	atOnce := strconv.Itoa(runtime.NumCPU() + 1)
 	test := []string{"test", "-json", "-timeout=" + timeout.String(), "-p=" + atOnce, "-skip=^TestSoak"}
 	if *race { // the race detector is written in C
 		env = append(env, "CGO_ENABLED=1")
@@ -56,10 +56,11 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	return t.test(ctx, append(test, slowestFirst(packages)...))
 }
 
-// slow are the packages whose tests take longest, the slowest first.
+// slow are the packages whose tests take longest, the slowest first. Those with a real
+// node, which have to wait for each other, are apart.
 var slow = []string{
-	"operators/echo", "cluster/internal/realnode", "kube", "cluster", "controller", "lease", "operators/foo", "crd",
-	"operators/cmd/run", "operators/book", "cluster/internal/simulate", "cluster/internal/supervisor", "kubetest",
+	"cluster/internal/realnode", "kube", "cluster", "controller", "operators/echo", "lease", "crd",
+	"operators/cmd/run", "operators/foo", "cluster/internal/simulate", "cluster/internal/supervisor", "kubetest",
 }
 
 // slowestFirst returns the packages in the order in which their tests begin.
