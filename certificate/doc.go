@@ -36,8 +36,7 @@
 // restores it, and replaces the authority by the same steps.
 //
 // A bundle that somebody changes comes back within a moment, and within a minute if that
-// happens again and again. The field manager of the bundle owns that field alone. In the
-// list of webhooks it owns the names too, as the API server has it: see the caveats.
+// happens again and again. The field manager of the bundle owns that field alone.
 //
 // # Assumptions
 //

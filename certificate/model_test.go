@@ -236,7 +236,7 @@ func (w *world) answer(r *http.Request, body []byte) *http.Response {
 	case secrets:
 		return respond(r, http.StatusOK, w.secret)
 	case r.Method == http.MethodPatch:
-		var o applied
+		var o patch
 		if err := json.Unmarshal(body, &o); err != nil || o.Metadata.UID != w.target.UID {
 			panic(fmt.Sprint(err, o))
 		}

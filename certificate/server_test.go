@@ -194,8 +194,8 @@ func TestReplicasOnServer(t *testing.T) {
 		want := map[int]string{
 			0: `{"f:spec":{"f:caBundle":{}}}`,
 			1: `{"f:spec":{"f:conversion":{"f:webhook":{"f:clientConfig":{"f:caBundle":{}}}}}}`,
-			2: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{".":{},"f:clientConfig":{"f:caBundle":{}},"f:name":{}}}}`,
-			3: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{".":{},"f:clientConfig":{"f:caBundle":{}},"f:name":{}}}}`,
+			2: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
+			3: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
 		}[i]
 		var owns string
 		for _, e := range o.ManagedFields {
