@@ -34,7 +34,7 @@ type terms struct {
 // maxAuthorities bounds the bundle of a Secret that is deleted again and again.
 const maxAuthorities = 8
 
-// step is what happens to a Secret.
+// step is a change of a Secret.
 type step struct {
 	state
 	why string    // empty: nothing changes
@@ -44,7 +44,7 @@ type step struct {
 // next returns the step that follows a state. published is the time since which all
 // targets have the bundle of this state. It is zero if they do not have it.
 //
-// Whoever has a bundle that was published within the propagation time trusts the serving
+// A client with a bundle that was published within the propagation time trusts the serving
 // certificate before and after each step:
 //
 //	bundle   serving certificate of

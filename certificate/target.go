@@ -156,7 +156,7 @@ type watched struct {
 	pace   pace   // of putting it there
 }
 
-// see takes what the watch has yielded.
+// see takes an event of the watch.
 func (w *watched) see(ev kube.WatchEvent[served], err error) {
 	switch {
 	case err != nil:
