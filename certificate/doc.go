@@ -24,9 +24,9 @@
 //
 // # Guarantees
 //
-// The Secret changes as a whole, and only if it is as it was read. So of several replicas
-// one makes it, none undoes what another has done, and a process may end at any moment. A
-// certificate is served after it is stored.
+// The Secret changes as a whole, and only if it is as it was read. So one of several
+// replicas makes it, no replica undoes a step of another, and a process may end at any
+// moment. A certificate is served after it is stored.
 //
 // A new authority signs nothing until all targets have had it for [Issuer].Propagation
 // without a break, as this process has seen by itself. The former authority stays in the
@@ -36,8 +36,7 @@
 // restores it, and replaces the authority by the same steps.
 //
 // A bundle that somebody changes comes back within a moment, and within a minute if that
-// happens again and again. The field manager of the bundle owns that field alone. In the
-// list of webhooks it owns the names too, as the API server has it: see the caveats.
+// happens again and again. The field manager of the bundle owns that field alone.
 //
 // # Assumptions
 //
@@ -49,8 +48,8 @@
 // # Caveats
 //
 // The Secret has the keys of the authorities too. A reader of the Secret can pretend to be
-// the server anyway, and nobody else trusts these authorities. Do not mount the Secret in
-// the pods of the program: they could not start before it exists.
+// the server without these keys, and only the targets trust these authorities. Do not mount it in the pods
+// of the program: they could not start before it exists.
 //
 // If nobody who knows the Secret runs when it is deleted, the next process makes an
 // authority that no client knows. Calls fail for moments, until the targets have it.

@@ -248,16 +248,15 @@ func (t terms) validate() error {
 	return nil
 }
 
-// seeSecret takes an event or error of the watch of the Secret. Any event is a reason to
-// look at the Secret; its content is not used.
+// seeSecret takes an event of the watch of the Secret. It only tells when to look.
 func (r *running) seeSecret(_ kube.WatchEvent[corev1.Secret], err error) {
 	if err != nil {
 		r.log.Warn("cannot watch the Secret of the certificate", "error", err)
 	}
 }
 
-// seeTarget takes an event or error of the watch of a target. A target that has not held
-// the bundle for a moment delays the successor of an authority.
+// seeTarget takes an event of the watch of a target. A target that has not held the
+// bundle for a moment delays the successor of an authority.
 func (r *running) seeTarget(w *watched, ev kube.WatchEvent[served], err error) {
 	w.see(ev, err)
 	if !w.holds(r.bundle) {
@@ -265,8 +264,8 @@ func (r *running) seeTarget(w *watched, ev kube.WatchEvent[served], err error) {
 	}
 }
 
-// turn looks at the Secret and the targets, makes the writes that are due, and returns the
-// time until the next look.
+// turn looks at the Secret and the targets, makes the next step, and returns the time until
+// the next look.
 func (r *running) turn(ctx context.Context) time.Duration {
 	bounded, cancel := context.WithTimeoutCause(ctx, answerWithin, fmt.Errorf("no answer within %s", answerWithin))
 	defer cancel()

@@ -166,7 +166,7 @@ func namesOf(c *x509.Certificate) []string {
 	return names
 }
 
-// template returns the fields that all certificates have in common. They are valid since long ago, so that a
+// template returns the fields that all certificates have. They are valid since long ago, so that a
 // clock which is ahead makes no certificate that others do not accept yet.
 func template(now time.Time, life time.Duration) *x509.Certificate {
 	serial := make([]byte, 16)

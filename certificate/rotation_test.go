@@ -236,7 +236,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// After any state the next step is whole, and stays so.
+		// After any content, the next step is whole, and stays so.
 		n := after(t, usual, s, start, time.Time{})
 		data, err := n.encode()
 		if err != nil {

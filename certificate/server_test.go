@@ -49,12 +49,7 @@ func serverFixture(t *testing.T) fixture {
 	f := fixture{t, client, cluster.Namespace(t), nil}
 	group := f.namespace + ".example.com"
 	f.targets = []Target{
-		APIService(
-			"v1." + group,
-		),
-		Conversion("llamas." + group),
-		ValidatingWebhooks("validate." + group),
-		MutatingWebhooks("mutate." + group),
+		APIService("v1." + group), Conversion("llamas." + group), ValidatingWebhooks("validate." + group), MutatingWebhooks("mutate." + group),
 	}
 	for i, manifest := range []string{`
 		{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.GROUP"}, "spec": {
@@ -83,9 +78,7 @@ func serverFixture(t *testing.T) fixture {
 
 // objects returns a handle for the objects of a target's kind.
 func (f fixture) objects(i int) kube.Resource[unstructured.Unstructured] {
-	return kube.ForKind[unstructured.Unstructured](
-		f.client, f.targets[i].kind,
-	).With(kube.WriteOptions{FieldManager: "somebody"})
+	return kube.ForKind[unstructured.Unstructured](f.client, f.targets[i].kind).With(kube.WriteOptions{FieldManager: "somebody"})
 }
 
 func (f fixture) apply(i int, manifest string) {
@@ -96,8 +89,7 @@ func (f fixture) apply(i int, manifest string) {
 }
 
 func (f fixture) applied(i int, manifest string) error {
-	_, err := f.objects(i).
-		Patch(f.Context(), f.targets[i].name, types.ApplyYAMLPatchType, []byte(strings.ReplaceAll(manifest, "\t", "")))
+	_, err := f.objects(i).Patch(f.Context(), f.targets[i].name, types.ApplyYAMLPatchType, []byte(strings.ReplaceAll(manifest, "\t", "")))
 	return err
 }
 
@@ -202,8 +194,8 @@ func TestReplicasOnServer(t *testing.T) {
 		want := map[int]string{
 			0: `{"f:spec":{"f:caBundle":{}}}`,
 			1: `{"f:spec":{"f:conversion":{"f:webhook":{"f:clientConfig":{"f:caBundle":{}}}}}}`,
-			2: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{".":{},"f:clientConfig":{"f:caBundle":{}},"f:name":{}}}}`,
-			3: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{".":{},"f:clientConfig":{"f:caBundle":{}},"f:name":{}}}}`,
+			2: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
+			3: `{"f:webhooks":{"k:{\"name\":\"a.` + group + `\"}":{"f:clientConfig":{"f:caBundle":{}}}}}`,
 		}[i]
 		var owns string
 		for _, e := range o.ManagedFields {
@@ -266,9 +258,7 @@ func TestWebhooksChange(t *testing.T) {
 // A Secret of another issuer stays as it is.
 func TestForeignSecret(t *testing.T) {
 	f := serverFixture(t)
-	foreign := &corev1.Secret{
-		Type: corev1.SecretTypeTLS, Data: map[string][]byte{servingCert: []byte("x"), servingKey: []byte("x")},
-	}
+	foreign := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{servingCert: []byte("x"), servingKey: []byte("x")}}
 	foreign.Name = "farm-tls"
 	foreign, err := kube.For[corev1.Secret](f.client).In(f.namespace).Create(t.Context(), foreign)
 	if err != nil {
@@ -357,9 +347,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Error(err)
 	}
 	load.Wait()
-	t.Logf(
-		"%d calls, %d handshakes, %d bundles, %d failed", calls.Load(), handshakes.Load(), len(authorities), failed.Load(),
-	)
+	t.Logf("%d calls, %d handshakes, %d bundles, %d failed", calls.Load(), handshakes.Load(), len(authorities), failed.Load())
 	if calls.Load() < 50 || handshakes.Load() < 500 || len(authorities) < 6 {
 		t.Error("too little has happened")
 	}
@@ -372,9 +360,7 @@ func (f fixture) serve(i *Issuer) string {
 		f.Fatal(err)
 	}
 	config := &tls.Config{GetCertificate: i.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server := &http.Server{
-		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
-	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // each call is a handshake
 		var review admissionv1.AdmissionReview

@@ -92,10 +92,10 @@ type service struct {
 	Name      string `json:"name"`
 }
 
-// with returns an apply of the fields of an object that have to hold a bundle, and
+// with returns a patch of the fields of an object that have to hold a bundle, and
 // reports whether they hold it already. They are the fields about a server by its URL, and
 // about the service mine. The fields about other services are left out.
-func (o *served) with(bundle []byte, mine service) (wanted applied, holds bool) {
+func (o *served) with(bundle []byte, mine service) (wanted patch, holds bool) {
 	holds = true
 	put := func(is []byte) []byte {
 		holds = holds && bytes.Equal(is, bundle)
@@ -123,9 +123,13 @@ func (o *served) with(bundle []byte, mine service) (wanted applied, holds bool) 
 	return wanted, holds
 }
 
-// applied is the body of an apply. Its uid and its version keep it from creating an
-// object, and from undoing a change that this process has not seen.
-type applied struct {
+// patch is the body of a strategic merge patch. Its uid and its version keep it from
+// undoing a change that this process has not seen.
+//
+// A server-side apply would also own the names in the list of webhooks. The list would
+// keep a webhook that its own manager no longer applies, without the fields that a webhook
+// needs, and the server would refuse that manager's apply.
+type patch struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
@@ -152,7 +156,7 @@ type watched struct {
 	pace   pace   // of putting it there
 }
 
-// see takes an event or error of the watch.
+// see takes an event of the watch.
 func (w *watched) see(ev kube.WatchEvent[served], err error) {
 	switch {
 	case err != nil:
@@ -202,7 +206,7 @@ func (w *watched) publish(ctx context.Context, bundle []byte) (again time.Durati
 	if err != nil {
 		return 0, fmt.Errorf("encode %s: %w", w.Target, err)
 	}
-	now, err := w.objects.Patch(ctx, w.name, types.ApplyYAMLPatchType, text)
+	now, err := w.objects.Patch(ctx, w.name, types.StrategicMergePatchType, text)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return w.pace.left(), nil // the watch shows the present state soon

@@ -54,15 +54,15 @@ func TestIssues(t *testing.T) {
 	if _, err := hooks.Until(short, hook.Name, filled); err != nil {
 		t.Error(err)
 	}
-	// A Secret without a key is renewed.
+	// A Secret with a broken key is renewed.
 	_, err = kube.For[corev1.Secret](client).In(namespace).Modify(ctx, issuer.SecretName(), func(s *corev1.Secret) error {
-		delete(s.Data, "tls.key")
+		s.Data["tls.key"] = []byte("x")
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	whole := func(s *corev1.Secret) bool { return len(s.Data["tls.key"]) > 0 }
+	whole := func(s *corev1.Secret) bool { return len(s.Data["tls.key"]) > 1 }
 	if _, err := kube.For[corev1.Secret](client).In(namespace).Until(short, issuer.SecretName(), whole); err != nil {
 		t.Error(err)
 	}
