@@ -59,16 +59,16 @@ func runSuites(ctx context.Context, repo *Repo, args []string) (failed error) {
 type suiteStep struct {
 	name string
 	run  func(*suites, context.Context) error
-	// takes is a usual duration once everything is compiled.
+	// takes is a usual duration the first time, when much has to be compiled.
 	takes time.Duration
 }
 
 func suiteSteps() []suiteStep {
 	return []suiteStep{
-		{"envtest", (*suites).envtest, 3 * time.Minute},
-		{"existing", (*suites).existing, 2 * time.Minute},
-		{"kube-rs", (*suites).kubeRS, 3 * time.Minute},
-		{"definitions", (*suites).definitions, time.Minute},
+		{"envtest", (*suites).envtest, 8 * time.Minute},
+		{"existing", (*suites).existing, 7 * time.Minute},
+		{"kube-rs", (*suites).kubeRS, 12 * time.Minute},
+		{"definitions", (*suites).definitions, 7 * time.Minute},
 	}
 }
 

@@ -24,7 +24,7 @@ const countVariable = "PINTLE_ECHOES"
 // kills the operator in the middle of both.
 func TestSize(t *testing.T) { testSize(t, 60) }
 
-func TestSoakSize(t *testing.T) { testSize(t, 400) }
+func TestSoakSize(t *testing.T) { testSize(t, 200) }
 
 func testSize(t *testing.T, n int) {
 	if text := os.Getenv(countVariable); text != "" {

@@ -140,7 +140,7 @@ func TestWorkloads(t *testing.T) {
 // Services, which take minutes on two cores: SIMULATE_PODS changes the number.
 func TestRoom(t *testing.T) { testRoom(t, 100) }
 
-func TestSoakRoom(t *testing.T) { testRoom(t, 1000) }
+func TestSoakRoom(t *testing.T) { testRoom(t, 500) }
 
 func testRoom(t *testing.T, count int) {
 	if s := os.Getenv("SIMULATE_PODS"); s != "" {

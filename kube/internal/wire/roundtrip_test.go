@@ -108,7 +108,7 @@ const fuzzedPods = 60
 // A Pod that was stored and is read back is the Pod without managedFields.
 func TestRecordsDecodeToWhatWasSent(t *testing.T) { testRecords(t, fuzzedPods) }
 
-func TestSoakRecordsDecodeToWhatWasSent(t *testing.T) { testRecords(t, 10*fuzzedPods) }
+func TestSoakRecordsDecodeToWhatWasSent(t *testing.T) { testRecords(t, 5*fuzzedPods) }
 
 func testRecords(t *testing.T, count int) {
 	seed := rand.Int63()
