@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		panic(string(out))
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		os.Exit(code)
 	}),
 		// The library checks its log for ever, ends a wait for a version by a timer of seconds,

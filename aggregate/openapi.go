@@ -30,11 +30,11 @@ func describe(server *genericapiserver.GenericAPIServer, all kinds) error {
 		for _, version := range all.versions(group) {
 			var documents []*spec3.OpenAPI
 			for _, r := range all.in(schema.GroupVersion{Group: group, Version: version}) {
-				new, err := r.openAPIV3(version)
+				v3, err := r.openAPIV3(version)
 				if err != nil {
 					return err
 				}
-				documents = append(documents, new)
+				documents = append(documents, v3)
 				old, err := r.openAPIV2(version)
 				if err != nil {
 					return err

@@ -59,7 +59,7 @@ func (p Projection[S, T]) resource(s Server) (*resource, error) {
 	scope := apiextensionsv1.ResourceScope(p.Source.Scope)
 	switch {
 	case p.View == nil:
-		err = errors.New("View is missing")
+		err = errors.New("the field View is missing")
 	case !isObject:
 		err = errors.New("the type of the source has no metadata: embed kube.Object in it")
 	case p.Source.Err() != nil:

@@ -97,12 +97,11 @@ func (f *farm) pod(name, herd string) *corev1.Pod {
 	p.Name, p.Namespace, p.Labels = name, f.namespace, map[string]string{"herd": herd}
 	p.Spec.Containers = []corev1.Container{{Name: "a", Image: "a"}, {Name: "b", Image: "b"}}
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
-	p, err := kube.For[corev1.Pod](f.client).Create(f.Context(), p)
-	if err != nil {
+	if _, err := kube.For[corev1.Pod](f.client).Create(f.Context(), p); err != nil {
 		f.Fatal(err)
 	}
 	// The scheduler reports that it leaves the pod alone. Nobody changes the pod after that.
-	p, err = kube.For[corev1.Pod](f.client).In(f.namespace).Until(f.Context(), name, func(p *corev1.Pod) bool { return len(p.Status.Conditions) > 0 })
+	p, err := kube.For[corev1.Pod](f.client).In(f.namespace).Until(f.Context(), name, func(p *corev1.Pod) bool { return len(p.Status.Conditions) > 0 })
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -160,11 +160,11 @@ var launcher string
 // TestRestart stops a server and starts another with the same directory. The objects are
 // there, and versions go on.
 func TestRestart(t *testing.T) {
-	dir, err := os.MkdirTemp("", "farm-") // the path of a socket in it must be short
+	dir, err := os.MkdirTemp("", "farm-") //nolint:usetesting // the path of a socket in it must be short
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	server := plain(t)
 	server.Kinds = server.Kinds[:1]
 	server.Storage = aggregate.Storage{Dir: dir}

@@ -200,7 +200,7 @@ func TestReplicasOnServer(t *testing.T) {
 		var owns string
 		for _, e := range o.ManagedFields {
 			if e.Manager == "farm-certificate" {
-				owns += string(e.FieldsV1.Raw)
+				owns += e.FieldsV1.GetRawString()
 			}
 		}
 		if owns != want {

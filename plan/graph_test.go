@@ -112,7 +112,9 @@ func TestCyclesAreFoundAndCut(t *testing.T) {
 			reach[i] = make([]bool, len(nodes))
 			for _, need := range v.needs {
 				var n int
-				fmt.Sscan(need, &n)
+				if _, err := fmt.Sscan(need, &n); err != nil {
+					t.Fatal(err)
+				}
 				g.add(i, n)
 				reach[i][n] = true
 			}
@@ -145,7 +147,9 @@ func TestCyclesAreFoundAndCut(t *testing.T) {
 		for i, v := range nodes {
 			for _, need := range v.needs {
 				var n int
-				fmt.Sscan(need, &n)
+				if _, err := fmt.Sscan(need, &n); err != nil {
+					t.Fatal(err)
+				}
 				if !reach[n][i] && !slices.Contains(g.needs[i], n) {
 					t.Fatalf("%d needs %d no more, though they are in no cycle", i, n)
 				}

@@ -47,20 +47,21 @@ type NodeStatus struct {
 type State string
 
 const (
-	// Ready: others can rely on the node.
+	// Ready means that others can rely on the node.
 	Ready State = "Ready"
-	// Waiting: the object exists, or is awaited, and is not ready.
+	// Waiting means that the object exists, or is awaited, and is not ready.
 	Waiting State = "Waiting"
-	// Blocked: a node that this one needs is not ready. An object that the node made
-	// before is left as it is.
+	// Blocked means that a node which this one needs is not ready. An object that the
+	// node made before is left as it is.
 	Blocked State = "Blocked"
-	// Degraded: the node was not ready within its deadline.
+	// Degraded means that the node was not ready within its deadline.
 	Degraded State = "Degraded"
-	// Failed: the node could not be built or applied, or its object says that it failed.
+	// Failed means that the node could not be built or applied, or that its object says so.
 	Failed State = "Failed"
-	// Absent: the node's condition, or that of a node which it needs, does not hold.
+	// Absent means that the node's condition, or that of a node which it needs, does not
+	// hold.
 	Absent State = "Absent"
-	// Deleting: the object has left the plan.
+	// Deleting means that the object has left the plan.
 	Deleting State = "Deleting"
 )
 
