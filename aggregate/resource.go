@@ -123,7 +123,7 @@ func (r *resource) storageVersion() string {
 
 // streams returns the names of subresources whose answers may take for ever.
 func (k kinds) streams() sets.String { //nolint:staticcheck // the library's function takes this type
-	names := sets.NewString() //nolint:staticcheck // the same
+	names := sets.NewString()
 	for _, r := range k {
 		for name, s := range r.subresources {
 			if s.stream {
