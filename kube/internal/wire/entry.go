@@ -174,31 +174,40 @@ func (e *Entry) Owners() iter.Seq[Owner] {
 	}
 }
 
+// ownerOf decodes an owner reference. One that is malformed is empty, and its uid too, as
+// in OwnerUIDs.
 func ownerOf(ref []byte) (o Owner) {
 	for len(ref) > 0 {
 		f, rest, err := nextField(ref)
 		if err != nil {
-			return o
+			return Owner{}
 		}
-		switch f.num {
-		case fieldOwnerKind:
-			o.GVK.Kind = string(f.val)
-		case fieldOwnerName:
-			o.Name = string(f.val)
-		case fieldOwnerUID:
-			o.UID = types.UID(f.val)
-		case fieldOwnerAPIVersion:
-			group, version, ok := strings.Cut(string(f.val), "/")
-			if !ok {
-				group, version = "", group
-			}
-			o.GVK.Group, o.GVK.Version = group, version
-		case fieldOwnerController:
+		switch {
+		case f.num == fieldOwnerController && f.wire == wireVarint:
 			o.Controller = f.all[len(f.all)-1] == 1
+		case f.wire == wireBytes:
+			o.set(f.num, f.val)
 		}
 		ref = rest
 	}
 	return o
+}
+
+func (o *Owner) set(num int, val []byte) {
+	switch num {
+	case fieldOwnerKind:
+		o.GVK.Kind = string(val)
+	case fieldOwnerName:
+		o.Name = string(val)
+	case fieldOwnerUID:
+		o.UID = types.UID(val)
+	case fieldOwnerAPIVersion:
+		group, version, ok := strings.Cut(string(val), "/")
+		if !ok {
+			group, version = "", group
+		}
+		o.GVK.Group, o.GVK.Version = group, version
+	}
 }
 
 // SameSpec reports that two entries of an object differ only in the status and in the

@@ -187,6 +187,12 @@ func FuzzWatchProtobuf(f *testing.F) {
 	f.Add(append(wiretest.ProtobufEvent(Added, object), wiretest.ProtobufEvent(Bookmark, object)...))
 	f.Add(wiretest.ErrorEvent(true, metav1.Status{Code: 410}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
+	// An owner reference whose field after the uid has a wire type that does not exist.
+	malformed := bytes.Replace(object, []byte("ou\x2a"), []byte("ou\x2f"), 1)
+	if bytes.Equal(malformed, object) {
+		f.Fatal("the owner reference is not found")
+	}
+	f.Add(wiretest.ProtobufEvent(Added, malformed))
 	codec := mustCodec[corev1.Pod](f, true)
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		fuzzEvents(t, NewEvents(TypeProtobuf, bytes.NewReader(stream), bound), len(stream), func(ev Event) {
