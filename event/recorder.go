@@ -50,29 +50,20 @@ type Recorder struct {
 	wake     chan struct{} // holds a token when an event waits to be written
 	stopped  bool
 	dropped  int
-	reported time.Time // when dropped events were last logged
-	lines    []line    // to be logged when mu is not held any more
+	reported time.Time            // when dropped events were last logged
+	lines    []func(*slog.Logger) // to be logged when mu is not held any more
 }
 
-// line is a log line.
-type line struct {
-	level slog.Level
-	text  string
-	args  []any
-}
+// say has unlock write a log line. It is called with mu held.
+func (r *Recorder) say(line func(*slog.Logger)) { r.lines = append(r.lines, line) }
 
-// say notes a log line for unlock. It is called with mu held.
-func (r *Recorder) say(level slog.Level, text string, args ...any) {
-	r.lines = append(r.lines, line{level, text, args})
-}
-
-// unlock gives mu up and writes the noted log lines. The log handler may record events.
+// unlock gives mu up, and then writes the log lines: a log handler may record events.
 func (r *Recorder) unlock() {
 	lines := r.lines
 	r.lines = nil
 	r.mu.Unlock()
-	for _, l := range lines {
-		r.log().Log(context.Background(), l.level, l.text, l.args...)
+	for _, line := range lines {
+		line(r.log())
 	}
 }
 
@@ -194,7 +185,10 @@ func (r *Recorder) reportDropped(now time.Time) {
 	if now.Sub(r.reported) < reportAfter {
 		return
 	}
-	r.say(slog.LevelInfo, "events were dropped: an object has too many events, or writes fail", "count", r.dropped)
+	count := r.dropped
+	r.say(func(log *slog.Logger) {
+		log.Info("events were dropped: an object has too many events, or writes fail", "count", count)
+	})
 	r.reported, r.dropped = now, 0
 }
 

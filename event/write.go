@@ -148,7 +148,7 @@ func (w *writer) settle(r result, stopping bool) {
 	answered := err == nil || hasStatus(err)
 	if answered && w.away {
 		w.away, w.pause = false, minPause
-		w.say(slog.LevelInfo, "the server accepts events again")
+		w.say(func(log *slog.Logger) { log.Info("the server accepts events again") })
 	}
 	w.tell(lane, err, now)
 	switch {
@@ -176,10 +176,12 @@ func (w *writer) tell(lane *lane, err error, now time.Time) {
 	switch {
 	case err == nil && lane.told:
 		lane.told = false
-		w.say(slog.LevelInfo, "writing of events succeeds again", "namespace", lane.namespace)
+		w.say(func(log *slog.Logger) { log.Info("writing of events succeeds again", "namespace", lane.namespace) })
 	case err != nil && !lane.told && !w.away && now.Sub(w.told) >= tellAfter:
 		lane.told, w.told = true, now
-		w.say(slog.LevelWarn, "cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
+		w.say(func(log *slog.Logger) {
+			log.Warn("cannot write events", "namespace", lane.namespace, "error", err, "retry", temporary(err))
+		})
 	}
 }
 
