@@ -20,6 +20,7 @@ type progress struct {
 	running map[testID]time.Time // start times of packages and of top-level tests
 	output  map[testID][]string  // the output of each test and package that has not ended
 	count   map[string]int       // ended top-level tests, by result
+	failed  []string             // what the summary says of each failed test
 }
 
 // testID names a test of a package. Without a test it names the package.
@@ -102,6 +103,9 @@ func (p *progress) ended(id testID, e event) {
 		p.lost(id)
 		p.printf("%s", strings.Join(printed, ""))
 		p.printf("FAIL %s %s (%.2f s)\n", short(id.pkg), id.test, e.Elapsed)
+		if id.test != "" {
+			p.remember(id, printed)
+		}
 	case id.test == "" && e.Action == "skip":
 		p.printf("     %s has no tests\n", short(id.pkg))
 	case id.test == "":
@@ -129,6 +133,7 @@ func (p *progress) lost(pkg testID) {
 	for _, name := range names {
 		id := testID{pkg.pkg, name}
 		p.printf("%sFAIL %s %s did not end\n", strings.Join(p.output[id], ""), short(id.pkg), id.test)
+		p.remember(id, p.output[id])
 		p.count["fail"]++
 		delete(p.running, id)
 		delete(p.output, id)
@@ -166,9 +171,24 @@ func (p *progress) waiting() {
 	p.printf("...  %s\n", strings.Join(names, ", "))
 }
 
+// told is the number of lines that the summary repeats of a failed test.
+const told = 12
+
+// remember keeps the end of the output of a failed test for the summary.
+func (p *progress) remember(id testID, printed []string) {
+	lines := strings.Split(strings.TrimSuffix(strings.Join(printed, ""), "\n"), "\n")
+	lines = lines[max(0, len(lines)-told):]
+	p.failed = append(p.failed,
+		fmt.Sprintf("test: failed: %s %s\n\t%s\n", short(id.pkg), id.test, strings.Join(lines, "\n\t")))
+}
+
+// summary shows the failed tests again, which may be far above, and counts all.
 func (p *progress) summary() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, text := range p.failed {
+		p.printf("%s", text)
+	}
 	p.printf("test: %d passed, %d failed, %d skipped in %.0f s\n",
 		p.count["pass"], p.count["fail"], p.count["skip"], time.Since(p.begun).Seconds())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -70,3 +71,21 @@ go: warning`,
 }
 
 func digits(n int) string { return string(rune('0' + n)) }
+
+// The summary repeats the last lines of a failed test, whose output may be far above.
+func TestSummaryRepeatsFailures(t *testing.T) {
+	var out strings.Builder
+	p := newProgress(&out)
+	id := testID{prefix + "/kube", "TestA"}
+	for i := range 2 * told {
+		p.handle(event{Action: "output", Package: id.pkg, Test: id.test, Output: fmt.Sprintln("line", i)})
+	}
+	p.handle(event{Action: "fail", Package: id.pkg, Test: id.test})
+	out.Reset()
+	p.summary()
+	lines := strings.Split(out.String(), "\n")
+	if lines[0] != "test: failed: kube TestA" || lines[1] != fmt.Sprint("\tline ", told) ||
+		lines[told] != fmt.Sprint("\tline ", 2*told-1) || !strings.HasPrefix(lines[told+1], "test: 0 passed, 1 failed") {
+		t.Errorf("the summary is %q", out.String())
+	}
+}
