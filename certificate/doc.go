@@ -47,9 +47,10 @@
 //
 // # Caveats
 //
-// The Secret has the keys of the authorities too. A reader of the Secret can pretend to be
-// the server without these keys, and only the targets trust these authorities. Do not mount it in the pods
-// of the program: they could not start before it exists.
+// The Secret has the keys of the authorities too. They give a reader of the Secret nothing
+// more than the key of the server does, because only the targets trust the authorities.
+// Do not mount the Secret in the program's own pods: they could not start before the
+// program has made the Secret.
 //
 // If nobody who knows the Secret runs when it is deleted, the next process makes an
 // authority that no client knows. Calls fail for moments, until the targets have it.

@@ -377,10 +377,8 @@ func (r *running) write(ctx context.Context, was *corev1.Secret, s state) error 
 		return err
 	}
 	secret := *was
-	secret.Data = maps.Clone(was.Data)
-	if secret.Data == nil {
-		secret.Data = data
-	}
+	secret.Data = make(map[string][]byte)
+	maps.Copy(secret.Data, was.Data)
 	maps.Copy(secret.Data, data)
 	_, err = r.secrets.Update(ctx, &secret)
 	return err

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,8 +13,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/internal/apitest"
 )
 
 // playedLease adds one Lease to a played server. Package lease tests elections on a
@@ -63,13 +63,7 @@ func (s *playedLease) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(bytes.TrimPrefix(body, []byte("k8s\x00"))); err != nil {
-		return nil, err
-	}
-	if err := now.Unmarshal(envelope.Raw); err != nil {
-		return nil, err
-	}
+	apitest.Decode(body, &now)
 	switch {
 	case r.Method == http.MethodPost && s.lease != nil:
 		return s.refuse(409, metav1.StatusReasonAlreadyExists)

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +15,11 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/apitest"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -35,14 +34,8 @@ func (s *playedEvents) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	var envelope runtime.Unknown
 	e := new(eventsv1.Event)
-	if err := envelope.Unmarshal(bytes.TrimPrefix(body, []byte("k8s\x00"))); err != nil {
-		return nil, err
-	}
-	if err := e.Unmarshal(envelope.Raw); err != nil {
-		return nil, err
-	}
+	apitest.Decode(body, e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, e)

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/internal/apitest"
 )
 
 var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
@@ -21,21 +23,21 @@ var eventsResource = schema.GroupResource{Group: "events.k8s.io", Resource: "eve
 // refusals are ways in which a server refuses the events of one namespace.
 var refusals = map[string]answers{
 	"forbidden": func(r *http.Request) (*http.Response, error) {
-		return refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
+		return apitest.Refuse(r, apierrors.NewForbidden(eventsResource, "", errors.New("no"))), nil
 	},
 	"terminating": func(r *http.Request) (*http.Response, error) {
 		err := apierrors.NewForbidden(eventsResource, "", errors.New("the namespace is being terminated"))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating"}}
-		return refuse(r, err), nil
+		return apitest.Refuse(r, err), nil
 	},
 	"gone": func(r *http.Request) (*http.Response, error) {
-		return refuse(r, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "bad")), nil
+		return apitest.Refuse(r, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "bad")), nil
 	},
 	"broken webhook": func(r *http.Request) (*http.Response, error) {
-		return refuse(r, apierrors.NewInternalError(errors.New("failed calling webhook"))), nil
+		return apitest.Refuse(r, apierrors.NewInternalError(errors.New("failed calling webhook"))), nil
 	},
 	"too many": func(r *http.Request) (*http.Response, error) {
-		return refuse(r, apierrors.NewTooManyRequestsError("later")), nil
+		return apitest.Refuse(r, apierrors.NewTooManyRequestsError("later")), nil
 	},
 	"hangs": func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()

@@ -20,10 +20,10 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/internal/apitest"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -64,43 +64,22 @@ func (s *server) answer(r *http.Request, body []byte) *http.Response {
 	defer s.mu.Unlock()
 	resource := schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 	if r.Method == http.MethodPost {
-		raw, _ := bytes.CutPrefix(body, []byte("k8s\x00"))
-		var envelope runtime.Unknown
 		o := new(eventsv1.Event)
-		if err := errors.Join(envelope.Unmarshal(raw), o.Unmarshal(envelope.Raw)); err != nil {
-			panic(err)
-		}
+		apitest.Decode(body, o)
 		if s.events[o.Name] != nil {
-			return refuse(r, apierrors.NewAlreadyExists(resource, o.Name))
+			return apitest.Refuse(r, apierrors.NewAlreadyExists(resource, o.Name))
 		}
 		s.events[o.Name] = o
-		return respond(r, http.StatusCreated, o)
+		return apitest.Respond(r, http.StatusCreated, o)
 	}
 	o := s.events[path.Base(r.URL.Path)]
 	if o == nil {
-		return refuse(r, apierrors.NewNotFound(resource, "gone"))
+		return apitest.Refuse(r, apierrors.NewNotFound(resource, "gone"))
 	}
 	if err := json.Unmarshal(body, o); err != nil {
 		panic(err)
 	}
-	return respond(r, http.StatusOK, o)
-}
-
-func respond(r *http.Request, code int, o any) *http.Response {
-	data, err := json.Marshal(o)
-	if err != nil {
-		panic(err)
-	}
-	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(bytes.NewReader(data)), Request: r,
-	}
-}
-
-func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	return respond(r, int(status.Code), &status)
+	return apitest.Respond(r, http.StatusOK, o)
 }
 
 func (s *server) set(fault func(*http.Request) (*http.Response, error)) {
@@ -234,7 +213,7 @@ func TestAnswersAreLost(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
 		s.set(func(req *http.Request) (*http.Response, error) {
-			return refuse(req, apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))), nil
+			return apitest.Refuse(req, apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))), nil
 		})
 		for i := range 5 {
 			r.Normal(pod(fmt.Sprint(i)), "Started", "x")
@@ -311,6 +290,8 @@ type recordsLines struct {
 	r *Recorder
 }
 
+func (recordsLines) Enabled(context.Context, slog.Level) bool { return true }
+
 func (h recordsLines) Handle(_ context.Context, line slog.Record) error {
 	h.r.Warning(pod("log"), "Logged", "%s", line.Message)
 	return nil
@@ -320,7 +301,7 @@ func (h recordsLines) Handle(_ context.Context, line slog.Record) error {
 // writes fail and that writes succeed again.
 func TestLogHandlerRecordsEvents(t *testing.T) {
 	recording(t, func(t *testing.T, s *server, r *Recorder, stop func()) {
-		r.Logger = slog.New(recordsLines{slog.NewTextHandler(io.Discard, nil), r})
+		r.Logger = slog.New(recordsLines{slog.DiscardHandler, r})
 		time.Sleep(reportAfter)
 		s.set(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
 		for i := range 2 * tokens {

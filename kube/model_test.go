@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/internal/bubble"
 )
 
 // model is a played server with watches and stores. The test checks them while the
@@ -53,31 +55,26 @@ type modelCheck struct {
 }
 
 func TestPromiseUnderRandomHistories(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(bubbled{t}, func(rt *rapid.T) {
-			m := startModel(rt, t)
-			rt.Repeat(map[string]func(*rapid.T){
-				"put":     m.put,
-				"puts":    func(rt *rapid.T) { m.put(rt); m.put(rt); m.put(rt) },
-				"remove":  m.remove,
-				"anew":    m.anew,
-				"cut":     func(*rapid.T) { m.s.cutWatches() },
-				"hold":    func(*rapid.T) { m.s.hold() },
-				"release": func(*rapid.T) { m.s.release() },
-				"expire":  func(*rapid.T) { m.s.forget(); m.s.cutWatches() },
-				"break":   m.breakNext,
-				"stale":   m.stale,
-				"repeat":  func(rt *rapid.T) { m.s.repeat(int64(rapid.IntRange(1, 8).Draw(rt, "versions"))) },
-				"wait":    func(rt *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second) },
-				"":        func(*rapid.T) { synctest.Wait() },
-			})
-			m.finish()
+	bubble.Check(t, 1, func(rt *rapid.T, t *testing.T) {
+		m := startModel(rt, t)
+		rt.Repeat(map[string]func(*rapid.T){
+			"put":     m.put,
+			"puts":    func(rt *rapid.T) { m.put(rt); m.put(rt); m.put(rt) },
+			"remove":  m.remove,
+			"anew":    m.anew,
+			"cut":     func(*rapid.T) { m.s.cutWatches() },
+			"hold":    func(*rapid.T) { m.s.hold() },
+			"release": func(*rapid.T) { m.s.release() },
+			"expire":  func(*rapid.T) { m.s.forget(); m.s.cutWatches() },
+			"break":   m.breakNext,
+			"stale":   m.stale,
+			"repeat":  func(rt *rapid.T) { m.s.repeat(int64(rapid.IntRange(1, 8).Draw(rt, "versions"))) },
+			"wait":    func(rt *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second) },
+			"":        func(*rapid.T) { synctest.Wait() },
 		})
+		m.finish()
 	})
 }
-
-// bubbled keeps rapid from asking for the deadline, which bubbles do not have.
-type bubbled struct{ *testing.T }
 
 func startModel(rt *rapid.T, t *testing.T) *model {
 	m := &model{T: rt, t: t, s: newAPIServer()}

@@ -10,6 +10,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/internal/bubble"
 )
 
 // TestNeverTwoHolders has processes come, go, fail, be cut off, have their clocks set,
@@ -17,49 +19,47 @@ import (
 // one write while another acts. When all faults are gone, one process acts: one with
 // TakeOver if there is any.
 func TestNeverTwoHolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(bubbled{t}, func(rt *rapid.T) {
-			m := &model{T: rt, t: quiet{t}, server: newServer()}
-			m.onWrite = func(who string) {
-				for _, p := range m.all() {
-					if p.who != who && p.acts() {
-						m.violate("%s writes while %s acts", who, p.who)
-					}
+	bubble.Check(t, 1, func(rt *rapid.T, t *testing.T) {
+		m := &model{T: rt, t: quiet{t}, server: newServer()}
+		m.onWrite = func(who string) {
+			for _, p := range m.all() {
+				if p.who != who && p.acts() {
+					m.violate("%s writes while %s acts", who, p.who)
 				}
 			}
-			rt.Cleanup(m.end)
-			for range 2 {
-				m.come(rt)
-			}
-			rt.Repeat(map[string]func(*rapid.T){
-				"":      m.check,
-				"come":  m.come,
-				"go":    m.pick(func(_ *rapid.T, p *process) { p.stop() }),
-				"again": m.pick(again),
-				"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
-				"claim": m.pick(func(_ *rapid.T, p *process) {
-					if p.lease.TakeOver { // a claim that nobody renews or withdraws
-						m.claimFor(p.who)
-					}
-				}),
-				"heal": m.fault(func(_ *rapid.T, f *faults) { f.cut, f.before, f.after = false, 0, 0 }),
-				"lose": m.fault(func(rt *rapid.T, f *faults) { f.lose = rapid.IntRange(1, 5).Draw(rt, "answers") }),
-				"slow": m.fault(func(rt *rapid.T, f *faults) {
-					f.before, f.after = drawTime(rt, 12*time.Second), drawTime(rt, 12*time.Second)
-				}),
-				"set clock": m.pick(func(rt *rapid.T, p *process) {
-					p.skew.Store(
-						int64(
-							rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Second, 5 * time.Second, time.Hour}).Draw(rt, "skew"),
-						),
-					)
-				}),
-				"linger": m.pick(func(rt *rapid.T, p *process) { p.linger.Store(int64(drawTime(rt, time.Minute))) }),
-				"wait":   m.wait,
-				"moment": func(rt *rapid.T) { time.Sleep(drawTime(rt, time.Second)) },
-			})
-			m.finish(rt)
+		}
+		rt.Cleanup(m.end)
+		for range 2 {
+			m.come(rt)
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"":      m.check,
+			"come":  m.come,
+			"go":    m.pick(func(_ *rapid.T, p *process) { p.stop() }),
+			"again": m.pick(again),
+			"cut":   m.fault(func(_ *rapid.T, f *faults) { f.cut = true }),
+			"claim": m.pick(func(_ *rapid.T, p *process) {
+				if p.lease.TakeOver { // a claim that nobody renews or withdraws
+					m.claimFor(p.who)
+				}
+			}),
+			"heal": m.fault(func(_ *rapid.T, f *faults) { f.cut, f.before, f.after = false, 0, 0 }),
+			"lose": m.fault(func(rt *rapid.T, f *faults) { f.lose = rapid.IntRange(1, 5).Draw(rt, "answers") }),
+			"slow": m.fault(func(rt *rapid.T, f *faults) {
+				f.before, f.after = drawTime(rt, 12*time.Second), drawTime(rt, 12*time.Second)
+			}),
+			"set clock": m.pick(func(rt *rapid.T, p *process) {
+				p.skew.Store(
+					int64(
+						rapid.SampledFrom([]time.Duration{0, -time.Hour, time.Second, 5 * time.Second, time.Hour}).Draw(rt, "skew"),
+					),
+				)
+			}),
+			"linger": m.pick(func(rt *rapid.T, p *process) { p.linger.Store(int64(drawTime(rt, time.Minute))) }),
+			"wait":   m.wait,
+			"moment": func(rt *rapid.T) { time.Sleep(drawTime(rt, time.Second)) },
 		})
+		m.finish(rt)
 	})
 }
 
@@ -72,11 +72,6 @@ func (m *model) claimFor(who string) {
 		return claiming(l, who, 15*time.Second, time.Now())
 	})
 }
-
-type bubbled struct{ *testing.T }
-
-// Deadline keeps rapid from calling a method that bubbles do not have.
-func (bubbled) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // quiet drops logs.
 type quiet struct{ *testing.T }

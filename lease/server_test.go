@@ -1,11 +1,9 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,11 +16,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/internal/apitest"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -160,11 +158,11 @@ func (c *connection) answer(r *http.Request, body []byte) *http.Response {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/configmaps"):
 		var o metav1.PartialObjectMetadata
-		decode(body, &o)
+		apitest.Decode(body, &o)
 		c.writes = append(c.writes, write{c.who, o.Name, time.Now()})
 		c.rv++
 		o.Kind, o.APIVersion, o.UID, o.ResourceVersion = "ConfigMap", "v1", types.UID(o.Name), strconv.Itoa(c.rv)
-		return respond(r, http.StatusCreated, &o)
+		return apitest.Respond(r, http.StatusCreated, &o)
 	case r.URL.Query().Get("watch") == "true":
 		return c.watch(r)
 	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases"):
@@ -173,30 +171,30 @@ func (c *connection) answer(r *http.Request, body []byte) *http.Response {
 		if c.lease != nil {
 			list.Items = append(list.Items, *c.lease)
 		}
-		return respond(r, http.StatusOK, list)
+		return apitest.Respond(r, http.StatusOK, list)
 	case r.Method == http.MethodPost && c.lease != nil:
-		return refuse(r, apierrors.NewAlreadyExists(resource, c.lease.Name))
+		return apitest.Refuse(r, apierrors.NewAlreadyExists(resource, c.lease.Name))
 	case r.Method == http.MethodPost:
 		var o coordinationv1.Lease
-		decode(body, &o)
+		apitest.Decode(body, &o)
 		o.UID = types.UID("uid-" + strconv.Itoa(c.rv))
 		c.put(&o)
-		return respond(r, http.StatusCreated, c.lease)
+		return apitest.Respond(r, http.StatusCreated, c.lease)
 	case c.lease == nil:
-		return refuse(r, apierrors.NewNotFound(resource, "one"))
+		return apitest.Refuse(r, apierrors.NewNotFound(resource, "one"))
 	case r.Method == http.MethodPut:
 		var o coordinationv1.Lease
-		decode(body, &o)
+		apitest.Decode(body, &o)
 		if o.ResourceVersion != c.lease.ResourceVersion || o.UID != c.lease.UID {
-			return refuse(r, apierrors.NewConflict(resource, o.Name, errors.New("it was changed")))
+			return apitest.Refuse(r, apierrors.NewConflict(resource, o.Name, errors.New("it was changed")))
 		}
 		c.puts++
 		c.put(&o)
-		return respond(r, http.StatusOK, c.lease)
+		return apitest.Respond(r, http.StatusOK, c.lease)
 	case r.Method == http.MethodGet:
-		return respond(r, http.StatusOK, c.lease)
+		return apitest.Respond(r, http.StatusOK, c.lease)
 	}
-	return refuse(r, apierrors.NewMethodNotSupported(resource, r.Method))
+	return apitest.Refuse(r, apierrors.NewMethodNotSupported(resource, r.Method))
 }
 
 // put is called with mu held.
@@ -276,39 +274,5 @@ func (s *server) watch(r *http.Request) *http.Response {
 			}
 		}
 	}()
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: reader, Request: r,
-	}
-}
-
-func respond(r *http.Request, code int, o any) *http.Response {
-	data, err := json.Marshal(o)
-	if err != nil {
-		panic(err)
-	}
-	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(bytes.NewReader(data)), Request: r,
-	}
-}
-
-func refuse(r *http.Request, err *apierrors.StatusError) *http.Response {
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	return respond(r, int(status.Code), &status)
-}
-
-// decode decodes an object that package kube has encoded.
-func decode(body []byte, into interface{ Unmarshal([]byte) error }) {
-	raw, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
-	if !ok {
-		panic(fmt.Sprintf("not protobuf: %q", body))
-	}
-	var envelope runtime.Unknown
-	if err := envelope.Unmarshal(raw); err != nil {
-		panic(err)
-	}
-	if err := into.Unmarshal(envelope.Raw); err != nil {
-		panic(err)
-	}
+	return apitest.Stream(r, http.StatusOK, reader)
 }

@@ -40,9 +40,9 @@ const (
 
 // runSoak runs the tests that make test leaves out or runs for a shorter time: the tests
 // named TestSoak, other projects' tests as make suites has them, the models with more
-// random histories, and the fuzz targets. The soak is
-// bounded in time. The parts run in a random order, so that over many runs each part has
-// its turn, and -seed repeats an order. It prints the names of the parts that it left out.
+// random histories, and the fuzz targets. The soak is bounded in time. The parts run in a
+// random order, so that over many runs each part has its turn, and -seed repeats an order.
+// It prints the names of the parts that it left out.
 func runSoak(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	limit := flags.Duration("limit", 30*time.Minute, "begin no part that would end later")
@@ -121,7 +121,8 @@ func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 			named = append(named, goTestPart(test+" of "+s.pkg, 3*time.Minute, args...))
 		}
 		for _, test := range s.models {
-			args := append(slices.Clone(flags), "-run=^"+test+"$", pkg, "-rapid.checks="+soakChecks)
+			// A model in virtual time checks as many histories as the timeout allows.
+			args := append(slices.Clone(flags), "-run=^"+test+"$", "-timeout=5m", pkg, "-rapid.checks="+soakChecks)
 			others = append(others, goTestPart(test+" of "+s.pkg+", "+soakChecks+" checks", time.Minute, args...))
 		}
 		for _, target := range s.fuzz {
@@ -180,7 +181,7 @@ func readSoak(pkg, dir string) (soak, error) {
 			switch name := f.Name.Name; {
 			case strings.HasPrefix(name, "TestSoak"):
 				s.tests = append(s.tests, name)
-			case strings.HasPrefix(name, "Test") && names(f, "rapid", "Check"):
+			case strings.HasPrefix(name, "Test") && (names(f, "rapid", "Check") || names(f, "bubble", "Check")):
 				s.models = append(s.models, name)
 			case strings.HasPrefix(name, "Fuzz"):
 				s.fuzz = append(s.fuzz, name)

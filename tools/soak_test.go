@@ -2,34 +2,31 @@ package main
 
 import (
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 )
 
 func TestReadSoak(t *testing.T) {
-	dir := t.TempDir()
 	source := `package p
 
 func TestShort(t *testing.T)     {}
 func TestSoakLong(t *testing.T)  {}
 func TestModel(t *testing.T)     { t.Run("x", func(t *testing.T) { rapid.Check(t, nil) }) }
+func TestHistories(t *testing.T) { bubble.Check(t, 1, nil) }
 func (s *suite) TestMethod()     { rapid.Check(nil, nil) }
 func FuzzParse(f *testing.F)     {}
 func checkAll(t *testing.T)      { rapid.Check(t, nil) }
 `
-	for name, text := range map[string]string{"a_test.go": source, "a.go": "package p\n\nfunc TestSoakOfNothing() {}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := write(t, map[string]string{"a_test.go": source, "a.go": "package p\n\nfunc TestSoakOfNothing() {}\n"})
 	got, err := readSoak("p", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := soak{pkg: "p", tests: []string{"TestSoakLong"}, models: []string{"TestModel"}, fuzz: []string{"FuzzParse"}}
+	want := soak{
+		pkg: "p", tests: []string{"TestSoakLong"}, models: []string{"TestModel", "TestHistories"},
+		fuzz: []string{"FuzzParse"},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
