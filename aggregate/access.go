@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
@@ -19,9 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// managed is an entry of managedFields.
-type managed = metav1.ManagedFieldsEntry
-
 // The ConfigMap in which kube-apiserver publishes by which authorities it and its clients
 // are known.
 const (
@@ -33,8 +29,8 @@ const (
 const reviewed = 10 * time.Second
 
 // authenticate sets the authentication of requests: kube-apiserver names its users and
-// proves itself by a client certificate; direct clients have certificates or tokens. The result tells
-// whether the server can recognize kube-apiserver yet.
+// proves itself by a client certificate; direct clients have certificates or tokens. ready
+// tells whether the server can recognize kube-apiserver yet.
 func authenticate(c *genericapiserver.Config, client kubernetes.Interface) (ready func() error, err error) {
 	clients, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", trustNamespace, trustName, "client-ca-file", client)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
@@ -208,7 +209,7 @@ func (s Server) assemble(all kinds, listener net.Listener, identity *identity, b
 
 // withoutManagers drops the managed fields of the cluster's objects: admission reads none.
 func withoutManagers(o any) (any, error) {
-	if object, ok := o.(interface{ SetManagedFields(managed []managed) }); ok {
+	if object, ok := o.(interface{ SetManagedFields([]metav1.ManagedFieldsEntry) }); ok {
 		object.SetManagedFields(nil)
 	}
 	return o, nil

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
 func TestMessages(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := write(t, map[string]string{
 		"a.go": `package a
 
 import (
@@ -35,15 +32,7 @@ func f(err error) error {
 		"below/not-go.txt":   "only in a text file",
 		".hidden/hidden.go":  "package e\n\nconst text = \"only in a hidden directory\"\n",
 		"below/generated.md": "# only in a document",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	all, err := readMessages(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -10,20 +10,11 @@ import (
 // A package that contains only tests cannot be built. The tests of the other packages
 // must still run.
 func TestCompilePackagesOfTestsAlone(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := write(t, map[string]string{
 		"go.mod":              "module example.com/m\n\ngo 1.26\n",
 		"lib.go":              "package m\n",
 		"check/check_test.go": "package check\n\nimport (\n\t\"testing\"\n\n\t_ \"example.com/m\"\n)\n\nfunc TestNothing(*testing.T) {}\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	run := tester{dir: dir, env: append(os.Environ(), "GOWORK=off", "GOFLAGS=")}
 	if err := run.compile(t.Context(), []string{"build"}, []string{"./..."}); err != nil {
 		t.Error(err)
