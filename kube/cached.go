@@ -28,62 +28,66 @@ var ErrNotCached = errors.New("no store that runs in this program holds these ob
 //
 // Its counterpart is the client of a controller-runtime manager, which reads from the
 // manager's cache.
-type Cached[T any] struct{ reader Reader[T] }
+type Cached[T any] struct{ handle handle }
 
 // Cached returns the reads of the handle's objects that are served from memory. Get and
 // List of the handle itself ask the server. Its counterpart is controller-runtime's
 // Manager.GetClient, and that of the handle's own reads is Manager.GetAPIReader.
-func (r Reader[T]) Cached() Cached[T] { return Cached[T]{r} }
+func (r Reader[T]) Cached() Cached[T] { return Cached[T]{r.handle} }
 
 // Get returns an object, as [Store.Get] does. It returns an error that
 // apierrors.IsNotFound recognizes if the handle does not cover the object. An empty
 // namespace stands for the handle's namespace, if the handle has one. Its counterparts
 // are controller-runtime's client.Reader.Get and Store::get of kube-rs's reflector.
 func (c Cached[T]) Get(ctx context.Context, key Key) (*T, error) {
+	o, err := c.handle.cachedGet(ctx, key)
+	return typed[T](o), err
+}
+
+func (h handle) cachedGet(ctx context.Context, key Key) (object, error) {
 	if key.Namespace == "" {
-		key.Namespace = c.reader.namespace()
+		key.Namespace = h.namespace()
 	}
-	s, err := c.store("get", key)
+	s, err := h.running("get", key)
 	if err != nil {
 		return nil, err
 	}
-	return s.Get(ctx, key)
+	return s.get(ctx, key)
 }
 
 // All yields all objects of the handle, as [Store.All] does. Its counterparts are
 // controller-runtime's client.Reader.List and Store::state of kube-rs's reflector.
 func (c Cached[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.All(ctx) })
+	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.all(ctx) })
 }
 
 // Labeled yields the objects whose labels match a selector, as [Store.Labeled] does. Its
 // counterpart is controller-runtime's client.MatchingLabelsSelector.
 func (c Cached[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
-	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.Labeled(ctx, selector) })
+	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.labeled(ctx, selector) })
 }
 
 // OwnedBy yields the objects that have an owner reference with a uid, as
 // [Store.OwnedBy] does.
 func (c Cached[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
-	return c.list(func(s *Store[T]) iter.Seq2[*T, error] { return s.OwnedBy(ctx, owner) })
+	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.ownedBy(ctx, owner) })
 }
 
-// list finds the store when the loop begins.
-func (c Cached[T]) list(read func(*Store[T]) iter.Seq2[*T, error]) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		s, err := c.store("list", Key{})
+// cached finds the store when the loop begins.
+func cached[T any](h handle, read func(storeReader) iter.Seq2[object, error]) iter.Seq2[*T, error] {
+	return typedSeq[T](func(yield func(object, error) bool) {
+		s, err := h.running("list", Key{})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		read(s)(yield)
-	}
+	})
 }
 
-// store returns the running store that serves the handle.
-func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
-	h := c.reader.handle
-	err := h.err
+// running returns the reads of the running store that serves the handle.
+func (h handle) running(verb string, key Key) (s storeReader, err error) {
+	err = h.err
 	if err == nil && (h.client == nil || h.codec == nil) {
 		err = errNoHandle
 	}
@@ -96,9 +100,9 @@ func (c Cached[T]) store(verb string, key Key) (*Store[T], error) {
 			"or open a store with the handle's Store when the program starts", ErrNotCached, h.kindName())
 	}
 	if err != nil {
-		return nil, &Error{Verb: verb, Kind: h.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
+		return s, &Error{Verb: verb, Kind: h.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
 	}
-	return &Store[T]{table: t, reader: c.reader, narrow: h.narrowed(t.handle)}, nil
+	return storeReader{table: t, handle: h, narrow: h.narrowed(t.handle)}, nil
 }
 
 // narrowed returns a function that picks the entries of a handle from those of a wider

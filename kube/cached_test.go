@@ -103,7 +103,7 @@ func TestCached(t *testing.T) {
 
 		// Cached does not serve reads that no store covers: of another type, or by a
 		// selector of fields.
-		if _, err := noteViews(cms.client).Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
+		if _, err := noteViews(cms.handle.client).Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
 			t.Errorf("of another type: %v", err)
 		}
 		if _, err := cms.Fielded("data.note=1").Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {

@@ -140,11 +140,15 @@ func (m markSink) synced(rv string) error {
 
 // checkWatch runs a watch of one namespace, or of all, through a checker.
 func checkWatch[T any](ctx context.Context, r Reader[T], how listing, c *checker, note func(*T) string) {
-	s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev WatchEvent[T], err error) bool {
-		c.take(ev.Type, asObject(ev.Object), note(ev.Object), err)
+	s := r.handle.eventSink(func(ev watchEvent, err error) bool {
+		o := typed[T](ev.object)
+		if o == nil {
+			o = new(T)
+		}
+		c.take(ev.kind, asObject(o), note(o), err)
 		return true
-	}}
-	ref := r.reflector(r.namespace(), markSink{s, c})
+	})
+	ref := r.handle.reflector(r.handle.namespace(), markSink{s, c})
 	ref.how = how
 	_ = ref.run(ctx)
 }

@@ -39,33 +39,39 @@ import (
 // that the store has not seen yet. This call does not put it back. Where the kind is
 // watched, the change itself leads to another call, which puts it back.
 func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
-	acc := asObject(o)
-	if o == nil || acc.GetResourceVersion() != "" || len(acc.GetManagedFields()) > 0 || v.write.DryRun {
+	is := new(T)
+	if o == nil {
 		return v.Apply(ctx, o)
 	}
-	req, err := v.applyRequest(ctx, acc, intent.Spec)
+	return result(is, v.handle.ensure(ctx, asObject(o), asObject(is)))
+}
+
+func (h handle) ensure(ctx context.Context, o, is object) error {
+	if o.GetResourceVersion() != "" || len(o.GetManagedFields()) > 0 || h.write.DryRun {
+		return h.apply(ctx, o, is)
+	}
+	req, err := h.applyRequest(ctx, o, intent.Spec)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	key := Key{req.namespace, req.name}
-	t := v.client.stores.showing(v.handle, key, acc)
+	t := h.client.stores.showing(h, key, o)
 	if t == nil {
-		return v.sendApply(ctx, req, acc.GetUID())
+		return h.sendApply(ctx, req, o.GetUID(), is)
 	}
 	id := part{key: key}
 	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
-	is := new(T)
-	same, err := t.unchanged(ctx, id, wanted, asObject(is))
+	same, err := t.unchanged(ctx, id, wanted, is)
 	if err != nil {
-		return nil, req.wrap(err)
+		return req.wrap(err)
 	}
 	if same {
-		return is, nil
+		return nil
 	}
-	if err := t.takes(ctx, key, acc); err != nil {
-		return nil, req.wrap(err)
+	if err := t.takes(ctx, key, o); err != nil {
+		return req.wrap(err)
 	}
-	return ensures(ctx, v, req, t.ensured.begin(id, wanted, req), acc.GetUID())
+	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), is)
 }
 
 // EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status again
@@ -90,24 +96,30 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 // In controller-runtime a reconcile compares by hand and calls Status().Update or
 // Status().Patch.
 func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
-	acc := asObject(o)
-	if o == nil || v.write.DryRun {
+	if o == nil {
 		return v.ApplyStatus(ctx, o)
 	}
-	req, err := v.applyRequest(ctx, acc, intent.Status)
+	return v.handle.ensureStatus(ctx, asObject(o))
+}
+
+func (h handle) ensureStatus(ctx context.Context, o object) error {
+	if h.write.DryRun {
+		return h.applyStatus(ctx, o)
+	}
+	req, err := h.applyRequest(ctx, o, intent.Status)
 	if err != nil {
 		return err
 	}
 	id := part{Key{req.namespace, req.name}, true}
-	t := v.client.stores.showing(v.handle, id.key, acc)
+	t := h.client.stores.showing(h, id.key, o)
 	if t == nil {
-		return v.ApplyStatus(ctx, o)
+		return h.applyStatus(ctx, o)
 	}
 	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
-	same, err := t.statusShown(ctx, id.key, req.body, acc)
+	same, err := t.statusShown(ctx, id.key, req.body, o)
 	same = same && !t.ensured.foreign(id)
 	if err == nil && !same {
-		same, err = t.unchanged(ctx, id, wanted, asObject(new(T)))
+		same, err = t.unchanged(ctx, id, wanted, h.newObject())
 	}
 	if err != nil {
 		return req.wrap(err)
@@ -115,12 +127,13 @@ func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
 	if same {
 		return nil
 	}
-	_, err = ensures(ctx, v, req, t.ensured.begin(id, wanted, req), acc.GetUID())
-	return err
+	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), h.newObject())
 }
 
 // ensures sends an apply that a table has to remember.
-func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensuring, uid types.UID) (*T, error) {
+func (h handle) ensures(
+	ctx context.Context, req *request, noted *ensuring, uid types.UID, answer object,
+) error {
 	req.ensures = true
 	done := false
 	defer func() {
@@ -128,11 +141,10 @@ func ensures[T any](ctx context.Context, v View[T], req *request, noted *ensurin
 			noted.failed()
 		}
 	}()
-	is, err := v.sendApply(ctx, req, uid)
-	if err != nil {
-		return is, err
+	if err := h.sendApply(ctx, req, uid, answer); err != nil {
+		return err
 	}
-	noted.done(v.client, asObject(is))
+	noted.done(h.client, answer)
 	done = true
-	return is, nil
+	return nil
 }

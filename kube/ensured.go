@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -259,7 +258,7 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	if err != nil || live || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
 		return false, err
 	}
-	is := reflect.New(t.handle.goType).Interface().(object)
+	is := t.handle.newObject()
 	if e.Decode(t.handle.codec, is) != nil {
 		return false, nil //nolint:nilerr // an apply will tell
 	}

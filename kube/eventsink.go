@@ -9,11 +9,11 @@ import (
 )
 
 // eventSink turns records into the events of a watch.
-type eventSink[T any] struct {
-	codec *wire.Codec
-	yield func(WatchEvent[T], error) bool
-	known map[Key]seen
-	round uint32
+type eventSink struct {
+	handle handle
+	yield  func(watchEvent, error) bool
+	known  map[Key]seen
+	round  uint32
 	// latest is the latest resourceVersion up to which everything was seen.
 	latest string
 	// heldBack holds objects of the listing under way that are older than latest. They
@@ -21,6 +21,10 @@ type eventSink[T any] struct {
 	heldBack []wire.Record
 	// partial is set if an object of the listing could not be read, and its key neither.
 	partial bool
+}
+
+func (h handle) eventSink(yield func(watchEvent, error) bool) *eventSink {
+	return &eventSink{handle: h, yield: yield, known: make(map[Key]seen)}
 }
 
 // seen identifies the state of an object that a watch has shown.
@@ -31,12 +35,12 @@ type seen struct {
 	sum   uint64 // hash of the content, if there is no resourceVersion
 }
 
-func (s *eventSink[T]) begin() {
+func (s *eventSink) begin() {
 	s.round++
 	s.heldBack, s.partial = nil, false
 }
 
-func (s *eventSink[T]) item(rec wire.Record) error {
+func (s *eventSink) item(rec wire.Record) error {
 	was, known := s.known[Key(rec.Key)]
 	switch {
 	case known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv):
@@ -48,7 +52,7 @@ func (s *eventSink[T]) item(rec wire.Record) error {
 	return s.show(rec, true)
 }
 
-func (s *eventSink[T]) keep(key Key) {
+func (s *eventSink) keep(key Key) {
 	if key == (Key{}) {
 		s.partial = true
 		return
@@ -59,14 +63,14 @@ func (s *eventSink[T]) keep(key Key) {
 	}
 }
 
-func (s *eventSink[T]) drop(rec wire.Record) error {
+func (s *eventSink) drop(rec wire.Record) error {
 	s.heldBack = slices.DeleteFunc(s.heldBack, func(held wire.Record) bool {
 		return held.Key == rec.Key && !olderThan(rec.ResourceVersion, held.ResourceVersion)
 	})
 	return s.remove(rec)
 }
 
-func (s *eventSink[T]) synced(rv string) error {
+func (s *eventSink) synced(rv string) error {
 	for _, rec := range s.heldBack {
 		if was, known := s.known[Key(rec.Key)]; known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv) {
 			continue
@@ -83,10 +87,10 @@ func (s *eventSink[T]) synced(rv string) error {
 			}
 		}
 	}
-	return s.emit(WatchEvent[T]{Synced, new(T)}, nil)
+	return s.emit(Synced, nil, nil)
 }
 
-func (s *eventSink[T]) event(kind string, rec wire.Record) error {
+func (s *eventSink) event(kind string, rec wire.Record) error {
 	s.progress(rec.ResourceVersion)
 	if kind != wire.Deleted {
 		return s.show(rec, false)
@@ -95,7 +99,7 @@ func (s *eventSink[T]) event(kind string, rec wire.Record) error {
 }
 
 // remove shows that an object was deleted.
-func (s *eventSink[T]) remove(rec wire.Record) error {
+func (s *eventSink) remove(rec wire.Record) error {
 	key := Key(rec.Key)
 	was, ok := s.known[key]
 	if !ok || was.uid != rec.UID || olderThan(rec.ResourceVersion, was.rv) {
@@ -105,22 +109,22 @@ func (s *eventSink[T]) remove(rec wire.Record) error {
 	return s.decode(Deleted, rec)
 }
 
-func (s *eventSink[T]) progress(rv string) {
+func (s *eventSink) progress(rv string) {
 	if rv != "" && !olderThan(rv, s.latest) {
 		s.latest = rv
 	}
 }
 
-func (s *eventSink[T]) setTrouble(*Trouble) {}
+func (s *eventSink) setTrouble(*Trouble) {}
 
-func (s *eventSink[T]) trouble(t *Trouble) error { return s.emit(WatchEvent[T]{Object: new(T)}, t) }
+func (s *eventSink) trouble(t *Trouble) error { return s.emit("", nil, t) }
 
-func (s *eventSink[T]) recovered(*Trouble) error {
-	return s.emit(WatchEvent[T]{Recovered, new(T)}, nil)
+func (s *eventSink) recovered(*Trouble) error {
+	return s.emit(Recovered, nil, nil)
 }
 
 // show shows an object that exists.
-func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
+func (s *eventSink) show(rec wire.Record, listed bool) error {
 	key := Key(rec.Key)
 	was, known := s.known[key]
 	is := seen{rec.UID, rec.ResourceVersion, s.round, 0}
@@ -146,28 +150,28 @@ func (s *eventSink[T]) show(rec wire.Record, listed bool) error {
 }
 
 // gone shows that an object vanished. Only its kind, key and uid are known.
-func (s *eventSink[T]) gone(key Key, was seen) error {
+func (s *eventSink) gone(key Key, was seen) error {
 	delete(s.known, key)
-	o := new(T)
-	acc := asObject(o)
-	s.codec.Stamp(acc)
-	acc.SetNamespace(key.Namespace)
-	acc.SetName(key.Name)
-	acc.SetUID(was.uid)
-	return s.emit(WatchEvent[T]{Deleted, o}, nil)
+	o := s.handle.newObject()
+	s.handle.codec.Stamp(o)
+	o.SetNamespace(key.Namespace)
+	o.SetName(key.Name)
+	o.SetUID(was.uid)
+	return s.emit(Deleted, o, nil)
 }
 
-func (s *eventSink[T]) decode(kind WatchEventType, rec wire.Record) error {
-	o := new(T)
-	err := rec.Decode(s.codec, asObject(o))
+func (s *eventSink) decode(kind WatchEventType, rec wire.Record) error {
+	o := s.handle.newObject()
+	err := rec.Decode(s.handle.codec, o)
 	if err != nil {
-		err = &Error{Verb: "watch", Kind: s.codec.GVK().Kind, Namespace: rec.Key.Namespace, Name: rec.Key.Name, Err: err}
+		name := s.handle.codec.GVK().Kind
+		err = &Error{Verb: "watch", Kind: name, Namespace: rec.Key.Namespace, Name: rec.Key.Name, Err: err}
 	}
-	return s.emit(WatchEvent[T]{kind, o}, err)
+	return s.emit(kind, o, err)
 }
 
-func (s *eventSink[T]) emit(ev WatchEvent[T], err error) error {
-	if !s.yield(ev, err) {
+func (s *eventSink) emit(kind WatchEventType, o object, err error) error {
+	if !s.yield(watchEvent{kind, o}, err) {
 		return errLeft
 	}
 	return nil

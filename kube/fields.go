@@ -62,7 +62,7 @@ func (c Change) Diff() ([]FieldChange, error) {
 
 // generic decodes an entry into maps.
 func (c Change) generic(e *entry) (map[string]any, error) {
-	o := reflect.New(c.table.handle.goType).Interface().(object)
+	o := c.table.handle.newObject()
 	err := e.Decode(c.table.handle.codec, o)
 	var raw []byte
 	if err == nil {
@@ -178,14 +178,12 @@ func (c Change) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntry,
 	if c.table == nil {
 		return nil, nil
 	}
-	h := named(c.table.handle, c.Key)
-	h.codec = h.codec.Metadata()
-	for o, err := range (Reader[metav1.PartialObjectMetadata]{h}).List(ctx) {
+	for o, err := range named(c.table.handle, c.Key).metadata().listAll(ctx) {
 		switch {
 		case err != nil:
 			return nil, err
-		case o.UID == c.UID():
-			return o.ManagedFields, nil
+		case o.GetUID() == c.UID():
+			return o.GetManagedFields(), nil
 		}
 	}
 	return nil, nil

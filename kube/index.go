@@ -63,14 +63,14 @@ func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 // are ByIndex of client-go's Indexer and client.MatchingFields of controller-runtime.
 func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
-		s, err := x.store()
+		s, err := x.handle.running("list", Key{})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }
-		has := func(o *T) bool { return slices.Contains(x.keysOf(KeyOf(asObject(o)), o), key) }
-		s.read(ctx, query[T]{by: x, pick: at, matches: has})(yield)
+		has := func(o object) bool { return slices.Contains(x.keysOf(KeyOf(o), typed[T](o)), key) }
+		typedSeq[T](s.read(ctx, query{by: x, pick: at, matches: has}))(yield)
 	}
 }
 
@@ -78,7 +78,7 @@ func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 // older than the own writes of this process. Its counterpart is ListIndexFuncValues of
 // client-go's Indexer.
 func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
-	s, err := x.store()
+	s, err := x.handle.running("list", Key{})
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +114,6 @@ func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 		}
 	}
 	return keys, nil
-}
-
-// store returns the running store that serves the handle.
-func (x *Index[T, K]) store() (*Store[T], error) {
-	return Reader[T]{x.handle}.Cached().store("list", Key{})
 }
 
 func (x *Index[T, K]) wrap(err error) error {

@@ -52,11 +52,11 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		}
 		other := IndexBy(maps.In("default"), notes) // the index of a narrower handle, which the same store serves
 		store, stop := startStore(t, maps)
-		if err := store.Sync(t.Context()); err != nil || calls.Load() != 2 || store.table.now().index(byNote) == nil {
+		if err := store.Sync(t.Context()); err != nil || calls.Load() != 2 || store.reads.table.now().index(byNote) == nil {
 			t.Fatalf("after the sync, %v, the index has seen %d objects", err, calls.Load())
 		}
 		wantLines(t, "by the index", found(t, byNote, "one"), "a")
-		if n := len(store.table.now().indexes); n != 1 || calls.Load() != 2 {
+		if n := len(store.reads.table.now().indexes); n != 1 || calls.Load() != 2 {
 			t.Errorf("there are %d indexes, and %d calls after a look-up", n, calls.Load())
 		}
 		wantLines(t, "by the index of a narrower handle", found(t, other, "one"), "a")
@@ -78,8 +78,8 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 			}
 		}
 		again, _ := startStore(t, maps)
-		if err := again.Sync(t.Context()); err != nil || len(again.table.now().indexes) != 2 {
-			t.Errorf("a store that opens again has %d indexes, %v", len(again.table.now().indexes), err)
+		if err := again.Sync(t.Context()); err != nil || len(again.reads.table.now().indexes) != 2 {
+			t.Errorf("a store that opens again has %d indexes, %v", len(again.reads.table.now().indexes), err)
 		}
 	})
 	for _, err := range IndexBy(Reader[corev1.ConfigMap]{}, notes).Get(t.Context(), "one") {

@@ -32,7 +32,7 @@ func OpenInformer(s AnyHandle) *Informer {
 // informer is closed.
 func OpenStore[T any](h Handle[T]) (*Store[T], *Informer) {
 	f := OpenInformer(h)
-	return &Store[T]{table: f.table, reader: Reader[T]{h.base()}}, f
+	return &Store[T]{storeReader{table: f.table, handle: h.base()}}, f
 }
 
 // Close ends the use of the store. If nobody else uses the store, Close returns when the

@@ -294,7 +294,7 @@ func (m *model) finish() {
 	m.compareStore(now)
 	for i, l := range m.loops {
 		l.mu.Lock()
-		if len(l.faults) > 0 || l.synced != 1 || !maps.Equal(l.shown, maps.Collect(m.store.table.now().entries.All())) {
+		if len(l.faults) > 0 || l.synced != 1 || !maps.Equal(l.shown, maps.Collect(m.store.reads.table.now().entries.All())) {
 			m.Fatalf("loop %d was shown %d objects, %d times Synced, with faults %q", i, len(l.shown), l.synced, l.faults)
 		}
 		l.mu.Unlock()
@@ -355,7 +355,7 @@ func (m *model) compareStore(rv int64) {
 		check("indexed", collect(m.byNote.Get(ctx, note)), want(func(o modelObject) bool { return o.note == note }))
 	}
 	size := int64(0)
-	for k, e := range m.store.table.now().entries.All() {
+	for k, e := range m.store.reads.table.now().entries.All() {
 		size += int64(e.Size())
 		if o, err := m.store.Get(ctx, k); err != nil || o.UID != state[k].uid {
 			m.Fatalf("store: get %s: %v, %v", k, o, err)

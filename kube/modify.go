@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,8 +27,13 @@ const maxConflicts = 20
 // patch cannot express the change. Changes of status are ignored if the kind has a status
 // subresource.
 func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
+	o, err := v.handle.modify(ctx, name, func(o object) error { return change(typed[T](o)) })
+	return typed[T](o), err
+}
+
+func (h handle) modify(ctx context.Context, name string, change func(object) error) (object, error) {
 	for try := 1; ; try++ {
-		o, conflict, err := v.modify(ctx, name, change)
+		o, conflict, err := h.tryModify(ctx, name, change)
 		if !conflict || try == maxConflicts {
 			return o, err
 		}
@@ -39,28 +43,30 @@ func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error)
 	}
 }
 
-// modify tries once. conflict reports that somebody else changed the object first.
-func (v View[T]) modify(ctx context.Context, name string, change func(*T) error) (o *T, conflict bool, err error) {
-	get, err := v.one(ctx, "modify", http.MethodGet, name)
+// tryModify tries once. conflict reports that somebody else changed the object first.
+func (h handle) tryModify(
+	ctx context.Context, name string, change func(object) error,
+) (o object, conflict bool, err error) {
+	get, err := h.one(ctx, "modify", http.MethodGet, name)
 	if err != nil {
 		return nil, false, err
 	}
 	get.accept = wire.TypeJSON // fields that T does not name must be visible, so that they can be left alone
-	raw, _, err := v.client.roundTrip(ctx, get)
+	raw, _, err := h.client.roundTrip(ctx, get)
 	if err != nil {
 		return nil, false, err
 	}
-	before, after := new(T), new(T)
-	for _, o := range []*T{before, after} {
-		if err := v.codec.Decode(wire.Raw{Bytes: raw}, asObject(o)); err != nil {
+	before, after := h.newObject(), h.newObject()
+	for _, o := range []object{before, after} {
+		if err := h.codec.Decode(wire.Raw{Bytes: raw}, o); err != nil {
 			return nil, false, get.wrap(err)
 		}
 	}
-	uid, rv := asObject(before).GetUID(), asObject(before).GetResourceVersion()
+	uid, rv := before.GetUID(), before.GetResourceVersion()
 	if err := change(after); err != nil {
 		return nil, false, err
 	}
-	patch, err := v.difference(raw, before, after)
+	patch, err := h.difference(raw, before, after)
 	if err != nil {
 		return nil, false, get.wrap(err)
 	}
@@ -70,18 +76,21 @@ func (v View[T]) modify(ctx context.Context, name string, change func(*T) error)
 	if patch, err = threeway.Precondition(patch, string(uid), rv); err != nil {
 		return nil, false, get.wrap(err)
 	}
-	req, err := v.one(ctx, "modify", http.MethodPatch, name)
+	req, err := h.one(ctx, "modify", http.MethodPatch, name)
 	if err != nil {
 		return nil, false, err
 	}
-	req.query, req.contentType, req.body = v.writeQuery(), typeMergePatch, patch
-	o, err = writes[T](ctx, v.handle, req, Key{req.namespace, name})
-	return o, apierrors.IsConflict(err), err
+	req.query, req.contentType, req.body = h.writeQuery(), typeMergePatch, patch
+	o = h.newObject()
+	if err := h.writes(ctx, req, Key{req.namespace, name}, o); err != nil {
+		return nil, apierrors.IsConflict(err), err
+	}
+	return o, false, nil
 }
 
 // difference returns a merge patch of raw. before is the value decoded from raw. The
 // patch turns raw into the object that after describes.
-func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
+func (h handle) difference(raw []byte, before, after object) ([]byte, error) {
 	was, err := encodeJSON(before)
 	if err != nil {
 		return nil, err
@@ -91,8 +100,8 @@ func (v View[T]) difference(raw []byte, before, after *T) ([]byte, error) {
 		return nil, err
 	}
 	patch, err := threeway.Patch(raw, was, is, func(changed []byte) ([]byte, error) {
-		o := reflect.New(v.goType).Interface().(object)
-		if err := v.codec.Decode(wire.Raw{Bytes: changed}, o); err != nil {
+		o := h.newObject()
+		if err := h.codec.Decode(wire.Raw{Bytes: changed}, o); err != nil {
 			return nil, err
 		}
 		return encodeJSON(o)

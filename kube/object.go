@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/json"
+	"iter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,6 +52,30 @@ type embedsKubeObject[T any] interface {
 // asObject returns t's accessors. The constructors of handles check at compile time that
 // *T has them.
 func asObject[T any](t *T) object { return any(t).(object) }
+
+// typed is the reverse of asObject. It returns nil for nil.
+func typed[T any](o object) *T {
+	t, _ := any(o).(*T)
+	return t
+}
+
+// newObject makes an empty object.
+func newObject[T any]() object { return asObject(new(T)) }
+
+// result returns an object if there is no error.
+func result[T any](o *T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// typedSeq yields objects by their type.
+func typedSeq[T any](objects iter.Seq2[object, error]) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		objects(func(o object, err error) bool { return yield(typed[T](o), err) })
+	}
+}
 
 // encodeJSON encodes an object as every Go client does. The authors of a type tested its
 // tags with encoding/json.

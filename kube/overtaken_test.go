@@ -30,7 +30,7 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 	}{
 		{"a question", func(c *ownCase) {
 			c.s.remove(key("a"))
-			c.cms.client.stores.unsure(c.cms.kind, key("a"))
+			c.cms.handle.client.stores.unsure(c.cms.handle.kind, key("a"))
 			_, _ = c.store.Get(c.Context(), key("a"))
 		}},
 		{"a refresh", func(c *ownCase) {
@@ -56,11 +56,11 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 				c.afterServing(func() {
 					c.s.put(key("a"), "new")
 					c.s.put(key("b"), "new")
-					c.cms.client.stores.unsure(c.cms.kind, key("a"))
-					c.cms.client.stores.unsure(c.cms.kind, key("b"))
+					c.cms.handle.client.stores.unsure(c.cms.handle.kind, key("a"))
+					c.cms.handle.client.stores.unsure(c.cms.handle.kind, key("b"))
 				})
 				if tc.name == "a question" {
-					c.cms.client.stores.unsure(c.cms.kind, key("b"))
+					c.cms.handle.client.stores.unsure(c.cms.handle.kind, key("b"))
 					_, _ = c.store.Get(c.Context(), key("b"))
 					c.wantNote("b", "new")
 					return

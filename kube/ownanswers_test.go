@@ -49,7 +49,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 		t.Run(fmt.Sprint("held by a finalizer ", held), func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				late := c.write("a", "two")
-				c.cms.client.stores.deleting(c.cms.kind, key("a"), late.UID)
+				c.cms.handle.client.stores.deleting(c.cms.handle.kind, key("a"), late.UID)
 				if held {
 					now := metav1.Now()
 					c.s.put(key("a"), "two", func(o *modelObject) {
@@ -58,7 +58,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 				} else {
 					c.s.remove(key("a"))
 				}
-				c.cms.client.stores.wrote(c.cms.kind, late)
+				c.cms.handle.client.stores.wrote(c.cms.handle.kind, late)
 				c.s.mu.Lock()
 				c.s.held = versionOf(late.ResourceVersion) // the watch shows the update but not the deletion
 				close(c.s.changed)
@@ -71,7 +71,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 				}
 				c.s.release()
 				synctest.Wait()
-				if n := len(c.store.table.own.pending); n > 0 {
+				if n := len(c.store.reads.table.own.pending); n > 0 {
 					c.Errorf("%d writes are pending still", n)
 				}
 			})
@@ -346,7 +346,7 @@ func TestLaggingServerAnswersALostWrite(t *testing.T) {
 					}
 					return nil, nil
 				})
-				c.cms.client.stores.unsure(c.cms.kind, key("a"))
+				c.cms.handle.client.stores.unsure(c.cms.handle.kind, key("a"))
 				if o, err := c.store.Get(c.Context(), key("a")); err == nil {
 					c.Errorf("a reader gets %q, although the process knows a later state", o.Data["note"])
 				}

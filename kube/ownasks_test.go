@@ -84,7 +84,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 				synctest.Wait()
 				c.wantNote("o00", "two")
 				c.took(0)
-				if own := c.store.table.own; len(own.pending) > 0 {
+				if own := c.store.reads.table.own; len(own.pending) > 0 {
 					c.Errorf("left over: %+v", own.pending)
 				}
 			})
@@ -166,14 +166,14 @@ func TestRefreshOnceForAll(t *testing.T) {
 func TestReadsWithManyDeletions(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		for i := range 300 {
-			c.cms.client.stores.deleted(c.cms.kind, key(fmt.Sprint("gone", i)), uid(fmt.Sprint(i)))
+			c.cms.handle.client.stores.deleted(c.cms.handle.kind, key(fmt.Sprint("gone", i)), uid(fmt.Sprint(i)))
 		}
 		wantLines(c.T, "all", content(c.T, c.store), "default/a one")
 		c.remove("a")
 		wantLines(c.T, "all", content(c.T, c.store))
 		c.s.release()
 		synctest.Wait()
-		own := c.store.table.own
+		own := c.store.reads.table.own
 		own.mu.Lock()
 		kept := own.gone[key("a")]
 		own.mu.Unlock()

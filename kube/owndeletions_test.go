@@ -42,7 +42,7 @@ func TestOwnDeletionsNeedNoWait(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		own := c.store.table.own
+		own := c.store.reads.table.own
 		if len(own.pending) > 0 || len(own.gone) > 0 || len(own.lanes["default"].order) > 0 {
 			c.Errorf("left over: %+v", own)
 		}
@@ -96,7 +96,7 @@ func TestDeleteAllAndReads(t *testing.T) {
 		if err != nil || o.DeletionTimestamp == nil || o.UID != held.UID {
 			c.Errorf("held: %v, %v", o, err)
 		}
-		if n := len(c.store.table.own.pending); n > 0 {
+		if n := len(c.store.reads.table.own.pending); n > 0 {
 			c.Errorf("%d are pending", n)
 		}
 	})
@@ -142,7 +142,7 @@ func TestOwnWritesWithoutBookmarks(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.s.remove(key(name))
 		}
-		own := c.store.table.own
+		own := c.store.reads.table.own
 		own.mu.Lock()
 		defer own.mu.Unlock()
 		if n := len(own.shown); n > 12 {

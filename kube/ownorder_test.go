@@ -109,13 +109,13 @@ func TestWritesThatNoWatchSettles(t *testing.T) {
 			c.write("a", "one")
 			c.write("b", "one")
 		}
-		if n := len(c.store.table.own.lanes["default"].order); n > 3*orderKept {
+		if n := len(c.store.reads.table.own.lanes["default"].order); n > 3*orderKept {
 			c.Errorf("%d writes of 2 objects are remembered", n)
 		}
 		c.s.release()
 		c.s.put(key("c"), "one", func(o *modelObject) { o.labels = map[string]string{"app": "web"} })
 		synctest.Wait()
-		if n := len(c.store.table.own.pending); n > 0 {
+		if n := len(c.store.reads.table.own.pending); n > 0 {
 			c.Errorf("%d writes are pending although the watch is past them", n)
 		}
 	})

@@ -116,7 +116,7 @@ func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
 		c.took(ownWriteWait / 2)
 		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b newer")
 		c.took(0)
-		if n := len(c.store.table.own.pending); n > 0 {
+		if n := len(c.store.reads.table.own.pending); n > 0 {
 			c.Errorf("%d writes are pending still", n)
 		}
 	})
@@ -193,7 +193,7 @@ func TestOwnWritesThatASelectorHides(t *testing.T) {
 		c.wantNote("a", "by another")
 		c.took(0)
 		time.Sleep(2 * time.Minute) // a bookmark comes
-		if own := c.store.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
+		if own := c.store.reads.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
 			c.Errorf("left over: %+v", own)
 		}
 	})
@@ -226,22 +226,22 @@ func TestAnswersThatOvertakeOneAnother(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		first := c.write("a", "two")
 		last := c.write("a", "three")
-		c.cms.client.stores.wrote(c.cms.kind, first) // the stores are told late
-		if w := c.store.table.own.pending[key("a")]; w.rv != last.GetResourceVersion() {
+		c.cms.handle.client.stores.wrote(c.cms.handle.kind, first) // the stores are told late
+		if w := c.store.reads.table.own.pending[key("a")]; w.rv != last.GetResourceVersion() {
 			c.Errorf("version %s is waited for, want %s", w.rv, last.GetResourceVersion())
 		}
 		c.wantNote("a", "three")
 		c.took(ownWriteWait)
 		c.remove("a")
-		c.cms.client.stores.wrote(c.cms.kind, first)
+		c.cms.handle.client.stores.wrote(c.cms.handle.kind, first)
 		c.wantNote("a", "")
 		c.took(0)
 		c.s.release()
 		synctest.Wait()
 		late := c.write("b", "one")
 		synctest.Wait()
-		c.cms.client.stores.wrote(c.cms.kind, late)
-		if n := len(c.store.table.own.pending); n > 0 {
+		c.cms.handle.client.stores.wrote(c.cms.handle.kind, late)
+		if n := len(c.store.reads.table.own.pending); n > 0 {
 			c.Error("a write that was seen is waited for")
 		}
 	})
@@ -314,8 +314,8 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		synctest.Wait()
 		start = time.Now()
 		wantLines(t, "seen", content(t, store), "default/a two")
-		if time.Since(start) != 0 || len(store.table.own.pending) > 0 {
-			t.Errorf("after %s, %v", time.Since(start), store.table.own.pending)
+		if time.Since(start) != 0 || len(store.reads.table.own.pending) > 0 {
+			t.Errorf("after %s, %v", time.Since(start), store.reads.table.own.pending)
 		}
 		// This process wrote the object, then another process wrote it, and the watch
 		// merged the two changes.
@@ -327,7 +327,7 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		_, _ = out.Write(protobufEvent(eventModified, inEnvelope("ConfigMap", encode(live))))
 		synctest.Wait()
 		wantLines(t, "merged", content(t, store), "default/a four")
-		if n := len(store.table.own.pending); n > 0 {
+		if n := len(store.reads.table.own.pending); n > 0 {
 			t.Errorf("%d writes are pending", n)
 		}
 	})
@@ -341,9 +341,9 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 		for i := range n {
 			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u",
 				ResourceVersion: fmt.Sprint(1000 + i)}}
-			c.cms.client.stores.wrote(c.cms.kind, o)
+			c.cms.handle.client.stores.wrote(c.cms.handle.kind, o)
 		}
-		own := c.store.table.own
+		own := c.store.reads.table.own
 		if len(own.pending) != n {
 			c.Fatalf("%d are pending", len(own.pending))
 		}
@@ -382,7 +382,7 @@ func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
 			c.Error(err)
 		}
-		if n := len(c.store.table.own.pending) + len(c.store.table.own.gone); n > 0 {
+		if n := len(c.store.reads.table.own.pending) + len(c.store.reads.table.own.gone); n > 0 {
 			c.Errorf("%d writes are waited for", n)
 		}
 	})
@@ -390,7 +390,7 @@ func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
 
 func TestOwnWritesOfASecondStore(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
-		views, _ := startStore(c.T, noteViews(c.cms.client))
+		views, _ := startStore(c.T, noteViews(c.cms.handle.client))
 		if err := views.Sync(c.Context()); err != nil {
 			c.Fatal(err)
 		}

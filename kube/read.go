@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -22,28 +23,33 @@ import (
 // narrowed to the object's namespace. Its counterparts are Get of controller-runtime's
 // client.Reader and Api::get of kube-rs.
 func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
-	req, err := r.one(ctx, "get", http.MethodGet, name)
+	o := new(T)
+	return result(o, r.handle.get(ctx, name, asObject(o)))
+}
+
+func (h handle) get(ctx context.Context, name string, answer object) error {
+	req, err := h.one(ctx, "get", http.MethodGet, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return exchange[T](ctx, r.handle, req)
+	return h.exchange(ctx, req, answer)
 }
 
 // exchange sends a request and decodes the object in the answer.
-func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
+func (h handle) exchange(ctx context.Context, req *request, answer object) error {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o := new(T)
 	raw, err := wire.Unwrap(contentType, body)
 	if err == nil {
-		err = h.codec.Decode(raw, asObject(o))
+		reflect.ValueOf(answer).Elem().SetZero() // it may hold the answer to an earlier request
+		err = h.codec.Decode(raw, answer)
 	}
 	if err != nil {
-		return nil, req.wrap(err)
+		return req.wrap(err)
 	}
-	return o, nil
+	return nil
 }
 
 // List yields the objects of the handle. It reads them from the server page by page as
@@ -56,9 +62,13 @@ func exchange[T any](ctx context.Context, h handle, req *request) (*T, error) {
 // later moment. No object is yielded twice. An error ends the sequence. An object that
 // does not decode is yielded with its error, and the sequence goes on.
 func (r Reader[T]) List(ctx context.Context) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		for ns := range r.eachNamespace() {
-			if _, ok := r.list(ctx, ns, yield); !ok {
+	return typedSeq[T](r.handle.listAll(ctx))
+}
+
+func (h handle) listAll(ctx context.Context) iter.Seq2[object, error] {
+	return func(yield func(object, error) bool) {
+		for ns := range h.eachNamespace() {
+			if _, ok := h.list(ctx, ns, yield); !ok {
 				return
 			}
 		}
@@ -82,18 +92,18 @@ func (h handle) eachNamespace() iter.Seq[string] {
 
 // list yields the objects in a namespace. It returns the resource version of the first
 // page, and false if the loop has to end.
-func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, error) bool) (rv string, ok bool) {
-	req, err := r.request(ctx, "list", http.MethodGet, namespace)
+func (h handle) list(ctx context.Context, namespace string, yield func(object, error) bool) (rv string, ok bool) {
+	req, err := h.request(ctx, "list", http.MethodGet, namespace)
 	if err != nil {
 		yield(nil, err)
 		return "", false
 	}
-	req.accept = r.codec.Accept(wire.AList)
+	req.accept = h.codec.Accept(wire.AList)
 	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
-	r.selector.set(req.query)
+	h.selector.set(req.query)
 	var circle circle
 	for {
-		meta, ok := r.listPage(ctx, req, yield)
+		meta, ok := h.listPage(ctx, req, yield)
 		rv = cmp.Or(rv, meta.ResourceVersion)
 		switch next := meta.Continue; {
 		case !ok:
@@ -112,14 +122,14 @@ func (r Reader[T]) list(ctx context.Context, namespace string, yield func(*T, er
 // listPage yields the objects of one page and returns the metadata of the page. It
 // reads the whole page first: the server cuts off a client that takes longer than a
 // minute, and a loop may take that long.
-func (r Reader[T]) listPage(
-	ctx context.Context, req *request, yield func(*T, error) bool,
+func (h handle) listPage(
+	ctx context.Context, req *request, yield func(object, error) bool,
 ) (meta metav1.ListMeta, ok bool) {
-	body, contentType, err := r.client.roundTrip(ctx, req)
+	body, contentType, err := h.client.roundTrip(ctx, req)
 	if status, expired := expiredPage(err); expired && status.Continue != "" {
 		// The server offers to go on from the last key, at a later moment.
 		req.query.Set("continue", status.Continue)
-		body, contentType, err = r.client.roundTrip(ctx, req)
+		body, contentType, err = h.client.roundTrip(ctx, req)
 	}
 	if err != nil {
 		yield(nil, err)
@@ -127,8 +137,8 @@ func (r Reader[T]) listPage(
 	}
 	left := false
 	each := func(item wire.Raw) error {
-		o := new(T)
-		err := r.codec.Decode(item, asObject(o))
+		o := h.newObject()
+		err := h.codec.Decode(item, o)
 		if err != nil {
 			err = req.wrap(err)
 		}
@@ -138,7 +148,7 @@ func (r Reader[T]) listPage(
 		}
 		return nil
 	}
-	read := wire.ListReader{Codec: r.codec, MaxBytes: r.client.maxObject, Each: each}
+	read := wire.ListReader{Codec: h.codec, MaxBytes: h.client.maxObject, Each: each}
 	meta, err = read.Read(contentType, bytes.NewReader(body))
 	switch {
 	case left:

@@ -79,11 +79,10 @@ func (r *refreshes) make(ctx context.Context, next *refreshing, list func(contex
 
 // relist does the work of Refresh for a table.
 func (t *table) relist(ctx context.Context) error {
-	h := t.handle
-	h.codec = h.codec.Metadata()
+	h := t.handle.metadata()
 	for ns := range h.eachNamespace() {
 		for try := 1; ; try++ {
-			stale, err := t.relistIn(ctx, Reader[metav1.PartialObjectMetadata]{h}, ns, try == staleTries)
+			stale, err := t.relistIn(ctx, h, ns, try == staleTries)
 			if err == nil && stale {
 				err = sleep(ctx, spread(minDelay<<try))
 			}
@@ -101,7 +100,7 @@ func (t *table) relist(ctx context.Context) error {
 // relistIn does the work of Refresh for one of the table's namespaces. It takes no notice
 // of a stale list, unless last is true: one that is older than the watch.
 func (t *table) relistIn(
-	ctx context.Context, from Reader[metav1.PartialObjectMetadata], namespace string, last bool,
+	ctx context.Context, from handle, namespace string, last bool,
 ) (stale bool, err error) {
 	t.own.mu.Lock()
 	made, heard := t.own.seq, t.own.lanes[namespace].heard
@@ -113,7 +112,7 @@ func (t *table) relistIn(
 		}
 	}
 	news := make(map[Key]ownWrite)
-	rv, _ := from.list(ctx, namespace, func(o *metav1.PartialObjectMetadata, failed error) bool {
+	rv, _ := from.list(ctx, namespace, func(o object, failed error) bool {
 		if err = failed; err != nil {
 			return false
 		}

@@ -26,7 +26,7 @@ import (
 //
 // If making a handle fails, for example because its type does not name its kind, each of
 // its methods returns the error before any request.
-type Reader[T any] struct{ handle }
+type Reader[T any] struct{ handle handle }
 
 // View reads objects of a kind into a struct that may have only some of their fields. It
 // can apply, patch, modify and delete, because these leave other fields alone. It can
@@ -57,17 +57,25 @@ type Handle[T any] interface {
 func (r Reader[T]) base() handle { return r.handle }
 func (r Reader[T]) of(*T)        {}
 
-// handle is the common part of handles of all types.
+// handle is the common part of handles of all types. It does the work of their methods: Go
+// compiles a generic method for each type, and in each package that uses the type.
 type handle struct {
 	client     *Client
 	kind       Kind
 	codec      *wire.Codec
 	view       bool // the type has only some of the kind's fields
 	goType     reflect.Type
-	namespaces []string // empty: all
+	newObject  func() object // makes an empty object of the type
+	namespaces []string      // empty: all
 	selector   selector
 	write      WriteOptions
 	err        error
+}
+
+// metadata returns a handle that reads nothing but the metadata of the objects.
+func (h handle) metadata() handle {
+	h.codec, h.newObject = h.codec.Metadata(), newObject[metav1.PartialObjectMetadata]
+	return h
 }
 
 // For returns a handle for the objects of a kind. T has all fields of the kind, embeds
@@ -83,7 +91,7 @@ func For[T any, P embedsKubeObject[T]](c *Client) Resource[T] {
 // another API package, or unstructured.Unstructured. Its counterparts are Api::all_with
 // of kube-rs and an unstructured object of controller-runtime's client.
 func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
-	h := newHandle(c, reflect.TypeFor[T](), kind, false)
+	h := newHandle(c, reflect.TypeFor[T](), newObject[T], kind, false)
 	return Resource[T]{View[T]{Reader[T]{h}}}
 }
 
@@ -123,7 +131,7 @@ func ViewOf[T any, P embedsKubeObject[T]](c *Client) View[T] {
 // sends only metadata. The counterpart of such a view is OnlyMetadata of
 // controller-runtime.
 func ViewOfKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) View[T] {
-	h := newHandle(c, reflect.TypeFor[T](), kind, true)
+	h := newHandle(c, reflect.TypeFor[T](), newObject[T], kind, true)
 	return View[T]{Reader[T]{h}}
 }
 
@@ -131,8 +139,8 @@ func isUnstructured(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[runtime.Unstructured]())
 }
 
-func newHandle(c *Client, t reflect.Type, declared Kind, view bool) handle {
-	h := handle{client: c, goType: t, view: view}
+func newHandle(c *Client, t reflect.Type, newObject func() object, declared Kind, view bool) handle {
+	h := handle{client: c, goType: t, newObject: newObject, view: view}
 	if h.kind, h.err = declared.identify(t); h.err != nil {
 		return h
 	}
@@ -163,29 +171,29 @@ func (r Reader[T]) ReadOnly() Reader[T] { return r }
 
 // Kind returns the parts of the kind that are known without a request to the server:
 // plural and scope may be empty.
-func (r Reader[T]) Kind() Kind { return r.kind }
+func (r Reader[T]) Kind() Kind { return r.handle.kind }
 
 // Namespaces returns the namespaces to which In has narrowed the handle. None means all.
-func (r Reader[T]) Namespaces() []string { return slices.Clone(r.namespaces) }
+func (r Reader[T]) Namespaces() []string { return slices.Clone(r.handle.namespaces) }
 
 // Client returns the client that made the handle, or nil for a zero handle.
 func (r Reader[T]) Client() *Client {
-	if r.codec == nil {
+	if r.handle.codec == nil {
 		return nil
 	}
-	return r.client
+	return r.handle.client
 }
 
 // Err returns the mistake in making the handle, or nil if there is none.
 func (r Reader[T]) Err() error {
-	err := r.err
-	if err == nil && r.codec == nil {
+	err := r.handle.err
+	if err == nil && r.handle.codec == nil {
 		err = errNoHandle
 	}
 	if err == nil {
 		return nil
 	}
-	return &Error{Verb: "use", Kind: r.kindName(), Err: err}
+	return &Error{Verb: "use", Kind: r.handle.kindName(), Err: err}
 }
 
 // Scope returns whether the objects of the handle live in namespaces. If the answer is
@@ -195,9 +203,9 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	if err := r.Err(); err != nil {
 		return "", err
 	}
-	kind, err := r.client.discovery.resolve(ctx, r.kind)
+	kind, err := r.handle.client.discovery.resolve(ctx, r.handle.kind)
 	if err != nil {
-		return "", &Error{Verb: "discover", Kind: r.kindName(), Err: err}
+		return "", &Error{Verb: "discover", Kind: r.handle.kindName(), Err: err}
 	}
 	return kind.Scope, nil
 }
@@ -206,17 +214,17 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 // controller-runtime does for one call. Reading or writing one object by name needs
 // exactly one namespace, unless the kind is cluster-scoped.
 func (r Reader[T]) In(namespaces ...string) Reader[T] {
-	return Reader[T]{r.in(namespaces)}
+	return Reader[T]{r.handle.in(namespaces)}
 }
 
 // In is [Reader.In].
 func (v View[T]) In(namespaces ...string) View[T] {
-	return View[T]{Reader[T]{v.in(namespaces)}}
+	return View[T]{Reader[T]{v.handle.in(namespaces)}}
 }
 
 // In is [Reader.In].
 func (r Resource[T]) In(namespaces ...string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.in(namespaces)}}}
+	return Resource[T]{View[T]{Reader[T]{r.handle.in(namespaces)}}}
 }
 
 // Labeled returns the handle narrowed to objects whose labels match a selector, as in
@@ -224,17 +232,17 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 // controller-runtime. The selector replaces the handle's earlier label selector: to ask
 // for both, join them with a comma. An empty selector matches all objects.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
-	return Reader[T]{r.labeled(selector)}
+	return Reader[T]{r.handle.labeled(selector)}
 }
 
 // Labeled is [Reader.Labeled].
 func (v View[T]) Labeled(selector string) View[T] {
-	return View[T]{Reader[T]{v.labeled(selector)}}
+	return View[T]{Reader[T]{v.handle.labeled(selector)}}
 }
 
 // Labeled is [Reader.Labeled].
 func (r Resource[T]) Labeled(selector string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.labeled(selector)}}}
+	return Resource[T]{View[T]{Reader[T]{r.handle.labeled(selector)}}}
 }
 
 // Fielded returns the handle narrowed to objects whose fields match a selector, as in
@@ -243,25 +251,25 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 // client.MatchingFieldsSelector of controller-runtime. The selector replaces the handle's
 // earlier field selector.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
-	return Reader[T]{r.fielded(selector)}
+	return Reader[T]{r.handle.fielded(selector)}
 }
 
 // Fielded is [Reader.Fielded].
 func (v View[T]) Fielded(selector string) View[T] {
-	return View[T]{Reader[T]{v.fielded(selector)}}
+	return View[T]{Reader[T]{v.handle.fielded(selector)}}
 }
 
 // Fielded is [Reader.Fielded].
 func (r Resource[T]) Fielded(selector string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.fielded(selector)}}}
+	return Resource[T]{View[T]{Reader[T]{r.handle.fielded(selector)}}}
 }
 
 // WithManagedFields returns a handle whose stores and watches keep
 // metadata.managedFields. Without it they drop this field, which is most of an object's
 // metadata, as TransformStripManagedFields of controller-runtime's cache does.
 func (r Reader[T]) WithManagedFields() Reader[T] {
-	if r.codec != nil {
-		r.codec = r.codec.WithManagedFields()
+	if r.handle.codec != nil {
+		r.handle.codec = r.handle.codec.WithManagedFields()
 	}
 	return r
 }
@@ -270,13 +278,13 @@ func (r Reader[T]) WithManagedFields() Reader[T] {
 // call of controller-runtime's client.Writer, such as client.DryRunAll and
 // client.ForceOwnership.
 func (v View[T]) With(o WriteOptions) View[T] {
-	v.write = o
+	v.handle.write = o
 	return v
 }
 
 // With is [View.With].
 func (r Resource[T]) With(o WriteOptions) Resource[T] {
-	r.write = o
+	r.handle.write = o
 	return r
 }
 

@@ -54,7 +54,7 @@ func (l *largeStore) podRecord(i, version int) wire.Record {
 	if err != nil {
 		panic(err)
 	}
-	rec, err := wire.NewRecorder(l.reader.codec).Record(wire.Raw{Bytes: msg, Protobuf: true})
+	rec, err := wire.NewRecorder(l.reads.handle.codec).Record(wire.Raw{Bytes: msg, Protobuf: true})
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +82,7 @@ func newLargeStore(b *testing.B, indexes int) *largeStore {
 		l.indexes, by = append(l.indexes, x), append(by, x)
 	}
 	t := newTable(pods.handle, by)
-	l.Store, l.sink = &Store[corev1.Pod]{table: t, reader: pods}, &tableSink{table: t, first: true}
+	l.Store, l.sink = &Store[corev1.Pod]{storeReader{table: t, handle: pods.handle}}, &tableSink{table: t, first: true}
 	l.list()
 	if err := l.sink.synced("1"); err != nil {
 		b.Fatal(err)
@@ -105,7 +105,7 @@ func BenchmarkLargeAll(b *testing.B) {
 	defer used(b)()
 	for b.Loop() {
 		n := 0
-		for range all(l.table.now()) {
+		for range all(l.reads.table.now()) {
 			n++
 		}
 		if n != large {
@@ -135,14 +135,14 @@ func BenchmarkLargeOwnedBy(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		defer used(b)()
 		for b.Loop() {
-			t := newTable(l.table.handle, nil)
-			t.content.Store(l.table.now())
+			t := newTable(l.reads.table.handle, nil)
+			t.content.Store(l.reads.table.now())
 			if err := t.build(b.Context(), byOwner{}); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	_ = l.table.build(b.Context(), byOwner{})
+	_ = l.reads.table.build(b.Context(), byOwner{})
 	b.Run("next", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			n := 0
@@ -160,8 +160,8 @@ func BenchmarkLargeIndexBuild(b *testing.B) {
 	l := newLargeStore(b, 0)
 	defer used(b)()
 	for b.Loop() {
-		x := IndexBy(l.reader, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
-		if err := l.table.build(b.Context(), x); err != nil {
+		x := IndexBy(Reader[corev1.Pod]{l.reads.handle}, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+		if err := l.reads.table.build(b.Context(), x); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -193,7 +193,7 @@ func BenchmarkLargeSubscribe(b *testing.B) {
 	defer used(b)()
 	for b.Loop() {
 		n := 0
-		l.table.follow(b.Context(), func(c Change) bool { n++; return c.Type != Synced })
+		l.reads.table.follow(b.Context(), func(c Change) bool { n++; return c.Type != Synced })
 		if n != large+1 {
 			b.Fatal(n)
 		}
@@ -206,13 +206,13 @@ func BenchmarkLargeSubscribe(b *testing.B) {
 // only the machine, the scheduler and the garbage collector make a read wait.
 func BenchmarkLargeRelist(b *testing.B) {
 	l := newLargeStore(b, 2)
-	still := &Store[corev1.Pod]{table: newTable(l.table.handle, nil), reader: l.reader}
-	still.table.content.Store(l.table.now())
-	close(still.table.synced)
+	still := &Store[corev1.Pod]{storeReader{table: newTable(l.reads.table.handle, nil), handle: l.reads.handle}}
+	still.reads.table.content.Store(l.reads.table.now())
+	close(still.reads.table.synced)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	for range 10 {
-		running.Go(func() { l.table.follow(ctx, func(Change) bool { return true }) })
+		running.Go(func() { l.reads.table.follow(ctx, func(Change) bool { return true }) })
 	}
 	var busy, quiet waits
 	running.Go(func() { busy.measure(ctx, b, l.Store) })
@@ -247,7 +247,7 @@ func (w *waits) measure(ctx context.Context, b *testing.B, s *Store[corev1.Pod])
 		if _, err := s.Get(context.WithoutCancel(ctx), podKey(w.in*7919%large)); err != nil {
 			b.Error(err)
 		}
-		s.table.follow(ctx, func(Change) bool { return false })
+		s.reads.table.follow(ctx, func(Change) bool { return false })
 		took := time.Since(start)
 		w.longest = max(w.longest, took)
 		if took > lateAfter {
@@ -282,7 +282,7 @@ func BenchmarkLargeSleepers(b *testing.B) {
 			standing.Add(1)
 			running.Go(func() {
 				once := sync.OnceFunc(standing.Done)
-				l.table.follow(ctx, func(Change) bool { once(); <-asleep; return true })
+				l.reads.table.follow(ctx, func(Change) bool { once(); <-asleep; return true })
 			})
 		}
 		standing.Wait()

@@ -28,9 +28,12 @@ import (
 // managedFields are dropped, see [Reader.WithManagedFields].
 //
 // A store is opened when a program starts. A reconcile reads from [Reader.Cached].
-type Store[T any] struct {
+type Store[T any] struct{ reads storeReader }
+
+// storeReader reads the objects of a handle from a table.
+type storeReader struct {
 	table  *table
-	reader Reader[T]
+	handle handle
 	// narrow picks the entries of a handle that covers less than the table; nil: all.
 	narrow func(*entry) bool
 }
@@ -45,15 +48,15 @@ type Store[T any] struct {
 // failures a store recovers. Its counterparts are cache.New of controller-runtime and
 // reflector::store of kube-rs.
 func (r Reader[T]) Store(ctx context.Context) *Store[T] {
-	return &Store[T]{table: r.client.stores.open(ctx, r.handle), reader: r}
+	return &Store[T]{storeReader{table: r.handle.client.stores.open(ctx, r.handle), handle: r.handle}}
 }
 
 // Sync waits until the store has been filled. If ctx ends first, the error names the
 // latest trouble of the store. Its counterpart is WaitForCacheSync of
 // controller-runtime's cache and of client-go.
 func (s *Store[T]) Sync(ctx context.Context) error {
-	if err := s.table.wait(ctx); err != nil {
-		return s.wrap("sync", Key{}, err)
+	if err := s.reads.table.wait(ctx); err != nil {
+		return s.reads.wrap("sync", Key{}, err)
 	}
 	return nil
 }
@@ -61,17 +64,22 @@ func (s *Store[T]) Sync(ctx context.Context) error {
 // Synced reports whether the store has been filled, as HasSynced of a client-go informer
 // does.
 func (s *Store[T]) Synced() bool {
-	return s.table.filled()
+	return s.reads.table.filled()
 }
 
 // Done returns a channel that is closed when the store has stopped and all its goroutines
 // have ended.
-func (s *Store[T]) Done() <-chan struct{} { return s.table.done }
+func (s *Store[T]) Done() <-chan struct{} { return s.reads.table.done }
 
 // Get returns an object. The error is apierrors.IsNotFound if the store's handle does not
 // cover the object. The namespace counts only for namespaced kinds. Its counterparts are
 // Get of a client-go lister and Store::get of kube-rs's reflector.
 func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
+	o, err := s.reads.get(ctx, key)
+	return typed[T](o), err
+}
+
+func (s storeReader) get(ctx context.Context, key Key) (object, error) {
 	if err := s.table.wait(ctx); err != nil {
 		return nil, s.wrap("get", key, err)
 	}
@@ -97,29 +105,41 @@ func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
 // All yields all objects, in no order. The objects are of one moment. Its counterpart is
 // List of a client-go lister.
 func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return s.read(ctx, query[T]{pick: all, matches: func(*T) bool { return true }})
+	return typedSeq[T](s.reads.all(ctx))
+}
+
+func (s storeReader) all(ctx context.Context) iter.Seq2[object, error] {
+	return s.read(ctx, query{pick: all, matches: func(object) bool { return true }})
 }
 
 // Labeled yields the objects whose labels match a selector. It looks at the labels of all
 // objects, and decodes the objects that match. Its counterpart is List of a client-go
 // lister with a selector.
 func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
+	return typedSeq[T](s.reads.labeled(ctx, selector))
+}
+
+func (s storeReader) labeled(ctx context.Context, selector string) iter.Seq2[object, error] {
 	sel, err := labels.Parse(selector)
 	if err != nil {
-		return func(yield func(*T, error) bool) {
+		return func(yield func(object, error) bool) {
 			yield(nil, s.wrap("list", Key{}, fmt.Errorf("parse label selector %q: %w", selector, err)))
 		}
 	}
-	matches := func(o *T) bool { return sel.Matches(labels.Set(asObject(o).GetLabels())) }
+	matches := func(o object) bool { return sel.Matches(labels.Set(o.GetLabels())) }
 	may := func(e *entry) bool { return sel.Matches(e.Labels()) }
-	return s.read(ctx, query[T]{pick: labeled(sel), matches: matches, may: may})
+	return s.read(ctx, query{pick: labeled(sel), matches: matches, may: may})
 }
 
 // OwnedBy yields the objects that have an owner reference with a uid. The first call
 // builds an index; later calls scan nothing.
 func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
-	owns := func(o *T) bool {
-		for _, ref := range asObject(o).GetOwnerReferences() {
+	return typedSeq[T](s.reads.ownedBy(ctx, owner))
+}
+
+func (s storeReader) ownedBy(ctx context.Context, owner types.UID) iter.Seq2[object, error] {
+	owns := func(o object) bool {
+		for _, ref := range o.GetOwnerReferences() {
 			if ref.UID == owner {
 				return true
 			}
@@ -132,7 +152,7 @@ func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 		}
 		return owned
 	}
-	return s.read(ctx, query[T]{by: byOwner{}, pick: ownedBy(owner), matches: owns, may: may})
+	return s.read(ctx, query{by: byOwner{}, pick: ownedBy(owner), matches: owns, may: may})
 }
 
 // StoreStats holds the size and the age of a store.
@@ -148,14 +168,14 @@ type StoreStats struct {
 }
 
 // Stats returns the size and the age of the store.
-func (s *Store[T]) Stats() StoreStats { return s.table.stats() }
+func (s *Store[T]) Stats() StoreStats { return s.reads.table.stats() }
 
 // query is a read of several objects.
-type query[T any] struct {
+type query struct {
 	by   indexer // the index that pick needs, or nil
 	pick pick
 	// matches chooses among the objects that the server was asked for.
-	matches func(*T) bool
+	matches func(object) bool
 	// may reports that a written object may be among the picked ones. Nil: each may.
 	may func(*entry) bool
 }
@@ -164,7 +184,7 @@ func anyEntry(*entry) bool { return true }
 
 // covers returns a function that tells whether the store's handle covers an entry of its
 // table.
-func (s *Store[T]) covers() func(*entry) bool {
+func (s storeReader) covers() func(*entry) bool {
 	if s.narrow == nil {
 		return anyEntry
 	}
@@ -174,13 +194,13 @@ func (s *Store[T]) covers() func(*entry) bool {
 // read yields the objects of a query, once the store is synced and has seen the own
 // writes of this process. It asks the server about writes that could not be seen in time.
 // The loop runs over a snapshot, so nothing waits for the loop.
-func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
+func (s storeReader) read(ctx context.Context, q query) iter.Seq2[object, error] {
 	if q.may == nil {
 		q.may = anyEntry
 	}
 	covers := s.covers()
 	may := func(e *entry) bool { return covers(e) && q.may(e) }
-	return func(yield func(*T, error) bool) {
+	return func(yield func(object, error) bool) {
 		made, err := s.ready(ctx, q.by, may)
 		if err != nil {
 			yield(nil, s.wrap("list", Key{}, err))
@@ -215,7 +235,7 @@ func (s *Store[T]) read(ctx context.Context, q query[T]) iter.Seq2[*T, error] {
 
 // ready waits for the first sync, for an index, and for the own writes of this process
 // that may matter. It returns the number of writes.
-func (s *Store[T]) ready(ctx context.Context, by indexer, may func(*entry) bool) (made uint64, err error) {
+func (s storeReader) ready(ctx context.Context, by indexer, may func(*entry) bool) (made uint64, err error) {
 	if err := s.table.wait(ctx); err != nil {
 		return 0, err
 	}
@@ -227,27 +247,27 @@ func (s *Store[T]) ready(ctx context.Context, by indexer, may func(*entry) bool)
 	return s.table.settle(ctx, may)
 }
 
-func (s *Store[T]) decode(e *entry, key Key) (*T, error) {
-	o := new(T)
-	if err := e.Decode(s.reader.codec, asObject(o)); err != nil {
+func (s storeReader) decode(e *entry, key Key) (object, error) {
+	o := s.handle.newObject()
+	if err := e.Decode(s.handle.codec, o); err != nil {
 		return o, s.wrap("read", key, err)
 	}
 	return o, nil
 }
 
-func (s *Store[T]) notFound(key Key) error {
-	resource := s.reader.kind.GroupResource()
+func (s storeReader) notFound(key Key) error {
+	resource := s.handle.kind.GroupResource()
 	if resource.Resource == "" {
-		resource.Resource = s.reader.kind.Kind
+		resource.Resource = s.handle.kind.Kind
 	}
 	return s.wrap("get", key, apierrors.NewNotFound(resource, key.Name))
 }
 
-func (s *Store[T]) wrap(verb string, key Key, err error) error {
+func (s storeReader) wrap(verb string, key Key, err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) && verb != "sync" {
 		return err
 	}
-	return &Error{Verb: verb, Kind: s.reader.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
+	return &Error{Verb: verb, Kind: s.handle.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
 }
 
 // ErrStopped is wrapped by reads of a store that has stopped.

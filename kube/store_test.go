@@ -85,7 +85,7 @@ func TestStoreIsSharedByAllWhoAsk(t *testing.T) {
 		other, stopOther := startStore(t, configMaps(c).Labeled("app=web"))
 		views, stopViews := startStore(t, noteViews(c))
 		synctest.Wait()
-		if one.table != two.table || one.table == other.table || one.Done() == views.Done() {
+		if one.reads.table != two.reads.table || one.reads.table == other.reads.table || one.Done() == views.Done() {
 			t.Fatal("the wrong stores are shared")
 		}
 		if n := len(s.paths()); n != 6 {
@@ -99,7 +99,7 @@ func TestStoreIsSharedByAllWhoAsk(t *testing.T) {
 		stopTwo()
 		<-one.Done()
 		again, stopAgain := startStore(t, configMaps(c))
-		if again.table == one.table {
+		if again.reads.table == one.reads.table {
 			t.Error("a stopped store is handed out")
 		}
 		stopAgain()
@@ -260,7 +260,7 @@ func TestStoreFindsByKeyLabelOwnerAndIndex(t *testing.T) {
 		if st := store.Stats(); st.Objects != 0 || st.Bytes != 0 {
 			t.Errorf("when all is gone: %+v", st)
 		}
-		for _, x := range store.table.now().indexes {
+		for _, x := range store.reads.table.now().indexes {
 			if n := sizeOf(x.found); n != 0 {
 				t.Errorf("when all is gone, the index %T has %d", x.by, n)
 			}

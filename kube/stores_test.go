@@ -93,7 +93,7 @@ func TestStoreThatServes(t *testing.T) {
 		one := cms.In("one").handle
 		o := new(corev1.ConfigMap)
 		o.Name, o.Namespace = "a", "one"
-		stores := &cms.client.stores
+		stores := &cms.handle.client.stores
 		check := func(state string, want, wantShowing Reader[corev1.ConfigMap]) {
 			t.Helper()
 			synctest.Wait()

@@ -26,17 +26,21 @@ import (
 //
 // A loop that sleeps keeps in memory the objects as it last saw them, and nothing else.
 func (s *Store[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
-	return func(yield func(WatchEvent[T], error) bool) {
+	return typedEvents[T](s.reads.watch(ctx))
+}
+
+func (s storeReader) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
+	return func(yield func(watchEvent, error) bool) {
 		if err := s.table.handle.err; err != nil {
-			yield(WatchEvent[T]{Object: new(T)}, s.wrap("watch", Key{}, err))
+			yield(watchEvent{}, s.wrap("watch", Key{}, err))
 			return
 		}
 		s.table.follow(ctx, func(c Change) bool {
 			if c.Type == Synced {
-				return yield(WatchEvent[T]{Synced, new(T)}, nil)
+				return yield(watchEvent{kind: Synced}, nil)
 			}
 			o, err := s.decode(c.is, c.Key)
-			return yield(WatchEvent[T]{c.Type, o}, err)
+			return yield(watchEvent{c.Type, o}, err)
 		})
 	}
 }

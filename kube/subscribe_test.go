@@ -27,7 +27,7 @@ func TestChangesOfAStore(t *testing.T) {
 		wantLines(t, "who comes late", late.taken(), "ADDED default/a two", "SYNCED")
 		late.stop()
 		synctest.Wait()
-		if n := len(store.table.followers.all); n != 1 {
+		if n := len(store.reads.table.followers.all); n != 1 {
 			t.Fatalf("%d subscriptions are left", n)
 		}
 	})
@@ -130,7 +130,7 @@ func TestChangesBeforeTheFirstSync(t *testing.T) {
 			t.Fatalf("%v after the end", ev)
 		}
 		synctest.Wait()
-		if n := len(store.table.followers.all); n != 1 {
+		if n := len(store.reads.table.followers.all); n != 1 {
 			t.Fatalf("%d subscriptions are left", n)
 		}
 	})
@@ -259,7 +259,7 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 		f.taken()
 		stop() // from here the test plays the reflector
 		<-store.Done()
-		sink := &tableSink{table: store.table}
+		sink := &tableSink{table: store.reads.table}
 		relist := func(kept ...Key) []string {
 			sink.begin()
 			for _, k := range kept {
@@ -269,7 +269,7 @@ func TestRelistKeepsWhatItCouldNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			var lines []string
-			for k := range store.table.now().entries.All() {
+			for k := range store.reads.table.now().entries.All() {
 				lines = append(lines, k.String()+" one")
 			}
 			slices.Sort(lines)

@@ -16,28 +16,28 @@ import (
 // those of the field manager that applied. Then it applies again, which removes the
 // fields that the apply does not set. It goes on until the former field managers own no
 // field.
-func (v View[T]) takeOver(ctx context.Context, req *request, applied *T) (*T, error) {
+func (h handle) takeOver(ctx context.Context, req *request, applied object) error {
 	for try := 1; ; try++ {
-		heir := successor{req.query.Get("fieldManager"), req.subresource, v.write.TakeOver}
-		fields, err := heir.takeOver(asObject(applied).GetManagedFields())
+		heir := successor{req.query.Get("fieldManager"), req.subresource, h.write.TakeOver}
+		fields, err := heir.takeOver(applied.GetManagedFields())
 		if err != nil {
-			return nil, req.wrap(err)
+			return req.wrap(err)
 		}
 		if fields == nil {
-			return applied, nil
+			return nil
 		}
-		err = v.replaceManagedFields(ctx, req, asObject(applied).GetResourceVersion(), fields)
+		err = h.replaceManagedFields(ctx, req, applied.GetResourceVersion(), fields)
 		if err != nil && (!apierrors.IsConflict(err) || try == maxConflicts) {
-			return nil, err
+			return err
 		}
-		if applied, err = writes[T](ctx, v.handle, req, Key{req.namespace, req.name}); err != nil {
-			return nil, err
+		if err := h.writes(ctx, req, Key{req.namespace, req.name}, applied); err != nil {
+			return err
 		}
 	}
 }
 
 // replaceManagedFields returns a conflict if the object has another resource version.
-func (v View[T]) replaceManagedFields(
+func (h handle) replaceManagedFields(
 	ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry,
 ) error {
 	patch, err := json.Marshal([]map[string]any{
@@ -47,13 +47,12 @@ func (v View[T]) replaceManagedFields(
 	if err != nil {
 		return applied.wrap(fmt.Errorf("encode managed fields: %w", err))
 	}
-	req, err := v.requestFor(ctx, "take over", http.MethodPatch, Key{applied.namespace, applied.name})
+	req, err := h.requestFor(ctx, "take over", http.MethodPatch, Key{applied.namespace, applied.name})
 	if err != nil {
 		return err
 	}
-	req.query, req.contentType, req.body, req.ensures = v.writeQuery(), string(types.JSONPatchType), patch, applied.ensures
-	_, err = writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
-	return err
+	req.query, req.contentType, req.body, req.ensures = h.writeQuery(), string(types.JSONPatchType), patch, applied.ensures
+	return h.writes(ctx, req, Key{req.namespace, req.name}, h.newObject())
 }
 
 // successor is a field manager that applies an object or its subresource, after former

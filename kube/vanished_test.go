@@ -46,14 +46,14 @@ func TestOwnObjectsThatVanish(t *testing.T) {
 		}},
 		{"by relist after a lost answer", func(c *ownCase) {
 			o := c.write("b", "one", owned)
-			c.cms.client.stores.lost(c.cms.kind, KeyOf(o), errLost)
+			c.cms.handle.client.stores.lost(c.cms.handle.kind, KeyOf(o), errLost)
 			c.s.remove(key("b"))
 			c.s.loseHistory()
 		}},
 		{"by relist after a write of a subresource", func(c *ownCase) {
 			o := c.write("b", "one", owned)
 			o.ResourceVersion += "1"
-			c.cms.client.stores.wrotePart(c.cms.kind, o)
+			c.cms.handle.client.stores.wrotePart(c.cms.handle.kind, o)
 			c.s.remove(key("b"))
 			c.s.loseHistory()
 		}},

@@ -12,67 +12,71 @@ import (
 // condition owns the objects that it gets. Its counterparts are UntilWithSync of
 // client-go and await_condition of kube-rs.
 func (r Reader[T]) Until(ctx context.Context, name string, holds func(*T) bool) (*T, error) {
-	return r.await(ctx, name, func(o *T) (bool, string) {
+	o, err := r.handle.await(ctx, name, func(o object) (bool, string) {
 		switch {
 		case o == nil:
 			return false, "it does not exist"
-		case holds(o):
+		case holds(typed[T](o)):
 			return true, ""
 		}
 		return false, "the condition does not hold"
 	})
+	return typed[T](o), err
 }
 
 // UntilGone waits until no object has the name, or until the object with the name has
 // another uid than at the start of the wait. Its counterpart is is_deleted of kube-rs's
 // wait conditions.
 func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
-	first, err := r.Get(ctx, name)
+	return r.handle.untilGone(ctx, name)
+}
+
+func (h handle) untilGone(ctx context.Context, name string) error {
+	first := h.newObject()
+	err := h.get(ctx, name, first)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	uid := asObject(first).GetUID()
-	_, err = r.await(ctx, name, func(o *T) (bool, string) {
-		if o == nil || asObject(o).GetUID() != uid {
+	uid := first.GetUID()
+	_, err = h.await(ctx, name, func(o object) (bool, string) {
+		if o == nil || o.GetUID() != uid {
 			return true, ""
 		}
-		return false, fmt.Sprintf("the finalizers %q keep it", asObject(o).GetFinalizers())
+		return false, fmt.Sprintf("the finalizers %q keep it", o.GetFinalizers())
 	})
 	return err
 }
 
 // await watches one object until ok returns true. While there is no object, ok gets nil.
-func (r Reader[T]) await(ctx context.Context, name string, ok func(*T) (bool, string)) (*T, error) {
-	req, err := r.one(ctx, "wait for", "", name)
+func (h handle) await(ctx context.Context, name string, ok func(object) (bool, string)) (object, error) {
+	req, err := h.one(ctx, "wait for", "", name)
 	if err != nil {
 		return nil, err
 	}
-	var now *T
+	var now object
 	var trouble error
 	last := "no state of the object was read"
 	field := "metadata.name=" + name
-	if r.selector.field != "" {
-		field += "," + r.selector.field
+	if h.selector.field != "" {
+		field += "," + h.selector.field
 	}
-	for ev, err := range r.Fielded(field).Watch(ctx) {
+	for ev, err := range h.fielded(field).watch(ctx) {
 		if trouble = err; err != nil {
 			continue
 		}
 		switch {
-		case ev.Type == Recovered:
+		case ev.kind == Recovered:
 			continue
-		case ev.Type == Deleted:
+		case ev.kind == Deleted:
 			now = nil
-		case ev.Type != Synced:
-			now = ev.Object
-			if now != nil {
-				// If the condition is met, no sync mark is needed: the object exists.
-				if done, _ := ok(now); done {
-					return now, nil
-				}
+		case ev.kind != Synced:
+			now = ev.object
+			// If the condition is met, no sync mark is needed: the object exists.
+			if done, _ := ok(now); done {
+				return now, nil
 			}
 			continue
 		}

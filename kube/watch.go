@@ -76,24 +76,47 @@ type WatchEvent[T any] struct {
 // whose metadata cannot be read is left out, with a Trouble. managedFields are dropped,
 // see [Reader.WithManagedFields].
 func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
+	return typedEvents[T](r.handle.watch(ctx))
+}
+
+// watchEvent is a WatchEvent of any type. A mark has no object.
+type watchEvent struct {
+	kind   WatchEventType
+	object object
+}
+
+// typedEvents yields events with objects by their type.
+func typedEvents[T any](events iter.Seq2[watchEvent, error]) iter.Seq2[WatchEvent[T], error] {
 	return func(yield func(WatchEvent[T], error) bool) {
-		if r.err != nil {
-			yield(WatchEvent[T]{Object: new(T)}, &Error{Verb: "watch", Kind: r.kindName(), Err: r.err})
+		events(func(ev watchEvent, err error) bool {
+			o := typed[T](ev.object)
+			if o == nil {
+				o = new(T)
+			}
+			return yield(WatchEvent[T]{ev.kind, o}, err)
+		})
+	}
+}
+
+func (h handle) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
+	return func(yield func(watchEvent, error) bool) {
+		if h.err != nil {
+			yield(watchEvent{}, &Error{Verb: "watch", Kind: h.kindName(), Err: h.err})
 			return
 		}
-		if len(r.namespaces) > 1 {
-			r.watchSeveral(ctx, yield)
+		if len(h.namespaces) > 1 {
+			h.watchSeveral(ctx, yield)
 			return
 		}
-		s := &eventSink[T]{codec: r.codec, yield: yield, known: make(map[Key]seen)}
-		_ = r.reflector(r.namespace(), s).run(ctx) // it ends with ctx or the loop, which is no error
+		// It ends with ctx or the loop, which is no error.
+		_ = h.reflector(h.namespace(), h.eventSink(yield)).run(ctx)
 	}
 }
 
 // watchSeveral merges the watches of several namespaces.
-func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], error) bool) {
+func (h handle) watchSeveral(ctx context.Context, yield func(watchEvent, error) bool) {
 	type item struct {
-		ev        WatchEvent[T]
+		ev        watchEvent
 		err       error
 		namespace string
 		first     bool // the namespace's first sync mark
@@ -103,10 +126,10 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], e
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	for _, ns := range r.namespaces {
+	for _, ns := range h.namespaces {
 		synced := false
-		s := &eventSink[T]{codec: r.codec, known: make(map[Key]seen), yield: func(ev WatchEvent[T], err error) bool {
-			first := ev.Type == Synced && !synced
+		s := h.eventSink(func(ev watchEvent, err error) bool {
+			first := ev.kind == Synced && !synced
 			synced = synced || first
 			select {
 			case items <- item{ev, err, ns, first}:
@@ -114,10 +137,10 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], e
 			case <-ctx.Done():
 				return false
 			}
-		}}
-		running.Go(func() { _ = r.reflector(ns, s).run(ctx) })
+		})
+		running.Go(func() { _ = h.reflector(ns, s).run(ctx) })
 	}
-	missing := len(r.namespaces)
+	missing := len(h.namespaces)
 	troubled := make(map[string]bool)
 	for {
 		select {
@@ -128,13 +151,13 @@ func (r Reader[T]) watchSeveral(ctx context.Context, yield func(WatchEvent[T], e
 			if it.first {
 				missing--
 			}
-			if it.ev.Type == Synced && missing > 0 {
+			if it.ev.kind == Synced && missing > 0 {
 				continue
 			}
 			if errors.As(it.err, new(*Trouble)) {
 				troubled[it.namespace] = true
 			}
-			if it.ev.Type == Recovered {
+			if it.ev.kind == Recovered {
 				delete(troubled, it.namespace)
 				if len(troubled) > 0 {
 					continue

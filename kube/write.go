@@ -67,16 +67,21 @@ func (h handle) writeQuery() url.Values {
 // stored, such as SelfSubjectAccessReview. The counterpart is Create of
 // controller-runtime's client.Writer.
 func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
-	req, err := r.forObject(ctx, "create", http.MethodPost, asObject(o))
+	is := new(T)
+	return result(is, r.handle.create(ctx, asObject(o), asObject(is)))
+}
+
+func (h handle) create(ctx context.Context, o, answer object) error {
+	req, err := h.forObject(ctx, "create", http.MethodPost, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	name := req.name
 	req.path = req.resource.path(req.namespace, "", "") // the name is in the body
-	if req.body, req.contentType, err = r.codec.Encode(shallow(asObject(o))); err != nil {
-		return nil, req.wrap(err)
+	if req.body, req.contentType, err = h.codec.Encode(shallow(o)); err != nil {
+		return req.wrap(err)
 	}
-	return writes[T](ctx, r.handle, req, Key{req.namespace, name})
+	return h.writes(ctx, req, Key{req.namespace, name}, answer)
 }
 
 // Update replaces an object by o and returns it as the server has it. o is the object as
@@ -87,25 +92,27 @@ func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 // subresource. The counterparts are Update of controller-runtime's client.Writer and
 // Api::replace of kube-rs.
 func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
-	return r.update(ctx, "", o)
+	is := new(T)
+	return result(is, r.handle.update(ctx, "", asObject(o), asObject(is)))
 }
 
 // UpdateStatus is Update of the status alone. Its counterpart is Status().Update of
 // controller-runtime's client.
 func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
-	return r.update(ctx, "status", o)
+	is := new(T)
+	return result(is, r.handle.update(ctx, "status", asObject(o), asObject(is)))
 }
 
-func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, error) {
-	req, err := r.forObject(ctx, "update", http.MethodPut, asObject(o))
+func (h handle) update(ctx context.Context, subresource string, o, answer object) error {
+	req, err := h.forObject(ctx, "update", http.MethodPut, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	req.subresource = subresource
-	if req.body, req.contentType, err = r.codec.Encode(shallow(asObject(o))); err != nil {
-		return nil, req.wrap(err)
+	if req.body, req.contentType, err = h.codec.Encode(shallow(o)); err != nil {
+		return req.wrap(err)
 	}
-	return writes[T](ctx, r.handle, req, Key{req.namespace, req.name})
+	return h.writes(ctx, req, Key{req.namespace, req.name}, answer)
 }
 
 // Patch changes an object by a patch of any type that the server takes and returns it as
@@ -113,15 +120,20 @@ func (r Resource[T]) update(ctx context.Context, subresource string, o *T) (*T, 
 // types.StrategicMergePatchType (not for custom resources), types.ApplyYAMLPatchType. The
 // counterpart is Patch of controller-runtime's client.Writer.
 func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*T, error) {
-	req, err := v.one(ctx, "patch", http.MethodPatch, name)
+	is := new(T)
+	return result(is, v.handle.patch(ctx, name, kind, patch, asObject(is)))
+}
+
+func (h handle) patch(ctx context.Context, name string, kind types.PatchType, patch []byte, answer object) error {
+	req, err := h.one(ctx, "patch", http.MethodPatch, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	req.query, req.contentType, req.body = v.writeQuery(), string(kind), patch
-	if kind == types.ApplyYAMLPatchType && !v.write.NoForce {
+	req.query, req.contentType, req.body = h.writeQuery(), string(kind), patch
+	if kind == types.ApplyYAMLPatchType && !h.write.NoForce {
 		req.query.Set("force", "true")
 	}
-	return writes[T](ctx, v.handle, req, Key{req.namespace, name})
+	return h.writes(ctx, req, Key{req.namespace, name}, answer)
 }
 
 // Apply sets the fields of an object that o sets, creates the object if there is none,
@@ -137,22 +149,27 @@ func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, p
 // present ones. If o has a uid, Apply returns a conflict if the object was deleted or
 // recreated.
 func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
-	if err := v.unread(asObject(o)); err != nil {
-		return nil, err
+	is := new(T)
+	return result(is, v.handle.apply(ctx, asObject(o), asObject(is)))
+}
+
+func (h handle) apply(ctx context.Context, o, answer object) error {
+	if err := h.unread(o); err != nil {
+		return err
 	}
-	req, err := v.applyRequest(ctx, asObject(o), intent.Spec)
+	req, err := h.applyRequest(ctx, o, intent.Spec)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return v.sendApply(ctx, req, asObject(o).GetUID())
+	return h.sendApply(ctx, req, o.GetUID(), answer)
 }
 
 // unread returns an error for an object that was read, because it sets all fields.
-func (v View[T]) unread(o object) error {
+func (h handle) unread(o object) error {
 	if reflect.ValueOf(o).IsNil() || o.GetResourceVersion() == "" && len(o.GetManagedFields()) == 0 {
 		return nil
 	}
-	req := &request{verb: "apply", resource: v.kind, namespace: o.GetNamespace(), name: o.GetName()}
+	req := &request{verb: "apply", resource: h.kind, namespace: o.GetNamespace(), name: o.GetName()}
 	return req.wrap(errors.New("the object was read from the server: build one that has only the fields to set, " +
 		"or use Modify"))
 }
@@ -163,25 +180,29 @@ func (v View[T]) unread(o object) error {
 // been written all the same: the server does not look at the uid there. The counterpart
 // is Api::patch_status of kube-rs with Patch::Apply.
 func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
-	acc := asObject(o)
-	req, err := v.applyRequest(ctx, acc, intent.Status)
+	return v.handle.applyStatus(ctx, asObject(o))
+}
+
+func (h handle) applyStatus(ctx context.Context, o object) error {
+	req, err := h.applyRequest(ctx, o, intent.Status)
 	if err != nil {
 		return err
 	}
 	// Only the metadata of the answer is read.
-	answer := handle{client: v.client, codec: v.codec.Metadata(), write: v.write}
-	req.accept = answer.codec.Accept(wire.OneObject)
-	applied, err := writes[metav1.PartialObjectMetadata](ctx, answer, req, Key{req.namespace, req.name})
-	return conflictIfRecreated(req, acc.GetUID(), applied, err)
+	metadata := h.metadata()
+	req.accept = metadata.codec.Accept(wire.OneObject)
+	applied := metadata.newObject()
+	err = metadata.writes(ctx, req, Key{req.namespace, req.name}, applied)
+	return conflictIfRecreated(req, o.GetUID(), applied, err)
 }
 
 // applyRequest prepares an apply of part of an object.
-func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (*request, error) {
-	req, err := v.forObject(ctx, "apply", http.MethodPatch, o)
+func (h handle) applyRequest(ctx context.Context, o object, part intent.Part) (*request, error) {
+	req, err := h.forObject(ctx, "apply", http.MethodPatch, o)
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := v.client.encoder(v.goType)
+	encoder, err := h.client.encoder(h.goType)
 	if err != nil {
 		return nil, req.wrap(err)
 	}
@@ -193,25 +214,25 @@ func (v View[T]) applyRequest(ctx context.Context, o object, part intent.Part) (
 		o = shallow(o)
 		o.SetNamespace(req.namespace)
 	}
-	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: v.codec.APIVersion(), Kind: v.kind.Kind,
+	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind,
 		Part: part})
 	if err != nil {
 		return nil, req.wrap(err)
 	}
 	req.contentType = typeApply
-	if !v.write.NoForce {
+	if !h.write.NoForce {
 		req.query.Set("force", "true")
 	}
 	return req, nil
 }
 
-func (v View[T]) sendApply(ctx context.Context, req *request, uid types.UID) (*T, error) {
-	applied, err := writes[T](ctx, v.handle, req, Key{req.namespace, req.name})
-	err = conflictIfRecreated(req, uid, asObject(applied), err)
-	if err != nil || len(v.write.TakeOver) == 0 || v.write.DryRun {
-		return applied, err
+func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, answer object) error {
+	err := h.writes(ctx, req, Key{req.namespace, req.name}, answer)
+	err = conflictIfRecreated(req, uid, answer, err)
+	if err != nil || len(h.write.TakeOver) == 0 || h.write.DryRun {
+		return err
 	}
-	return v.takeOver(ctx, req, applied)
+	return h.takeOver(ctx, req, answer)
 }
 
 // conflictIfRecreated returns a conflict if an apply with a uid met another object of the
@@ -292,25 +313,21 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 }
 
 // writes sends a write and remembers it, so that later reads of stores are not stale.
-func writes[T any](ctx context.Context, h handle, req *request, key Key) (*T, error) {
+func (h handle) writes(ctx context.Context, req *request, key Key, answer object) error {
 	if h.write.DryRun {
-		return exchange[T](ctx, h, req)
+		return h.exchange(ctx, req, answer)
 	}
-	var o *T
-	err := h.client.stores.executing(req.resource, key, func() (err error) {
-		o, err = exchange[T](ctx, h, req)
-		return err
-	})
+	err := h.client.stores.executing(req.resource, key, func() error { return h.exchange(ctx, req, answer) })
 	if err != nil {
 		h.client.stores.lost(req.resource, key, err)
-		return nil, err
+		return err
 	}
 	if !req.ensures {
-		h.client.stores.applied(req.resource, asObject(o))
+		h.client.stores.applied(req.resource, answer)
 	}
-	h.client.stores.wrote(req.resource, asObject(o))
-	confirmed(ctx, asObject(o))
-	return o, nil
+	h.client.stores.wrote(req.resource, answer)
+	confirmed(ctx, answer)
+	return nil
 }
 
 // Delete deletes an object. Propagation and grace period are the kind's default. The
@@ -324,60 +341,64 @@ func (v View[T]) Delete(ctx context.Context, name string) error {
 // counterparts are client.DeleteOptions of controller-runtime and DeleteParams of
 // kube-rs.
 func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	req, err := v.one(ctx, "delete", http.MethodDelete, name)
+	return v.handle.delete(ctx, name, options)
+}
+
+func (h handle) delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	req, err := h.one(ctx, "delete", http.MethodDelete, name)
 	if err != nil {
 		return err
 	}
-	dry, err := v.deleteBody(req, options)
+	dry, err := h.deleteBody(req, options)
 	if err != nil {
 		return err
 	}
 	key := Key{req.namespace, name}
 	if dry {
-		_, _, err := v.client.roundTrip(ctx, req)
+		_, _, err := h.client.roundTrip(ctx, req)
 		return err
 	}
 	var body []byte
 	var contentType string
-	err = v.client.stores.executing(req.resource, key, func() (err error) {
-		body, contentType, err = v.client.roundTrip(ctx, req)
+	err = h.client.stores.executing(req.resource, key, func() (err error) {
+		body, contentType, err = h.client.roundTrip(ctx, req)
 		return err
 	})
 	if err != nil {
-		v.client.stores.lost(req.resource, key, err)
+		h.client.stores.lost(req.resource, key, err)
 		return err
 	}
 	// The answer is the object, which finalizers or a grace period still hold, or a
 	// Status with the uid of the deleted object.
 	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Status == metav1.StatusFailure {
-			v.client.stores.lost(req.resource, key, errLost)
+			h.client.stores.lost(req.resource, key, errLost)
 			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
 		}
 		var uid types.UID
 		if status.Details != nil {
 			uid = status.Details.UID
 		}
-		v.client.stores.deleted(req.resource, key, uid)
+		h.client.stores.deleted(req.resource, key, uid)
 		confirmedDeletion(ctx, key, uid)
 		return nil
 	}
-	o := new(T)
+	o := h.newObject()
 	raw, err := wire.Unwrap(contentType, body)
 	if err == nil {
-		err = v.codec.Decode(raw, asObject(o))
+		err = h.codec.Decode(raw, o)
 	}
 	if err != nil {
-		v.client.stores.lost(req.resource, key, errLost)
+		h.client.stores.lost(req.resource, key, errLost)
 		return nil //nolint:nilerr // the deletion itself went well
 	}
-	if acc := asObject(o); acc.GetDeletionTimestamp() == nil {
+	if o.GetDeletionTimestamp() == nil {
 		// The server answers with the last state of Services and of some other kinds.
-		v.client.stores.deleted(req.resource, key, acc.GetUID())
-		confirmedDeletion(ctx, key, acc.GetUID())
+		h.client.stores.deleted(req.resource, key, o.GetUID())
+		confirmedDeletion(ctx, key, o.GetUID())
 	} else {
-		v.client.stores.wrote(req.resource, acc)
-		confirmed(ctx, acc)
+		h.client.stores.wrote(req.resource, o)
+		confirmed(ctx, o)
 	}
 	return nil
 }
@@ -395,8 +416,12 @@ func (v View[T]) DeleteAll(ctx context.Context) error {
 // counterparts are client.DeleteAllOfOptions of controller-runtime and
 // Api::delete_collection of kube-rs.
 func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions) error {
-	for ns := range v.eachNamespace() {
-		req, err := v.request(ctx, "deletecollection", http.MethodDelete, ns)
+	return v.handle.deleteAll(ctx, options)
+}
+
+func (h handle) deleteAll(ctx context.Context, options metav1.DeleteOptions) error {
+	for ns := range h.eachNamespace() {
+		req, err := h.request(ctx, "deletecollection", http.MethodDelete, ns)
 		if err != nil {
 			return err
 		}
@@ -404,18 +429,18 @@ func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions
 			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
 				ErrScope, req.resource.Kind))
 		}
-		dry, err := v.deleteBody(req, options)
+		dry, err := h.deleteBody(req, options)
 		if err != nil {
 			return err
 		}
-		v.selector.set(req.query)
-		req.accept = v.codec.Metadata().Accept(wire.AList)
-		body, contentType, err := v.client.roundTrip(ctx, req)
+		h.selector.set(req.query)
+		req.accept = h.codec.Metadata().Accept(wire.AList)
+		body, contentType, err := h.client.roundTrip(ctx, req)
 		if err != nil {
 			return err
 		}
 		if !dry {
-			v.deletedAll(ctx, req.resource, body, contentType)
+			h.deletedAll(ctx, req.resource, body, contentType)
 		}
 	}
 	return nil
