@@ -22,7 +22,8 @@
 // them in both directions. run.go visits the nodes, and crew.go sends their requests side
 // by side. object.go makes an object the owner's, and applies it. inventory.go knows all
 // objects that were ever made, and leave.go deletes those that are no longer wanted.
-// status.go keeps all of it in the owner's status.
+// status.go keeps all of it in the owner's status. tree.go, graphtext.go and follow.go show
+// the status to people.
 //
 // # Guarantees
 //

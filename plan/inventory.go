@@ -40,6 +40,7 @@ func newInventory(status []NodeStatus, nodes []*node) *inventory {
 		if s.Kind == "" {
 			// There is no object. The record tells since when the node waits.
 			if n := named[s.Name]; n != nil && n.record == nil {
+				s.Needs = nil
 				inv.add(n, s)
 			}
 			continue
@@ -158,9 +159,14 @@ func (inv *inventory) rename(r *record, name string) {
 // description, and then the objects of nodes that have left.
 func (inv *inventory) status(nodes []*node) (all []NodeStatus) {
 	for _, n := range nodes {
-		if n.record != nil {
-			all = append(all, n.record.NodeStatus)
+		if n.record == nil {
+			continue
 		}
+		s := n.record.NodeStatus
+		if s.Kind == "" {
+			s.Needs = n.needed()
+		}
+		all = append(all, s)
 	}
 	for _, r := range inv.records {
 		if r.node == nil {

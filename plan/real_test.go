@@ -1,9 +1,11 @@
 package plan_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,6 +152,11 @@ func TestShopOnServer(t *testing.T) {
 	b := newBench(t)
 	b.start(operator.children)
 	b.create("corner")
+	var shown bytes.Buffer
+	followed := make(chan error, 1)
+	go func() {
+		followed <- plan.Follow(b.Context(), &shown, b.op.shops, "corner", func(s *Shop) *plan.Status { return &s.Status.Status })
+	}()
 	s := b.untilReady("corner")
 	if len(s.Status.Nodes) != 5 || s.Status.Serving != 2 {
 		t.Errorf("status is %+v", s.Status)
@@ -165,6 +172,12 @@ func TestShopOnServer(t *testing.T) {
 
 	b.ok(b.op.shops.Delete(b.soon(), "corner"))
 	b.ok(b.op.shops.UntilGone(b.soon(), "corner"))
+	b.ok(<-followed)
+	for _, want := range []string{"database: Waiting", "database: Ready", "app: Blocked: waits for ", "app: Ready", "corner is gone"} {
+		if !strings.Contains(shown.String(), want) {
+			b.Errorf("Follow does not show %q:\n%s", want, shown.String())
+		}
+	}
 	secret, err := b.op.secrets.Get(b.soon(), "corner-db")
 	b.ok(err)
 	if len(secret.OwnerReferences) > 0 || secret.Annotations[plan.Mark] != "" {

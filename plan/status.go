@@ -37,7 +37,8 @@ type NodeStatus struct {
 	ObjectName string `json:"objectName,omitempty"`
 	// UID of the object. It is empty while the object may be about to be created.
 	UID types.UID `json:"uid,omitempty"`
-	// Needs are the nodes that the node needed when its object was last applied.
+	// Needs are the nodes that the node needed when its object was last applied. Of a node
+	// without an object, they are the nodes that it needs.
 	Needs []string `json:"needs,omitempty"`
 	// Undo is how the object leaves: see Node.Retain and Node.UntilGone.
 	Undo string `json:"undo,omitempty"`
