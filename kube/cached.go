@@ -33,7 +33,7 @@ type Cached[T any] struct{ handle handle }
 // Cached returns the reads of the handle's objects that are served from memory. Get and
 // List of the handle itself ask the server. Its counterpart is controller-runtime's
 // Manager.GetClient, and that of the handle's own reads is Manager.GetAPIReader.
-func (r Reader[T]) Cached() Cached[T] { return Cached[T]{r.handle} }
+func (r Reader[T]) Cached() Cached[T] { return Cached[T](r) }
 
 // Get returns an object, as [Store.Get] does. It returns an error that
 // apierrors.IsNotFound recognizes if the handle does not cover the object. An empty

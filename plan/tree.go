@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Tree draws a plan for people, from the owner's status alone: what is ready, what waits
-// for what and since when, and what failed and why. So another process than the operator
-// can draw it. [Follow] draws a tree again and again. The counterpart is kubectl tree for
+// Tree draws a plan for people: the state of each node, since when it holds, and the reason
+// for it. It needs the owner's status alone, so another process than the operator can draw
+// it. [Follow] draws a tree again and again. The counterpart is kubectl tree for
 // owner references; kro and Java Operator SDK have none.
 type Tree struct {
 	// Width is the number of columns of the terminal. Longer lines are cut. 0 cuts none.

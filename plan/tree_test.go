@@ -82,7 +82,7 @@ func TestGraphTexts(t *testing.T) {
 	}
 }
 
-// Whatever a status says, each node has one line, no line is too long or has control
+// Each node of any status has one line, no line is too long or has control
 // characters, and the texts of graphs have one line for each node and need.
 func TestAnyStatusIsDrawn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
