@@ -72,7 +72,7 @@ type handle struct {
 	err        error
 }
 
-// metadata returns a handle that reads nothing but the metadata of the objects.
+// metadata returns a handle that reads only the metadata of the objects.
 func (h handle) metadata() handle {
 	h.codec, h.newObject = h.codec.Metadata(), newObject[metav1.PartialObjectMetadata]
 	return h
