@@ -209,7 +209,9 @@ func (s Server) assemble(all kinds, listener net.Listener, identity *identity, b
 
 // withoutManagers drops the managed fields of the cluster's objects: admission reads none.
 func withoutManagers(o any) (any, error) {
-	if object, ok := o.(interface{ SetManagedFields([]metav1.ManagedFieldsEntry) }); ok {
+	if object, ok := o.(interface {
+		SetManagedFields([]metav1.ManagedFieldsEntry)
+	}); ok {
 		object.SetManagedFields(nil)
 	}
 	return o, nil
