@@ -36,7 +36,12 @@ func TestYearsOfReplicas(t *testing.T) {
 
 // A process dies at each of its first requests, and later at each request of a rotation,
 // before or after the server has executed it. The next process goes on.
-func TestCrashAtEachRequest(t *testing.T) {
+func TestCrashAtEachRequest(t *testing.T) { crashAtEachRequest(t, 1) }
+
+// TestSoakCrashAtEachRequest goes through more rotations.
+func TestSoakCrashAtEachRequest(t *testing.T) { crashAtEachRequest(t, 3) }
+
+func crashAtEachRequest(t *testing.T, rotations int) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for request := 1; request < 12; request++ {
@@ -45,7 +50,7 @@ func TestCrashAtEachRequest(t *testing.T) {
 				a.dieAt(request, after)
 				time.Sleep(time.Minute)
 				a.end()
-				for rotation := range 3 {
+				for rotation := range rotations {
 					b := w.replica(t, "b")
 					time.Sleep(4*day + 12*time.Hour)
 					b.dieAt(request, after)

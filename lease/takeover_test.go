@@ -191,7 +191,7 @@ func TestTakeOverOfNothing(t *testing.T) {
 		if took := a.until(); took > 16*time.Second || took < 14*time.Second {
 			t.Errorf("a acts after %s", took)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 		if !a.acts() {
 			t.Error("a does not act")
 		}

@@ -39,16 +39,24 @@ func (c *crew) start() {
 	}
 }
 
-// next returns a node whose work has ended. It waits for one, and returns false if no
+// next returns the nodes whose work has ended. It waits for one, and returns false if no
 // work is left.
-func (c *crew) next() (node int, ok bool) {
+func (c *crew) next() (nodes []int, ok bool) {
 	if c.running == 0 {
-		return 0, false
+		return nil, false
 	}
-	node = <-c.ended
-	c.running--
+	nodes = append(nodes, <-c.ended)
+	for more := true; more; {
+		select {
+		case node := <-c.ended:
+			nodes = append(nodes, node)
+		default:
+			more = false
+		}
+	}
+	c.running -= len(nodes)
 	c.start()
-	return node, true
+	return nodes, true
 }
 
 // wait drops the work that has not begun, and waits for the rest.

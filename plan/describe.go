@@ -21,6 +21,8 @@ type Plan struct {
 	// Concurrency is the number of requests for nodes that are sent at the same time at
 	// most. Default: 8.
 	Concurrency int
+	// Monitor, if it is set, makes events and metrics of the run.
+	Monitor *Monitor
 
 	owner       metav1.Object
 	kind        kube.Kind
@@ -28,7 +30,8 @@ type Plan struct {
 	ensureOwner func(ctx context.Context) error // writes the owner's status
 	status      *Status
 	nodes       []*node
-	err         error // the first mistake in the description
+	things      map[string]AnyThings // by their kinds
+	err         error                // the first mistake in the description
 }
 
 // writable is a handle that can apply: a [kube.View] or [kube.Resource].
@@ -50,70 +53,78 @@ func New[T any](owners writable[T], owner *T, status *Status) *Plan {
 // Need is a node that others may need: a [Node] or [Nodes].
 type Need interface{ parts() []*node }
 
-// node is the part of a node that does not depend on the type of its object.
+// node is the part of a node that does not depend on the type of its object or thing.
 type node struct {
 	plan      *Plan
 	name      string
 	kind      kube.Kind
+	outside   bool // it is a step: its thing is outside the cluster
 	needs     []*node
 	when      func(Inputs) bool
 	within    time.Duration
 	retain    bool
 	untilGone bool
-	typed     typed
+	// replacement is empty if the default holds.
+	replacement Replacement
+	typed       typed
 	progress
 }
 
-// typed is the part of a node that depends on the type of its object.
+// typed is the part of a node that depends on the type of its object or thing.
 type typed interface {
-	// build makes the wanted object. It returns nil if the node only reads.
-	build(in Inputs) (metav1.Object, error)
-	// scope returns whether the objects of the node's kind live in namespaces.
-	scope(ctx context.Context) (kube.Scope, error)
-	// fetch makes the object that is in the cluster like the wanted one, or only reads it.
-	fetch(ctx context.Context, c claim) (metav1.Object, error)
-	// keep takes what fetch has returned, and judges it.
-	keep(o metav1.Object) ready.State
+	// build makes the wanted object or thing, and returns its identity. It returns nil if
+	// the node only reads.
+	build(ctx context.Context, in Inputs) (*claim, error)
+	// fetch makes the live object or thing like the wanted one, or only reads it. The crew
+	// calls it.
+	fetch(ctx context.Context, c claim) (answer, error)
+	// keep takes the answer of fetch, records it, and judges it.
+	keep(a answer, r *record, now time.Time) verdict
 }
 
-// Node is a child whose object is of type T. Its methods that describe it return the
-// node itself.
+// claim is how an object or thing belongs to its owner.
+type claim struct {
+	key kube.Key
+	// marked says that the object has no owner reference.
+	marked bool
+	// record is the inventory's when fetch is called.
+	record NodeStatus
+	// recorded says that the owner's status has the claim.
+	recorded bool
+}
+
+// answer is the result of fetch.
+type answer struct {
+	got any // nil: there is nothing yet
+	// wait says why there is nothing yet.
+	wait string
+	// again is the time after which to look again; 0: not before a change is seen.
+	again time.Duration
+	// create says that a thing is not there and may be created as soon as that is recorded.
+	create bool
+}
+
+// verdict is how a node judges an answer.
+type verdict struct {
+	ready.State
+	again time.Duration
+	// urgent says that the record has an outcome that must be stored before anything else
+	// happens.
+	urgent bool
+}
+
+// Node is a child whose object or thing is of type T. Its methods that describe it return
+// the node itself.
 type Node[T any] struct {
 	*node
-	handle    kube.Handle[T]
-	ensure    func(ctx context.Context, o *T) (*T, error) // nil: the node only reads
 	make      func(Inputs) (*T, error)
-	key       kube.Key // of the object that a node only reads
 	readyWhen func(*T) ready.State
 	wanted    *T
 	live      *T
 }
 
-// Object adds a node whose object is the one that build returns. The object is applied
-// with [kube.View.Ensure] when all that the node needs is ready. The owner becomes its
-// controller; if that cannot be, the object is marked instead: see [Marked]. An object
-// without a namespace gets the owner's.
-func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs) (*T, error)) *Node[T] {
-	n := newNode[T](p, name, objects)
-	n.ensure, n.make = objects.Ensure, build
-	return n
-}
-
-// Lookup adds a node that only reads an object of somebody else. The object is never
-// written or deleted. An empty namespace stands for the owner's. If no store of the kind
-// runs, each reconcile asks the server.
-func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
-	n := newNode[T](p, name, objects)
-	n.key = kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
-	return n
-}
-
-func newNode[T any](p *Plan, name string, objects kube.Handle[T]) *Node[T] {
-	n := &Node[T]{node: &node{plan: p, name: name, kind: objects.Kind()}, handle: objects, readyWhen: ready.Of[T]}
-	n.typed = n
-	if err := objects.Err(); err != nil {
-		p.wrong(fmt.Errorf("describe %q: %w", name, err))
-	}
+func newNode[T any](p *Plan, name string, kind kube.Kind, rule func(*T) ready.State) *Node[T] {
+	n := &Node[T]{node: &node{plan: p, name: name, kind: kind}, readyWhen: rule}
 	p.nodes = append(p.nodes, n.node)
 	return n
 }
@@ -153,8 +164,8 @@ func missing(need Need) bool {
 
 func (n *Node[T]) absent() bool { return n == nil }
 
-// When makes the node conditional: while the function returns false, the node's object is
-// deleted, and so are the objects of all nodes that need it. The function can read the
+// When makes the node conditional: while the function returns false, the node's object or
+// thing is deleted, and so are those of all nodes that need it. The function can read the
 // nodes that this one needs. It is not called, and nothing is deleted, while one of these
 // is not ready.
 func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
@@ -162,8 +173,8 @@ func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
 	return n
 }
 
-// ReadyWhen replaces the rule that tells whether the object is ready. The default is
-// [ready.Of].
+// ReadyWhen replaces the rule that tells whether the object or thing is ready. The default
+// for objects is [ready.Of]. By default a thing is ready as soon as it exists.
 func (n *Node[T]) ReadyWhen(rule func(*T) ready.State) *Node[T] {
 	n.readyWhen = rule
 	return n
@@ -175,8 +186,8 @@ func (n *Node[T]) Within(d time.Duration) *Node[T] {
 	return n
 }
 
-// Retain keeps the object when the node leaves the plan, and when the owner is deleted. A
-// retained object has no owner reference, because a deletion of the owner in the
+// Retain keeps the object or thing when the node leaves the plan, and when the owner is
+// deleted. A retained object has no owner reference, because a deletion of the owner in the
 // foreground would delete it. It is marked instead: see [Marked].
 func (n *Node[T]) Retain() *Node[T] {
 	n.retain = true
@@ -184,7 +195,8 @@ func (n *Node[T]) Retain() *Node[T] {
 }
 
 // UntilGone makes the deletion of the nodes that this one needs wait until its object and
-// all dependents of it are gone. Without it, they wait until the deletion has begun.
+// all dependents of it are gone, or until its thing is. Without it, they wait until the
+// deletion has begun.
 func (n *Node[T]) UntilGone() *Node[T] {
 	n.untilGone = true
 	return n
@@ -228,15 +240,30 @@ type Nodes[T any] struct {
 	by   map[string]*Node[T]
 }
 
-// Each adds a node for each key of a collection. The node of key "a" in a collection
-// "shard" is named "shard/a". Keys should be stable: the object of a key that is no
-// longer there is deleted.
+// Each adds a node for each key of a collection: see [Object]. The node of key "a" in a
+// collection "shard" is named "shard/a". Keys should be stable: the object of a key that is
+// no longer there is deleted.
 func Each[T any](
 	p *Plan, name string, keys []string, objects writable[T], build func(in Inputs, key string) (*T, error),
 ) *Nodes[T] {
+	return collect(keys, func(key string) *Node[T] {
+		return Object(p, name+"/"+key, objects, func(in Inputs) (*T, error) { return build(in, key) })
+	})
+}
+
+// EachStep is [Each] for things outside the cluster: see [Step].
+func EachStep[T any](
+	p *Plan, name string, keys []string, things *Things[T], build func(in Inputs, key string) (*T, error),
+) *Nodes[T] {
+	return collect(keys, func(key string) *Node[T] {
+		return Step(p, name+"/"+key, things, func(in Inputs) (*T, error) { return build(in, key) })
+	})
+}
+
+func collect[T any](keys []string, add func(key string) *Node[T]) *Nodes[T] {
 	all := &Nodes[T]{keys: keys, by: make(map[string]*Node[T], len(keys))}
 	for _, key := range keys {
-		all.by[key] = Object(p, name+"/"+key, objects, func(in Inputs) (*T, error) { return build(in, key) })
+		all.by[key] = add(key)
 	}
 	return all
 }

@@ -12,18 +12,24 @@
 // The controller's Reconcile calls [Plan.Run], and its Cleanup calls [Plan.Delete]. The
 // kinds of the children belong in the controller's Owns: then a change of a child runs
 // the plan again, and a plan with nothing to do sends no request. Kinds of which some
-// objects are marked belong in a [Marked] source as well. The nodes are those of [Object],
-// [Each] and [Lookup]. Its counterparts are the workflows of Java Operator SDK and the
-// graphs of kro.
+// objects are marked belong in a [Marked] source as well.
+//
+// The nodes are those of [Object], of [Step] for things outside the cluster, of [Each] and
+// [EachStep] for collections, and of [Lookup] for objects that are only read. Its
+// counterparts are the workflows of Java Operator SDK and the graphs of kro, and for things
+// outside the cluster the managed reconciler of crossplane-runtime.
 //
 // # From the description to the cluster
 //
 // describe.go has the words of a description. graph.go orders the nodes, and walks over
 // them in both directions. run.go visits the nodes, and crew.go sends their requests side
-// by side. object.go makes an object the owner's, and applies it. inventory.go knows all
-// objects that were ever made, and leave.go deletes those that are no longer wanted.
+// by side. object.go applies an object, and owner.go makes it the owner's. things.go has the
+// words for things outside the cluster, step.go creates and changes a thing, target.go gives
+// the calls their turns, sight.go remembers a thing until it is due, and keeper.go keeps
+// outcomes in Secrets. immutable.go answers refused changes. inventory.go knows all objects and things that were ever made, and
+// leave.go deletes those that are no longer wanted. pause.go is about paused owners.
 // status.go keeps all of it in the owner's status. tree.go, graphtext.go and follow.go show
-// the status to people.
+// the status to people, and monitor.go makes events and metrics.
 //
 // # Guarantees
 //
@@ -42,6 +48,16 @@
 // wraps [kube.ErrTaken]. An object that belongs to nobody is taken over if it has all
 // labels of the child, and at least one.
 //
+// Before a thing outside the cluster is created, the intent is recorded in the owner's
+// status. If the creation is not answered, because the process ended or the connection did,
+// one state remains uncertain: the target may have the thing, may never have it, or may have
+// it later. Then the thing is observed, and the status says so. It is created again when
+// that makes no second one: at once if the Things are Idempotent, else when a call can no
+// longer take effect. Until then, a deletion of the thing is repeated. So nothing is made
+// twice and nothing is lost, if Settle holds.
+//
+// A settled plan sends no request. It calls a target only when the poll of a thing is due.
+//
 // # Assumptions
 //
 // One process at a time reconciles an owner, as a lease ensures. Nobody else writes the
@@ -51,7 +67,12 @@
 // # Caveats
 //
 // The functions of nodes run one at a time, on the goroutine of Run. They should be quick
-// and must not change the live objects that they get.
+// and must not change the live objects that they get. The functions of [Things] are called
+// side by side.
+//
+// A thing has no owner reference: the plan knows by its inventory alone that the thing is
+// the owner's. If the owner is recreated from a backup without its status, its things are
+// taken for somebody else's, unless Adopt knows better.
 //
 // If the kind of a recorded object is not served any more in its recorded version, the
 // object counts as gone.
@@ -60,6 +81,5 @@
 // deleted before the server has executed that request, an object with an owner reference
 // is left to the garbage collector, and a marked object stays.
 //
-// A change that the server refuses as immutable is an error of the node. It is for the
-// program to delete the object or to leave it.
+// A change that the server refuses as immutable is answered as [Node.OnImmutable] says.
 package plan

@@ -120,6 +120,57 @@ func Example() {
 	}
 }
 
+// A Bucket is a thing outside the cluster.
+type Bucket struct {
+	Name  string
+	Quota int64
+}
+
+// store is the API of an object store.
+type store interface {
+	Find(ctx context.Context, name string) (*Bucket, error) // nil: there is none
+	Make(ctx context.Context, b *Bucket) error
+	SetQuota(ctx context.Context, name string, quota int64) error
+	Remove(ctx context.Context, name string) error
+}
+
+// A program describes once how the buckets of its store are handled. All owners share the
+// limits of the store.
+func ExampleStep() {
+	var s3 store
+	buckets := &plan.Things[Bucket]{
+		Kind:       "Bucket",
+		Target:     &plan.Target{Name: "the object store", Rate: 20, Concurrency: 4},
+		Name:       func(b *Bucket) string { return b.Name },
+		Idempotent: true, // the store has one bucket of a name
+		Observe: func(ctx context.Context, r plan.Ref) (*Bucket, error) {
+			return s3.Find(ctx, r.Name)
+		},
+		Create: func(ctx context.Context, _ plan.Ref, want *Bucket) (*Bucket, error) {
+			return want, s3.Make(ctx, want)
+		},
+		Differs: func(is, want *Bucket) bool { return is.Quota != want.Quota },
+		Update: func(ctx context.Context, r plan.Ref, _, want *Bucket) (*Bucket, error) {
+			return want, s3.SetQuota(ctx, r.Name, want.Quota)
+		},
+		Delete: func(ctx context.Context, r plan.Ref) error {
+			return s3.Remove(ctx, r.Name)
+		},
+	}
+	children := func(op operator, s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		pictures := plan.Step(p, "pictures", buckets, func(plan.Inputs) (*Bucket, error) {
+			return &Bucket{Name: "pictures-" + string(s.UID), Quota: 1 << 30}, nil
+		}).UntilGone()
+		plan.Object(p, "settings", op.secrets, func(in plan.Inputs) (*corev1.Secret, error) {
+			about := metav1.ObjectMeta{Name: s.Name + "-settings"}
+			return &corev1.Secret{ObjectMeta: about, Data: map[string][]byte{"bucket": []byte(pictures.From(in).Name)}}, nil
+		}).Needs(pictures)
+		return p
+	}
+	_ = children
+}
+
 func pod(meta metav1.ObjectMeta, image string, restart corev1.RestartPolicy, setting string) corev1.PodTemplateSpec {
 	c := corev1.Container{Name: "main", Image: image, Args: []string{setting}}
 	return corev1.PodTemplateSpec{

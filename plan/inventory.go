@@ -106,6 +106,9 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 	want := NodeStatus{
 		Name: n.name, APIVersion: n.kind.GroupVersion().String(), Kind: n.kind.Kind, Namespace: key.Namespace, ObjectName: key.Name,
 	}
+	if n.outside {
+		want.Thing = new(ThingStatus)
+	}
 	switch r := inv.by[want.object()]; {
 	case r != nil && r.built:
 		return fmt.Errorf("%w: %q and %q describe the same object, %s %s", ErrGraph, r.node.name, n.name, n.kind.Kind, key)
@@ -188,17 +191,19 @@ func (r *record) leaves() bool {
 // built yet: then it stays. It also stays while an object that was made with its help was
 // not applied without it.
 func (inv *inventory) leaving(nodes []*node) (now, later []*record) {
-	unbuilt := make(map[string]bool)
+	unbuilt := make(map[object]bool)
 	for _, n := range nodes {
 		if !n.isAbsent && !n.record.built {
-			unbuilt[n.kind.GroupKind().String()] = true
+			unbuilt[object{outside: n.outside, group: n.kind.Group, kind: n.kind.Kind}] = true
 		}
 	}
 	holds := func(r, o *record) bool {
 		return o != r && !o.applied && slices.Contains(o.Needs, r.Name) && (!o.leaves() || slices.Contains(later, o))
 	}
 	for _, r := range inv.records {
-		if r.leaves() && unbuilt[r.gvk().GroupKind().String()] {
+		o := r.object()
+		o.namespace, o.name = "", ""
+		if r.leaves() && unbuilt[o] {
 			later = append(later, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,10 @@ import (
 // until all is done. If the owner is deleted with the option to orphan its children, the
 // objects stay.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
-	r := &run{plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency), now: time.Now()}
+	if p.err != nil {
+		return controller.Done, controller.Terminal(p.err)
+	}
+	r := p.begin()
 	defer r.crew.wait()
 	var all []*record
 	for _, rec := range slices.Clone(r.inventory.records) {
@@ -35,6 +39,7 @@ func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	failed := r.leave(ctx, all)
 	left := slices.ContainsFunc(r.inventory.records, func(rec *record) bool { return rec.Kind != "" })
 	if !left && len(failed) == 0 {
+		p.Monitor.Forget(p.owner)
 		return controller.Done, nil // the status goes with the owner
 	}
 	for _, n := range p.nodes {
@@ -82,24 +87,33 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 			}
 			rec.enter(Deleting, "", r.now)
 			s := rec.NodeStatus
-			r.crew.send(i, func() { removed[i] = r.plan.remove(ctx, s) })
+			r.crew.send(i, func() {
+				defer func() {
+					if v := recover(); v != nil {
+						removed[i] = removal{err: panicked(ctx, &node{name: s.Name}, v)}
+					}
+				}()
+				removed[i] = r.plan.remove(ctx, s)
+			})
 		}
-		i, ok := r.crew.next()
+		answered, ok := r.crew.next()
 		if !ok {
 			break
 		}
-		rec := all[i]
 		next = nil
-		switch out := removed[i]; {
-		case out.err != nil:
-			rec.Message = short(out.err.Error())
-			failed = append(failed, fmt.Errorf("node %q: %w", rec.Name, out.err))
-		case out.waits != "":
-			rec.Message = out.waits
-			r.lookIn(lookSoon)
-		default:
-			r.gone(rec)
-			next = w.done(i)
+		for _, i := range answered {
+			rec := all[i]
+			switch out := removed[i]; {
+			case out.err != nil:
+				rec.Message = short(out.err.Error())
+				failed = append(failed, fmt.Errorf("node %q: %w", rec.Name, out.err))
+			case out.waits != "":
+				rec.Message = out.waits
+				r.lookIn(cmp.Or(out.again, lookSoon))
+			default:
+				r.gone(rec)
+				next = append(next, w.done(i)...)
+			}
 		}
 	}
 	for _, rec := range all {
@@ -125,7 +139,8 @@ func (r *run) gone(rec *record) {
 
 // removal is the outcome of a deletion.
 type removal struct {
-	waits string // why the object is not gone; empty if nobody needs to wait for that
+	waits string        // why the object is not gone; empty if nobody needs to wait for that
+	again time.Duration // when to look again; 0: soon
 	err   error
 }
 
@@ -136,6 +151,10 @@ const removeTries = 5
 // object first, and deletes exactly the state that it has seen. The uid on record does not
 // matter: the process may have ended after it made the object again.
 func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
+	retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	if s.Thing != nil {
+		return p.removeThing(ctx, s, retains)
+	}
 	objects := p.anyOf(s)
 	for try := 1; ; try++ {
 		is, err := objects.Get(ctx, s.ObjectName)
@@ -147,7 +166,6 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 		case !p.owns(is):
 			return removal{} // ours is gone and somebody has made another one, or ours has another owner
 		}
-		retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
 		if is.DeletionTimestamp != nil && !retains {
 			return waitsFor(s, is)
 		}
@@ -164,6 +182,18 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 			return removal{err: err}
 		}
 	}
+}
+
+// removeThing deletes a recorded thing outside the cluster.
+func (p *Plan) removeThing(ctx context.Context, s NodeStatus, retains bool) removal {
+	things, known := p.things[s.Kind]
+	switch {
+	case retains:
+		return removal{}
+	case !known:
+		return removal{err: fmt.Errorf("delete %s %s: the plan has no Things of this kind: add them with Knows", s.Kind, s.ObjectName)}
+	}
+	return things.remove(ctx, p, s)
 }
 
 // waitsFor says why an object that is being deleted is waited for.

@@ -2,15 +2,19 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/bubble"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -22,51 +26,74 @@ type bed struct {
 	size              int
 	retain, untilGone bool
 	off               bool // its condition does not hold
+	outside           bool // it is a step
 }
 
 // describe makes a plan of beds.
-func describe(g *garden, gardens kube.Resource[garden], plants kube.Resource[plant], beds []bed) *Plan {
+func describe(
+	g *garden, gardens kube.Resource[garden], plants kube.Resource[plant], tools *Things[tool], beds []bed,
+) *Plan {
 	p := New(gardens, g, &g.Status.Status)
-	nodes := make(map[string]*Node[plant])
+	p.Knows(tools)
+	nodes := make(map[string]Need)
+	reads := make(map[string]func(Inputs) string)
 	named := make(map[string]string)
 	for _, b := range beds {
 		named[b.name] = b.plant
 	}
 	for _, b := range beds {
-		n := Object(p, b.name, plants, func(in Inputs) (*plant, error) {
+		needs := func(in Inputs) (string, error) {
 			var needs []string
 			for _, need := range b.needs {
-				if got := nodes[need].From(in).Name; got != named[need] {
-					return nil, fmt.Errorf("%s reads %q of %s", b.name, got, need)
+				if got := reads[need](in); got != named[need] {
+					return "", fmt.Errorf("%s reads %q of %s", b.name, got, need)
 				}
 				needs = append(needs, named[need])
 			}
+			return strings.Join(needs, ","), nil
+		}
+		if b.outside {
+			n := Step(p, b.name, tools, func(in Inputs) (*tool, error) {
+				all, err := needs(in)
+				return &tool{Name: b.plant, Color: strconv.Itoa(b.size), Needs: all}, err
+			})
+			reads[b.name] = func(in Inputs) string { return n.From(in).Name }
+			nodes[b.name] = further(n, b, nodes)
+			continue
+		}
+		n := Object(p, b.name, plants, func(in Inputs) (*plant, error) {
+			all, err := needs(in)
 			o := new(plant)
 			o.Labels = map[string]string{"plant": b.plant}
-			o.Name, o.Annotations = b.plant, map[string]string{"needs": strings.Join(needs, ",")}
+			o.Name, o.Annotations = b.plant, map[string]string{"needs": all}
 			o.Spec.Size = b.size
-			return o, nil
+			return o, err
 		}).ReadyWhen(func(o *plant) ready.State {
 			if o.isReady() {
 				return ready.State{Phase: ready.Ready}
 			}
 			return ready.State{Phase: ready.Waiting}
 		})
-		for _, need := range b.needs {
-			n.Needs(nodes[need])
-		}
-		if b.retain {
-			n.Retain()
-		}
-		if b.untilGone {
-			n.UntilGone()
-		}
-		if b.off {
-			n.When(func(Inputs) bool { return false })
-		}
-		nodes[b.name] = n
+		reads[b.name] = func(in Inputs) string { return n.From(in).Name }
+		nodes[b.name] = further(n, b, nodes)
 	}
 	return p
+}
+
+func further[T any](n *Node[T], b bed, nodes map[string]Need) *Node[T] {
+	for _, need := range b.needs {
+		n.Needs(nodes[need])
+	}
+	if b.retain {
+		n.Retain()
+	}
+	if b.untilGone {
+		n.UntilGone()
+	}
+	if b.off {
+		n.When(func(Inputs) bool { return false })
+	}
+	return n
 }
 
 // someBeds draws a plan. Plans of different times share names and plants.
@@ -79,6 +106,9 @@ func someBeds(t *rapid.T) (beds []bed) {
 		b := bed{name: names[i], plant: plants[i], size: rapid.IntRange(1, 3).Draw(t, "size")}
 		if usual {
 			b.plant = "p-" + b.name
+		}
+		if b.outside = rapid.IntRange(0, 2).Draw(t, "outside") == 0; b.outside {
+			b.plant = "tool-" + b.plant
 		}
 		b.retain = rapid.IntRange(0, 9).Draw(t, "retain") == 0
 		b.untilGone = rapid.Bool().Draw(t, "until gone")
@@ -105,14 +135,18 @@ func present(beds []bed) map[string]bed {
 	return want
 }
 
-// A process is killed at any request, with the request executed or not, requests are
-// refused, plants become ready whenever they like, and the plan changes. Whatever
-// happens, nothing is applied before its needs are ready, nothing is deleted before its
-// dependents, and a foreign plant is never touched. When it has calmed down, exactly the
-// wanted plants are there; and after the deletion nothing is.
+// A process is killed at any request or call, with the request executed or not. Requests
+// are refused; calls fail before they take effect, after it, or take effect later. Plants
+// become ready whenever they like, and the plan changes. In all of this, nothing is made
+// before its needs are ready, nothing is deleted before its dependents, no tool is made
+// twice, and a foreign plant is never touched. When it has calmed down, exactly the wanted
+// plants and tools are there, and another run writes and calls nothing. After the deletion
+// nothing is left.
 func TestAnythingMayHappen(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	bubble.Check(t, 1, func(t *rapid.T, _ *testing.T) {
 		w := newWorld()
+		w.shed.unique = rapid.Bool().Draw(t, "unique")
+		w.shed.secretive = rapid.Bool().Draw(t, "secretive")
 		retains := make(map[string]bool) // names of nodes that were ever described with Retain
 		nodes := make(map[string][]string)
 		note := func(beds []bed) {
@@ -126,42 +160,85 @@ func TestAnythingMayHappen(t *testing.T) {
 		retained := func(plant string) bool {
 			return slices.ContainsFunc(nodes[plant], func(name string) bool { return retains[name] })
 		}
+		w.shed.abandoned = retained
 		var beds []bed
+		var tools *Things[tool]
+		process := func() {
+			tools = w.shed.things()
+			tools.Adopt = func(r Ref, is *tool) bool { return retained(is.Name) }
+			tools.Outcome = func(is *tool) map[string]string {
+				if is.ID == "" {
+					return nil
+				}
+				return map[string]string{"id": is.ID}
+			}
+		}
+		process()
 		turn := func(f func(ctx context.Context, p *Plan) (controller.Action, error)) (controller.Action, error) {
 			ctx, gardens, plants := w.process(context.Background())
 			defer w.kill()
-			p := describe(w.read(), gardens, plants, beds)
-			p.Concurrency = rapid.SampledFrom([]int{1, 1, 8}).Draw(t, "concurrency")
+			p := describe(w.read(), gardens, plants, tools, beds)
+			p.Concurrency = rapid.SampledFrom([]int{1, 1, 1, 1, 8}).Draw(t, "concurrency")
 			return f(ctx, p)
 		}
 		trouble := func() {
-			w.killAt, w.lost, w.refuse = -1, false, nil
-			switch rapid.IntRange(0, 3).Draw(t, "trouble") {
+			w.calm()
+			switch rapid.IntRange(0, 5).Draw(t, "trouble") {
 			case 0:
-				w.killAt = rapid.IntRange(0, 12).Draw(t, "killed at")
+				w.killAt = rapid.IntRange(0, 16).Draw(t, "killed at")
 				w.lost = w.killAt > 0 && rapid.Bool().Draw(t, "executed")
 			case 1:
 				left := rapid.IntRange(0, 12).Draw(t, "refused at")
 				w.refuse = refuseOnce(left, rapid.SampledFrom([]int{403, 409, 422}).Draw(t, "code"))
+			case 2, 3:
+				left := rapid.IntRange(0, 5).Draw(t, "fails at")
+				late := time.Duration(rapid.IntRange(0, 59).Draw(t, "late")) * time.Second
+				f := fault{errUnanswered, rapid.Bool().Draw(t, "executed"), late}
+				refuses := rapid.Bool().Draw(t, "then refuses")
+				w.shed.fault = func(call string) fault {
+					left--
+					switch {
+					case left == -2 && refuses && strings.HasPrefix(call, "create "):
+						return fault{err: ErrRefused}
+					case left != -1:
+						return fault{}
+					}
+					if strings.HasPrefix(call, "delete ") || strings.HasPrefix(call, "update ") {
+						f.late = 0
+					}
+					return f
+				}
+			}
+			if rapid.IntRange(0, 2).Draw(t, "time") == 0 {
+				time.Sleep(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+			}
+			if rapid.Bool().Draw(t, "another process") {
+				process()
 			}
 			w.grow(func(string) bool { return rapid.IntRange(0, 2).Draw(t, "ready") > 0 })
 		}
-		calm := func(done func() bool, f func(ctx context.Context, p *Plan) (controller.Action, error)) {
-			w.killAt, w.lost, w.refuse = -1, false, nil
+		calm := func(done func(controller.Action) bool, f func(ctx context.Context, p *Plan) (controller.Action, error)) {
+			w.calm()
 			var action controller.Action
 			var err error
-			for range 60 {
+			for range 300 {
 				w.grow(func(string) bool { return true })
-				if action, err = turn(f); err == nil && action == controller.Done && done() {
+				if action, err = turn(f); err == nil && done(action) {
 					return
 				}
+				time.Sleep(max(time.Duration(action), time.Second))
 			}
-			t.Fatalf("it does not settle: %v %v\nplan %+v\nstatus %+v\nplants %v", action, err, beds, w.garden().Status.Nodes, w.plants())
+			status, _ := json.Marshal(w.garden().Status.Nodes)
+			t.Fatalf("it does not settle: %v %v\nplan %+v\nstatus %s\nplants %v", action, err, beds, status, w.plants())
+		}
+		settled := func(controller.Action) bool {
+			return !slices.ContainsFunc(w.garden().Status.Nodes, func(n NodeStatus) bool { return n.State != Ready && n.State != Absent })
 		}
 		run := func(ctx context.Context, p *Plan) (controller.Action, error) { return p.Run(ctx) }
 		remove := func(ctx context.Context, p *Plan) (controller.Action, error) { return p.Delete(ctx) }
 		for range rapid.IntRange(1, 4).Draw(t, "plans") {
 			beds = someBeds(t)
+			w.story = append(w.story, fmt.Sprintf("PLAN %+v", beds))
 			note(beds)
 			for range rapid.IntRange(0, 6).Draw(t, "turns") {
 				trouble()
@@ -170,15 +247,25 @@ func TestAnythingMayHappen(t *testing.T) {
 			if !rapid.Bool().Draw(t, "settles") {
 				continue
 			}
-			calm(func() bool { return true }, run)
+			calm(settled, run)
 			want := present(beds)
 			for name, b := range want {
+				if b.outside {
+					if is := w.shed.find(name); is == nil || is.Color != strconv.Itoa(b.size) {
+						t.Fatalf("tool %s is %+v, want %+v", name, is, b)
+					}
+					continue
+				}
 				p := w.plant(name)
 				if p == nil || p.Spec.Size != b.size {
 					t.Fatalf("plant %s is %+v, want %+v", name, p, b)
 				}
 			}
-			for _, name := range w.plants() {
+			w.notes, w.shed.calls = nil, nil
+			if _, err := turn(run); err != nil || len(w.shed.calls) > 0 {
+				t.Fatalf("a settled plan makes calls %v: %v", w.shed.calls, err)
+			}
+			for _, name := range slices.Concat(w.plants(), w.shed.names()) {
 				if _, wanted := want[name]; !wanted && !retained(name) {
 					t.Fatalf("plant %s is left, want %v\nstatus %+v", name, slices.Sorted(maps.Keys(want)), w.garden().Status.Nodes)
 				}
@@ -188,7 +275,13 @@ func TestAnythingMayHappen(t *testing.T) {
 			trouble()
 			_, _ = turn(remove)
 		}
-		calm(func() bool { return true }, remove)
+		calm(func(a controller.Action) bool { return a == controller.Done }, remove)
+		time.Sleep(time.Hour)
+		for _, name := range w.shed.names() {
+			if !retained(name) {
+				t.Fatalf("tool %s is left after the deletion", name)
+			}
+		}
 		w.grow(func(string) bool { return true })
 		for _, name := range w.plants() {
 			p := w.plant(name)
@@ -197,6 +290,7 @@ func TestAnythingMayHappen(t *testing.T) {
 			}
 		}
 		if len(w.broken) > 0 {
+			fmt.Println("STORY", w.broken, "\n", strings.Join(w.story, "\n"))
 			t.Fatal(strings.Join(w.broken, "\n"))
 		}
 	})

@@ -10,24 +10,24 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
 
 // progress is what a run knows of a node.
 type progress struct {
+	place    int // in the description
 	record   *record
 	visited  bool // all that it needs is ready, or one of these nodes is absent
 	isAbsent bool
 	ready    bool
 	err      error
 	claim    claim
-	got      metav1.Object // the object, as fetch has returned it
-	gotErr   error
+	answer   answer // of fetch
+	askErr   error  // of fetch
+	doubted  bool   // an earlier creation of the thing was not answered
 }
 
 const (
@@ -46,12 +46,17 @@ const (
 //
 // Run returns an error if a node failed; the others have been seen to. The error wraps
 // [ErrGraph] if the plan is wrong. The action asks for another run while something waits.
+//
+// If the owner has the annotation [Paused], Run only says so in a condition.
 func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	g, err := p.graph()
-	if err != nil {
+	switch {
+	case err != nil:
 		return controller.Done, controller.Terminal(err)
+	case p.paused():
+		return controller.Done, p.pause(ctx)
 	}
-	r := &run{plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency), now: time.Now()}
+	r := p.begin()
 	defer r.crew.wait()
 	r.walk(ctx, g.forward())
 	r.block()
@@ -66,7 +71,8 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 // graph checks the description.
 func (p *Plan) graph() (*graph, error) {
 	var nodes []vertex
-	for _, n := range p.nodes {
+	for i, n := range p.nodes {
+		n.place = i
 		if strings.Contains(n.name, former) {
 			p.wrong(fmt.Errorf("%w: the name %q has a %q, which marks former objects of a node", ErrGraph, n.name, former))
 		}
@@ -90,9 +96,17 @@ type run struct {
 	plan      *Plan
 	inventory *inventory
 	crew      *crew
+	was       glimpse
 	now       time.Time
 	// again is the time after which the plan must be run again, 0 if it need not.
 	again time.Duration
+}
+
+func (p *Plan) begin() *run {
+	return &run{
+		plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency),
+		was: p.status.glimpse(), now: time.Now(),
+	}
 }
 
 func (r *run) lookIn(d time.Duration) {
@@ -102,49 +116,69 @@ func (r *run) lookIn(d time.Duration) {
 }
 
 // walk visits the nodes in order. It builds those whose needs are ready, one at a time.
-// When no other can be built, it records the objects that may be new, and only then lets
-// the crew apply them.
+// When no other can be built, it records the objects and things that may be new, and only
+// then lets the crew create them.
 func (r *run) walk(ctx context.Context, w *walk) {
-	nodes := r.plan.nodes
 	next := w.first()
-	var recorded, unrecorded []int
+	var unrecorded []*node
 	for {
-		for len(next) > 0 {
+		for ; len(next) > 0; next = next[1:] {
 			i := next[0]
-			next = next[1:]
-			n := nodes[i]
+			n := r.plan.nodes[i]
 			r.visit(ctx, n)
 			switch {
 			case n.isAbsent:
 				n.record.enter(Absent, "", r.now)
 				next = append(next, w.done(i)...)
 			case n.err != nil:
-				n.record.enter(Failed, n.err.Error(), r.now)
-			case n.record.built && !n.record.stored:
-				unrecorded = append(unrecorded, i)
+			case n.record.built && !n.record.stored && !n.record.unmade():
+				unrecorded = append(unrecorded, n)
 			default:
-				recorded = append(recorded, i)
+				r.ask(ctx, n)
 			}
 		}
-		if len(unrecorded) > 0 {
-			r.intend(ctx, unrecorded)
-			recorded, unrecorded = append(recorded, unrecorded...), nil
-		}
-		for _, i := range recorded {
-			if n := nodes[i]; n.err == nil {
-				r.crew.send(i, func() { n.got, n.gotErr = n.typed.fetch(ctx, n.claim) })
-			}
-		}
-		recorded = nil
-		i, ok := r.crew.next()
+		// A thing is recorded later: when it is known that it has to be created.
+		r.intend(ctx, unrecorded)
+		unrecorded = nil
+		answered, ok := r.crew.next()
 		if !ok {
 			return
 		}
-		r.judge(ctx, nodes[i])
-		if nodes[i].ready {
-			next = w.done(i)
+		urgent := false
+		for _, i := range answered {
+			n := r.plan.nodes[i]
+			urgent = r.judge(ctx, n) || urgent
+			if n.err == nil && n.answer.create {
+				unrecorded = append(unrecorded, n)
+			}
+		}
+		if urgent {
+			r.keep(ctx, answered)
+		}
+		for _, i := range answered {
+			if r.plan.nodes[i].ready {
+				next = append(next, w.done(i)...)
+			}
 		}
 	}
+}
+
+// ask has the crew see to a node.
+func (r *run) ask(ctx context.Context, n *node) {
+	n.claim.record = n.record.NodeStatus
+	if t := n.record.Thing; t != nil {
+		thing := *t
+		n.claim.record.Thing = &thing
+	}
+	c := n.claim
+	r.crew.send(n.place, func() {
+		defer func() {
+			if v := recover(); v != nil {
+				n.askErr = panicked(ctx, n, v)
+			}
+		}()
+		n.answer, n.askErr = n.typed.fetch(ctx, c)
+	})
 }
 
 // visit builds a node, unless it is absent.
@@ -164,20 +198,14 @@ func (r *run) visit(ctx context.Context, n *node) {
 		if *in.err != nil || n.isAbsent {
 			return *in.err
 		}
-		o, err := n.typed.build(in)
-		if err != nil || o == nil {
+		c, err := n.typed.build(ctx, in)
+		if err != nil || c == nil {
 			return err
 		}
-		if n.claim, err = n.own(ctx, o); err != nil {
-			return err
-		}
-		if err := r.inventory.claim(n, n.claim.key); err != nil {
-			return err
-		}
-		n.claim.uid = n.record.UID
-		return nil
+		n.claim = *c
+		return r.inventory.claim(n, c.key)
 	})
-	n.fail(err)
+	r.fail(n, err)
 }
 
 // needed returns the names of the nodes that a node needs.
@@ -191,35 +219,65 @@ func (n *node) needed() (names []string) {
 }
 
 // fail notes an error of a node.
-func (n *node) fail(err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrGraph):
-		n.err, n.isAbsent = controller.Terminal(fmt.Errorf("node %q: %w", n.name, err)), false
-	default:
-		n.err, n.isAbsent = fmt.Errorf("node %q: %w", n.name, err), false
+func (r *run) fail(n *node, err error) {
+	if err == nil {
+		return
 	}
+	n.err, n.ready, n.isAbsent = fmt.Errorf("node %q: %w", n.name, err), false, false
+	if errors.Is(err, ErrGraph) {
+		n.err = controller.Terminal(n.err)
+	}
+	n.record.enter(Failed, err.Error(), r.now)
 }
 
 // protected calls functions of the program. A panic is an error of the node.
 func protected(ctx context.Context, n *node, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			controller.Logger(ctx).ErrorContext(ctx, "a function of a node panicked", "node", n.name, "panic", v, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", v)
+			err = panicked(ctx, n, v)
 		}
 	}()
 	return f()
 }
 
-// intend records the objects of nodes in the owner's status before they are created.
-func (r *run) intend(ctx context.Context, nodes []int) {
+// panicked logs a panic of a function of the program.
+func panicked(ctx context.Context, n *node, v any) error {
+	controller.Logger(ctx).ErrorContext(ctx, "a function of a node panicked", "node", n.name, "panic", v, "stack", string(debug.Stack()))
+	return fmt.Errorf("panic: %v", v)
+}
+
+// intend records the objects and things of nodes in the owner's status, and then has the
+// crew create them.
+func (r *run) intend(ctx context.Context, nodes []*node) {
+	if len(nodes) == 0 {
+		return
+	}
+	for _, n := range nodes {
+		if n.answer.create {
+			n.doubted = !n.record.Thing.Called.IsZero()
+			n.record.Thing.intend(time.Now())
+			n.claim.recorded = true
+		}
+	}
 	err := r.store(ctx)
-	for _, i := range nodes {
-		n := r.plan.nodes[i]
+	for _, n := range nodes {
 		if err != nil {
-			n.fail(fmt.Errorf("record the object before it is created: %w", err))
-			n.record.enter(Failed, n.err.Error(), r.now)
+			r.fail(n, fmt.Errorf("record what is about to be created: %w", err))
+			continue
+		}
+		r.ask(ctx, n)
+	}
+}
+
+// keep stores the outcomes of nodes before others rely on them.
+func (r *run) keep(ctx context.Context, nodes []int) {
+	err := r.store(ctx)
+	if err == nil {
+		return
+	}
+	for _, i := range nodes {
+		if n := r.plan.nodes[i]; n.ready && n.outside {
+			r.fail(n, fmt.Errorf("record the outcome: %w", err))
 		}
 	}
 }
@@ -241,41 +299,42 @@ func (r *run) store(ctx context.Context) error {
 	return nil
 }
 
-// judge takes the answer about a node's object.
-func (r *run) judge(ctx context.Context, n *node) {
+// judge takes the answer about a node. It reports whether the node has an outcome that
+// must be stored first.
+func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
+	a := n.answer
+	r.lookIn(a.again)
 	switch {
-	case n.gotErr == nil:
-	case errors.Is(n.gotErr, kube.ErrNotServed), !n.record.built && apierrors.IsNotFound(n.gotErr):
-		message := "it does not exist"
-		if !apierrors.IsNotFound(n.gotErr) {
-			message = "its kind is not installed"
+	case n.askErr != nil:
+		if t := n.record.Thing; t != nil && errors.Is(n.askErr, ErrRefused) && !n.doubted {
+			t.Called = metav1.Time{}
 		}
-		r.wait(n, message)
-		return
-	default:
-		n.fail(n.gotErr)
-		n.record.enter(Failed, n.err.Error(), r.now)
-		return
+		r.fail(n, n.askErr)
+		return false
+	case a.got == nil:
+		r.wait(n, a.wait)
+		return false
+	}
+	var v verdict
+	err := protected(ctx, n, func() error { v = n.typed.keep(a, n.record, r.now); return nil })
+	if err != nil {
+		r.fail(n, err)
+		return false
 	}
 	if n.record.built {
-		n.record.UID, n.record.applied = n.got.GetUID(), true
-		n.record.Needs = n.needed()
+		n.record.applied, n.record.Needs = true, n.needed()
 	}
-	var state ready.State
-	if err := protected(ctx, n, func() error { state = n.typed.keep(n.got); return nil }); err != nil {
-		n.fail(err)
-		n.record.enter(Failed, n.err.Error(), r.now)
-		return
-	}
-	switch state.Phase {
+	r.lookIn(v.again)
+	switch v.Phase {
 	case ready.Ready:
 		n.ready = true
 		n.record.enter(Ready, "", r.now)
 	case ready.Failed:
-		n.record.enter(Failed, state.Message, r.now)
+		n.record.enter(Failed, v.Message, r.now)
 	default:
-		r.wait(n, state.Message)
+		r.wait(n, v.Message)
 	}
+	return v.urgent
 }
 
 // wait notes that a node is not ready, and whether that lasts too long.
@@ -298,9 +357,12 @@ func (r *run) block() {
 		if n.visited {
 			continue
 		}
-		waits := slices.DeleteFunc(n.needed(), func(name string) bool {
-			return slices.ContainsFunc(n.needs, func(need *node) bool { return need.name == name && need.ready })
-		})
+		var waits []string
+		for _, need := range n.needs {
+			if !need.ready && !slices.Contains(waits, need.name) {
+				waits = append(waits, need.name)
+			}
+		}
 		n.record.enter(Blocked, "waits for "+strings.Join(waits, ", "), r.now)
 	}
 }
@@ -323,10 +385,12 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 			failed = append(failed, fmt.Errorf("report: %w", err))
 		}
 	}
-	p.status.Nodes = r.inventory.status(p.nodes)
+	p.status.Nodes = r.inventory.status(p.nodes) // the conditions tell about them
 	p.status.summarize(p.owner)
 	if err := r.store(ctx); err != nil {
 		failed = append(failed, err)
+	} else {
+		p.Monitor.saw(p, r.was)
 	}
 	if len(failed) > 0 {
 		return controller.Done, join(failed)
@@ -339,13 +403,12 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 
 // join joins errors. A retry is useless only if it is useless for all of them.
 func join(all []error) error {
-	terminal := func(err error) bool { return controller.IsTerminal(err) }
-	if !slices.ContainsFunc(all, func(err error) bool { return !terminal(err) }) {
+	if !slices.ContainsFunc(all, func(err error) bool { return !controller.IsTerminal(err) }) {
 		return errors.Join(all...)
 	}
 	var mixed []error
 	for _, err := range all {
-		if terminal(err) {
+		if controller.IsTerminal(err) {
 			err = errors.New(err.Error()) // a retry is of use for another one
 		}
 		mixed = append(mixed, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,11 +19,17 @@ import (
 type Status struct {
 	// Conditions are Ready, Progressing and Degraded. Others may be added.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ReadyNodes counts the nodes that are ready, as in 3/5. Absent nodes do not count.
+	ReadyNodes string `json:"readyNodes,omitempty" crd:"column=Ready"`
+	// Summary is Ready, or says what the plan waits for first.
+	Summary string `json:"summary,omitempty" crd:"column=Status"`
+	// Since is the time since when the summary holds, not counting its details.
+	Since metav1.Time `json:"since,omitzero" crd:"column=Since,columnType=date"`
 	// Nodes of the plan, and objects of nodes that have left it and are not deleted yet.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 }
 
-// NodeStatus tells about a node, and identifies its object.
+// NodeStatus tells about a node, and identifies its object or thing.
 type NodeStatus struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
@@ -37,6 +44,9 @@ type NodeStatus struct {
 	ObjectName string `json:"objectName,omitempty"`
 	// UID of the object. It is empty while the object may be about to be created.
 	UID types.UID `json:"uid,omitempty"`
+	// Thing is set for a thing outside the cluster. Kind and ObjectName are those of the
+	// thing, and APIVersion, Namespace and UID are empty.
+	Thing *ThingStatus `json:"thing,omitempty"`
 	// Needs are the nodes that the node needed when its object was last applied. Of a node
 	// without an object, they are the nodes that it needs.
 	Needs []string `json:"needs,omitempty"`
@@ -66,18 +76,24 @@ const (
 	Deleting State = "Deleting"
 )
 
+// states are all states in the order in which people care.
+var states = []State{Ready, Waiting, Blocked, Degraded, Failed, Absent, Deleting}
+
 // How an object leaves.
 const (
 	undoRetain = "Retain"
 	undoWait   = "UntilGone"
 )
 
-// object identifies an object whatever the version of its kind.
-type object struct{ group, kind, namespace, name string }
+// object identifies an object whatever the version of its kind, or a thing.
+type object struct {
+	outside                      bool
+	group, kind, namespace, name string
+}
 
 func (s *NodeStatus) object() object {
 	gv, _ := schema.ParseGroupVersion(s.APIVersion) // it was printed by GroupVersion.String
-	return object{gv.Group, s.Kind, s.Namespace, s.ObjectName}
+	return object{s.Thing != nil, gv.Group, s.Kind, s.Namespace, s.ObjectName}
 }
 
 func (s *NodeStatus) gvk() schema.GroupVersionKind {
@@ -105,6 +121,7 @@ func short(message string) string {
 
 // summarize sets the conditions.
 func (s *Status) summarize(owner metav1.Object) {
+	s.resume()
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: fmt.Sprintf("%d nodes are ready", len(s.Nodes))}
 	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"}
 	degraded := metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "AsExpected"}
@@ -131,7 +148,47 @@ func (s *Status) summarize(owner metav1.Object) {
 	for _, c := range []metav1.Condition{ready, progressing, degraded} {
 		controller.SetCondition(owner, &s.Conditions, c)
 	}
+	s.summary()
 }
+
+// maxSummary fits on the line of a terminal.
+const maxSummary = 80
+
+// summary sets the fields that kubectl get shows.
+func (s *Status) summary() {
+	ready, nodes := 0, 0
+	var first *NodeStatus
+	for i, n := range s.Nodes {
+		if n.State == Ready {
+			ready++
+		}
+		if n.State != Absent && n.State != Deleting {
+			nodes++
+		}
+		if first == nil || slices.Index(urgency, n.State) < slices.Index(urgency, first.State) {
+			first = &s.Nodes[i]
+		}
+	}
+	s.ReadyNodes = fmt.Sprintf("%d/%d", ready, nodes)
+	if first == nil || first.State == Ready || first.State == Absent {
+		s.Summary = string(Ready)
+		if c := meta.FindStatusCondition(s.Conditions, "Ready"); c != nil {
+			s.Since = c.LastTransitionTime
+		}
+		return
+	}
+	verb := map[State]string{Waiting: "waiting for ", Blocked: "waiting for ", Deleting: "deleting "}[first.State]
+	s.Summary, s.Since = verb+first.Name, first.Since
+	if first.Message != "" {
+		s.Summary += ": " + first.Message
+	}
+	if all := []rune(s.Summary); len(all) > maxSummary {
+		s.Summary = string(all[:maxSummary-1]) + "…"
+	}
+}
+
+// urgency is the order in which the summary picks a node by its state.
+var urgency = []State{Failed, Degraded, Waiting, Blocked, Deleting, Ready, Absent}
 
 // told is how many nodes a condition names.
 const told = 3

@@ -9,12 +9,16 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -52,6 +56,7 @@ type world struct {
 	rv    int
 	all   map[string]metav1.Object // *garden or *plant by path
 	notes []string                 // the requests, as "PATCH /path"
+	story []string
 	// broken are the rules that a request has broken.
 	broken []string
 	// foreign are the uids of plants of somebody else.
@@ -63,12 +68,15 @@ type world struct {
 	kill context.CancelFunc
 	// refuse, if it is set, returns the code of an answer that refuses a request, or 0.
 	refuse func(r *http.Request) int
+	shed   *shed
+	events []string // the events that were written, as "REASON NOTE"
 }
 
 const gardenPath = "/apis/example.com/v1/namespaces/default/gardens/eden"
 
 func newWorld() *world {
 	w := &world{all: make(map[string]metav1.Object), foreign: make(map[types.UID]bool), killAt: -1}
+	w.shed = &shed{world: w, abandoned: func(string) bool { return false }}
 	g := new(garden)
 	g.APIVersion, g.Kind = "example.com/v1", "Garden"
 	g.Namespace, g.Name, g.UID, g.ResourceVersion = "default", "eden", "uid-eden", "1"
@@ -140,7 +148,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.URL.Path == "/apis/example.com/v1" {
-		return answer(200, map[string]any{"kind": "APIResourceList", "resources": []any{
+		return respond(200, map[string]any{"kind": "APIResourceList", "resources": []any{
 			map[string]any{"name": "gardens", "kind": "Garden", "namespaced": true},
 			map[string]any{"name": "plants", "kind": "Plant", "namespaced": true},
 		}})
@@ -148,16 +156,18 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	if w.killAt == 0 && !w.lost {
-		w.kill()
+	if strings.HasSuffix(r.URL.Path, "/events") || strings.Contains(r.URL.Path, "/events/") {
+		return w.event(r)
+	}
+	if w.killed() {
 		return nil, errKilled
 	}
-	w.killAt--
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
 	}
 	w.notes = append(w.notes, r.Method+" "+r.URL.Path)
+	w.story = append(w.story, fmt.Sprint(time.Now().Format("15:04:05 "), r.Method, " ", path.Base(r.URL.Path), " ", strings.ReplaceAll(string(body), "\n", "")))
 	code := 0
 	if w.refuse != nil {
 		code = w.refuse(r)
@@ -173,11 +183,51 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 			Message: "refused", Details: &metav1.StatusDetails{Name: "x", Kind: "plants"},
 		}
 	}
-	if w.killAt == -1 && w.lost {
-		w.kill()
+	if w.unanswered() {
 		return nil, errKilled
 	}
-	return answer(code, resp)
+	return respond(code, resp)
+}
+
+// killed counts a request or a call, and reports that the process is killed before it.
+func (w *world) killed() bool {
+	if w.killAt == 0 && !w.lost {
+		w.kill()
+		return true
+	}
+	w.killAt--
+	return false
+}
+
+// event keeps an event.
+func (w *world) event(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var e eventsv1.Event
+	var envelope runtime.Unknown // see k8s.io/apimachinery/pkg/runtime/serializer/protobuf
+	if raw, is := bytes.CutPrefix(body, []byte("k8s\x00")); !is {
+		return nil, errors.New("the event is not in protobuf")
+	} else if err := errors.Join(envelope.Unmarshal(raw), e.Unmarshal(envelope.Raw)); err != nil {
+		return nil, err
+	}
+	if e.Reason != "" {
+		w.events = append(w.events, e.Reason+" "+e.Note)
+	}
+	return respond(201, e)
+}
+
+// calm lets everything succeed.
+func (w *world) calm() { w.killAt, w.lost, w.refuse, w.shed.fault = -1, false, nil, nil }
+
+// unanswered reports that the process is killed after a request or call was executed.
+func (w *world) unanswered() bool {
+	if w.killAt == -1 && w.lost {
+		w.kill()
+		return true
+	}
+	return false
 }
 
 func (w *world) serve(r *http.Request, body []byte) (int, any) {
@@ -208,6 +258,8 @@ func (w *world) serve(r *http.Request, body []byte) (int, any) {
 		delete(o.GetAnnotations(), Mark)
 		w.touch(o)
 		return 200, o
+	case r.Method == http.MethodPatch && r.URL.Query().Has("dryRun"):
+		return 200, json.RawMessage(body)
 	case r.Method == http.MethodPatch:
 		return w.apply(path, body)
 	case r.Method == http.MethodDelete:
@@ -231,16 +283,42 @@ func (w *world) apply(path string, body []byte) (int, any) {
 	if w.foreign[p.UID] {
 		w.broken = append(w.broken, "a foreign object was applied: "+p.Name)
 	}
-	for need := range strings.SplitSeq(sent.Annotations["needs"], ",") {
-		if n := w.plant(need); need != "" && (n == nil || !n.isReady()) {
-			w.broken = append(w.broken, fmt.Sprintf("%s was applied before %s was ready", p.Name, need))
-		}
-	}
+	w.mayMake(p.Name, sent.Annotations["needs"])
 	p.APIVersion, p.Kind = "example.com/v1", "Plant"
 	p.Labels, p.Annotations, p.OwnerReferences = sent.Labels, maps.Clone(sent.Annotations), sent.OwnerReferences
 	p.Spec = sent.Spec
 	w.touch(p)
 	return 200, p
+}
+
+// mayMake checks that all needs of a plant or tool are ready.
+func (w *world) mayMake(name, needs string) {
+	for need := range strings.SplitSeq(needs, ",") {
+		ready := w.shed.has(need)
+		if p := w.plant(need); p != nil {
+			ready = p.isReady()
+		}
+		if need != "" && !ready {
+			w.broken = append(w.broken, fmt.Sprintf("%s was made before %s was ready", name, need))
+		}
+	}
+}
+
+// mayDelete checks that nothing is there that needs a plant or tool.
+func (w *world) mayDelete(name string) {
+	needs := func(needs string) bool { return slices.Contains(strings.Split(needs, ","), name) }
+	for _, other := range w.plants() {
+		p := w.plant(other)
+		released := len(p.OwnerReferences) == 0 && p.Annotations[Mark] == ""
+		if !released && p.DeletionTimestamp == nil && needs(p.Annotations["needs"]) {
+			w.broken = append(w.broken, fmt.Sprintf("%s was deleted before %s", name, other))
+		}
+	}
+	for _, t := range w.shed.tools {
+		if needs(t.Needs) && !w.shed.abandoned(t.Name) {
+			w.broken = append(w.broken, fmt.Sprintf("%s was deleted before %s", name, t.Name))
+		}
+	}
 }
 
 func (w *world) delete(path string, body []byte) (int, any) {
@@ -256,13 +334,7 @@ func (w *world) delete(path string, body []byte) (int, any) {
 	if w.foreign[p.UID] {
 		w.broken = append(w.broken, "a foreign object was deleted: "+p.Name)
 	}
-	for _, name := range w.plants() {
-		other := w.plant(name)
-		released := len(other.OwnerReferences) == 0 && other.Annotations[Mark] == ""
-		if !released && other.DeletionTimestamp == nil && slices.Contains(strings.Split(other.Annotations["needs"], ","), p.Name) {
-			w.broken = append(w.broken, fmt.Sprintf("%s was deleted before %s", p.Name, name))
-		}
-	}
+	w.mayDelete(p.Name)
 	if *options.PropagationPolicy == metav1.DeletePropagationForeground {
 		now := metav1.Now()
 		p.DeletionTimestamp, p.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
@@ -275,7 +347,7 @@ func (w *world) delete(path string, body []byte) (int, any) {
 	}
 }
 
-func answer(code int, v any) (*http.Response, error) {
+func respond(code int, v any) (*http.Response, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

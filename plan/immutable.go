@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Replacement is how a node answers a server that refuses a change because fields of the
+// object are immutable.
+type Replacement string
+
+const (
+	// Report makes the node fail. Its message names the fields and says how people can go
+	// on. It is the default for all kinds but Job and StatefulSet.
+	Report Replacement = "Report"
+	// Recreate deletes the object with its dependents, waits until they are gone, and
+	// creates it again. It is the default for Jobs. It is refused for kinds whose deletion
+	// may lose data: PersistentVolumeClaim, PersistentVolume, Namespace,
+	// CustomResourceDefinition and StatefulSet.
+	Recreate Replacement = "Recreate"
+	// Orphan deletes a StatefulSet without its dependents and creates it again. Its pods and
+	// volumes stay, and the StatefulSet takes them over. It is the default for StatefulSets,
+	// and for them alone. If a volumeClaimTemplate asks for more storage, the volumes are
+	// grown first, which their StorageClass must allow. Templates that ask for less, and a
+	// change of the selector, are reported instead. Pods that run get a volume of an added
+	// template when they are recreated.
+	Orphan Replacement = "Orphan"
+)
+
+// OnImmutable sets how the node answers a change of immutable fields. The answer is given
+// only if the server would accept the wanted object as a new one, which a dry run tells.
+// The operator needs the rights to create and delete objects of the kind; for Orphan, also
+// to list and patch PersistentVolumeClaims.
+func (n *Node[T]) OnImmutable(r Replacement) *Node[T] {
+	precious := []string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition", "StatefulSet"}
+	switch {
+	case n.outside:
+		n.plan.wrong(fmt.Errorf("%w: %q is a step: things have the function Update", ErrGraph, n.name))
+	case r != Report && r != Recreate && r != Orphan:
+		n.plan.wrong(fmt.Errorf("%w: %q has an unknown replacement %q", ErrGraph, n.name, r))
+	case r == Orphan && !n.isStatefulSet():
+		n.plan.wrong(fmt.Errorf("%w: %q is no StatefulSet: only these can be orphaned and recreated", ErrGraph, n.name))
+	case r == Recreate && slices.Contains(precious, n.kind.Kind):
+		n.plan.wrong(fmt.Errorf("%w: %q must not be recreated: the deletion of a %s may lose data", ErrGraph, n.name, n.kind.Kind))
+	case r == Recreate && n.retain:
+		n.plan.wrong(fmt.Errorf("%w: %q is retained, so it cannot be recreated", ErrGraph, n.name))
+	}
+	n.replacement = r
+	return n
+}
+
+func (n *node) isStatefulSet() bool {
+	return n.kind.Group == appsv1.GroupName && n.kind.Kind == "StatefulSet"
+}
+
+func (n *node) onImmutable() Replacement {
+	switch {
+	case n.replacement != "":
+		return n.replacement
+	case n.isStatefulSet():
+		return Orphan
+	case n.kind.Group == batchv1.GroupName && n.kind.Kind == "Job" && !n.retain:
+		return Recreate
+	}
+	return Report
+}
+
+// replace answers a refused change.
+func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (answer, error) {
+	view, ok := n.view(c.key)
+	if !ok {
+		return answer{}, refused
+	}
+	live, err := n.reader(c.key).Get(ctx, c.key.Name)
+	if err != nil {
+		return answer{}, refused // it did not refuse a change, or the next run sees more
+	}
+	is := any(live).(metav1.Object)
+	switch {
+	case !n.plan.owns(is):
+		return answer{}, refused
+	case is.GetDeletionTimestamp() != nil:
+		return answer{wait: "it is being deleted, to be created again", again: soonest}, nil
+	}
+	if !n.isValid(ctx, view, c.key.Name) {
+		return answer{}, refused
+	}
+	how := metav1.DeletePropagationForeground
+	switch n.onImmutable() {
+	case Report:
+		return answer{}, n.report(refused, "", c.key)
+	case Orphan:
+		how = metav1.DeletePropagationOrphan
+		if err := n.orphan(ctx, c.key, live, refused); err != nil {
+			return answer{}, err
+		}
+	}
+	uid, version := is.GetUID(), is.GetResourceVersion()
+	err = view.DeleteWith(ctx, c.key.Name, metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		PropagationPolicy: &how,
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return answer{}, err
+	}
+	return answer{wait: "it is being deleted, to be created again: the server refuses to change " + refusedFields(refused), again: soonest}, nil
+}
+
+// view returns a handle that applies and deletes an object.
+func (n *objectNode[T]) view(key kube.Key) (kube.View[T], bool) {
+	var view kube.View[T]
+	switch h := any(n.handle).(type) {
+	case kube.Resource[T]:
+		view = h.View
+	case kube.View[T]:
+		view = h
+	default:
+		return view, false
+	}
+	if key.Namespace != "" {
+		view = view.In(key.Namespace)
+	}
+	return view, true
+}
+
+// isValid reports that the server would accept the wanted object under another name. Then
+// it is the change that the server has refused.
+func (n *objectNode[T]) isValid(ctx context.Context, view kube.View[T], name string) bool {
+	other := *n.wanted
+	any(&other).(metav1.Object).SetName(strings.TrimRight(name[:min(len(name), 40)], "-.") + "-dry-run")
+	_, err := view.With(kube.WriteOptions{DryRun: true}).Apply(ctx, &other)
+	return err == nil
+}
+
+// report names the fields of a refused change.
+func (n *objectNode[T]) report(refused error, why string, key kube.Key) error {
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	return fmt.Errorf("the server refuses to change %s of %s %s%s: set the former values, or save its data and delete it; "+
+		"then it is created again: %w", refusedFields(refused), n.kind.Kind, key, why, refused)
+}
+
+// refusedFields returns the names of the fields that the server has named.
+func refusedFields(refused error) string {
+	var fields []string
+	var status apierrors.APIStatus
+	if errors.As(refused, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Field != "" && !slices.Contains(fields, cause.Field) {
+				fields = append(fields, cause.Field)
+			}
+		}
+	}
+	if len(fields) == 0 {
+		return "immutable fields"
+	}
+	return strings.Join(fields, ", ")
+}
+
+// orphan prepares a StatefulSet for its replacement. It returns an error if its pods would
+// be lost, or its volumes cannot be as wanted.
+func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, live *T, refused error) error {
+	var is, want appsv1.StatefulSet
+	for from, to := range map[*T]*appsv1.StatefulSet{live: &is, n.wanted: &want} {
+		raw, err := json.Marshal(from)
+		if err == nil {
+			err = json.Unmarshal(raw, to)
+		}
+		if err != nil {
+			return fmt.Errorf("compare StatefulSet %s: %w", key, err)
+		}
+	}
+	if !reflect.DeepEqual(is.Spec.Selector, want.Spec.Selector) {
+		return n.report(refused, "with another selector it would not take its pods over", key)
+	}
+	sizes := make(map[string]resource.Quantity)
+	for _, t := range want.Spec.VolumeClaimTemplates {
+		sizes[t.Name] = *t.Spec.Resources.Requests.Storage()
+	}
+	volumes := kube.For[corev1.PersistentVolumeClaim](n.plan.client).In(key.Namespace)
+	for v, err := range volumes.List(ctx) {
+		if err != nil {
+			return err
+		}
+		template, mine := templateOf(v.Name, key.Name, sizes)
+		if !mine {
+			continue
+		}
+		size := sizes[template]
+		switch size.Cmp(*v.Spec.Resources.Requests.Storage()) {
+		case -1:
+			return n.report(refused, fmt.Sprintf("the volume %s cannot shrink to %s", v.Name, &size), key)
+		case 1:
+			if err := growVolume(ctx, volumes, v, size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// templateOf returns the volumeClaimTemplate of a StatefulSet's volume, whose name is
+// TEMPLATE-SET-ORDINAL.
+func templateOf[V any](volume, set string, templates map[string]V) (template string, ok bool) {
+	for template := range maps.Keys(templates) {
+		ordinal, has := strings.CutPrefix(volume, template+"-"+set+"-")
+		if _, err := strconv.ParseUint(ordinal, 10, 31); has && err == nil {
+			return template, true
+		}
+	}
+	return "", false
+}
+
+func growVolume(
+	ctx context.Context, volumes kube.Resource[corev1.PersistentVolumeClaim], v *corev1.PersistentVolumeClaim, size resource.Quantity,
+) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion},
+		"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": size}}},
+	})
+	if err == nil {
+		_, err = volumes.Patch(ctx, v.Name, types.MergePatchType, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("grow the volume %s to %s: %w", v.Name, &size, err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Keeper is where the outcomes of things are recorded: see [InSecret].
+type Keeper interface {
+	// load returns nil if there is no outcome of the recorded token.
+	load(ctx context.Context, p *Plan, s NodeStatus) (map[string]string, error)
+	save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error
+	drop(ctx context.Context, p *Plan, s NodeStatus) error
+}
+
+// InSecret keeps each outcome in a Secret of its own: the keys of the outcome are the keys
+// of the Secret. The Secret is in the owner's namespace, or in the handle's if the owner is
+// cluster-scoped, and [OutcomeName] is its name. It is deleted after the thing, or retained
+// with it.
+func InSecret(secrets kube.Resource[corev1.Secret]) Keeper { return inSecret{secrets} }
+
+// OutcomeName returns the name of the Secret that has the outcome of a thing.
+func OutcomeName(kind, thing string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(kind+"-"+thing))
+	sum := sha256.Sum256([]byte(kind + "/" + thing))
+	return "outcome-" + strings.Trim(clean[:min(len(clean), 200)], "-") + "-" + hex.EncodeToString(sum[:4])
+}
+
+// tokenAnnotation tells of which thing a Secret has the outcome: there may have been
+// another one of the same name.
+const tokenAnnotation = "plan.pintle.dev/token"
+
+type inSecret struct{ secrets kube.Resource[corev1.Secret] }
+
+// of returns the handle and the key of a thing's Secret.
+func (k inSecret) of(p *Plan, s NodeStatus) (kube.Resource[corev1.Secret], kube.Key) {
+	key := kube.Key{Namespace: p.owner.GetNamespace(), Name: OutcomeName(s.Kind, s.ObjectName)}
+	if key.Namespace == "" {
+		return k.secrets, key
+	}
+	return k.secrets.In(key.Namespace), key
+}
+
+func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (map[string]string, error) {
+	secrets, key := k.of(p, s)
+	has := func(o *corev1.Secret, err error) bool {
+		return err == nil && p.owns(o) && o.Annotations[tokenAnnotation] == s.Thing.Token
+	}
+	o, err := secrets.ReadOnly().Cached().Get(ctx, key)
+	if !has(o, err) {
+		o, err = secrets.Get(ctx, key.Name) // a store may be behind
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
+	case !has(o, nil):
+		return nil, nil
+	}
+	outcome := make(map[string]string, len(o.Data))
+	for name, value := range o.Data {
+		outcome[name] = string(value)
+	}
+	return outcome, nil
+}
+
+func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error {
+	secrets, key := k.of(p, s)
+	o := &corev1.Secret{Data: make(map[string][]byte, len(outcome))}
+	o.Namespace, o.Name = key.Namespace, key.Name
+	o.Annotations = map[string]string{tokenAnnotation: s.Thing.Token}
+	for name, value := range outcome {
+		o.Data[name] = []byte(value)
+	}
+	if s.Undo == undoRetain {
+		o.Annotations[Mark] = p.mark().String()
+	} else if err := p.setController(o); err != nil {
+		return err
+	}
+	is, err := secrets.Get(ctx, key.Name)
+	if err == nil {
+		err = p.mayTake(is, nil, "Secret")
+	}
+	if err == nil || apierrors.IsNotFound(err) {
+		_, err = secrets.Ensure(ctx, o)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
+	}
+	return nil
+}
+
+func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
+	secrets, key := k.of(p, s)
+	is, err := secrets.Get(ctx, key.Name)
+	if err == nil && p.owns(is) {
+		err = secrets.DeleteWith(ctx, key.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion},
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+)
+
+// Mark is the annotation of an object that belongs to an owner and has no owner reference
+// to it. That is an object that is retained, is cluster-scoped, or is in another
+// namespace than the owner. Its value names the owner's kind, key and uid.
+const Mark = "plan.pintle.dev/owner"
+
+// Marked reconciles the owners of objects that have a [Mark]. It is for the kinds of such
+// objects, as [controller.Owned] is for those of objects with owner references.
+func Marked[O, T any](owners kube.Handle[O], objects kube.Handle[T], predicates ...controller.Predicate) controller.Source {
+	kind := owners.Kind().GroupKind().String()
+	return controller.Mapped(objects, func(_ context.Context, o *T) []kube.Key {
+		m, ok := markOf(any(o).(metav1.Object))
+		if !ok || m.kind != kind {
+			return nil
+		}
+		return []kube.Key{m.key}
+	}, predicates...)
+}
+
+// mark is a parsed [Mark].
+type mark struct {
+	kind string // such as Shop.example.com
+	key  kube.Key
+	uid  types.UID
+}
+
+func (m mark) String() string {
+	return strings.Join([]string{m.kind, m.key.Namespace, m.key.Name, string(m.uid)}, "/")
+}
+
+func markOf(o metav1.Object) (m mark, ok bool) {
+	parts := strings.Split(o.GetAnnotations()[Mark], "/")
+	if len(parts) != 4 {
+		return mark{}, false
+	}
+	return mark{parts[0], kube.Key{Namespace: parts[1], Name: parts[2]}, types.UID(parts[3])}, true
+}
+
+func (p *Plan) mark() mark {
+	return mark{p.kind.GroupKind().String(), kube.KeyOf(p.owner), p.owner.GetUID()}
+}
+
+// owns reports that an object belongs to the plan's owner.
+func (p *Plan) owns(o metav1.Object) bool {
+	if c := metav1.GetControllerOfNoCopy(o); c != nil {
+		return c.UID == p.owner.GetUID()
+	}
+	m, ok := markOf(o)
+	return ok && m.uid == p.owner.GetUID()
+}
+
+// setController makes the owner the controller of a child in its namespace, as
+// [kube.SetController] does, which needs the types of both.
+func (p *Plan) setController(child metav1.Object) error {
+	is := metav1.GetControllerOfNoCopy(child)
+	switch {
+	case is == nil:
+	case is.UID == p.owner.GetUID():
+		return nil // a function may build the same object again
+	default:
+		return fmt.Errorf("the built object has a controller already: %s %s", is.Kind, is.Name)
+	}
+	yes := true
+	child.SetOwnerReferences(append(slices.Clone(child.GetOwnerReferences()), metav1.OwnerReference{
+		APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind, Name: p.owner.GetName(), UID: p.owner.GetUID(),
+		Controller: &yes, BlockOwnerDeletion: &yes,
+	}))
+	return nil
+}
+
+// mayTake returns an error if an object belongs to somebody else. An object that belongs
+// to nobody may be taken if it has all labels of the child.
+func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("apply %s %s: %w%s", kind, kube.KeyOf(is), kube.ErrTaken, fmt.Sprintf(format, args...))
+	}
+	owner := metav1.GetControllerOfNoCopy(is)
+	m, marked := markOf(is)
+	switch {
+	case p.owns(is):
+		return nil
+	case owner != nil:
+		return fail(": %s %s owns it", owner.Kind, owner.Name)
+	case marked:
+		return fail(": %s %s owns it", m.kind, m.key)
+	case len(want) > 0 && labels.SelectorFromSet(want).Matches(labels.Set(is.GetLabels())):
+		return nil
+	}
+	return fail(", and it has no controller: delete it, or add the labels %q to it so that it is taken over", labels.Set(want))
+}

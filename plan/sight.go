@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// sight is a thing as it was last seen. A thing is not observed at each reconcile: the
+// process remembers it until it is due.
+type sight[T any] struct {
+	is      *T
+	outcome map[string]string // nil: it is not known
+	at      time.Time
+	poll    time.Duration // with its random part
+	every   time.Duration // how long the sight is good
+}
+
+type sightKey struct {
+	owner types.UID
+	name  string
+}
+
+func (p *Plan) sightOf(s NodeStatus) sightKey {
+	return sightKey{p.owner.GetUID(), s.Kind + " " + s.ObjectName}
+}
+
+const soonest = 2 * time.Second
+
+// judged sets how long the sight is good for a thing that is ready, or has not been ready
+// for some time.
+func (s *sight[T]) judged(ready bool, unready time.Duration) {
+	every := s.poll
+	if !ready {
+		every = min(max(soonest, unready/4), s.poll)
+	}
+	s.every = every
+}
+
+func (s *sight[T]) due() time.Time { return s.at.Add(s.every) }
+
+// remember replaces the sight of a thing.
+func (t *Things[T]) remember(key sightKey, is *T, outcome map[string]string, now time.Time) *sight[T] {
+	poll := cmp.Or(t.Poll, 5*time.Minute)
+	s := &sight[T]{is: is, outcome: outcome, at: now, poll: poll + rand.N(poll/10+1)}
+	s.judged(false, 0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = make(map[sightKey]*sight[T])
+	}
+	if _, again := t.known[key]; !again && len(t.known)%64 == 63 {
+		// An owner may go away without a deletion of its plan.
+		for k, old := range t.known {
+			if now.Sub(old.at) > 3*old.poll {
+				delete(t.known, k)
+			}
+		}
+	}
+	t.known[key] = s
+	return s
+}
+
+// last returns the last sight of a thing, nil if there is none.
+func (t *Things[T]) last(key sightKey) *sight[T] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[key]
+}
+
+func (t *Things[T]) forget(key sightKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, key)
+}

@@ -1,0 +1,249 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Things says how the things of a type are observed, created, changed and deleted outside
+// the cluster: buckets, databases, tenants of a storage. T has what is wanted as well as
+// what is observed. A program has one Things for each type, and describes single things by
+// [Step]. The counterpart in crossplane-runtime is managed.ExternalClient.
+//
+// The functions are called on several goroutines. Their context ends after the Target's
+// Timeout. They should be as cheap as a request.
+type Things[T any] struct {
+	// Kind names the type of the things in the status and in messages, such as Bucket. It
+	// must stay the same from release to release.
+	Kind string
+	// Target is the system that the things are in. Default: one without limits for each
+	// Things.
+	Target *Target
+	// Name returns the name of a wanted thing: no other thing of the kind has it in the
+	// target. Default: the owner's uid, a slash and the name of the node.
+	Name func(want *T) string
+	// Observe returns a thing, nil if there is none of that name.
+	Observe func(ctx context.Context, r Ref) (*T, error)
+	// Create makes a thing, and returns it as it is then. An error that wraps [ErrRefused]
+	// says that the thing was not made. After any other error the plan does not know that.
+	Create func(ctx context.Context, r Ref, want *T) (*T, error)
+	// Differs reports that a thing must be changed. It is required if Update is set.
+	Differs func(is, want *T) bool
+	// Update changes a thing, and returns it as it is then. Default: things are never
+	// changed.
+	Update func(ctx context.Context, r Ref, is, want *T) (*T, error)
+	// Delete deletes a thing. It is no error if there is none.
+	Delete func(ctx context.Context, r Ref) error
+
+	// Idempotent says that it is harmless to call Create again, because the target never
+	// has two things of one name or token. Without it, a Create that was not answered is
+	// repeated only when it can no longer take effect: see Settle.
+	Idempotent bool
+	// Settle is the time after which a call that was sent can no longer take effect, if it
+	// has not yet. Default: one minute.
+	Settle time.Duration
+	// Poll is the time after which a thing that is ready is observed again, to find what
+	// others have changed or deleted. Up to a tenth is added at random. Default: 5 minutes.
+	// A thing that is not ready is observed more often: after 2 s at first, and then after a
+	// quarter of the time for which it has not been ready.
+	Poll time.Duration
+
+	// Adopt reports that a thing which exists before the plan creates it is the owner's.
+	// Default: it is somebody else's, and the error of the node wraps [kube.ErrTaken].
+	Adopt func(r Ref, is *T) bool
+	// Outcome returns the part of a created thing that must not be lost, such as a password
+	// or an id that the target has given. It is recorded before any node that needs this one
+	// is built, and is in each later [Ref]. It returns nil for an observed thing that no
+	// longer shows its outcome.
+	Outcome func(is *T) map[string]string
+	// Keep is where outcomes are recorded. Default: the owner's status. See [InSecret].
+	Keep Keeper
+
+	own   Target // is used if Target is nil
+	mu    sync.Mutex
+	known map[sightKey]*sight[T]
+}
+
+// ErrRefused is wrapped by the error of a function Create if the thing was certainly not
+// made. Then there is no uncertainty, and Create may be called again.
+var ErrRefused = errors.New("the creation was refused")
+
+// Ref identifies a thing for the functions of [Things].
+type Ref struct {
+	// Name is that of the thing: see [Things.Name].
+	Name string
+	// Token is a random text that is recorded before Create is called, and is the same when
+	// a Create that was not answered is repeated. Targets that know idempotency tokens or
+	// tags can find the thing by it.
+	Token string
+	// Owner is the uid of the owner.
+	Owner types.UID
+	// Outcome is that of the thing: see [Things.Outcome]. It must not be changed.
+	Outcome map[string]string
+}
+
+// ThingStatus tells about a thing outside the cluster.
+type ThingStatus struct {
+	// Token is the Ref's.
+	Token string `json:"token,omitempty"`
+	// Called is when the last creation was about to begin. It is unset if all creations
+	// were answered.
+	Called metav1.Time `json:"called,omitzero"`
+	// Made says that the thing was there.
+	Made bool `json:"made,omitempty"`
+	// Outcome is the thing's, unless it is kept elsewhere.
+	Outcome map[string]string `json:"outcome,omitempty"`
+}
+
+// intend notes that a creation begins.
+func (t *ThingStatus) intend(now time.Time) {
+	if t.Token == "" || t.Made {
+		*t = ThingStatus{Token: rand.Text()}
+	}
+	t.Called = metav1.NewTime(now.Truncate(time.Second).Add(time.Second))
+}
+
+// ours reports that the thing is the owner's if it exists.
+func (t *ThingStatus) ours() bool { return t.Made || !t.Called.IsZero() }
+
+// uncertain reports that a creation was not answered.
+func (t *ThingStatus) uncertain() bool { return !t.Made && !t.Called.IsZero() }
+
+// unmade reports that the record is of a thing that was not found yet.
+func (s *NodeStatus) unmade() bool { return s.Thing != nil && !s.Thing.Made }
+
+// AnyThings is a [Things] of any type.
+type AnyThings interface {
+	kindOf() string
+	wrong() error
+	// remove deletes a recorded thing.
+	remove(ctx context.Context, p *Plan, s NodeStatus) removal
+}
+
+// Knows tells the plan of things that earlier descriptions had, so that it can delete
+// them. A plan knows the things of its own steps.
+func (p *Plan) Knows(all ...AnyThings) {
+	for _, t := range all {
+		if err := t.wrong(); err != nil {
+			p.wrong(fmt.Errorf("describe things of kind %q: %w", t.kindOf(), err))
+		}
+		if is, ok := p.things[t.kindOf()]; ok && is != t {
+			p.wrong(fmt.Errorf("%w: two Things have the kind %q", ErrGraph, t.kindOf()))
+		}
+		if p.things == nil {
+			p.things = make(map[string]AnyThings)
+		}
+		p.things[t.kindOf()] = t
+	}
+}
+
+func (t *Things[T]) kindOf() string { return t.Kind }
+
+func (t *Things[T]) wrong() error {
+	switch {
+	case t.Kind == "":
+		return fmt.Errorf("%w: Kind is empty", ErrGraph)
+	case t.Observe == nil, t.Create == nil, t.Delete == nil:
+		return fmt.Errorf("%w: Observe, Create and Delete are required", ErrGraph)
+	case t.Update != nil && t.Differs == nil:
+		return fmt.Errorf("%w: Update is never called without Differs", ErrGraph)
+	}
+	return nil
+}
+
+func (t *Things[T]) target() *Target {
+	if t.Target != nil {
+		return t.Target
+	}
+	return &t.own
+}
+
+// doubtUntil returns when a creation that was not answered can no longer take effect.
+func (t *Things[T]) doubtUntil(s *ThingStatus) time.Time {
+	return s.Called.Add(t.target().timeout() + cmp.Or(t.Settle, time.Minute))
+}
+
+func (t *Things[T]) differs(is, want *T) bool { return t.Update != nil && t.Differs(is, want) }
+
+func (t *Things[T]) observe(ctx context.Context, ref Ref) (*T, error) {
+	is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Observe(ctx, ref) })
+	if err != nil {
+		return nil, fmt.Errorf("observe %s %s: %w", t.Kind, ref.Name, err)
+	}
+	return is, nil
+}
+
+func (t *Things[T]) delete(ctx context.Context, ref Ref) error {
+	_, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return nil, t.Delete(ctx, ref) })
+	if err != nil {
+		return fmt.Errorf("delete %s %s: %w", t.Kind, ref.Name, err)
+	}
+	return nil
+}
+
+// ref identifies a recorded thing for the functions.
+func (t *Things[T]) ref(ctx context.Context, p *Plan, s NodeStatus) (Ref, error) {
+	ref := Ref{Name: s.ObjectName, Token: s.Thing.Token, Owner: p.owner.GetUID(), Outcome: s.Thing.Outcome}
+	if t.Keep == nil || t.Outcome == nil || s.Thing.Token == "" {
+		return ref, nil
+	}
+	var err error
+	ref.Outcome, err = t.Keep.load(ctx, p, s)
+	return ref, err
+}
+
+// remove deletes a recorded thing. As long as it is uncertain whether the thing was
+// created, it may appear after it was deleted.
+func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
+	if !s.Thing.ours() {
+		return removal{}
+	}
+	done, wait, err := t.target().turn(ctx, p.sightOf(s), 1)
+	switch {
+	case err != nil:
+		return removal{err: err}
+	case done == nil:
+		return removal{waits: "waiting for its turn to call " + t.target().String(), again: wait}
+	}
+	defer done()
+	ref, err := t.ref(ctx, p, s)
+	if err != nil {
+		return removal{err: err}
+	}
+	if err := t.delete(ctx, ref); err != nil {
+		return removal{err: err}
+	}
+	t.forget(p.sightOf(s))
+	doubt := !s.Thing.Called.IsZero() && time.Now().Before(t.doubtUntil(s.Thing))
+	if s.Undo == undoWait || doubt {
+		switch is, err := t.observe(ctx, ref); {
+		case err != nil:
+			return removal{err: err}
+		case is != nil:
+			return removal{waits: "it is still there"}
+		}
+	}
+	if doubt {
+		return removal{waits: t.doubts(s.Thing)}
+	}
+	if t.Keep != nil && t.Outcome != nil {
+		if err := t.Keep.drop(ctx, p, s); err != nil {
+			return removal{err: err}
+		}
+	}
+	return removal{}
+}
+
+// doubts is the message of a thing that may appear yet. It does not change from reconcile
+// to reconcile.
+func (t *Things[T]) doubts(s *ThingStatus) string {
+	return "its creation was not answered, and may take effect until " + t.doubtUntil(s).UTC().Format(time.RFC3339)
+}
