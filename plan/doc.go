@@ -23,13 +23,14 @@
 //
 // describe.go has the words of a description. graph.go orders the nodes, and walks over
 // them in both directions. run.go visits the nodes, and crew.go sends their requests side
-// by side. object.go applies an object, and owner.go makes it the owner's. things.go has the
-// words for things outside the cluster, step.go creates and changes a thing, target.go gives
-// the calls their turns, sight.go remembers a thing until it is due, and keeper.go keeps
-// outcomes in Secrets. immutable.go answers refused changes. inventory.go knows all objects and things that were ever made, and
-// leave.go deletes those that are no longer wanted. pause.go is about paused owners.
-// status.go keeps all of it in the owner's status. tree.go, graphtext.go and follow.go show
-// the status to people, and monitor.go makes events and metrics.
+// by side. object.go applies an object, and owner.go makes it the owner's. things.go has
+// the words for things outside the cluster, step.go creates and changes a thing, target.go
+// gives the calls their turns, sight.go remembers a thing until it is due, and keeper.go
+// keeps outcomes in Secrets. immutable.go answers refused changes. inventory.go knows all
+// objects and things that were ever made, and leave.go deletes those that are no longer
+// wanted. pause.go is about paused owners. status.go keeps all of it in the owner's
+// status. tree.go, graphtext.go and follow.go show the status to people, and monitor.go
+// makes events and metrics.
 //
 // # Guarantees
 //
