@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/pintle-go/pintle/operators/internal/local"
 )
@@ -70,6 +71,12 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 		{pkg: module + "/foo", args: []string{"-addr=127.0.0.1:0", "-namespace=" + c.Namespace}},
 		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "echo/sample.yaml")},
 		{pkg: module + "/letter", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "letter/sample.yaml")},
+	}
+	if c.Local { // kube-apiserver must be able to connect to this machine
+		d.operators = append(d.operators, &operator{
+			pkg: module + "/farm", args: []string{"-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data=" + filepath.Join(s.Dir, "llamas")},
+			then: sampled(c, "farm/sample.yaml"),
+		})
 	}
 	if err := samples(ctx, c); err != nil {
 		return err

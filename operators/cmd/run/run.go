@@ -48,7 +48,7 @@ func run(ctx context.Context, s settings) (err error) {
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter")
+	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/farm")
 	if err != nil {
 		return err
 	}
@@ -86,6 +86,8 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("echo has ended by itself")
 	case <-ops.letter.Done():
 		return errors.New("letter has ended by itself")
+	case <-ops.farmEnded():
+		return errors.New("farm has ended by itself")
 	}
 }
 
@@ -115,6 +117,16 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 // running has the running operators.
 type running struct {
 	book, foo, echo, letter *program.Program
+	// farm is nil if kube-apiserver cannot connect to this machine.
+	farm *program.Program
+}
+
+// farmEnded returns a channel that is closed when farm has ended.
+func (r running) farmEnded() <-chan struct{} {
+	if r.farm == nil {
+		return nil
+	}
+	return r.farm.Done()
 }
 
 func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
@@ -141,7 +153,11 @@ func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 		return running{}, err
 	}
 	letter, err := start(paths[3], "-addr=127.0.0.1:0")
-	return running{book, foo, echo, letter}, err
+	if err != nil || !c.Local {
+		return running{book, foo, echo, letter, nil}, err
+	}
+	farm, err := start(paths[4], "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+filepath.Join(s.Dir, "llamas"))
+	return running{book, foo, echo, letter, farm}, err
 }
 
 // howTo prints commands for people to try.
@@ -151,6 +167,9 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
 	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters", c.Kubectl)
+	if ops.farm != nil {
+		s.Out.Say("  %s get llamas,farmpods", c.Kubectl)
+	}
 	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
 	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
 	if address := fooAddress(ops.foo); address != "" {
