@@ -67,6 +67,9 @@
 //
 // # Caveats
 //
+// An object that has a [Mark] is looked at first, and applied a moment later. If somebody
+// else makes an object of the name in between, the plan takes it over.
+//
 // The functions of nodes run one at a time, on the goroutine of Run. They should be quick
 // and must not change the live objects that they get. The functions of [Things] are called
 // side by side.
