@@ -2,7 +2,7 @@
 // right of all that it needs.
 
 export const boxWidth = 200, boxHeight = 48;
-const columnGap = 72, rowGap = 16, bendHeight = 6;
+const columnGap = 72, rowHeight = boxHeight + 16, bendHeight = 10;
 
 // layout takes nodes with a name and the names that they need. It returns the size of the
 // drawing, the nodes' boxes by name, and the edges as paths of SVG. Needs that are unknown
@@ -38,7 +38,7 @@ export function layout(nodes) {
 // item is a node, or a bend of an edge that crosses a column. before and after are its
 // neighbours in the columns beside it.
 function item(name, needs) {
-  return {name, needs, height: boxHeight, column: 0, before: [], after: [], y: 0, at: 0};
+  return {name, needs, height: rowHeight, column: 0, before: [], after: [], y: 0, at: 0};
 }
 
 const left = (column) => column * (boxWidth + columnGap);
@@ -121,7 +121,7 @@ function spread(column, wish) {
   for (const it of column) {
     offset += it.height / 2;
     let block = {items: [{it, offset}], sum: wish(it) - offset};
-    offset += it.height / 2 + rowGap;
+    offset += it.height / 2;
     for (let last = blocks.at(-1); last && last.sum / last.items.length > block.sum / block.items.length; last = blocks.at(-1)) {
       blocks.pop();
       block = {items: last.items.concat(block.items), sum: last.sum + block.sum};

@@ -182,13 +182,16 @@ function showOwners(view) {
     const mark = element('span', 'mark'), name = element('span', 'name'), ready = element('span', 'ready');
     const summary = element('span', 'summary'), age = element('span', 'age');
     mark.setAttribute('aria-hidden', 'true');
+    name.append(element('span', 'space'), element('b'));
     a.append(mark, name, ready, summary, age);
     li.append(a);
     return li;
   }, (li, o) => {
     const a = li.firstChild, [, name, ready, summary, age] = a.children;
     setState(a, o.state);
-    set(name, o.key.replace(/^\//, ''));
+    const [namespace, own] = o.key.split('/');
+    set(name.firstChild, namespace && namespace + '/');
+    set(name.lastChild, own);
     set(ready, o.ready);
     set(summary, o.summary || 'not reconciled yet');
     setAge(age, o.since);
@@ -229,11 +232,8 @@ function showOwner(o) {
 
 function showGraph(o) {
   const shape = JSON.stringify([o.key, o.nodes.map((n) => [n.name, n.needs])]);
-  if (state.plan?.shape !== shape) {
-    const fresh = state.plan?.owner !== o.key;
-    state.plan = {...layout(o.nodes), shape, owner: o.key};
-    if (fresh) $('graph').scrollTo(0, 0);
-  }
+  const fresh = state.plan?.owner !== o.key;
+  if (state.plan?.shape !== shape) state.plan = {...layout(o.nodes), shape, owner: o.key};
   const {boxes, edges} = state.plan;
   if (!boxes.has(state.node)) state.node = boxes.keys().next().value ?? '';
   const focused = $('nodes').contains(document.activeElement);
@@ -258,6 +258,7 @@ function showGraph(o) {
     (p, e) => p.setAttribute('d', e.path));
   size();
   mark();
+  if (fresh) $('graph').scrollTo(0, (boxes.get(state.node)?.y ?? 0) * state.zoom - $('graph').clientHeight / 2);
   if (focused && !$('nodes').contains(document.activeElement)) chooseNode(state.node, true); // its node has left
 }
 
@@ -361,8 +362,9 @@ function fromAddress() {
 }
 
 function zoom(factor) {
-  state.zoom = Math.min(2, Math.max(0.2, factor));
+  state.zoom = Math.min(2, Math.max(0.05, factor));
   size();
+  $('nodes').querySelector('[tabindex="0"]')?.scrollIntoView({block: 'nearest', inline: 'nearest'});
 }
 
 addEventListener('hashchange', fromAddress);

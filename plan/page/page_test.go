@@ -286,6 +286,9 @@ func TestPageCostsTheServerNothing(t *testing.T) {
 	k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Waiting" })
 	time.Sleep(2 * time.Second) // the operator comes to rest
 	before := k.requests.Load()
+	if before == 0 {
+		t.Fatal("requests are not counted")
+	}
 	for range 20 {
 		k.look(lunch, "", func(*seen) bool { return true })
 	}

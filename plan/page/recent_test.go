@@ -2,11 +2,15 @@ package page
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -35,6 +39,19 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 	if len(failed) != errorsKept || failed[0].Error != "failure 5" {
 		t.Errorf("errors are %+v", failed)
+	}
+}
+
+// More browsers than the port should serve are asked to come again.
+func TestViewersAreBounded(t *testing.T) {
+	p := New(kube.Reader[corev1.ConfigMap]{}, func(*corev1.ConfigMap) *plan.Status { return nil })
+	for range maxViewers {
+		p.viewers <- struct{}{}
+	}
+	answer := httptest.NewRecorder()
+	p.data(answer, httptest.NewRequest(http.MethodGet, "/plans/data", nil))
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
+		t.Errorf("status %d, header %v", answer.Code, answer.Header())
 	}
 }
 
