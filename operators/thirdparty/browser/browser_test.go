@@ -141,6 +141,7 @@ func TestLogin(t *testing.T) {
 
 	w.press("nonsense" + kb.Enter)
 	w.until(`document.querySelector('#refused').textContent === 'The cluster does not know this token.'`)
+	w.check(`getComputedStyle(document.activeElement).outlineStyle === 'solid'`)
 	token := w.account("reader")
 	w.press(token + kb.Enter)
 	w.until(`document.querySelector('#refused').textContent.includes('may not get /plans/data')`)
