@@ -116,19 +116,19 @@ function place(columns) {
 // not overlap. Items that would overlap become a block, whose middle is where its items
 // wish to be on average.
 function spread(column, wish) {
-  const blocks = [];
+  const blocks = [], middle = (block) => block.sum / block.items.length;
   let offset = 0;
   for (const it of column) {
     offset += it.height / 2;
     let block = {items: [{it, offset}], sum: wish(it) - offset};
     offset += it.height / 2;
-    for (let last = blocks.at(-1); last && last.sum / last.items.length > block.sum / block.items.length; last = blocks.at(-1)) {
-      blocks.pop();
+    while (blocks.length && middle(blocks.at(-1)) > middle(block)) {
+      const last = blocks.pop();
       block = {items: last.items.concat(block.items), sum: last.sum + block.sum};
     }
     blocks.push(block);
   }
-  for (const b of blocks) for (const {it, offset} of b.items) it.y = b.sum / b.items.length + offset;
+  for (const b of blocks) for (const {it, offset} of b.items) it.y = middle(b) + offset;
 }
 
 // path returns the curve of an edge.

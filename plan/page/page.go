@@ -19,8 +19,8 @@
 //	- {nonResourceURLs: [/plans/data], verbs: [get]}
 //
 // The page shows owners of one kind. A program with several kinds has a Page with a path of
-// its own for each. The web interfaces of Argo CD and Crossplane show such graphs for their
-// own kinds; controller-runtime and kube-rs have none.
+// its own for each. The counterpart is the resource tree of Argo CD; controller-runtime and
+// kube-rs have none.
 //
 // # From the store to the screen
 //

@@ -3,7 +3,9 @@
 import {layout, boxWidth, boxHeight} from './layout.js';
 
 const $ = (id) => document.getElementById(id);
-const marks = {Ready: '✓', Waiting: '…', Blocked: '·', Degraded: '!', Failed: '✗', Absent: '○', Deleting: '−'};
+const marks = {
+  Ready: '✓', Waiting: '…', Blocked: '·', Degraded: '!', Failed: '✗', Absent: '○', Deleting: '−',
+};
 const tokenKey = 'token of ' + location.pathname;
 
 const state = {
@@ -149,8 +151,8 @@ function setAge(e, since) {
 
 function tick(e) {
   const s = Math.max(0, Math.round((Date.now() + state.skew - e.dataset.since) / 1000));
-  const text = s < 120 ? s + ' s' : s < 7200 ? Math.floor(s / 60) + ' min' : s < 172800 ? Math.floor(s / 3600) + ' h' : Math.floor(s / 86400) + ' days';
-  set(e, e.dataset.since ? text : '');
+  const [unit, name] = s < 120 ? [1, 's'] : s < 7200 ? [60, 'min'] : s < 172800 ? [3600, 'h'] : [86400, 'days'];
+  set(e, e.dataset.since ? `${Math.floor(s / unit)} ${name}` : '');
 }
 
 setInterval(() => document.querySelectorAll('[data-since]').forEach(tick), 1000);
@@ -205,8 +207,9 @@ function showOwners(view) {
 // tell tells a screen reader which nodes have changed.
 function tell(before, is) {
   const was = new Map(before?.nodes.map((n) => [n.name, n.state]));
-  const news = (is?.nodes ?? []).filter((n) => was.has(n.name) && was.get(n.name) !== n.state).map((n) => `${n.name}: ${n.state}`);
-  if (news.length) set($('news'), news.slice(0, 3).join(', ') + (news.length > 3 ? `, and ${news.length - 3} more` : ''));
+  const changed = (is?.nodes ?? []).filter((n) => was.has(n.name) && was.get(n.name) !== n.state);
+  const more = changed.length > 3 ? `, and ${changed.length - 3} more` : '';
+  if (changed.length) set($('news'), changed.slice(0, 3).map((n) => `${n.name}: ${n.state}`).join(', ') + more);
 }
 
 function showOwner(o) {
@@ -254,7 +257,8 @@ function showGraph(o) {
     const needs = box.needs.length ? '; needs ' + box.needs.join(', ') : '';
     b.setAttribute('aria-label', `${n.name}, ${b.children[2].textContent}${needs}`);
   });
-  keyed($('edges'), edges, (e) => e.from + '\n' + e.to, () => document.createElementNS('http://www.w3.org/2000/svg', 'path'),
+  const svg = 'http://www.w3.org/2000/svg'; // a name, and no address that is asked
+  keyed($('edges'), edges, (e) => e.from + '\n' + e.to, () => document.createElementNS(svg, 'path'),
     (p, e) => p.setAttribute('d', e.path));
   size();
   mark();
@@ -293,9 +297,10 @@ function chooseNode(name, focus) {
 // step returns the node to which a key leads.
 function step(key) {
   const {boxes} = state.plan, here = boxes.get(state.node);
-  const near = (names) => names.toSorted((a, b) => Math.abs(boxes.get(a).y - here.y) - Math.abs(boxes.get(b).y - here.y))[0];
-  const column = [...boxes.keys()].filter((n) => boxes.get(n).column === here.column).sort((a, b) => boxes.get(a).y - boxes.get(b).y);
-  const all = [...boxes.keys()].sort((a, b) => boxes.get(a).column - boxes.get(b).column || boxes.get(a).y - boxes.get(b).y);
+  const far = (name) => Math.abs(boxes.get(name).y - here.y);
+  const near = (names) => names.toSorted((a, b) => far(a) - far(b))[0];
+  const all = [...boxes].sort(([, a], [, b]) => a.column - b.column || a.y - b.y).map(([name]) => name);
+  const column = all.filter((name) => boxes.get(name).column === here.column);
   switch (key) {
     case 'ArrowRight': return near(here.neededBy);
     case 'ArrowLeft': return near(here.needs);
@@ -390,7 +395,7 @@ $('nodes').addEventListener('click', (ev) => {
   if (b) chooseNode(b.key, true);
 });
 $('nodes').addEventListener('keydown', (ev) => {
-  if (ev.ctrlKey || ev.altKey || ev.metaKey || !(ev.key.startsWith('Arrow') || ev.key === 'Home' || ev.key === 'End')) return;
+  if (ev.ctrlKey || ev.altKey || ev.metaKey || !/^(Arrow.*|Home|End)$/.test(ev.key)) return;
   ev.preventDefault();
   const to = step(ev.key);
   if (to !== undefined) chooseNode(to, true);

@@ -324,7 +324,8 @@ func TestPageNeedsAToken(t *testing.T) {
 	if code := k.get("/plans/data", nil).StatusCode; code != http.StatusUnauthorized {
 		t.Errorf("without a token: status %d", code)
 	}
-	if code := k.get("/plans/data", http.Header{"Authorization": {"Bearer nonsense"}}).StatusCode; code != http.StatusUnauthorized {
+	wrong := http.Header{"Authorization": {"Bearer nonsense"}}
+	if code := k.get("/plans/data", wrong).StatusCode; code != http.StatusUnauthorized {
 		t.Errorf("with a wrong token: status %d", code)
 	}
 	for _, name := range []string{"", "page.css", "page.js", "layout.js"} {

@@ -36,7 +36,7 @@ func shopNodes() []plan.NodeStatus {
 		object("database", plan.Ready, "", "StatefulSet", "password", "address"),
 		object("migrate", plan.Waiting, markup, "Job", "database", "address"),
 		object("app", plan.Blocked, "waits for migrate", "Deployment", "migrate", "address"),
-		object("cache", plan.Degraded, "not ready for longer than 5m0s: 0 of 3 replicas are available", "Deployment", "address"),
+		object("cache", plan.Degraded, "not ready for 5m0s: 0 of 3 replicas are available", "Deployment", "address"),
 		object("certificate", plan.Failed, "the issuer refused the name shop.example.com", "Certificate"),
 		object("metrics", plan.Absent, "", "ServiceMonitor", "app"),
 		object("old-app", plan.Deleting, "waits for its pods", "Deployment"),
@@ -44,11 +44,12 @@ func shopNodes() []plan.NodeStatus {
 }
 
 const (
-	focused  = `document.activeElement.dataset.name`
-	nodeNow  = `[...document.querySelectorAll('.node')].find(n => n.dataset.name === %q).dataset.state`
-	owners   = `[...document.querySelectorAll('.owner .name')].map(e => e.textContent)`
-	textOf   = `document.querySelector(%q).innerText`
-	toScroll = 300 * time.Millisecond
+	focused   = `document.activeElement.dataset.name`
+	nodeNow   = `[...document.querySelectorAll('.node')].find(n => n.dataset.name === %q).dataset.state`
+	owners    = `[...document.querySelectorAll('.owner .name')].map(e => e.textContent)`
+	textOf    = `document.querySelector(%q).innerText`
+	asksToken = `document.querySelector('#line').textContent === 'A token is needed'`
+	toScroll  = 300 * time.Millisecond
 )
 
 func TestPage(t *testing.T) {
@@ -96,7 +97,8 @@ func TestPage(t *testing.T) {
 func keyboard(w *world) {
 	w.open("#" + w.namespace + "/bakery") // a link to an owner
 	w.do(chromedp.Reload())
-	w.until(`document.querySelector('#title').textContent.endsWith('/bakery') && document.querySelectorAll('.owner').length === 2`)
+	w.until(`document.querySelector('#title').textContent.endsWith('/bakery')`)
+	w.until(owners + `.length === 2`)
 	w.press(kb.Tab)
 	w.check(`document.activeElement.id === 'skip'`)
 	w.press(kb.Tab)
@@ -147,9 +149,9 @@ func TestLogin(t *testing.T) {
 	w.until(`document.querySelector('#refused').textContent.includes('may not get /plans/data')`)
 	w.allow("reader")
 	for { // the refusal is remembered for some seconds
-		w.until(`document.activeElement.id === 'token' && document.querySelector('#line').textContent === 'A token is needed'`)
+		w.until(asksToken)
 		w.press(token + kb.Enter)
-		w.until(`!document.querySelector('#main').hidden || document.querySelector('#line').textContent === 'A token is needed'`)
+		w.until(`!document.querySelector('#main').hidden || ` + asksToken)
 		if read[bool](w, `!document.querySelector('#main').hidden`) {
 			break
 		}
@@ -234,7 +236,8 @@ func TestLargeGraph(t *testing.T) {
 	w.press(kb.End)
 	time.Sleep(toScroll)
 	w.check(`(() => {
-		const n = document.activeElement.getBoundingClientRect(), g = document.querySelector('#graph').getBoundingClientRect();
+		const n = document.activeElement.getBoundingClientRect();
+		const g = document.querySelector('#graph').getBoundingClientRect();
 		return n.left >= g.left && n.right <= g.right && n.top >= g.top && n.bottom <= g.bottom;
 	})()`)
 	w.picture("end")
@@ -243,7 +246,9 @@ func TestLargeGraph(t *testing.T) {
 		document.querySelector('#graph').scrollHeight <= document.querySelector('#graph').clientHeight + 1`)
 	w.picture("whole")
 	took := read[float64](w, `import('./layout.js').then(m => {
-		const nodes = Array.from({length: 200}, (_, i) => ({name: 'n' + i, needs: ['n' + (i >> 1), 'n' + (i * 7 % (i + 1))]}));
+		const nodes = Array.from({length: 200}, (_, i) => ({
+			name: 'n' + i, needs: ['n' + (i >> 1), 'n' + (i * 7 % (i + 1))],
+		}));
 		const begun = performance.now();
 		m.layout(nodes);
 		return performance.now() - begun;

@@ -112,7 +112,8 @@ func (w *world) operate(open bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- controller.Run(ctx, controller.Options{Address: w.address, Routes: shown.Routes("/plans/")}, controller.Controller[Shop]{
+		options := controller.Options{Address: w.address, Routes: shown.Routes("/plans/")}
+		ended <- controller.Run(ctx, options, controller.Controller[Shop]{
 			For:     w.shops,
 			Backoff: controller.Backoff{Min: time.Hour, Max: time.Hour},
 			Reconcile: shown.Remember(func(_ context.Context, s *Shop) (controller.Action, error) {
