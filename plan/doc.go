@@ -30,7 +30,8 @@
 // objects and things that were ever made, and leave.go deletes those that are no longer
 // wanted. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status. tree.go, graphtext.go and follow.go show the status to people, and monitor.go
-// makes events and metrics.
+// makes events and metrics. Package [github.com/pintle-go/pintle/plan/page] shows plans in
+// a browser.
 //
 // # Guarantees
 //
