@@ -264,13 +264,13 @@ func TestStrangeGraphs(t *testing.T) {
 	w.shop("empty", "")
 	w.open("")
 	w.until(`document.querySelector('#title').textContent.endsWith('/empty')`)
-	w.check(`document.querySelectorAll('.node').length === 0 && !document.querySelector('#shown').hidden`)
+	w.until(`document.querySelectorAll('.node').length === 0 && !document.querySelector('#shown').hidden`)
 	w.shop("strange", "", object("a", "Odd", "", "", "b", "a", "nobody"), object("b", plan.Ready, "", "", "a"),
 		object("c\n</button>", plan.Ready, "", "", "b"), object("c\n</button>", plan.Failed, "", ""))
 	w.open("#" + w.namespace + "/strange")
 	w.until(`document.querySelectorAll('.node').length === 3`)
-	w.check(`document.querySelectorAll('#edges path').length === 2`)
-	w.check(`document.querySelector('.node .mark').textContent === '?'`)
+	w.until(`document.querySelectorAll('#edges path').length === 2`)
+	w.until(`document.querySelector('.node .mark').textContent === '?'`)
 
 	// A telephone shows the page without scrolling sideways, except for the graph.
 	w.shop("strange", "a problem", shopNodes()...)
