@@ -59,6 +59,7 @@ type node struct {
 	name      string
 	kind      kube.Kind
 	outside   bool // it is a step: its thing is outside the cluster
+	reads     bool // it only reads an object, and never wants one
 	needs     []*node
 	when      func(Inputs) bool
 	within    time.Duration

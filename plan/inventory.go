@@ -193,7 +193,7 @@ func (r *record) leaves() bool {
 func (inv *inventory) leaving(nodes []*node) (now, later []*record) {
 	unbuilt := make(map[object]bool)
 	for _, n := range nodes {
-		if !n.isAbsent && !n.record.built {
+		if !n.isAbsent && !n.reads && !n.record.built {
 			unbuilt[object{outside: n.outside, group: n.kind.Group, kind: n.kind.Kind}] = true
 		}
 	}

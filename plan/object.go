@@ -30,6 +30,7 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 // runs, each reconcile asks the server.
 func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
 	n := newObject[T](p, name, objects)
+	n.reads = true
 	n.key = kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
 	return n.Node
 }
