@@ -1,0 +1,143 @@
+// Package payments is a stand-in for a payment service: a server with accounts in memory,
+// for tests and for make run. Like many such services it has no idempotency tokens: each
+// POST makes another account, even if there is one of that name.
+package payments
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"sync"
+)
+
+// Account is an account in the service.
+type Account struct {
+	Name  string `json:"name"`
+	Limit int64  `json:"limit"`
+	// Key is in the answer to the request that has created the account, and in no other.
+	Key string `json:"key,omitempty"`
+}
+
+// Service is a payment service. The zero value is ready for use.
+//
+//	POST   /accounts/NAME   makes an account
+//	GET    /accounts/NAME   shows the account that was made last
+//	PUT    /accounts/NAME   changes the limit
+//	DELETE /accounts/NAME   deletes all accounts of the name
+type Service struct {
+	// Made, if it is set, is called when an account was made, before that is answered.
+	Made func(a Account)
+
+	mu       sync.Mutex
+	accounts map[string][]Account
+	created  map[string]int
+	calls    int
+}
+
+// Accounts returns the accounts by their names. There is more than one of a name if a
+// client has made a mistake.
+func (s *Service) Accounts() map[string][]Account {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.accounts)
+}
+
+// Created returns how often an account of a name was made.
+func (s *Service) Created(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.created[name]
+}
+
+// Calls returns how many requests were answered.
+func (s *Service) Calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+// ServeHTTP answers a request.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /accounts/{name}", s.post)
+	mux.HandleFunc("GET /accounts/{name}", s.get)
+	mux.HandleFunc("PUT /accounts/{name}", s.put)
+	mux.HandleFunc("DELETE /accounts/{name}", s.remove)
+	mux.ServeHTTP(w, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+}
+
+func (s *Service) post(w http.ResponseWriter, r *http.Request) {
+	a, ok := read(w, r)
+	if !ok {
+		return
+	}
+	a.Key = rand.Text()
+	s.mu.Lock()
+	if s.accounts == nil {
+		s.accounts, s.created = make(map[string][]Account), make(map[string]int)
+	}
+	s.accounts[a.Name] = append(s.accounts[a.Name], a)
+	s.created[a.Name]++
+	s.mu.Unlock()
+	if s.Made != nil {
+		s.Made(a)
+	}
+	write(w, http.StatusCreated, a)
+}
+
+func (s *Service) get(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.accounts[r.PathValue("name")]
+	if len(all) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	a := all[len(all)-1]
+	a.Key = ""
+	write(w, http.StatusOK, a)
+}
+
+func (s *Service) put(w http.ResponseWriter, r *http.Request) {
+	want, ok := read(w, r)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.accounts[want.Name]
+	if len(all) == 0 {
+		http.NotFound(w, r)
+		return
+	}
+	last := &all[len(all)-1]
+	last.Limit = want.Limit
+	write(w, http.StatusOK, Account{Name: last.Name, Limit: last.Limit})
+}
+
+func (s *Service) remove(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.accounts, r.PathValue("name"))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// read reads the account in a request.
+func read(w http.ResponseWriter, r *http.Request) (a Account, ok bool) {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&a); err != nil || a.Limit <= 0 {
+		http.Error(w, "an account needs a limit", http.StatusBadRequest)
+		return a, false
+	}
+	a.Name = r.PathValue("name")
+	return a, true
+}
+
+func write(w http.ResponseWriter, code int, a Account) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(a) // the client has gone
+}
