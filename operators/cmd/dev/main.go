@@ -5,7 +5,7 @@
 //
 //	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
 //
-// Without a package it runs Book, Foo, Echo and Letter and gives them samples. With a
+// Without a package it runs Book, Foo, Echo, Letter and Shop and gives them samples. With a
 // package, it runs that main package with these flags.
 //
 // It starts a Kubernetes with two simulated nodes. With CLUSTER=current it uses the
@@ -24,6 +24,7 @@ import (
 	"os"
 
 	"github.com/pintle-go/pintle/operators/internal/local"
+	"github.com/pintle-go/pintle/operators/internal/payments"
 )
 
 func main() {
@@ -71,6 +72,14 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "echo/sample.yaml")},
 		{pkg: module + "/letter", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "letter/sample.yaml")},
 	}
+	service, stop, err := new(payments.Service).Listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.Undo.Add("stop the stand-in for the payment service", stop)
+	d.operators = append(d.operators, &operator{
+		pkg: module + "/shop", args: []string{"-addr=127.0.0.1:0", "-payments=" + service}, then: shop(c),
+	})
 	if err := samples(ctx, c); err != nil {
 		return err
 	}
@@ -78,6 +87,6 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 	if c.Kubeconfig != "" {
 		out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	out.Say("  %s get books,foos,echoes,letters", c.Kubectl)
+	out.Say("  %s get books,foos,echoes,letters,shops", c.Kubectl)
 	return d.loop(ctx)
 }

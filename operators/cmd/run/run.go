@@ -12,6 +12,7 @@ import (
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/local"
+	"github.com/pintle-go/pintle/operators/internal/payments"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
@@ -48,7 +49,7 @@ func run(ctx context.Context, s settings) (err error) {
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter")
+	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/shop")
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if err := s.definitions(ctx, c); err != nil {
 		return err
 	}
-	ops, err := s.operators(c, programs)
+	ops, err := s.operators(ctx, c, programs)
 	if err != nil {
 		return err
 	}
@@ -86,6 +87,8 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("echo has ended by itself")
 	case <-ops.letter.Done():
 		return errors.New("letter has ended by itself")
+	case <-ops.shop.Done():
+		return errors.New("shop has ended by itself")
 	}
 }
 
@@ -98,8 +101,8 @@ func asked(err error, once bool) error {
 	return err
 }
 
-// definitions installs the definitions of Book and Foo. The operators of Echo and Letter
-// install theirs themselves.
+// definitions installs the definitions of Book and Foo. The other operators install
+// theirs themselves.
 func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
 	if err != nil {
@@ -114,10 +117,10 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 
 // running has the running operators.
 type running struct {
-	book, foo, echo, letter *program.Program
+	book, foo, echo, letter, shop *program.Program
 }
 
-func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
+func (s settings) operators(ctx context.Context, c *local.Cluster, paths []string) (running, error) {
 	start := func(path string, args ...string) (*program.Program, error) {
 		name := filepath.Base(path)
 		p, err := program.Start(program.Spec{Path: path, Args: args, Env: c.Env, Line: s.Out.Lines(name)})
@@ -141,7 +144,17 @@ func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 		return running{}, err
 	}
 	letter, err := start(paths[3], "-addr=127.0.0.1:0")
-	return running{book, foo, echo, letter}, err
+	if err != nil {
+		return running{}, err
+	}
+	service, stop, err := new(payments.Service).Listen(ctx)
+	if err != nil {
+		return running{}, err
+	}
+	s.Undo.Add("stop the stand-in for the payment service", stop)
+	s.Out.Say("a stand-in for the payment service listens at %s", service)
+	shop, err := start(paths[4], "-addr=127.0.0.1:0", "-payments="+service)
+	return running{book, foo, echo, letter, shop}, err
 }
 
 // howTo prints commands for people to try.
@@ -150,9 +163,10 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 	if c.Kubeconfig != "" {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters", c.Kubectl)
+	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters,shops", c.Kubectl)
 	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
 	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
+	s.Out.Say("  %s patch shop corner --type=merge -p '{\"spec\":{\"gifts\":false,\"regions\":[\"north\"]}}'", c.Kubectl)
 	if address := fooAddress(ops.foo); address != "" {
 		for _, path := range []string{"/foos", "/foos/good", "/metrics"} {
 			s.Out.Say("  curl http://%s%s", address, path)

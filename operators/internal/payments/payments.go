@@ -4,11 +4,15 @@
 package payments
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Account is an account in the service.
@@ -55,6 +59,26 @@ func (s *Service) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls
+}
+
+// Listen serves the service at a free port of this machine until stop is called.
+func (s *Service) Listen(ctx context.Context) (url string, stop func(context.Context) error, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listen for the stand-in of the payment service: %w", err)
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(l) // it ends when it is closed
+	}()
+	stop = func(context.Context) error {
+		err := server.Close()
+		<-ended
+		return err
+	}
+	return "http://" + l.Addr().String(), stop, nil
 }
 
 // ServeHTTP answers a request.
