@@ -48,7 +48,7 @@ func accounts(service string, secrets kube.Resource[corev1.Secret]) *plan.Things
 			return err
 		},
 		Settle: 10 * time.Second, // a request that the service has not answered by then has no effect
-		Poll:   time.Minute,
+		Poll:   10 * time.Minute, // so long a change by others may stay unnoticed
 		Outcome: func(is *Account) map[string]string {
 			if is.Key == "" {
 				return nil

@@ -30,13 +30,15 @@ type Account struct {
 //	PUT    /accounts/NAME   changes the limit
 //	DELETE /accounts/NAME   deletes all accounts of the name
 type Service struct {
-	// Made, if it is set, is called when an account was made, before that is answered.
-	Made func(a Account)
+	// Hold, if it is set, is called before an account is made, and again before that is
+	// answered. A client may have gone when it returns.
+	Hold func(made bool)
 
 	mu       sync.Mutex
 	accounts map[string][]Account
 	created  map[string]int
 	calls    int
+	most     int
 }
 
 // Accounts returns the accounts by their names. There is more than one of a name if a
@@ -45,6 +47,13 @@ func (s *Service) Accounts() map[string][]Account {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.accounts)
+}
+
+// Most returns how many accounts of a name there were at most at a time.
+func (s *Service) Most() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most
 }
 
 // Created returns how often an account of a name was made.
@@ -100,17 +109,23 @@ func (s *Service) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.Key = rand.Text()
+	s.hold(false)
 	s.mu.Lock()
 	if s.accounts == nil {
 		s.accounts, s.created = make(map[string][]Account), make(map[string]int)
 	}
 	s.accounts[a.Name] = append(s.accounts[a.Name], a)
 	s.created[a.Name]++
+	s.most = max(s.most, len(s.accounts[a.Name]))
 	s.mu.Unlock()
-	if s.Made != nil {
-		s.Made(a)
-	}
+	s.hold(true)
 	write(w, http.StatusCreated, a)
+}
+
+func (s *Service) hold(made bool) {
+	if s.Hold != nil {
+		s.Hold(made)
+	}
 }
 
 func (s *Service) get(w http.ResponseWriter, r *http.Request) {
