@@ -54,7 +54,8 @@ test: ## test all modules, with the race detector if there is a C compiler
 		echo "test: allocations, without the race detector, which allocates memory itself"; \
 		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube/internal/wire ./kube/internal/intent; \
 	fi; \
-	echo "test: other people's kinds, in a module of its own"; \
+	echo "test: other people's kinds, and the page of plans in Chromium, in a module of its own"; \
+	command -v chromium >/dev/null || echo "test: the tests of the page are SKIPPED: chromium is not installed"; \
 	$(tools) test -dir operators/thirdparty ./...; \
 	echo "test: the measurements themselves"; \
 	$(tools) test -dir bench ./...; \

@@ -77,6 +77,7 @@ func (p Projection[S, T]) resource(s Server) (*resource, error) {
 		return nil, fmt.Errorf("projection %s: %w", p.Definition.Name, err)
 	}
 	gvk := schema.GroupVersionKind{Group: r.definition.Spec.Group, Version: r.storageVersion(), Kind: r.definition.Spec.Names.Kind}
+	r.of = p.Source
 	r.source = &views[S, T]{Projection: p, gvk: gvk, from: from}
 	return r, addSubresources(r, p.Subresources)
 }

@@ -30,6 +30,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // Any is a [Stored] or a [Projection] of any types.
@@ -41,6 +42,8 @@ type Any interface {
 type resource struct {
 	definition *apiextensionsv1.CustomResourceDefinition
 	verbs      metav1.Verbs
+	// of is the kind of a Projection's sources.
+	of kube.Kind
 	// source holds the objects of a Projection. It is nil if the objects are stored.
 	source       storage.Interface
 	subresources map[string]subresource

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,6 +53,7 @@ type backend struct {
 	sources map[schema.GroupResource]storage.Interface
 	etcd    generic.RESTOptionsGetter // nil if nothing is stored
 	server  *embed.Etcd               // nil if etcd runs elsewhere
+	level   zap.AtomicLevel           // of etcd's log
 	remove  string                    // a directory to remove at the end
 
 	mu   sync.Mutex
@@ -121,7 +123,15 @@ func (b *backend) start(s Storage) (string, error) {
 	}
 	c := embed.NewConfig()
 	c.Dir, c.UnsafeNoFsync = filepath.Join(dir, "etcd"), s.Temporary
-	c.LogLevel, c.LogOutputs = "error", []string{"stderr"}
+	// At the end etcd logs the closing of its own listeners as errors.
+	b.level = zap.NewAtomicLevelAt(zap.ErrorLevel)
+	logs := zap.NewProductionConfig()
+	logs.Level, logs.DisableStacktrace = b.level, true
+	logger, err := logs.Build()
+	if err != nil {
+		return "", fmt.Errorf("start etcd: %w", err)
+	}
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
 	if s.QuotaBytes > 0 {
 		c.QuotaBackendBytes = s.QuotaBytes
 	}
@@ -165,6 +175,7 @@ func (b *backend) close() error {
 		destroy()
 	}
 	if b.server != nil {
+		b.level.SetLevel(zap.FatalLevel)
 		b.server.Close()
 	}
 	if b.remove != "" {

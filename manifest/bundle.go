@@ -43,6 +43,11 @@ type Bundle struct {
 	Volumes []corev1.Volume
 	Mounts  []corev1.VolumeMount
 
+	// Objects, if it is set, returns further objects of the operator, such as a
+	// PersistentVolumeClaim. Their apiVersion and kind must be set, and those that live in a
+	// namespace should be in the bundle's. The bundle that it gets has all its defaults.
+	Objects func(Bundle) ([]any, error)
+
 	// Definitions are installed with the operator.
 	Definitions []*crd.Definition
 	// Needs are the operator's rights besides those that follow from Options.

@@ -25,10 +25,12 @@ const (
 	nobody    = 65532
 )
 
-func (o Bundle) labels() map[string]string { return map[string]string{nameLabel: o.Name} }
+// Labels returns the labels of all objects. Those of the pods are the same, so a Service that
+// selects them leads to the operator.
+func (o Bundle) Labels() map[string]string { return map[string]string{nameLabel: o.Name} }
 
 func (o Bundle) meta(namespace string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: o.Name, Namespace: namespace, Labels: o.labels()}
+	return metav1.ObjectMeta{Name: o.Name, Namespace: namespace, Labels: o.Labels()}
 }
 
 func typed(apiVersion, kind string) metav1.TypeMeta {
@@ -62,6 +64,13 @@ func (o Bundle) parts() ([]part, error) {
 	}
 	if port != 0 {
 		parts = append(parts, part{"service", []any{o.service()}})
+	}
+	if o.Objects != nil {
+		objects, err := o.Objects(o)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{"objects", objects})
 	}
 	return append(parts, part{"deployment", []any{o.deployment()}}), nil
 }
@@ -106,7 +115,7 @@ func (o Bundle) service() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Namespace),
 		Spec: corev1.ServiceSpec{
-			Selector: o.labels(),
+			Selector: o.Labels(),
 			Ports: []corev1.ServicePort{{
 				Name: o.portName(), Port: port, TargetPort: intstr.FromString(o.portName()),
 			}},
@@ -119,9 +128,9 @@ func (o Bundle) deployment() *appsv1.Deployment {
 		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Namespace),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &o.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: o.labels()},
+			Selector: &metav1.LabelSelector{MatchLabels: o.Labels()},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: o.labels()},
+				ObjectMeta: metav1.ObjectMeta{Labels: o.Labels()},
 				Spec:       o.pod(),
 			},
 		},
@@ -164,6 +173,16 @@ func (o Bundle) pod() corev1.PodSpec {
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 10}
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: o.get("/readyz"), PeriodSeconds: 5}
 	}
+	security := &corev1.PodSecurityContext{
+		RunAsNonRoot:   &yes,
+		RunAsUser:      &user,
+		RunAsGroup:     &user,
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	claims := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
+	if slices.ContainsFunc(o.Volumes, claims) {
+		security.FSGroup = &user // a fresh volume belongs to root
+	}
 	volumes := slices.Clone(o.Volumes)
 	c.VolumeMounts = slices.Clone(o.Mounts)
 	if o.TLSSecret != "" {
@@ -175,14 +194,9 @@ func (o Bundle) pod() corev1.PodSpec {
 		ServiceAccountName:            o.Name,
 		EnableServiceLinks:            &links,
 		TerminationGracePeriodSeconds: o.terminationGrace(),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   &yes,
-			RunAsUser:      &user,
-			RunAsGroup:     &user,
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Containers: []corev1.Container{c},
-		Volumes:    volumes,
+		SecurityContext:               security,
+		Containers:                    []corev1.Container{c},
+		Volumes:                       volumes,
 	}
 }
 

@@ -59,12 +59,14 @@ type node struct {
 	name      string
 	kind      kube.Kind
 	outside   bool // it is a step: its thing is outside the cluster
-	reads     bool // it only reads an object, and never wants one
+	reads     bool // it only reads an object of somebody else
 	needs     []*node
 	when      func(Inputs) bool
 	within    time.Duration
 	retain    bool
 	untilGone bool
+	// endCall ends a call of a step that goes on until the creation; nil: there is none.
+	endCall func()
 	// replacement is empty if the default holds.
 	replacement Replacement
 	typed       typed
@@ -79,8 +81,8 @@ type typed interface {
 	// fetch makes the live object or thing like the wanted one, or only reads it. The crew
 	// calls it.
 	fetch(ctx context.Context, c claim) (answer, error)
-	// keep takes the answer of fetch, records it, and judges it.
-	keep(a answer, r *record, now time.Time) verdict
+	// keep takes the answer of fetch, records it, and then judges it.
+	keep(a answer, r *record, now time.Time, v *verdict)
 }
 
 // claim is how an object or thing belongs to its owner.
@@ -103,6 +105,10 @@ type answer struct {
 	again time.Duration
 	// create says that a thing is not there and may be created as soon as that is recorded.
 	create bool
+	// refused says that the creation was refused, so that it has had no effect.
+	refused bool
+	// deleted says that a thing was deleted and is to be created as another one.
+	deleted bool
 }
 
 // verdict is how a node judges an answer.

@@ -32,7 +32,8 @@
 // objects and things that were ever made, and leave.go deletes those that are no longer
 // wanted. pause.go is about paused owners. status.go keeps all of it in the owner's
 // status. tree.go, graphtext.go and follow.go show the status to people, and monitor.go
-// makes events and metrics.
+// makes events and metrics. Package [github.com/pintle-go/pintle/plan/page] shows plans in
+// a browser.
 //
 // # Guarantees
 //
@@ -68,6 +69,9 @@
 // release to release; a node of another name that wants the same object takes it over.
 //
 // # Caveats
+//
+// An object that has a [Mark] is looked at first, and applied a moment later. If somebody
+// else makes an object of the name in between, the plan takes it over.
 //
 // The functions of nodes run one at a time, on the goroutine of Run. They should be quick
 // and must not change the live objects that they get. The functions of [Things] are called

@@ -85,8 +85,8 @@ func (n *node) onImmutable() Replacement {
 // replace answers a refused change.
 func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (answer, error) {
 	view, ok := n.view(c.key)
-	if !ok {
-		return answer{}, refused
+	if !ok || len(refusedFields(refused)) == 0 {
+		return answer{}, refused // a policy or a webhook names no field
 	}
 	live, err := n.reader(c.key).Get(ctx, c.key.Name)
 	if err != nil {
@@ -120,7 +120,8 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return answer{}, err
 	}
-	return answer{wait: "it is being deleted, to be created again: the server refuses to change " + refusedFields(refused), again: soonest}, nil
+	return answer{wait: "it is being deleted, to be created again: the server refuses to change " +
+		strings.Join(refusedFields(refused), ", "), again: soonest}, nil
 }
 
 // view returns a handle that applies and deletes an object.
@@ -146,7 +147,10 @@ func (n *objectNode[T]) isValid(ctx context.Context, view kube.View[T], name str
 	other := *n.wanted
 	any(&other).(metav1.Object).SetName(strings.TrimRight(name[:min(len(name), 40)], "-.") + "-dry-run")
 	_, err := view.With(kube.WriteOptions{DryRun: true}).Apply(ctx, &other)
-	return err == nil
+	// The live object may hold a node port or a cluster IP that the wanted one names too.
+	held := func(c metav1.StatusCause) bool { return strings.Contains(c.Message, "already allocated") }
+	all := causes(err)
+	return err == nil || len(all) > 0 && !slices.ContainsFunc(all, func(c metav1.StatusCause) bool { return !held(c) })
 }
 
 // report names the fields of a refused change.
@@ -155,24 +159,30 @@ func (n *objectNode[T]) report(refused error, why string, key kube.Key) error {
 		why = " (" + why + ")"
 	}
 	return fmt.Errorf("the server refuses to change %s of %s %s%s: set the former values, or save its data and delete it; "+
-		"then it is created again: %w", refusedFields(refused), n.kind.Kind, key, why, refused)
+		"then it is created again: %w", strings.Join(refusedFields(refused), ", "), n.kind.Kind, key, why, refused)
 }
 
-// refusedFields returns the names of the fields that the server has named.
-func refusedFields(refused error) string {
-	var fields []string
-	var status apierrors.APIStatus
-	if errors.As(refused, &status) && status.Status().Details != nil {
-		for _, cause := range status.Status().Details.Causes {
-			if cause.Field != "" && !slices.Contains(fields, cause.Field) {
-				fields = append(fields, cause.Field)
-			}
+// refusedFields returns the names of the fields that the server has named. If one of its
+// reasons names no field, it returns none.
+func refusedFields(refused error) (fields []string) {
+	for _, cause := range causes(refused) {
+		if cause.Field == "" {
+			return nil
+		}
+		if !slices.Contains(fields, cause.Field) {
+			fields = append(fields, cause.Field)
 		}
 	}
-	if len(fields) == 0 {
-		return "immutable fields"
+	return fields
+}
+
+// causes returns the reasons of a server's refusal.
+func causes(refused error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(refused, &status) || status.Status().Details == nil {
+		return nil
 	}
-	return strings.Join(fields, ", ")
+	return status.Status().Details.Causes
 }
 
 // orphan prepares a StatefulSet for its replacement. It returns an error if its pods would
@@ -193,7 +203,13 @@ func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, live *T, refus
 	}
 	sizes := make(map[string]resource.Quantity)
 	for _, t := range want.Spec.VolumeClaimTemplates {
-		sizes[t.Name] = *t.Spec.Resources.Requests.Storage()
+		size := *t.Spec.Resources.Requests.Storage()
+		sizes[t.Name] = size
+		for _, was := range is.Spec.VolumeClaimTemplates {
+			if was.Name == t.Name && size.Cmp(*was.Spec.Resources.Requests.Storage()) < 0 {
+				return n.report(refused, fmt.Sprintf("the volumes %s cannot shrink to %s", t.Name, &size), key)
+			}
+		}
 	}
 	volumes := kube.For[corev1.PersistentVolumeClaim](n.plan.client).In(key.Namespace)
 	for v, err := range volumes.List(ctx) {
@@ -204,11 +220,7 @@ func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, live *T, refus
 		if !mine {
 			continue
 		}
-		size := sizes[template]
-		switch size.Cmp(*v.Spec.Resources.Requests.Storage()) {
-		case -1:
-			return n.report(refused, fmt.Sprintf("the volume %s cannot shrink to %s", v.Name, &size), key)
-		case 1:
+		if size := sizes[template]; size.Cmp(*v.Spec.Resources.Requests.Storage()) > 0 {
 			if err := growVolume(ctx, volumes, v, size); err != nil {
 				return err
 			}

@@ -145,7 +145,7 @@ func TestStatefulSetIsOrphanedAndRecreated(t *testing.T) {
 
 	// Changes that would lose something are reported, and change nothing.
 	for why, change := range map[string]func(o *appsv1.StatefulSet){
-		"the volume data-stubborn-0 cannot shrink to 1Gi": func(o *appsv1.StatefulSet) {
+		"the volumes data cannot shrink to 1Gi": func(o *appsv1.StatefulSet) {
 			o.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Gi")
 		},
 		"with another selector it would not take its pods over": func(o *appsv1.StatefulSet) {

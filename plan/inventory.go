@@ -49,8 +49,14 @@ func newInventory(status []NodeStatus, nodes []*node) *inventory {
 		r.Needs = slices.Clone(s.Needs)
 		inv.records = append(inv.records, r)
 		inv.by[s.object()] = r
-		if n := named[s.Name]; n != nil && n.record == nil {
+		if n := named[s.Name]; n != nil && n.record == nil && !n.reads {
 			n.record, r.node = r, n
+		}
+	}
+	for _, r := range inv.records {
+		// Its node only reads now: the object has left, under another name.
+		if n := named[r.Name]; r.node == nil && n != nil && n.reads {
+			inv.rename(r, inv.formerName(r.Name))
 		}
 	}
 	for _, n := range nodes {
@@ -83,12 +89,17 @@ const former = "~"
 func (inv *inventory) part(n *node) {
 	r := n.record
 	inv.unlink(n)
-	taken := func(name string) bool {
-		return slices.ContainsFunc(inv.records, func(o *record) bool { return o.Name == name })
+	if r.Kind != "" {
+		inv.rename(r, inv.formerName(n.name))
 	}
-	for i := 1; r.Kind != "" && r.Name == n.name; i++ {
-		if name := n.name + former + strconv.Itoa(i); !taken(name) {
-			inv.rename(r, name)
+}
+
+// formerName returns a free name for a former object of a node.
+func (inv *inventory) formerName(node string) string {
+	for i := 1; ; i++ {
+		name := node + former + strconv.Itoa(i)
+		if !slices.ContainsFunc(inv.records, func(o *record) bool { return o.Name == name }) {
+			return name
 		}
 	}
 }
@@ -193,7 +204,7 @@ func (r *record) leaves() bool {
 func (inv *inventory) leaving(nodes []*node) (now, later []*record) {
 	unbuilt := make(map[object]bool)
 	for _, n := range nodes {
-		if !n.isAbsent && !n.reads && !n.record.built {
+		if !n.isAbsent && !n.record.built && !n.reads {
 			unbuilt[object{outside: n.outside, group: n.kind.Group, kind: n.kind.Kind}] = true
 		}
 	}

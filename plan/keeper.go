@@ -16,10 +16,22 @@ import (
 
 // Keeper is where the outcomes of things are recorded: see [InSecret].
 type Keeper interface {
-	// load returns nil if there is no outcome of the recorded token.
-	load(ctx context.Context, p *Plan, s NodeStatus) (map[string]string, error)
+	// load returns the outcome of a recorded thing. A thing that is being adopted has no
+	// token: then it is an outcome that a former owner has left.
+	load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error
+	// drop deletes an outcome after its thing.
 	drop(ctx context.Context, p *Plan, s NodeStatus) error
+	// release leaves an outcome to others.
+	release(ctx context.Context, p *Plan, s NodeStatus) error
+}
+
+// kept is an outcome as a Keeper has it.
+type kept struct {
+	outcome map[string]string // empty: there is none
+	token   string
+	right   bool // it need not be saved again
+	taken   bool // somebody else's is in its place
 }
 
 // InSecret keeps each outcome in a Secret of its own: the keys of the outcome are the keys
@@ -55,45 +67,46 @@ func (k inSecret) of(p *Plan, s NodeStatus) (kube.Resource[corev1.Secret], kube.
 	return k.secrets.In(key.Namespace), key
 }
 
-func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (map[string]string, error) {
+func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error) {
 	secrets, key := k.of(p, s)
-	has := func(o *corev1.Secret, err error) bool {
-		return err == nil && p.owns(o) && o.Annotations[tokenAnnotation] == s.Thing.Token
-	}
 	o, err := secrets.ReadOnly().Cached().Get(ctx, key)
-	if !has(o, err) {
+	if err != nil || !p.keeps(o, s) {
 		o, err = secrets.Get(ctx, key.Name) // a store may be behind
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil
+		return kept{}, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
-	case !has(o, nil):
-		return nil, nil
+		return kept{}, fmt.Errorf("read the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
+	case !p.keeps(o, s):
+		return kept{taken: !p.owns(o)}, nil
 	}
 	outcome := make(map[string]string, len(o.Data))
 	for name, value := range o.Data {
 		outcome[name] = string(value)
 	}
-	return outcome, nil
+	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.owns(o)}, nil
+}
+
+// keeps reports that a Secret has the outcome of a recorded thing.
+func (p *Plan) keeps(o *corev1.Secret, s NodeStatus) bool {
+	token := o.Annotations[tokenAnnotation]
+	_, marked := markOf(o)
+	free := metav1.GetControllerOfNoCopy(o) == nil && !marked
+	return token != "" && (p.owns(o) && (token == s.Thing.Token || s.Thing.Token == "") || free && s.Thing.Token == "")
 }
 
 func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error {
 	secrets, key := k.of(p, s)
 	o := &corev1.Secret{Data: make(map[string][]byte, len(outcome))}
 	o.Namespace, o.Name = key.Namespace, key.Name
-	o.Annotations = map[string]string{tokenAnnotation: s.Thing.Token}
+	// With an owner reference, the garbage collector could delete the Secret before the thing.
+	o.Annotations = map[string]string{tokenAnnotation: s.Thing.Token, Mark: p.mark().String()}
 	for name, value := range outcome {
 		o.Data[name] = []byte(value)
 	}
-	if s.Undo == undoRetain {
-		o.Annotations[Mark] = p.mark().String()
-	} else if err := p.setController(o); err != nil {
-		return err
-	}
 	is, err := secrets.Get(ctx, key.Name)
-	if err == nil {
+	if err == nil && is.Annotations[tokenAnnotation] != s.Thing.Token {
 		err = p.mayTake(is, nil, "Secret")
 	}
 	if err == nil || apierrors.IsNotFound(err) {
@@ -101,6 +114,19 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 	}
 	if err != nil {
 		return fmt.Errorf("keep the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
+	}
+	return nil
+}
+
+func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
+	_, key := k.of(p, s)
+	secrets := p.anyOf(NodeStatus{APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, ObjectName: key.Name})
+	is, err := secrets.Get(ctx, key.Name)
+	if err == nil && p.owns(is) {
+		err = p.release(ctx, secrets, is)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("leave the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
 	}
 	return nil
 }

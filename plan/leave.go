@@ -22,9 +22,6 @@ import (
 // until all is done. If the owner is deleted with the option to orphan its children, the
 // objects stay.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
-	if p.err != nil {
-		return controller.Done, controller.Terminal(p.err)
-	}
 	r := p.begin()
 	defer r.crew.wait()
 	var all []*record
@@ -188,6 +185,8 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 func (p *Plan) removeThing(ctx context.Context, s NodeStatus, retains bool) removal {
 	things, known := p.things[s.Kind]
 	switch {
+	case retains && known:
+		return things.release(ctx, p, s)
 	case retains:
 		return removal{}
 	case !known:

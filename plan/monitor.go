@@ -38,7 +38,8 @@ type Monitor struct {
 type census struct {
 	kind   string
 	states map[State]int
-	oldest time.Time // zero: nothing waits
+	oldest time.Time       // zero: nothing waits
+	bad    map[string]bool // the nodes that have failed, and are not ready since then
 }
 
 // NewMonitor returns a Monitor that records events, shows metrics, or both: each may be nil.
@@ -118,9 +119,15 @@ func (m *Monitor) saw(p *Plan, was glimpse) {
 	if m == nil {
 		return
 	}
-	c := census{kind: p.kind.GroupKind().String(), states: make(map[State]int)}
+	c := census{kind: p.kind.GroupKind().String(), states: make(map[State]int), bad: make(map[string]bool)}
+	m.mu.Lock()
+	before := m.owners[p.owner.GetUID()].bad
+	m.mu.Unlock()
 	for _, n := range p.status.Nodes {
 		c.states[n.State]++
+		if n.State == Failed || n.State == Degraded || before[n.Name] && n.State != Ready {
+			c.bad[n.Name] = true
+		}
 		if n.State != Ready && n.State != Absent && (c.oldest.IsZero() || n.Since.Time.Before(c.oldest)) {
 			c.oldest = n.Since.Time
 		}
@@ -143,7 +150,7 @@ func (m *Monitor) saw(p *Plan, was glimpse) {
 		return
 	}
 	for _, n := range p.status.Nodes {
-		bad := was.states[n.Name] == Failed || was.states[n.Name] == Degraded
+		bad := before[n.Name] || was.states[n.Name] == Failed || was.states[n.Name] == Degraded
 		switch {
 		case n.State == was.states[n.Name]:
 		case n.State == Failed:

@@ -18,7 +18,7 @@ import (
 // Object adds a node whose object is the one that build returns. The object is applied
 // with [kube.View.Ensure] when all that the node needs is ready. The owner becomes its
 // controller; if that cannot be, the object is marked instead: see [Marked]. An object
-// without a namespace gets the owner's.
+// without a namespace gets the owner's, or the handle's if the owner is cluster-scoped.
 func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs) (*T, error)) *Node[T] {
 	n := newObject[T](p, name, objects)
 	n.ensure, n.make = objects.Ensure, build
@@ -86,6 +86,9 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 	}
 	if scope == kube.Namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(p.owner.GetNamespace())
+		if all := n.handle.Namespaces(); o.GetNamespace() == "" && len(all) == 1 {
+			o.SetNamespace(all[0])
+		}
 	}
 	ns := p.owner.GetNamespace()
 	c := &claim{key: kube.KeyOf(o), marked: n.retain || ns != "" && ns != o.GetNamespace()}
@@ -94,7 +97,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		return nil, errors.New("the object has no name")
 	case !c.marked:
 		return c, p.setController(o)
-	case !n.retain && len(p.owner.GetFinalizers()) == 0:
+	case !n.retain && !p.hasCleanup():
 		return nil, fmt.Errorf("%s %s has no owner reference, so nothing would delete it after its owner: "+
 			"give the controller a Cleanup that calls Delete", n.kind.Kind, c.key)
 	}
@@ -139,6 +142,13 @@ func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (is *T, cached b
 	return is, false, err
 }
 
+// isStored reports whether a store of the kind runs. It decodes no object.
+func (n *objectNode[T]) isStored(ctx context.Context) bool {
+	nobody := kube.Key{Namespace: n.plan.owner.GetNamespace(), Name: "-"} // no object has such a name
+	_, err := n.handle.ReadOnly().Cached().Get(ctx, nobody)
+	return apierrors.IsNotFound(err)
+}
+
 // reader returns a handle that asks the server for an object.
 func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 	if key.Namespace == "" {
@@ -148,28 +158,25 @@ func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 }
 
 // mayTake returns an error if the object of the claim's name belongs to somebody else.
-// Ensure looks at this itself if a store runs and the child has an owner reference. An
-// object whose uid is recorded was looked at before.
+// Ensure looks at this itself if a store runs and the child has an owner reference.
 func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
-	if n.ensure == nil || c.record.UID != "" && !c.marked {
+	if n.ensure == nil || !c.marked && n.isStored(ctx) {
 		return nil
 	}
-	o, cached, err := n.read(ctx, c.key)
+	o, _, err := n.read(ctx, c.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
-	case cached && !c.marked:
-		return nil
 	}
 	return n.plan.mayTake(any(o).(metav1.Object), any(n.wanted).(metav1.Object).GetLabels(), n.kind.Kind)
 }
 
-func (n *objectNode[T]) keep(a answer, r *record, _ time.Time) verdict {
+func (n *objectNode[T]) keep(a answer, r *record, _ time.Time, v *verdict) {
 	n.live = a.got.(*T)
 	if r.built {
 		r.UID = any(n.live).(metav1.Object).GetUID()
 	}
-	return verdict{State: n.readyWhen(n.live)}
+	v.State = n.readyWhen(n.live)
 }

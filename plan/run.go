@@ -57,7 +57,7 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 		return controller.Done, p.pause(ctx)
 	}
 	r := p.begin()
-	defer r.crew.wait()
+	defer r.end()
 	r.walk(ctx, g.forward())
 	r.block()
 	now, later := r.inventory.leaving(p.nodes)
@@ -106,6 +106,14 @@ func (p *Plan) begin() *run {
 	return &run{
 		plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency),
 		was: p.status.glimpse(), now: time.Now(),
+	}
+}
+
+// end waits for all requests and calls, and leaves no call open.
+func (r *run) end() {
+	r.crew.wait()
+	for _, n := range r.plan.nodes {
+		n.finish()
 	}
 }
 
@@ -252,9 +260,11 @@ func (r *run) intend(ctx context.Context, nodes []*node) {
 	if len(nodes) == 0 {
 		return
 	}
+	was := make(map[*node]ThingStatus)
 	for _, n := range nodes {
 		if n.answer.create {
-			n.doubted = !n.record.Thing.Called.IsZero()
+			was[n] = *n.record.Thing
+			n.doubted = r.plan.things[n.kind.Kind].inDoubt(n.record.Thing, time.Now())
 			n.record.Thing.intend(time.Now())
 			n.claim.recorded = true
 		}
@@ -262,6 +272,9 @@ func (r *run) intend(ctx context.Context, nodes []*node) {
 	err := r.store(ctx)
 	for _, n := range nodes {
 		if err != nil {
+			if before, ok := was[n]; ok {
+				*n.record.Thing = before
+			}
 			r.fail(n, fmt.Errorf("record what is about to be created: %w", err))
 			continue
 		}
@@ -306,23 +319,28 @@ func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
 	r.lookIn(a.again)
 	switch {
 	case n.askErr != nil:
-		if t := n.record.Thing; t != nil && errors.Is(n.askErr, ErrRefused) && !n.doubted {
-			t.Called = metav1.Time{}
+		if a.refused && !n.doubted {
+			n.record.Thing.Called = metav1.Time{}
 		}
 		r.fail(n, n.askErr)
 		return false
+	case a.create:
+		return false
 	case a.got == nil:
+		if a.deleted {
+			n.record.Thing.Token = ""
+		}
 		r.wait(n, a.wait)
 		return false
 	}
 	var v verdict
-	err := protected(ctx, n, func() error { v = n.typed.keep(a, n.record, r.now); return nil })
-	if err != nil {
-		r.fail(n, err)
-		return false
-	}
+	err := protected(ctx, n, func() error { n.typed.keep(a, n.record, r.now, &v); return nil })
 	if n.record.built {
 		n.record.applied, n.record.Needs = true, n.needed()
+	}
+	if err != nil {
+		r.fail(n, err)
+		return v.urgent
 	}
 	r.lookIn(v.again)
 	switch v.Phase {
@@ -393,7 +411,7 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 		p.Monitor.saw(p, r.was)
 	}
 	if len(failed) > 0 {
-		return controller.Done, join(failed)
+		return controller.Done, join(failed, r.again > 0)
 	}
 	if r.again == 0 {
 		return controller.Done, nil
@@ -401,15 +419,23 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 	return controller.After(r.again + rand.N(r.again/10+1)), nil
 }
 
-// join joins errors. A retry is useless only if it is useless for all of them.
-func join(all []error) error {
-	if !slices.ContainsFunc(all, func(err error) bool { return !controller.IsTerminal(err) }) {
+// retried is a terminal error that is retried.
+type retried struct{ err error }
+
+func (r retried) Error() string { return r.err.Error() }
+
+func (r retried) Is(target error) bool { return errors.Is(r.err, target) }
+
+// join joins errors. A retry is useless only if it is useless for all of them, and nothing
+// else waits for it.
+func join(all []error, waits bool) error {
+	if !waits && !slices.ContainsFunc(all, func(err error) bool { return !controller.IsTerminal(err) }) {
 		return errors.Join(all...)
 	}
 	var mixed []error
 	for _, err := range all {
 		if controller.IsTerminal(err) {
-			err = errors.New(err.Error()) // a retry is of use for another one
+			err = retried{err} // a retry is of use for another one
 		}
 		mixed = append(mixed, err)
 	}

@@ -195,3 +195,10 @@ func (s *shed) things() *Things[tool] {
 		},
 	}
 }
+
+// occupy takes one of the target's places for another owner.
+func (t *Target) occupy() (done func(), err error) {
+	t.begin()
+	t.slots <- struct{}{}
+	return func() { <-t.slots }, nil
+}

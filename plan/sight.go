@@ -11,7 +11,8 @@ import (
 // sight is a thing as it was last seen. A thing is not observed at each reconcile: the
 // process remembers it until it is due.
 type sight[T any] struct {
-	is      *T
+	is      *T                // nil: it was not there
+	token   string            // of its record
 	outcome map[string]string // nil: it is not known
 	at      time.Time
 	poll    time.Duration // with its random part
@@ -42,9 +43,10 @@ func (s *sight[T]) judged(ready bool, unready time.Duration) {
 func (s *sight[T]) due() time.Time { return s.at.Add(s.every) }
 
 // remember replaces the sight of a thing.
-func (t *Things[T]) remember(key sightKey, is *T, outcome map[string]string, now time.Time) *sight[T] {
+func (t *Things[T]) remember(key sightKey, is *T, token string, outcome map[string]string) *sight[T] {
+	now := time.Now()
 	poll := cmp.Or(t.Poll, 5*time.Minute)
-	s := &sight[T]{is: is, outcome: outcome, at: now, poll: poll + rand.N(poll/10+1)}
+	s := &sight[T]{is: is, token: token, outcome: outcome, at: now, poll: poll + rand.N(poll/10+1)}
 	s.judged(false, 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +56,8 @@ func (t *Things[T]) remember(key sightKey, is *T, outcome map[string]string, now
 	if _, again := t.known[key]; !again && len(t.known)%64 == 63 {
 		// An owner may go away without a deletion of its plan.
 		for k, old := range t.known {
-			if now.Sub(old.at) > 3*old.poll {
-				delete(t.known, k)
+			if now.Sub(old.at) > 3*old.poll+24*time.Hour {
+				t.drop(k)
 			}
 		}
 	}
@@ -73,5 +75,27 @@ func (t *Things[T]) last(key sightKey) *sight[T] {
 func (t *Things[T]) forget(key sightKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.drop(key)
+}
+
+func (t *Things[T]) drop(key sightKey) {
 	delete(t.known, key)
+	if t.holders[key.name] == key.owner {
+		delete(t.holders, key.name)
+	}
+}
+
+// hold reports that no other owner of this process has the thing or creates it. Two owners
+// that look for the same thing at the same time both find none.
+func (t *Things[T]) hold(key sightKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if holder, held := t.holders[key.name]; held {
+		return holder == key.owner
+	}
+	if t.holders == nil {
+		t.holders = make(map[string]types.UID)
+	}
+	t.holders[key.name] = key.owner
+	return true
 }

@@ -122,7 +122,7 @@ func short(message string) string {
 // summarize sets the conditions.
 func (s *Status) summarize(owner metav1.Object) {
 	s.resume()
-	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: fmt.Sprintf("%d nodes are ready", len(s.Nodes))}
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: fmt.Sprintf("%d nodes are ready", s.count(Ready))}
 	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"}
 	degraded := metav1.Condition{Type: "Degraded", Status: metav1.ConditionFalse, Reason: "AsExpected"}
 	if bad := s.tell(Failed, Degraded); bad != "" {
@@ -151,25 +151,27 @@ func (s *Status) summarize(owner metav1.Object) {
 	s.summary()
 }
 
+func (s *Status) count(state State) (nodes int) {
+	for _, n := range s.Nodes {
+		if n.State == state {
+			nodes++
+		}
+	}
+	return nodes
+}
+
 // maxSummary fits on the line of a terminal.
 const maxSummary = 80
 
 // summary sets the fields that kubectl get shows.
 func (s *Status) summary() {
-	ready, nodes := 0, 0
 	var first *NodeStatus
 	for i, n := range s.Nodes {
-		if n.State == Ready {
-			ready++
-		}
-		if n.State != Absent && n.State != Deleting {
-			nodes++
-		}
 		if first == nil || slices.Index(urgency, n.State) < slices.Index(urgency, first.State) {
 			first = &s.Nodes[i]
 		}
 	}
-	s.ReadyNodes = fmt.Sprintf("%d/%d", ready, nodes)
+	s.ReadyNodes = fmt.Sprintf("%d/%d", s.count(Ready), len(s.Nodes)-s.count(Absent)-s.count(Deleting))
 	if first == nil || first.State == Ready || first.State == Absent {
 		s.Summary = string(Ready)
 		if c := meta.FindStatusCondition(s.Conditions, "Ready"); c != nil {

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -51,7 +53,7 @@ func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
 	if name == "" {
 		return nil, errors.New("the thing has no name")
 	}
-	if !n.retain && len(n.plan.owner.GetFinalizers()) == 0 {
+	if !n.retain && !n.plan.hasCleanup() {
 		return nil, fmt.Errorf("nothing would delete %s %s after its owner: give the controller a Cleanup that calls Delete",
 			n.things.Kind, name)
 	}
@@ -60,20 +62,20 @@ func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
 
 // fetch observes the thing if its last sight is too old, and creates or changes it.
 func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
-	t, thing := n.things, c.record.Thing
-	last := t.last(n.plan.sightOf(c.record))
-	good := thing.Made && last != nil && !t.differs(last.is, n.wanted)
-	if good && time.Now().Before(last.due()) {
-		return answer{got: last}, nil
-	}
 	if c.recorded {
 		return n.create(ctx, c)
 	}
-	calls := 1
-	if !thing.ours() {
-		calls = 2 // it will have to be created
+	t, thing, key := n.things, c.record.Thing, n.plan.sightOf(c.record)
+	last := t.last(key)
+	good := thing.Made && last != nil && last.is != nil && !t.differs(last.is, n.wanted)
+	if good && time.Now().Before(last.due()) {
+		return answer{got: last}, nil
 	}
-	done, wait, err := t.target().turn(ctx, n.plan.sightOf(c.record), calls)
+	calls := 1
+	if n.writes(thing, last) {
+		calls = 2
+	}
+	done, wait, err := t.target().turn(ctx, key, calls)
 	switch {
 	case err != nil:
 		return answer{}, err
@@ -82,8 +84,14 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case done == nil:
 		return answer{wait: "waiting for its turn to call " + t.target().String(), again: wait}, nil
 	}
-	defer done()
-	ref, err := t.ref(ctx, n.plan, c.record)
+	n.endCall = done
+	ends := true
+	defer func() {
+		if ends {
+			n.finish()
+		}
+	}()
+	ref, k, err := t.ref(ctx, n.plan, c.record)
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,97 +102,128 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case is != nil && !thing.ours() && (t.Adopt == nil || !t.Adopt(ref, is)):
 		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, kube.ErrTaken)
 	case is != nil:
-		return n.found(ctx, c, ref, is)
-	case thing.uncertain() && !t.Idempotent && time.Now().Before(t.doubtUntil(thing)):
-		return answer{
-			wait:  t.doubts(thing),
-			again: min(soonest, time.Until(t.doubtUntil(thing))),
-		}, nil
+		t.hold(key)
+		return n.found(ctx, c, ref, k, is, calls == 2)
+	case thing.uncertain() && !t.Idempotent && t.inDoubt(thing, time.Now()):
+		return answer{wait: t.doubts(thing), again: min(soonest, time.Until(t.doubtUntil(thing)))}, nil
 	}
-	t.forget(n.plan.sightOf(c.record))
+	if k.taken {
+		return answer{}, fmt.Errorf("create %s %s: there is another outcome in the place of its own: %w", t.Kind, ref.Name, kube.ErrTaken)
+	}
+	t.remember(key, nil, "", nil)
+	if !t.hold(key) {
+		return answer{}, fmt.Errorf("create %s %s: %w: another owner is creating it", t.Kind, ref.Name, kube.ErrTaken)
+	}
+	if calls < 2 && t.target().limited() {
+		return answer{wait: "about to be created", again: patience}, nil
+	}
+	// The call keeps its place at the target until the creation.
+	ends = false
 	return answer{create: true, wait: "about to be created"}, nil
 }
 
-// create creates a thing whose intent is recorded.
+// writes reports that a call to observe the thing is likely to be followed by another one,
+// which creates or changes it.
+func (n *thingNode[T]) writes(thing *ThingStatus, last *sight[T]) bool {
+	t := n.things
+	switch {
+	case !thing.ours(), last != nil && last.is == nil:
+		return true
+	case thing.uncertain():
+		return t.Idempotent || !t.inDoubt(thing, time.Now())
+	}
+	return last != nil && t.differs(last.is, n.wanted)
+}
+
+// finish ends a call.
+func (n *node) finish() {
+	if n.endCall != nil {
+		n.endCall()
+		n.endCall = nil
+	}
+}
+
+// create creates a thing whose intent is recorded. The call ends a timeout after the
+// recorded time, so that it is known until when the call can take effect.
 func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	t := n.things
-	done, err := t.target().acquire(ctx)
+	until := c.record.Thing.Called.Add(t.target().timeout())
+	if time.Until(until) < t.target().timeout()/2 {
+		return answer{create: true, wait: "about to be created"}, nil // too little time is left: it is recorded again
+	}
+	defer n.finish()
+	ref, k, err := t.ref(ctx, n.plan, c.record)
 	if err != nil {
 		return answer{}, err
 	}
-	defer done()
-	if time.Now().After(c.record.Thing.Called.Add(t.target().timeout())) {
-		return answer{create: true, wait: "about to be created"}, nil // the recorded time no longer holds
-	}
-	ref, err := t.ref(ctx, n.plan, c.record)
-	if err != nil {
-		return answer{}, err
-	}
-	is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Create(ctx, ref, n.wanted) })
+	limited, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	is, err := call(limited, t.target(), func(ctx context.Context) (*T, error) { return t.Create(ctx, ref, n.wanted) })
 	switch {
 	case err != nil:
-		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
+		return answer{refused: errors.Is(err, ErrRefused)}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
 	case is == nil:
 		return answer{}, fmt.Errorf("create %s %s: the function Create has returned nothing", t.Kind, ref.Name)
 	}
-	return n.found(ctx, c, ref, is)
+	return n.found(ctx, c, ref, k, is, !t.target().limited())
 }
 
-// found takes care of the outcome of a thing that exists, and changes the thing if need be.
-func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, is *T) (answer, error) {
-	t, key := n.things, n.plan.sightOf(c.record)
+// found takes care of the outcome of a thing that exists, and changes the thing if need be
+// and another call may be made.
+func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *T, writes bool) (answer, error) {
+	t, key, thing := n.things, n.plan.sightOf(c.record), c.record.Thing
+	thing.Token = cmp.Or(ref.Token, rand.Text()) // an adopted thing has none
 	outcome := ref.Outcome
-	if last := t.last(key); len(outcome) == 0 && last != nil {
+	if last := t.last(key); len(outcome) == 0 && last != nil && last.token == thing.Token {
 		outcome = last.outcome // it could not be recorded yet
 	}
 	if len(outcome) == 0 && t.Outcome != nil {
 		outcome = t.Outcome(is)
 		switch {
 		case len(outcome) > 0:
-		case c.record.Thing.Made:
-			return answer{}, fmt.Errorf("%s %s: its recorded outcome is lost, and it shows none", t.Kind, ref.Name)
+		case c.recorded, !thing.uncertain():
+			return answer{
+				got: t.remember(key, is, thing.Token, nil), wait: "there is no record of its outcome, and it shows none",
+			}, nil
 		default:
-			// Nobody has used the thing yet.
+			// Its creation was answered to a process that has ended. Nobody has used the thing.
 			if err := t.delete(ctx, ref); err != nil {
 				return answer{}, err
 			}
-			return answer{wait: "its outcome was lost before it was recorded: it is created again", again: soonest}, nil
+			return answer{wait: "its outcome was lost before it was recorded: it is created again", again: soonest, deleted: true}, nil
 		}
 	}
-	seen := t.remember(key, is, outcome, time.Now())
-	if t.Keep != nil && len(outcome) > 0 && len(ref.Outcome) == 0 {
+	seen := t.remember(key, is, thing.Token, outcome)
+	if !k.right && len(outcome) > 0 {
 		if err := t.Keep.save(ctx, n.plan, c.record, outcome); err != nil {
 			return answer{}, err
 		}
 	}
-	if !c.recorded && t.differs(is, n.wanted) {
-		ref.Outcome = outcome
-		t.target().owe()
-		is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Update(ctx, ref, is, n.wanted) })
-		switch {
-		case err != nil:
-			return answer{}, fmt.Errorf("update %s %s: %w", t.Kind, ref.Name, err)
-		case is == nil:
-			return answer{}, fmt.Errorf("update %s %s: the function Update has returned nothing", t.Kind, ref.Name)
-		}
-		seen = t.remember(key, is, outcome, time.Now())
+	switch {
+	case !t.differs(is, n.wanted):
+		return answer{got: seen}, nil
+	case !writes && t.target().limited():
+		return answer{got: seen, wait: "about to be changed", again: patience}, nil
 	}
-	return answer{got: seen}, nil
+	ref.Outcome = outcome
+	is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Update(ctx, ref, is, n.wanted) })
+	switch {
+	case err != nil:
+		return answer{}, fmt.Errorf("update %s %s: %w", t.Kind, ref.Name, err)
+	case is == nil:
+		return answer{}, fmt.Errorf("update %s %s: the function Update has returned nothing", t.Kind, ref.Name)
+	}
+	return answer{got: t.remember(key, is, thing.Token, outcome)}, nil
 }
 
-func (n *thingNode[T]) keep(a answer, r *record, now time.Time) verdict {
+func (n *thingNode[T]) keep(a answer, r *record, now time.Time, v *verdict) {
 	s := a.got.(*sight[T])
 	n.live = s.is
-	v := verdict{State: n.readyWhen(n.live)}
-	since := r.Since.Time
-	if r.State == Ready || since.IsZero() {
-		since = now
-	}
-	s.judged(v.Phase == ready.Ready, now.Sub(since))
-	if a.again == 0 {
-		v.again = max(s.due().Sub(now), time.Second)
-	}
-	if n.things.Keep == nil && s.outcome != nil && len(r.Thing.Outcome) == 0 {
+	r.Thing.Token = s.token
+	switch {
+	case n.things.Keep != nil:
+		r.Thing.Outcome = nil
+	case len(s.outcome) > 0 && len(r.Thing.Outcome) == 0:
 		r.Thing.Outcome, v.urgent = s.outcome, true
 	}
 	if !r.Thing.Made {
@@ -193,5 +232,17 @@ func (n *thingNode[T]) keep(a answer, r *record, now time.Time) verdict {
 			r.Thing.Called = metav1.Time{} // the only creation was answered
 		}
 	}
-	return v
+	if a.wait != "" {
+		v.State = ready.State{Phase: ready.Waiting, Message: a.wait}
+	} else {
+		v.State = n.readyWhen(n.live)
+	}
+	since := r.Since.Time
+	if r.State == Ready || since.IsZero() {
+		since = now
+	}
+	s.judged(v.Phase == ready.Ready, now.Sub(since))
+	if a.again == 0 {
+		v.again = max(s.due().Sub(now), time.Second)
+	}
 }

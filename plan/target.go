@@ -42,6 +42,9 @@ type Target struct {
 // patience is how long a node waits for its turn before its plan goes on without it.
 const patience = 250 * time.Millisecond
 
+// turnLasts is the time after which a turn that was not taken has to be asked for again.
+const turnLasts = time.Minute
+
 func (t *Target) String() string { return cmp.Or(t.Name, "the target") }
 
 func (t *Target) timeout() time.Duration { return cmp.Or(t.Timeout, 30*time.Second) }
@@ -80,29 +83,14 @@ func (t *Target) turn(ctx context.Context, key sightKey, calls int) (done func()
 	}
 }
 
-// acquire waits until another call of a turn may be made.
-func (t *Target) acquire(ctx context.Context) (done func(), err error) {
-	t.begin()
-	select {
-	case t.slots <- struct{}{}:
-		return func() { <-t.slots }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// owe counts a call that no turn was asked for. The calls after it wait for longer.
-func (t *Target) owe() {
-	t.begin()
-	t.rate.Reserve()
-}
+// limited reports whether there is a rate.
+func (t *Target) limited() bool { return t.Rate > 0 }
 
 // reserve returns the time until it is the thing's turn.
 func (t *Target) reserve(key sightKey, calls int, now time.Time) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at, given := t.turns[key]
-	if given {
+	if at, given := t.turns[key]; given && now.Sub(at) < turnLasts {
 		return max(0, at.Sub(now))
 	}
 	for range calls {
@@ -110,8 +98,8 @@ func (t *Target) reserve(key sightKey, calls int, now time.Time) (wait time.Dura
 	}
 	if len(t.turns) >= max(t.sweep, 64) {
 		for k, at := range t.turns {
-			if now.Sub(at) > 10*time.Minute {
-				delete(t.turns, k) // its owner has gone away
+			if now.Sub(at) >= turnLasts {
+				delete(t.turns, k)
 			}
 		}
 		t.sweep = 2 * len(t.turns)

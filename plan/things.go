@@ -61,8 +61,8 @@ type Things[T any] struct {
 	Adopt func(r Ref, is *T) bool
 	// Outcome returns the part of a created thing that must not be lost, such as a password
 	// or an id that the target has given. It is recorded before any node that needs this one
-	// is built, and is in each later [Ref]. It returns nil for an observed thing that no
-	// longer shows its outcome.
+	// is built, and is in each later [Ref]. It returns nil for a thing that does not show its
+	// outcome yet, or no longer does. Without an outcome a thing is not ready.
 	Outcome func(is *T) map[string]string
 	// Keep is where outcomes are recorded. Default: the owner's status. See [InSecret].
 	Keep Keeper
@@ -70,6 +70,8 @@ type Things[T any] struct {
 	own   Target // is used if Target is nil
 	mu    sync.Mutex
 	known map[sightKey]*sight[T]
+	// holders are the owners of this process that have a thing or create it, by its name.
+	holders map[string]types.UID
 }
 
 // ErrRefused is wrapped by the error of a function Create if the thing was certainly not
@@ -126,6 +128,10 @@ type AnyThings interface {
 	wrong() error
 	// remove deletes a recorded thing.
 	remove(ctx context.Context, p *Plan, s NodeStatus) removal
+	// release leaves a recorded thing to others.
+	release(ctx context.Context, p *Plan, s NodeStatus) removal
+	// inDoubt reports that a creation which was not answered may still take effect.
+	inDoubt(s *ThingStatus, now time.Time) bool
 }
 
 // Knows tells the plan of things that earlier descriptions had, so that it can delete
@@ -135,13 +141,16 @@ func (p *Plan) Knows(all ...AnyThings) {
 		if err := t.wrong(); err != nil {
 			p.wrong(fmt.Errorf("describe things of kind %q: %w", t.kindOf(), err))
 		}
-		if is, ok := p.things[t.kindOf()]; ok && is != t {
+		is := p.things[t.kindOf()]
+		if is != nil && is != t {
 			p.wrong(fmt.Errorf("%w: two Things have the kind %q", ErrGraph, t.kindOf()))
 		}
 		if p.things == nil {
 			p.things = make(map[string]AnyThings)
 		}
-		p.things[t.kindOf()] = t
+		if is == nil {
+			p.things[t.kindOf()] = t
+		}
 	}
 }
 
@@ -164,6 +173,10 @@ func (t *Things[T]) target() *Target {
 		return t.Target
 	}
 	return &t.own
+}
+
+func (t *Things[T]) inDoubt(s *ThingStatus, now time.Time) bool {
+	return !s.Called.IsZero() && now.Before(t.doubtUntil(s))
 }
 
 // doubtUntil returns when a creation that was not answered can no longer take effect.
@@ -189,15 +202,27 @@ func (t *Things[T]) delete(ctx context.Context, ref Ref) error {
 	return nil
 }
 
-// ref identifies a recorded thing for the functions.
-func (t *Things[T]) ref(ctx context.Context, p *Plan, s NodeStatus) (Ref, error) {
-	ref := Ref{Name: s.ObjectName, Token: s.Thing.Token, Owner: p.owner.GetUID(), Outcome: s.Thing.Outcome}
-	if t.Keep == nil || t.Outcome == nil || s.Thing.Token == "" {
-		return ref, nil
+// ref identifies a recorded thing for the functions. It also returns how the outcome is kept.
+func (t *Things[T]) ref(ctx context.Context, p *Plan, s NodeStatus) (ref Ref, k kept, err error) {
+	ref = Ref{Name: s.ObjectName, Token: s.Thing.Token, Owner: p.owner.GetUID(), Outcome: s.Thing.Outcome}
+	if t.Keep == nil || t.Outcome == nil {
+		return ref, kept{right: true}, nil
 	}
-	var err error
-	ref.Outcome, err = t.Keep.load(ctx, p, s)
-	return ref, err
+	k, err = t.Keep.load(ctx, p, s)
+	if err != nil || len(k.outcome) == 0 {
+		return ref, k, err // an earlier release may have kept it in the status
+	}
+	ref.Outcome, ref.Token = k.outcome, k.token
+	return ref, k, nil
+}
+
+// release leaves a thing and its outcome to others.
+func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal {
+	t.forget(p.sightOf(s))
+	if t.Keep == nil || t.Outcome == nil {
+		return removal{}
+	}
+	return removal{err: t.Keep.release(ctx, p, s)}
 }
 
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
@@ -206,7 +231,11 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 	if !s.Thing.ours() {
 		return removal{}
 	}
-	done, wait, err := t.target().turn(ctx, p.sightOf(s), 1)
+	observes, calls := s.Undo == undoWait || t.inDoubt(s.Thing, time.Now()), 1
+	if observes {
+		calls = 2
+	}
+	done, wait, err := t.target().turn(ctx, p.sightOf(s), calls)
 	switch {
 	case err != nil:
 		return removal{err: err}
@@ -214,7 +243,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 		return removal{waits: "waiting for its turn to call " + t.target().String(), again: wait}
 	}
 	defer done()
-	ref, err := t.ref(ctx, p, s)
+	ref, _, err := t.ref(ctx, p, s)
 	if err != nil {
 		return removal{err: err}
 	}
@@ -222,8 +251,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 		return removal{err: err}
 	}
 	t.forget(p.sightOf(s))
-	doubt := !s.Thing.Called.IsZero() && time.Now().Before(t.doubtUntil(s.Thing))
-	if s.Undo == undoWait || doubt {
+	if observes {
 		switch is, err := t.observe(ctx, ref); {
 		case err != nil:
 			return removal{err: err}
@@ -231,7 +259,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 			return removal{waits: "it is still there"}
 		}
 	}
-	if doubt {
+	if t.inDoubt(s.Thing, time.Now()) {
 		return removal{waits: t.doubts(s.Thing)}
 	}
 	if t.Keep != nil && t.Outcome != nil {

@@ -6,6 +6,8 @@ replace github.com/pintle-go/pintle => ../..
 
 require (
 	github.com/cert-manager/cert-manager v1.21.0
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/google/go-cmp v0.7.0
 	github.com/pintle-go/pintle v0.1.0
 	github.com/prometheus/client_golang v1.23.2

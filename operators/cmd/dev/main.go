@@ -5,7 +5,7 @@
 //
 //	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
 //
-// Without a package it runs Book, Foo, Echo, Letter and Shop and gives them samples. With a
+// Without a package it runs Book, Foo, Echo, Letter, Shop and Farm and gives them samples. With a
 // package, it runs that main package with these flags.
 //
 // It starts a Kubernetes with two simulated nodes. With CLUSTER=current it uses the
@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/pintle-go/pintle/operators/internal/local"
 	"github.com/pintle-go/pintle/operators/internal/payments"
@@ -80,6 +81,12 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 	d.operators = append(d.operators, &operator{
 		pkg: module + "/shop", args: []string{"-addr=127.0.0.1:0", "-payments=" + service}, then: shop(c),
 	})
+	if c.Local { // kube-apiserver must be able to connect to this machine
+		d.operators = append(d.operators, &operator{
+			pkg: module + "/farm", args: []string{"-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data=" + filepath.Join(s.Dir, "llamas")},
+			then: sampled(c, "farm/sample.yaml"),
+		})
+	}
 	if err := samples(ctx, c); err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ func run(ctx context.Context, s settings) (err error) {
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/shop")
+	programs, err := program.Build(ctx, s.Dir, false,
+		module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/shop", module+"/farm")
 	if err != nil {
 		return err
 	}
@@ -89,6 +90,8 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("letter has ended by itself")
 	case <-ops.shop.Done():
 		return errors.New("shop has ended by itself")
+	case <-ops.farmEnded():
+		return errors.New("farm has ended by itself")
 	}
 }
 
@@ -118,6 +121,16 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 // running has the running operators.
 type running struct {
 	book, foo, echo, letter, shop *program.Program
+	// farm is nil if kube-apiserver cannot connect to this machine.
+	farm *program.Program
+}
+
+// farmEnded returns a channel that is closed when farm has ended.
+func (r running) farmEnded() <-chan struct{} {
+	if r.farm == nil {
+		return nil
+	}
+	return r.farm.Done()
 }
 
 func (s settings) operators(ctx context.Context, c *local.Cluster, paths []string) (running, error) {
@@ -154,7 +167,11 @@ func (s settings) operators(ctx context.Context, c *local.Cluster, paths []strin
 	s.Undo.Add("stop the stand-in for the payment service", stop)
 	s.Out.Say("a stand-in for the payment service listens at %s", service)
 	shop, err := start(paths[4], "-addr=127.0.0.1:0", "-payments="+service)
-	return running{book, foo, echo, letter, shop}, err
+	if err != nil || !c.Local {
+		return running{book, foo, echo, letter, shop, nil}, err
+	}
+	farm, err := start(paths[5], "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+filepath.Join(s.Dir, "llamas"))
+	return running{book, foo, echo, letter, shop, farm}, err
 }
 
 // howTo prints commands for people to try.
@@ -164,6 +181,9 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
 	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters,shops", c.Kubectl)
+	if ops.farm != nil {
+		s.Out.Say("  %s get llamas,farmpods", c.Kubectl)
+	}
 	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
 	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
 	s.Out.Say("  %s patch shop corner --type=merge -p '{\"spec\":{\"gifts\":false,\"regions\":[\"north\"]}}'", c.Kubectl)

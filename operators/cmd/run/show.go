@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -51,6 +52,7 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 		{"all letters of a template are written again when it changes", showLetters},
 		{"a Shop has all its parts", s.showShop},
 		{"a Shop's application waits for its settings", s.showWaiting},
+		{"llamas and farm pods are served without a definition", s.showFarm},
 	} {
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
 			continue
@@ -348,4 +350,47 @@ func (s settings) tree(ctx context.Context, c *local.Cluster, holds func(*shop) 
 		s.Out.Say("  %s", line)
 	}
 	return nil
+}
+
+// llama has the fields of a Llama that the demonstration reads.
+type llama struct {
+	kube.Object
+	Status struct {
+		Mood string `json:"mood"`
+	} `json:"status"`
+}
+
+// GVK returns the kind.
+func (llama) GVK() kube.GVK {
+	return kube.GVK{Group: "farm.example.com", Version: "v1alpha1", Kind: "Llama"}
+}
+
+// showFarm creates the llamas when the program serves them, and shows them as kubectl does.
+func (s settings) showFarm(ctx context.Context, c *local.Cluster, ops running) error {
+	if ops.farm == nil {
+		return errNotHere
+	}
+	if _, err := ops.farm.Await(ctx, "controller runs"); err != nil {
+		return err
+	}
+	list, err := install.Read(operators.Files, "farm/sample.yaml")
+	if err != nil {
+		return err
+	}
+	if err := install.Apply(ctx, c.Client, c.Namespace, list...); err != nil {
+		return err
+	}
+	llamas := kube.ViewOf[llama](c.Client).In(c.Namespace)
+	for name, mood := range map[string]string{"dora": "content", "emil": "hungry"} {
+		if _, err := llamas.Until(ctx, name, func(l *llama) bool { return l.Status.Mood == mood }); err != nil {
+			return err
+		}
+	}
+	words := strings.Fields(c.Kubectl)
+	get := exec.CommandContext(ctx, words[0], append(words[1:], "get", "llamas,farmpods")...)
+	out, err := get.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		s.Out.Lines("kubectl")(strings.TrimRight(line, "\n"))
+	}
+	return err
 }
