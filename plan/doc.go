@@ -14,6 +14,8 @@
 // the plan again, and a plan with nothing to do sends no request. Kinds of which some
 // objects are marked belong in a [Marked] source as well.
 //
+// The operator in the folder operators/shop uses all of it, and its README teaches it.
+//
 // The nodes are those of [Object], of [Step] for things outside the cluster, of [Each] and
 // [EachStep] for collections, and of [Lookup] for objects that are only read. Its
 // counterparts are the workflows of Java Operator SDK and the graphs of kro, and for things

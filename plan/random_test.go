@@ -242,7 +242,9 @@ func TestAnythingMayHappen(t *testing.T) {
 				// The outcome of a retained tool could not be found again.
 				beds[i].retain = beds[i].retain && !w.shed.secretive
 			}
+			w.mu.Lock() // a late call may take effect at any time
 			w.story = append(w.story, fmt.Sprintf("PLAN %+v", beds))
+			w.mu.Unlock()
 			note(beds)
 			for range rapid.IntRange(0, 6).Draw(t, "turns") {
 				trouble()

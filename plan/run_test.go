@@ -407,6 +407,25 @@ func TestLookup(t *testing.T) {
 	s.kept()
 }
 
+// A node that only reads wants no object, so it does not keep those of nodes that have left,
+// even while its own object is missing.
+func TestLookupKeepsNothing(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		s := newScene(t)
+		if there {
+			s.put("theirs", func(o *plant) { s.foreign[o.UID] = true })
+		}
+		s.grow(all)
+		read := func(p *Plan) { Lookup(p, "found", s.handle, kube.Key{Name: "theirs"}) }
+		s.must(s.run(func(p *Plan) { read(p); s.add(p, "a") }))
+		s.must(s.run(read))
+		if s.plant("a") != nil {
+			t.Errorf("the plant is kept: %+v", s.garden().Status.Nodes)
+		}
+		s.kept()
+	}
+}
+
 // The elements of a collection that are no longer wanted are deleted.
 func TestCollections(t *testing.T) {
 	s := newScene(t)

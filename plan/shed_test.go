@@ -57,6 +57,8 @@ func (s *shed) find(name string) *tool {
 }
 
 func (s *shed) names() (names []string) {
+	s.world.mu.Lock() // a late call may take effect at any time
+	defer s.world.mu.Unlock()
 	for _, t := range s.tools {
 		names = append(names, t.Name)
 	}

@@ -59,7 +59,7 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 // slow are the packages whose tests take longest, the slowest first. Those with a real
 // node, which have to wait for each other, are apart.
 var slow = []string{
-	"cluster/internal/realnode", "kube", "cluster", "controller", "operators/echo", "lease", "crd",
+	"cluster/internal/realnode", "kube", "cluster", "operators/shop", "controller", "operators/echo", "lease", "crd",
 	"operators/cmd/run", "operators/foo", "cluster/internal/simulate", "cluster/internal/supervisor", "kubetest",
 }
 

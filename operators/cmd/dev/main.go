@@ -5,7 +5,7 @@
 //
 //	go run ./operators/cmd/dev [PACKAGE [FLAG...]]
 //
-// Without a package it runs Book, Foo, Echo and Letter and gives them samples. With a
+// Without a package it runs Book, Foo, Echo, Letter, Shop and Farm and gives them samples. With a
 // package, it runs that main package with these flags.
 //
 // It starts a Kubernetes with two simulated nodes. With CLUSTER=current it uses the
@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 
 	"github.com/pintle-go/pintle/operators/internal/local"
+	"github.com/pintle-go/pintle/operators/internal/payments"
 )
 
 func main() {
@@ -72,6 +73,14 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 		{pkg: module + "/echo", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "echo/sample.yaml")},
 		{pkg: module + "/letter", args: []string{"-addr=127.0.0.1:0"}, then: sampled(c, "letter/sample.yaml")},
 	}
+	service, stop, err := new(payments.Service).Listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.Undo.Add("stop the stand-in for the payment service", stop)
+	d.operators = append(d.operators, &operator{
+		pkg: module + "/shop", args: []string{"-addr=127.0.0.1:0", "-payments=" + service}, then: shop(c),
+	})
 	if c.Local { // kube-apiserver must be able to connect to this machine
 		d.operators = append(d.operators, &operator{
 			pkg: module + "/farm", args: []string{"-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data=" + filepath.Join(s.Dir, "llamas")},
@@ -85,6 +94,6 @@ func run(ctx context.Context, out *local.Output, current bool, args []string) (e
 	if c.Kubeconfig != "" {
 		out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	out.Say("  %s get books,foos,echoes,letters", c.Kubectl)
+	out.Say("  %s get books,foos,echoes,letters,shops", c.Kubectl)
 	return d.loop(ctx)
 }

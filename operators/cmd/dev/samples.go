@@ -26,6 +26,18 @@ func sampled(c *local.Cluster, file string) func(context.Context, *operator) err
 	}
 }
 
+// shop applies the sample of a Shop, and the storage that a local cluster lacks.
+func shop(c *local.Cluster) func(context.Context, *operator) error {
+	return func(ctx context.Context, o *operator) error {
+		if c.Local {
+			if err := apply(ctx, c, "shop/storage.yaml"); err != nil {
+				return err
+			}
+		}
+		return sampled(c, "shop/sample.yaml")(ctx, o)
+	}
+}
+
 func apply(ctx context.Context, c *local.Cluster, files ...string) error {
 	list, err := install.Read(operators.Files, files...)
 	if err == nil {

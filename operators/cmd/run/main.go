@@ -1,7 +1,8 @@
 // Command run shows the operators at work. It starts a Kubernetes with two simulated
-// nodes, installs the definitions of Book and Foo, and runs Book, Foo, Echo and Letter as
-// processes. It gives them samples, shows their output and prints commands to try. It
-// stays until Ctrl-C, which ends everything that it started. Run it in a checkout.
+// nodes, installs the definitions of Book and Foo, and runs Book, Foo, Echo, Letter,
+// Shop and Farm as processes, with a stand-in for the payment service that shops need. It gives them
+// samples, shows their output and prints commands to try. It stays until Ctrl-C, which ends
+// everything that it started. Run it in a checkout.
 //
 // Environment:
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/local"
+	"github.com/pintle-go/pintle/operators/internal/payments"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
@@ -48,7 +49,8 @@ func run(ctx context.Context, s settings) (err error) {
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false, module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/farm")
+	programs, err := program.Build(ctx, s.Dir, false,
+		module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/shop", module+"/farm")
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if err := s.definitions(ctx, c); err != nil {
 		return err
 	}
-	ops, err := s.operators(c, programs)
+	ops, err := s.operators(ctx, c, programs)
 	if err != nil {
 		return err
 	}
@@ -86,6 +88,8 @@ func run(ctx context.Context, s settings) (err error) {
 		return errors.New("echo has ended by itself")
 	case <-ops.letter.Done():
 		return errors.New("letter has ended by itself")
+	case <-ops.shop.Done():
+		return errors.New("shop has ended by itself")
 	case <-ops.farmEnded():
 		return errors.New("farm has ended by itself")
 	}
@@ -100,8 +104,8 @@ func asked(err error, once bool) error {
 	return err
 }
 
-// definitions installs the definitions of Book and Foo. The operators of Echo and Letter
-// install theirs themselves.
+// definitions installs the definitions of Book and Foo. The other operators install
+// theirs themselves.
 func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
 	if err != nil {
@@ -116,7 +120,7 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 
 // running has the running operators.
 type running struct {
-	book, foo, echo, letter *program.Program
+	book, foo, echo, letter, shop *program.Program
 	// farm is nil if kube-apiserver cannot connect to this machine.
 	farm *program.Program
 }
@@ -129,7 +133,7 @@ func (r running) farmEnded() <-chan struct{} {
 	return r.farm.Done()
 }
 
-func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
+func (s settings) operators(ctx context.Context, c *local.Cluster, paths []string) (running, error) {
 	start := func(path string, args ...string) (*program.Program, error) {
 		name := filepath.Base(path)
 		p, err := program.Start(program.Spec{Path: path, Args: args, Env: c.Env, Line: s.Out.Lines(name)})
@@ -153,11 +157,21 @@ func (s settings) operators(c *local.Cluster, paths []string) (running, error) {
 		return running{}, err
 	}
 	letter, err := start(paths[3], "-addr=127.0.0.1:0")
-	if err != nil || !c.Local {
-		return running{book, foo, echo, letter, nil}, err
+	if err != nil {
+		return running{}, err
 	}
-	farm, err := start(paths[4], "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+filepath.Join(s.Dir, "llamas"))
-	return running{book, foo, echo, letter, farm}, err
+	service, stop, err := new(payments.Service).Listen(ctx)
+	if err != nil {
+		return running{}, err
+	}
+	s.Undo.Add("stop the stand-in for the payment service", stop)
+	s.Out.Say("a stand-in for the payment service listens at %s", service)
+	shop, err := start(paths[4], "-addr=127.0.0.1:0", "-payments="+service)
+	if err != nil || !c.Local {
+		return running{book, foo, echo, letter, shop, nil}, err
+	}
+	farm, err := start(paths[5], "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+filepath.Join(s.Dir, "llamas"))
+	return running{book, foo, echo, letter, shop, farm}, err
 }
 
 // howTo prints commands for people to try.
@@ -166,12 +180,13 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 	if c.Kubeconfig != "" {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters", c.Kubectl)
+	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters,shops", c.Kubectl)
 	if ops.farm != nil {
 		s.Out.Say("  %s get llamas,farmpods", c.Kubectl)
 	}
 	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
 	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
+	s.Out.Say("  %s patch shop corner --type=merge -p '{\"spec\":{\"gifts\":false,\"regions\":[\"north\"]}}'", c.Kubectl)
 	if address := fooAddress(ops.foo); address != "" {
 		for _, path := range []string{"/foos", "/foos/good", "/metrics"} {
 			s.Out.Say("  curl http://%s%s", address, path)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"strconv"
@@ -67,7 +68,7 @@ func TestOnce(t *testing.T) {
 		optest.Expect(t, p, texts...)
 	}
 	client := optest.Client(t, cluster.Config())
-	for _, m := range optest.Read(t, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml") {
+	for _, m := range optest.Read(t, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml", "shop/sample.yaml") {
 		if o, err := install.Get(t.Context(), client, namespace, m); err != nil || o != nil {
 			t.Errorf("%s is left behind: %v", m, err)
 		}
@@ -80,15 +81,10 @@ func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
 			p := start(t, cluster, cluster.Namespace(t))
-			book, foo, echo, letter := childOf(
-				t, p, "book",
-			), childOf(
-				t, p, "foo",
-			), childOf(
-				t, p, "echo",
-			), childOf(
-				t, p, "letter",
-			)
+			children := make(map[string]int)
+			for _, name := range []string{"book", "foo", "echo", "letter", "shop"} {
+				children[name] = childOf(t, p, name)
+			}
 			optest.Expect(t, p, "run ", "Ctrl-C ends it")
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -102,9 +98,13 @@ func TestSignals(t *testing.T) {
 			if code := optest.ExpectEnd(t, p); code != want {
 				t.Errorf("status %d", code)
 			}
-			for deadline := time.Now().Add(time.Minute); alive(book) || alive(foo) || alive(echo) || alive(letter); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				maps.DeleteFunc(children, func(_ string, pid int) bool { return !alive(pid) })
+				if len(children) == 0 {
+					break
+				}
 				if time.Now().After(deadline) {
-					t.Fatalf("left are book: %v, foo: %v, echo: %v, letter: %v", alive(book), alive(foo), alive(echo), alive(letter))
+					t.Fatalf("left are %v", children)
 				}
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
@@ -20,6 +21,7 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/local"
 	"github.com/pintle-go/pintle/operators/internal/program"
+	"github.com/pintle-go/pintle/plan"
 )
 
 // show applies the samples and waits until the operators have acted on them.
@@ -27,7 +29,7 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
 		return err
 	}
-	for _, op := range []*program.Program{ops.echo, ops.letter} {
+	for _, op := range []*program.Program{ops.echo, ops.letter, ops.shop} {
 		if _, err := op.Await(ctx, "controller runs"); err != nil {
 			return err // its definition is installed by now
 		}
@@ -48,6 +50,8 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 		{"an Echo has its servers", showEcho},
 		{"a Deployment that was changed by hand is restored", showBack},
 		{"all letters of a template are written again when it changes", showLetters},
+		{"a Shop has all its parts", s.showShop},
+		{"a Shop's application waits for its settings", s.showWaiting},
 		{"llamas and farm pods are served without a definition", s.showFarm},
 	} {
 		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
@@ -63,7 +67,7 @@ func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error
 // samples applies the samples, unless objects that are not ours have their names.
 func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 	list, err := install.Read(
-		operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml",
+		operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml", "shop/sample.yaml",
 	)
 	if err != nil {
 		return err
@@ -86,11 +90,18 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 			err := install.Delete(ctx, c.Client, c.Namespace, list...)
 			if err == nil {
 				s.Out.Say(
-					"deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com",
+					"deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com shops.shop.example.com",
 				)
 			}
 			return err
 		})
+	}
+	if c.Local {
+		storage, err := install.Read(operators.Files, "shop/storage.yaml")
+		if err != nil {
+			return err
+		}
+		list = append(storage, list...)
 	}
 	if err := install.Apply(ctx, c.Client, c.Namespace, list...); err != nil {
 		return fmt.Errorf("apply samples: %w", err)
@@ -284,6 +295,61 @@ func showLetters(ctx context.Context, c *local.Cluster, _ running) error {
 		return err
 	}
 	return say("Ishmael, where are you?", "Queequeg, where are you?")
+}
+
+// shop has the fields of a Shop that the demonstration reads.
+type shop struct {
+	kube.Object
+	Status plan.Status `json:"status"`
+}
+
+// GVK returns the kind.
+func (shop) GVK() kube.GVK { return kube.GVK{Group: "shop.example.com", Version: "v1", Kind: "Shop"} }
+
+// showShop shows the tree of a Shop that is ready.
+func (s settings) showShop(ctx context.Context, c *local.Cluster, _ running) error {
+	if !c.Local {
+		return errNotHere // real nodes would have to fetch an image
+	}
+	return s.tree(ctx, c, func(s *shop) bool { return meta.IsStatusConditionTrue(s.Status.Conditions, "Ready") })
+}
+
+// showWaiting takes the greeting away from the settings, shows the tree, and puts the
+// greeting back.
+func (s settings) showWaiting(ctx context.Context, c *local.Cluster, _ running) error {
+	if !c.Local {
+		return errNotHere
+	}
+	settings := kube.For[corev1.ConfigMap](c.Client).In(c.Namespace)
+	greet := func(data string) error {
+		_, err := settings.Patch(ctx, "corner-settings", types.MergePatchType, []byte(`{"data":`+data+`}`))
+		return err
+	}
+	if err := greet(`{"greeting":null}`); err != nil {
+		return err
+	}
+	err := s.tree(ctx, c, func(s *shop) bool {
+		for _, n := range s.Status.Nodes {
+			if n.Name == "app" {
+				return n.State == plan.Blocked
+			}
+		}
+		return false
+	})
+	return errors.Join(err, greet(`{"greeting":"Welcome!"}`))
+}
+
+// tree waits until a condition of the sample holds, and prints its plan.
+func (s settings) tree(ctx context.Context, c *local.Cluster, holds func(*shop) bool) error {
+	is, err := kube.ViewOf[shop](c.Client).In(c.Namespace).Until(ctx, "corner", holds)
+	if err != nil {
+		return err
+	}
+	s.Out.Say("the plan of the Shop corner:")
+	for _, line := range (plan.Tree{}).Lines(&is.Status, time.Now()) {
+		s.Out.Say("  %s", line)
+	}
+	return nil
 }
 
 // llama has the fields of a Llama that the demonstration reads.

@@ -95,7 +95,7 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 
 var (
 	// everywhere matches the path of all objects of a namespaced kind.
-	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services|letters|configmaps)$`)
+	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services|letters|configmaps|secrets|statefulsets|jobs|shops)$`)
 	errLost    = errors.New("the answer is lost")
 )
 

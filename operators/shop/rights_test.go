@@ -1,0 +1,217 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/optest"
+)
+
+const account = "shop-operator"
+
+// TestRights runs the program with a token of its service account, under exactly the
+// roles that it prints, and under those roles without one verb at a time.
+func TestRights(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.Options{Nodes: 2})
+	client := optest.Client(t, cluster.Config())
+	op, err := describe(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
+		t.Fatal(err)
+	}
+	all := binary.Rights(t)
+
+	t.Run("all", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t, cluster, all)
+		s.play()
+		m := op.Manifest
+		m.Namespace = s.namespace
+		if err := s.proxy.Used.Compare(m); err != nil {
+			t.Error(err)
+		}
+		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
+			t.Errorf("refused: %s", refused)
+		}
+	})
+	for _, r := range all {
+		t.Run("without "+r.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, cluster, all, r)
+			s.play()
+			refused := s.proxy.Used.Refused()
+			if !slices.ContainsFunc(refused, func(what string) bool { return concerns(what, r) }) {
+				t.Fatalf("refused: %q: is the right needed?", refused)
+			}
+		})
+	}
+}
+
+// concerns reports whether the refused request needs the right r. A request may need
+// another right besides.
+func concerns(refused string, r optest.Right) bool {
+	resource := r.Resource
+	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
+		return true // an apply that creates, an owner with blockOwnerDeletion
+	}
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	return strings.HasPrefix(refused, r.Verb+" "+resource)
+}
+
+// scene is a bench whose program has the rights of its service account.
+type scene struct {
+	*bench
+	proxy  *optest.Proxy
+	leases kube.Resource[coordinationv1.Lease]
+	down   atomic.Bool // the payment service
+}
+
+func newScene(t *testing.T, cluster *kubetest.Cluster, all []optest.Right, without ...optest.Right) *scene {
+	t.Helper()
+	s := &scene{bench: newBench(t, cluster)}
+	s.leases = kube.For[coordinationv1.Lease](s.client).In(s.namespace)
+	other, seconds := "another process", int32(3600)
+	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
+	held.Name = account
+	_, err := s.leases.Create(t.Context(), held)
+	s.ok(err)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			http.Error(w, "the service is down", http.StatusServiceUnavailable)
+			return
+		}
+		s.service.ServeHTTP(w, r)
+	}))
+	t.Cleanup(service.Close)
+	s.proxy = optest.StartProxy(t, cluster.Config(), s.namespace)
+	a := optest.NewAccount(t, s.client, s.namespace, account, all, without...)
+	s.operator = binary.Run(
+		t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease", "-payments="+service.URL,
+	)
+	return s
+}
+
+// play has the program do everything that it can, until a request is refused.
+func (s *scene) play() {
+	s.Helper()
+	for _, step := range []func(){s.acquire, s.fail, s.create, s.renew, s.shrink, s.migrate, s.grow, s.remove} {
+		if step(); len(s.proxy.Used.Refused()) > 0 {
+			return
+		}
+	}
+	// The recorder writes the last repetitions of events at the end.
+	s.ok(s.operator.Signal(syscall.SIGTERM))
+	if code := optest.ExpectEnd(s, s.operator); code != 0 {
+		s.Errorf("status %d", code)
+	}
+}
+
+// wait waits for a condition, or for a refused request.
+func (s *scene) wait(what string, holds func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(patience); len(s.proxy.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("it is not so that %s", what)
+		}
+	}
+}
+
+// shop waits until a condition of the Shop holds.
+func (s *scene) shop(what string, holds func(*Shop) bool) {
+	s.Helper()
+	s.wait(what, func() bool {
+		is, err := s.shops.Get(s.Context(), "corner")
+		s.ok(err)
+		return holds(is)
+	})
+}
+
+// acquire gives the lease to the program while the program watches it.
+func (s *scene) acquire() {
+	s.Helper()
+	s.wait("the program waits for the lease", func() bool {
+		lines, _ := s.operator.Lines()
+		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
+	})
+	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
+	s.ok(err)
+}
+
+// fail makes reconciles fail often enough that an event is repeated.
+func (s *scene) fail() {
+	s.Helper()
+	s.down.Store(true)
+	s.greet("Come in!")
+	s.apply()
+	s.wait("reconciles fail", func() bool {
+		lines, _ := s.operator.Lines()
+		return strings.Count(strings.Join(lines, "\n"), "the service is down") > 4
+	})
+	s.down.Store(false)
+}
+
+func (s *scene) create() {
+	s.Helper()
+	s.shop("the shop is ready", isReady)
+}
+
+// renew deletes the lease, which the program then creates again.
+func (s *scene) renew() {
+	s.Helper()
+	s.ok(s.leases.Delete(s.Context(), account))
+	s.wait("there is a lease again", func() bool {
+		_, err := s.leases.Get(s.Context(), account)
+		return err == nil
+	})
+}
+
+// shrink lets a region leave.
+func (s *scene) shrink() {
+	s.Helper()
+	s.change(func(s *Shop) { s.Spec.Regions = []string{"east"} })
+	s.shop("the region has left", func(s *Shop) bool { return isReady(s) && state(s, "region/west") == "" })
+}
+
+// migrate changes the image, so that the Job is deleted and created again.
+func (s *scene) migrate() {
+	s.Helper()
+	s.change(func(s *Shop) { s.Spec.Image = "shop:v2" })
+	s.shop("the shop has another image", isReady)
+}
+
+// grow makes the database's volume grow.
+func (s *scene) grow() {
+	s.Helper()
+	s.change(func(s *Shop) { s.Spec.Storage = resource.MustParse("2Gi") })
+	s.shop("the volume has grown", isReady)
+}
+
+func (s *scene) remove() {
+	s.Helper()
+	s.ok(s.shops.Delete(s.Context(), "corner"))
+	s.wait("the shop is gone", func() bool {
+		_, err := s.shops.Get(s.Context(), "corner")
+		return apierrors.IsNotFound(err)
+	})
+}
