@@ -2,8 +2,6 @@ package kube
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -60,7 +58,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 		return h.sendApply(ctx, req, o.GetUID(), is)
 	}
 	id := part{key: key}
-	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
+	wanted := req.digest()
 	same, err := t.unchanged(ctx, id, wanted, is)
 	if err != nil {
 		return req.wrap(err)
@@ -115,7 +113,7 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	if t == nil {
 		return h.applyStatus(ctx, o)
 	}
-	wanted := sha256.Sum256(fmt.Appendf(req.body, "\n%s", req.query.Encode()))
+	wanted := req.digest()
 	same, err := t.statusShown(ctx, id.key, req.body, o)
 	same = same && !t.ensured.foreign(id)
 	if err == nil && !same {

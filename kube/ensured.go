@@ -70,6 +70,15 @@ type ensuring struct {
 	gone []types.UID
 }
 
+// digest identifies the content of a request.
+func (r *request) digest() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(r.body)
+	h.Write([]byte("\n" + r.query.Encode()))
+	h.Sum(sum[:0])
+	return sum
+}
+
 // begin notes that an apply to a part of an object is about to be sent.
 func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *ensuring {
 	p.mu.Lock()

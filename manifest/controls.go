@@ -1,6 +1,10 @@
 package manifest
 
 import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -27,6 +31,23 @@ func Controls[T any](c controller.Controller[T]) Rules {
 	for _, s := range c.Watches {
 		if objects, ok := s.Objects(); ok {
 			rules = append(rules, Watches(objects)...)
+		}
+	}
+	return rules
+}
+
+// Keeps returns the rights that a plan of package plan needs for its children: to apply
+// them, to look at them, and to delete them. For StatefulSets these include the rights to
+// list PersistentVolumeClaims and to grow them. Pass the handles in the Owns of the
+// controller. Add [AppliesStatus] for the owners, [Gets] for other kinds that the plan reads
+// without a store, and [Lists] of pods if late workloads should say why their pods are not
+// ready.
+func Keeps(children ...kube.AnyHandle) Rules {
+	rules := slices.Concat(Applies(children...), Gets(children...), Deletes(children...))
+	for _, c := range children {
+		if k := c.Kind(); k.Group == "apps" && k.Kind == "StatefulSet" {
+			claims := kube.For[corev1.PersistentVolumeClaim](c.Client()).In(c.Namespaces()...)
+			rules = append(rules, may([]kube.AnyHandle{claims}, "", "list", "patch")...)
 		}
 	}
 	return rules

@@ -31,6 +31,7 @@ type Plan struct {
 	status      *Status
 	nodes       []*node
 	things      map[string]AnyThings // by their kinds
+	stored      map[string]bool      // whether a store runs, by kind and namespaces
 	err         error                // the first mistake in the description
 }
 
@@ -90,8 +91,12 @@ type claim struct {
 	key kube.Key
 	// marked says that the object has no owner reference.
 	marked bool
-	// record is the inventory's when fetch is called.
-	record NodeStatus
+	// record is a copy of the inventory's when fetch is called; nil for an object.
+	record *NodeStatus
+	// late says that the node was not ready within its deadline.
+	late bool
+	// stored says that a store of the object's kind runs.
+	stored bool
 	// recorded says that the owner's status has the claim.
 	recorded bool
 }
@@ -101,6 +106,8 @@ type answer struct {
 	got any // nil: there is nothing yet
 	// wait says why there is nothing yet.
 	wait string
+	// why says more about an object that is not ready.
+	why string
 	// again is the time after which to look again; 0: not before a change is seen.
 	again time.Duration
 	// create says that a thing is not there and may be created as soon as that is recorded.
@@ -187,7 +194,9 @@ func (n *Node[T]) ReadyWhen(rule func(*T) ready.State) *Node[T] {
 	return n
 }
 
-// Within sets a deadline: the node becomes [Degraded] if it is not ready for longer.
+// Within sets a deadline: the node becomes [Degraded] if it is not ready for longer. Then
+// the message of a workload says why its pods are not ready, if the operator has the right
+// to list pods.
 func (n *Node[T]) Within(d time.Duration) *Node[T] {
 	n.within = d
 	return n

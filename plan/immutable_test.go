@@ -249,6 +249,40 @@ func TestImmutableFields(t *testing.T) {
 	}
 }
 
+// A workload that is not ready in time says why its pods are not.
+func TestReasonsOfPods(t *testing.T) {
+	s := newStubborn(t, true)
+	describe := func(p *plan.Plan) {
+		plan.Object(p, "app", s.op.deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
+			about := metav1.ObjectMeta{Name: "app", Labels: map[string]string{"app": "huge"}}
+			o := &appsv1.Deployment{ObjectMeta: about}
+			replicas := int32(3)
+			o.Spec.Replicas, o.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: about.Labels}
+			o.Spec.Template = pod(about, "any:1", corev1.RestartPolicyAlways, "")
+			o.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000000")}
+			return o, nil
+		}).Within(2 * time.Second)
+	}
+	var message string
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(500 * time.Millisecond) {
+		shop, err := s.op.shops.Get(s.soon(), "stubborn")
+		s.ok(err)
+		p := plan.New(s.op.shops, shop, &shop.Status.Status)
+		describe(p)
+		_, err = p.Run(s.soon())
+		s.ok(err)
+		n := shop.Status.Nodes[0]
+		if message = n.Message; n.State == plan.Degraded && strings.Contains(message, "and 2 more pods") {
+			break
+		}
+	}
+	for _, want := range []string{"not ready within 2s: 0 of 3 replicas", ": pod app-", ": Unschedulable: 0/", "Insufficient cpu"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the message is %q, want %q in it", message, want)
+		}
+	}
+}
+
 func TestWrongReplacements(t *testing.T) {
 	s := newStubborn(t, true)
 	claims := kube.For[corev1.PersistentVolumeClaim](s.op.shops.Client())

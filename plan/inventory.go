@@ -171,7 +171,8 @@ func (inv *inventory) rename(r *record, name string) {
 
 // status returns the inventory as it is stored: the nodes in the order of their
 // description, and then the objects of nodes that have left.
-func (inv *inventory) status(nodes []*node) (all []NodeStatus) {
+func (inv *inventory) status(nodes []*node) []NodeStatus {
+	all := make([]NodeStatus, 0, len(inv.records))
 	for _, n := range nodes {
 		if n.record == nil {
 			continue

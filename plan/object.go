@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,7 +92,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		}
 	}
 	ns := p.owner.GetNamespace()
-	c := &claim{key: kube.KeyOf(o), marked: n.retain || ns != "" && ns != o.GetNamespace()}
+	c := &claim{key: kube.KeyOf(o), stored: n.isStored(ctx), marked: n.retain || ns != "" && ns != o.GetNamespace()}
 	switch {
 	case o.GetName() == "":
 		return nil, errors.New("the object has no name")
@@ -120,6 +121,8 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 		is, err = n.ensure(ctx, n.wanted)
 	}
 	switch {
+	case err == nil && c.late && !ready.Is(is):
+		return answer{got: is, why: n.plan.podReasons(ctx, is)}, nil
 	case err == nil:
 		return answer{got: is}, nil
 	case n.ensure == nil && apierrors.IsNotFound(err):
@@ -144,9 +147,17 @@ func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (is *T, cached b
 
 // isStored reports whether a store of the kind runs. It decodes no object.
 func (n *objectNode[T]) isStored(ctx context.Context) bool {
-	nobody := kube.Key{Namespace: n.plan.owner.GetNamespace(), Name: "-"} // no object has such a name
+	p, kind := n.plan, n.kind.GroupKind().String()+" "+strings.Join(n.handle.Namespaces(), ",")
+	if stored, known := p.stored[kind]; known {
+		return stored
+	}
+	nobody := kube.Key{Namespace: p.owner.GetNamespace(), Name: "-"} // no object has such a name
 	_, err := n.handle.ReadOnly().Cached().Get(ctx, nobody)
-	return apierrors.IsNotFound(err)
+	if p.stored == nil {
+		p.stored = make(map[string]bool)
+	}
+	p.stored[kind] = apierrors.IsNotFound(err)
+	return p.stored[kind]
 }
 
 // reader returns a handle that asks the server for an object.
@@ -160,7 +171,7 @@ func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 // mayTake returns an error if the object of the claim's name belongs to somebody else.
 // Ensure looks at this itself if a store runs and the child has an owner reference.
 func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
-	if n.ensure == nil || !c.marked && n.isStored(ctx) {
+	if n.ensure == nil || !c.marked && c.stored {
 		return nil
 	}
 	o, _, err := n.read(ctx, c.key)

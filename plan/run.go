@@ -173,10 +173,11 @@ func (r *run) walk(ctx context.Context, w *walk) {
 
 // ask has the crew see to a node.
 func (r *run) ask(ctx context.Context, n *node) {
-	n.claim.record = n.record.NodeStatus
+	n.claim.late = n.isLate(n.record.NodeStatus, r.now)
 	if t := n.record.Thing; t != nil {
-		thing := *t
-		n.claim.record.Thing = &thing
+		record, thing := n.record.NodeStatus, *t
+		record.Thing = &thing
+		n.claim.record = &record
 	}
 	c := n.claim
 	r.crew.send(n.place, func() {
@@ -295,13 +296,18 @@ func (r *run) keep(ctx context.Context, nodes []int) {
 	}
 }
 
-// store writes the owner's status.
-func (r *run) store(ctx context.Context) error {
+// enterWaiting gives a state to the nodes that have none yet.
+func (r *run) enterWaiting() {
 	for _, n := range r.plan.nodes {
 		if n.record != nil && n.record.State == "" {
 			n.record.enter(Waiting, "", r.now)
 		}
 	}
+}
+
+// store writes the owner's status.
+func (r *run) store(ctx context.Context) error {
+	r.enterWaiting()
 	r.plan.status.Nodes = r.inventory.status(r.plan.nodes)
 	if err := r.plan.ensureOwner(ctx); err != nil {
 		return err
@@ -350,6 +356,9 @@ func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
 	case ready.Failed:
 		n.record.enter(Failed, v.Message, r.now)
 	default:
+		if a.why != "" {
+			v.Message += ": " + a.why
+		}
 		r.wait(n, v.Message)
 	}
 	return v.urgent
@@ -403,9 +412,10 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 			failed = append(failed, fmt.Errorf("report: %w", err))
 		}
 	}
-	p.status.Nodes = r.inventory.status(p.nodes) // the conditions tell about them
+	r.enterWaiting()
+	p.status.Nodes = r.inventory.status(p.nodes)
 	p.status.summarize(p.owner)
-	if err := r.store(ctx); err != nil {
+	if err := p.ensureOwner(ctx); err != nil {
 		failed = append(failed, err)
 	} else {
 		p.Monitor.saw(p, r.was)

@@ -65,7 +65,7 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	if c.recorded {
 		return n.create(ctx, c)
 	}
-	t, thing, key := n.things, c.record.Thing, n.plan.sightOf(c.record)
+	t, thing, key := n.things, c.record.Thing, n.plan.sightOf(*c.record)
 	last := t.last(key)
 	good := thing.Made && last != nil && last.is != nil && !t.differs(last.is, n.wanted)
 	if good && time.Now().Before(last.due()) {
@@ -91,7 +91,7 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 			n.finish()
 		}
 	}()
-	ref, k, err := t.ref(ctx, n.plan, c.record)
+	ref, k, err := t.ref(ctx, n.plan, *c.record)
 	if err != nil {
 		return answer{}, err
 	}
@@ -152,7 +152,7 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 		return answer{create: true, wait: "about to be created"}, nil // too little time is left: it is recorded again
 	}
 	defer n.finish()
-	ref, k, err := t.ref(ctx, n.plan, c.record)
+	ref, k, err := t.ref(ctx, n.plan, *c.record)
 	if err != nil {
 		return answer{}, err
 	}
@@ -171,7 +171,7 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 // found takes care of the outcome of a thing that exists, and changes the thing if need be
 // and another call may be made.
 func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *T, writes bool) (answer, error) {
-	t, key, thing := n.things, n.plan.sightOf(c.record), c.record.Thing
+	t, key, thing := n.things, n.plan.sightOf(*c.record), c.record.Thing
 	thing.Token = cmp.Or(ref.Token, rand.Text()) // an adopted thing has none
 	outcome := ref.Outcome
 	if last := t.last(key); len(outcome) == 0 && last != nil && last.token == thing.Token {
@@ -195,7 +195,7 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 	}
 	seen := t.remember(key, is, thing.Token, outcome)
 	if !k.right && len(outcome) > 0 {
-		if err := t.Keep.save(ctx, n.plan, c.record, outcome); err != nil {
+		if err := t.Keep.save(ctx, n.plan, *c.record, outcome); err != nil {
 			return answer{}, err
 		}
 	}

@@ -220,16 +220,13 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Reconcile: op.reconcile,
 		Cleanup:   op.cleanup,
 	}
-	volumes := kube.For[corev1.PersistentVolumeClaim](client) // they grow with the database
 	return program.Operator{Controllers: []controller.Any{shops}, Manifest: manifest.Bundle{
 		Name:        "shop-operator",
 		Image:       "ghcr.io/pintle-go/shop:v0.1.0",
 		Args:        []string{"-payments=" + *serviceURL},
 		Definitions: []*crd.Definition{definition},
 		Needs: []manifest.Rules{
-			manifest.Controls(shops), manifest.AppliesStatus(op.shops),
-			manifest.Applies(owned...), manifest.Gets(owned...), manifest.Deletes(owned...),
-			manifest.Lists(volumes), manifest.Patches(volumes),
+			manifest.Controls(shops), manifest.AppliesStatus(op.shops), manifest.Keeps(owned...),
 		},
 		Options: controller.Options{Lease: lease.Lease{Name: "shop-operator"}, Events: events, Metrics: shown},
 	}}, err

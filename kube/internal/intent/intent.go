@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -51,8 +52,13 @@ type state struct {
 	enc   *Encoder
 	buf   []byte
 	depth int
-	keys  []entry // scratch for sorting maps; used as a stack
+	// scratch is where a new buffer grows before it is cut to its size.
+	scratch []byte
+	keys    []entry // scratch for sorting maps; used as a stack
 }
+
+// maxScratch keeps a single large object from being remembered.
+const maxScratch = 1 << 20
 
 var errNoStatus = errors.New("the type has no status")
 
@@ -85,8 +91,17 @@ func (e *Encoder) Object(dst []byte, v any, opt Options) ([]byte, error) {
 	}
 	s := e.states.Get().(*state)
 	s.buf, s.depth = dst, 0
+	if dst == nil {
+		s.buf = s.scratch[:0]
+	}
 	err = e.object(s, object, opt)
 	out := s.buf
+	if dst == nil {
+		out = bytes.Clone(s.buf)
+		if s.scratch = s.buf; cap(s.scratch) > maxScratch {
+			s.scratch = nil
+		}
+	}
 	s.buf = nil // the caller owns it
 	clear(s.keys[:cap(s.keys)])
 	s.keys = s.keys[:0]
