@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -112,11 +111,7 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 			return answer{}, err
 		}
 	}
-	uid, version := is.GetUID(), is.GetResourceVersion()
-	err = view.DeleteWith(ctx, c.key.Name, metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		PropagationPolicy: &how,
-	})
+	err = view.DeleteWith(ctx, c.key.Name, metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return answer{}, err
 	}
@@ -232,7 +227,7 @@ func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, live *T, refus
 // templateOf returns the volumeClaimTemplate of a StatefulSet's volume, whose name is
 // TEMPLATE-SET-ORDINAL.
 func templateOf[V any](volume, set string, templates map[string]V) (template string, ok bool) {
-	for template := range maps.Keys(templates) {
+	for template := range templates {
 		ordinal, has := strings.CutPrefix(volume, template+"-"+set+"-")
 		if _, err := strconv.ParseUint(ordinal, 10, 31); has && err == nil {
 			return template, true

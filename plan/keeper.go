@@ -135,9 +135,7 @@ func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	secrets, key := k.of(p, s)
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.owns(is) {
-		err = secrets.DeleteWith(ctx, key.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion},
-		})
+		err = secrets.DeleteWith(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the outcome of %s %s: %w", s.Kind, s.ObjectName, err)

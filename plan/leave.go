@@ -210,10 +210,13 @@ func deletionOf(s NodeStatus, is *metav1.PartialObjectMetadata) metav1.DeleteOpt
 	if s.Undo == undoWait {
 		how = metav1.DeletePropagationForeground
 	}
-	return metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &is.UID, ResourceVersion: &is.ResourceVersion},
-		PropagationPolicy: &how,
-	}
+	return metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how}
+}
+
+// asSeen returns preconditions by which an object is deleted only in the state that was seen.
+func asSeen(is metav1.Object) *metav1.Preconditions {
+	uid, version := is.GetUID(), is.GetResourceVersion()
+	return &metav1.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
 // release takes the marks of the owner from an object that stays.

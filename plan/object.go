@@ -116,7 +116,7 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	err := n.mayTake(ctx, c)
 	switch {
 	case n.ensure == nil:
-		is, _, err = n.read(ctx, n.key)
+		is, err = n.read(ctx, n.key)
 	case err == nil:
 		is, err = n.ensure(ctx, n.wanted)
 	}
@@ -136,13 +136,12 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 }
 
 // read reads an object from a store, or from the server if no store runs.
-func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (is *T, cached bool, err error) {
-	is, err = n.handle.ReadOnly().Cached().Get(ctx, key)
-	if !errors.Is(err, kube.ErrNotCached) {
-		return is, true, err
+func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
+	is, err := n.handle.ReadOnly().Cached().Get(ctx, key)
+	if errors.Is(err, kube.ErrNotCached) {
+		return n.reader(key).Get(ctx, key.Name)
 	}
-	is, err = n.reader(key).Get(ctx, key.Name)
-	return is, false, err
+	return is, err
 }
 
 // isStored reports whether a store of the kind runs. It decodes no object.
@@ -174,7 +173,7 @@ func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
 	if n.ensure == nil || !c.marked && c.stored {
 		return nil
 	}
-	o, _, err := n.read(ctx, c.key)
+	o, err := n.read(ctx, c.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

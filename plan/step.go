@@ -165,11 +165,11 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	case is == nil:
 		return answer{}, fmt.Errorf("create %s %s: the function Create has returned nothing", t.Kind, ref.Name)
 	}
-	return n.found(ctx, c, ref, k, is, !t.target().limited())
+	return n.found(ctx, c, ref, k, is, false)
 }
 
 // found takes care of the outcome of a thing that exists, and changes the thing if need be
-// and another call may be made.
+// and writes or no limit allows another call.
 func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *T, writes bool) (answer, error) {
 	t, key, thing := n.things, n.plan.sightOf(*c.record), c.record.Thing
 	thing.Token = cmp.Or(ref.Token, rand.Text()) // an adopted thing has none

@@ -14,8 +14,8 @@ import (
 )
 
 // Things says how the things of a type are observed, created, changed and deleted outside
-// the cluster: buckets, databases, tenants of a storage. T has what is wanted as well as
-// what is observed. A program has one Things for each type, and describes single things by
+// the cluster: buckets, databases, tenants of a storage. T has wanted fields as well as
+// observed ones. A program has one Things for each type, and describes single things by
 // [Step]. The counterpart in crossplane-runtime is managed.ExternalClient.
 //
 // The functions are called on several goroutines. Their context ends after the Target's
@@ -50,8 +50,8 @@ type Things[T any] struct {
 	// Settle is the time after which a call that was sent can no longer take effect, if it
 	// has not yet. Default: one minute.
 	Settle time.Duration
-	// Poll is the time after which a thing that is ready is observed again, to find what
-	// others have changed or deleted. Up to a tenth is added at random. Default: 5 minutes.
+	// Poll is the time after which a thing that is ready is observed again, to find the
+	// changes of others. Up to a tenth is added at random. Default: 5 minutes.
 	// A thing that is not ready is observed more often: after 2 s at first, and then after a
 	// quarter of the time for which it has not been ready.
 	Poll time.Duration
