@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test soak suites bench bench-quick lint api tidy image stranger snippets site recording
+.PHONY: help run dev test test-neon soak suites bench bench-quick lint api tidy image stranger snippets site recording neon-e2e
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
@@ -39,7 +39,8 @@ dev: ## run the operators, and restart one when a source file of it is saved (CL
 	@go build -o bin/dev ./operators/cmd/dev
 	@exec bin/dev # go run would report an error after Ctrl-C
 
-test: ## test all modules, with the race detector if there is a C compiler
+# The tests of Neon take as long as all others together.
+test: ## test all modules but Neon, with the race detector if there is a C compiler
 	@echo "test: building the local cluster; the first time takes some minutes on two cores"
 	@go run ./cluster build
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; \
@@ -47,20 +48,20 @@ test: ## test all modules, with the race detector if there is a C compiler
 	else \
 		echo "test: the race detector is OFF: it needs a C compiler, and $$(go env CC) is not installed"; \
 	fi; \
-	light=$$($(tools) light); \
-	echo "test: root, aggregate, cluster and operators"; \
-	$(tools) test $$race $$light; \
+	light=$$($(tools) light | grep -v /operators/neon); \
+	echo "test: root, aggregate, cluster and operators; beside them other people's kinds, the page of plans in"; \
+	echo "test: Chromium, the measurements and the tools, which are modules outside the workspace"; \
+	command -v chromium >/dev/null || echo "test: the tests of the page are SKIPPED: chromium is not installed"; \
+	$(tools) test $$race -beside operators/thirdparty -beside bench -beside tools $$light; \
 	if [ -n "$$race" ]; then \
 		echo "test: allocations, without the race detector, which allocates memory itself"; \
 		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube/internal/wire ./kube/internal/intent; \
-	fi; \
-	echo "test: other people's kinds, and the page of plans in Chromium, in a module of its own"; \
-	command -v chromium >/dev/null || echo "test: the tests of the page are SKIPPED: chromium is not installed"; \
-	$(tools) test -dir operators/thirdparty ./...; \
-	echo "test: the measurements themselves"; \
-	$(tools) test -dir bench ./...; \
-	echo "test: the tools"; \
-	$(tools) test -dir tools ./...
+	fi
+
+test-neon: ## test the Neon operator, with the race detector if there is a C compiler
+	@go run ./cluster build
+	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
+	$(tools) test $$race $$($(tools) light | grep /operators/neon)
 
 soak: ## run the long and the random tests and fuzzing, in random order (MINUTES=30)
 	@go run ./cluster build
@@ -108,11 +109,22 @@ api: ## rewrite the golden files in api/ after an intended change
 	@$(tools) api -write
 	@$(tools) deps -write
 
-image: ## build the images of Foo, Echo and Letter and check their sizes
+image: ## build the images of Foo, Echo, Letter and Neon and check their sizes
 	@go run ./operators/foo/image
 	@go run ./operators/echo/image
 	@go run ./operators/letter/image
+	@go run ./operators/neon/image
 	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
+
+neon-e2e: ## test the Neon operator on a real node (NEON_IMAGE_REF= COMPUTE_IMAGE_REF=, or NEON_DIRECTORY=)
+	@go run ./cluster build
+	@if [ -n "$(NEON_IMAGE_REF)$(NEON_DIRECTORY)" ]; then echo "neon-e2e: Neon's programs"; else \
+		echo "neon-e2e: STAND-INS for Neon's programs; NEON_IMAGE_REF= and COMPUTE_IMAGE_REF= name images,"; \
+		echo "neon-e2e: NEON_DIRECTORY= a directory with their files, POSTGRES_VERSION= the compute's version"; \
+	fi
+	@PINTLE_REQUIRE_REAL_NODE=1 NEON_IMAGE_REF="$(NEON_IMAGE_REF)" COMPUTE_IMAGE_REF="$(COMPUTE_IMAGE_REF)" \
+		NEON_DIRECTORY="$(NEON_DIRECTORY)" POSTGRES_VERSION="$(POSTGRES_VERSION)" \
+		go test -count=1 -v -timeout=20m ./operators/neon/e2e
 
 tidy: ## complete each module's go.mod and go.sum; go mod tidy cannot before a release
 	@$(tools) tidy -write

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	launcher = filepath.Join(dir, "cluster")
-	out, err := exec.Command("go", "build", "-o", launcher, "github.com/pintle-go/pintle/cluster").CombinedOutput()
+	out, err := exec.Command("go", "build", "-trimpath", "-o", launcher, "github.com/pintle-go/pintle/cluster").CombinedOutput()
 	if err != nil {
 		panic(string(out))
 	}
@@ -27,24 +27,55 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}),
 		// The library checks its log for ever, ends a wait for a version by a timer of seconds,
-		// and shares the connections of its clients.
+		// and shares the connections of its clients. A file of an audit log has a goroutine that
+		// nobody can end (github.com/natefinch/lumberjack/issues/56).
+		goleak.IgnoreAnyFunction("gopkg.in/natefinch/lumberjack%2ev2.(*Logger).millRun"),
 		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
 		goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
 		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))
 }
 
-// TestServer runs all tests that share a server.
+// TestServer runs all quick tests that share a server.
 func TestServer(t *testing.T) {
-	f := serve(t, plain(t))
-	for name, test := range map[string]func(*farm){
+	runAll(t, map[string]func(*bench){
 		"access":     testAccess,
+		"charges":    testCharges,
+		"left":       testLeft,
 		"twin":       testTwin,
 		"client":     testClient,
+		"commands":   testCommands,
+		"forged":     testForged,
+		"fresh":      testFresh,
 		"functions":  testFunctions,
+		"hostile":    testHostile,
+		"informers":  testInformers,
 		"kubectl":    testKubectl,
+		"namespace":  testNamespace,
+		"numbers":    testNumbers,
+		"panic":      testPanic,
+		"policies":   testPolicies,
 		"projection": testProjection,
-	} {
+		"stream":     testStream,
+		"unread":     testUnread,
+		"upgrade":    testUpgrade,
+		"webhook":    testWebhook,
+	})
+}
+
+// TestSoakServer runs the tests that wait for slow controllers or open many watches.
+func TestSoakServer(t *testing.T) {
+	runAll(t, map[string]func(*bench){"collector": testCollector, "quota": testQuota, "watches": testManyWatches})
+}
+
+func runAll(t *testing.T, tests map[string]func(*bench)) {
+	t.Helper()
+	f := serve(t, plain(t))
+	f.install()
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(f.Name(), "Soak") {
+				t.Parallel()
+			}
 			sub := *f
 			sub.T, sub.namespace, sub.cache = t, f.cluster.Namespace(t), t.TempDir()
 			test(&sub)
@@ -53,7 +84,7 @@ func TestServer(t *testing.T) {
 }
 
 // testAccess calls the server directly. Names in headers count from kube-apiserver alone.
-func testAccess(f *farm) {
+func testAccess(f *bench) {
 	if d := f.ready(); d > 5*time.Second {
 		f.Errorf("the server is ready after %s", d)
 	}

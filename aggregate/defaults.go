@@ -1,8 +1,10 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,57 +18,61 @@ func setDefaults[T any](ctx context.Context, u *unstructured.Unstructured, set f
 	if err != nil {
 		return nil //nolint:nilerr // it does not fit the definition either, which says so better
 	}
-	before, err := content(object)
-	if err != nil {
-		return err
-	}
+	before, beforeErr := convert[map[string]any](object)
 	if err := set(ctx, object); err != nil {
 		return err
 	}
-	after, err := content(object)
-	if err != nil {
+	after, afterErr := convert[map[string]any](object)
+	if err := cmp.Or(beforeErr, afterErr); err != nil {
 		return err
 	}
-	takeChanges(u.Object, before, after)
+	takeChanges(u.Object, *before, *after)
 	return nil
 }
 
-// content returns the JSON of an object as maps, with numbers as Unstructured has them.
-func content(object any) (map[string]any, error) {
-	data, err := json.Marshal(object)
+// takeChanges makes in object the changes from before to after. No library does: a merge patch has
+// numbers as float64, and removes what is null.
+func takeChanges(object, before, after map[string]any) {
+	maps.DeleteFunc(object, func(name string, _ any) bool {
+		_, was := before[name]
+		_, is := after[name]
+		return was && !is
+	})
+	for name, value := range after {
+		is, isMap := value.(map[string]any)
+		was, wasMap := before[name].(map[string]any)
+		within, _ := object[name].(map[string]any)
+		switch {
+		case reflect.DeepEqual(before[name], value):
+		case !isMap || !wasMap:
+			object[name] = value
+		case within == nil:
+			within = map[string]any{}
+			object[name] = within
+			fallthrough
+		default:
+			takeChanges(within, was, is)
+		}
+	}
+}
+
+// decode returns the object as the program's type.
+func decode[T any](u *unstructured.Unstructured) (*T, error) {
+	if u == nil {
+		return nil, nil
+	}
+	return convert[T](u.Object)
+}
+
+// convert returns the value with the same JSON. Numbers in maps are as Unstructured has them.
+func convert[T any](from any) (*T, error) {
+	data, err := json.Marshal(from)
 	if err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
+	to := new(T)
+	if err := json.Unmarshal(data, to); err != nil {
 		return nil, fmt.Errorf("decode object: %w", err)
 	}
-	return fields, nil
-}
-
-// takeChanges makes in object the changes from before to after.
-func takeChanges(object, before, after map[string]any) {
-	for name, value := range after {
-		was, had := before[name]
-		if had && reflect.DeepEqual(was, value) {
-			continue
-		}
-		within, isMap := value.(map[string]any)
-		wasWithin, wasMap := was.(map[string]any)
-		if isMap && wasMap {
-			child, ok := object[name].(map[string]any)
-			if !ok {
-				child = map[string]any{}
-			}
-			takeChanges(child, wasWithin, within)
-			object[name] = child
-			continue
-		}
-		object[name] = value
-	}
-	for name := range before {
-		if _, has := after[name]; !has {
-			delete(object, name)
-		}
-	}
+	return to, nil
 }

@@ -1,13 +1,14 @@
 package aggregate
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,120 +23,101 @@ import (
 // the old and in the aggregated form, and sends requests for objects to the handler.
 func discover(server *genericapiserver.GenericAPIServer, all kinds, objects http.Handler) {
 	mux := server.Handler.NonGoRestfulMux
-	for _, group := range all.groups() {
-		var versions []metav1.GroupVersionForDiscovery
-		for _, v := range all.versions(group) {
-			gv := schema.GroupVersion{Group: group, Version: v}
-			versions = append(versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: v})
-			var resources []metav1.APIResource
-			for _, r := range all.in(gv) {
-				resources = append(resources, r.discovery(v)...)
+	groups := map[string][]metav1.GroupVersionForDiscovery{}
+	for _, v := range all.served() {
+		var resources, listed []metav1.APIResource
+		for _, r := range v.resources {
+			for _, entry := range r.discovery(v.GroupVersion) {
+				resources = append(resources, entry)
+				if entry.Group == v.Group { // the old form leaves out what is that of the list
+					entry.Group, entry.Version = "", ""
+				}
+				listed = append(listed, entry)
 			}
-			lister := discovery.APIResourceListerFunc(func() []metav1.APIResource { return resources })
-			mux.Handle("/apis/"+gv.String(), discovery.NewAPIVersionHandler(apiserver.Codecs, gv, lister))
-
-			aggregated, err := endpoints.ConvertGroupVersionIntoToDiscovery(complete(resources, gv))
-			if err != nil {
-				panic(err) // a subresource has the scope of its resource
-			}
-			server.AggregatedDiscoveryGroupManager.AddGroupVersion(group, apidiscoveryv2.APIVersionDiscovery{
-				Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: v, Resources: aggregated,
-			})
 		}
-		found := metav1.APIGroup{Name: group, Versions: versions, PreferredVersion: versions[0]}
+		lister := discovery.APIResourceListerFunc(func() []metav1.APIResource { return listed })
+		mux.Handle("/apis/"+v.String(), discovery.NewAPIVersionHandler(apiserver.Codecs, v.GroupVersion, lister))
+		aggregated, err := endpoints.ConvertGroupVersionIntoToDiscovery(resources)
+		if err != nil {
+			panic(err) // a subresource has the scope of its resource
+		}
+		server.AggregatedDiscoveryGroupManager.AddGroupVersion(v.Group, apidiscoveryv2.APIVersionDiscovery{
+			Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: v.Version, Resources: aggregated,
+		})
+		known := metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version}
+		groups[v.Group] = append(groups[v.Group], known)
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		found := metav1.APIGroup{Name: group, Versions: groups[group], PreferredVersion: groups[group][0]}
 		server.DiscoveryGroupManager.AddGroup(found)
 		mux.Handle("/apis/"+group, discovery.NewAPIGroupHandler(apiserver.Codecs, found))
 		mux.HandlePrefix("/apis/"+group+"/", objects)
 	}
 }
 
-// discovery returns the entries of the resource and its subresources.
-func (r *resource) discovery(version string) []metav1.APIResource {
+// discovery returns the entries of the resource and its subresources in a version.
+func (r *resource) discovery(in schema.GroupVersion) []metav1.APIResource {
 	names, namespaced := r.definition.Spec.Names, r.definition.Spec.Scope == apiextensionsv1.NamespaceScoped
 	entry := metav1.APIResource{
-		Name: names.Plural, SingularName: names.Singular, Kind: names.Kind, Namespaced: namespaced,
-		Verbs: r.verbs, ShortNames: names.ShortNames, Categories: names.Categories,
+		Name: names.Plural, SingularName: names.Singular, Group: in.Group, Version: in.Version, Kind: names.Kind,
+		Namespaced: namespaced, Verbs: r.verbs, ShortNames: names.ShortNames, Categories: names.Categories,
 	}
 	if r.source == nil {
-		entry.StorageVersionHash = discovery.StorageVersionHash(r.definition.Spec.Group, r.storageVersion(), names.Kind)
+		entry.StorageVersionHash = discovery.StorageVersionHash(r.kind.Group, r.kind.Version, r.kind.Kind)
 	}
 	all := []metav1.APIResource{entry}
-	add := func(name, kind string, verbs ...string) *metav1.APIResource {
-		all = append(all, metav1.APIResource{Name: names.Plural + "/" + name, Kind: kind, Namespaced: namespaced, Verbs: verbs})
-		return &all[len(all)-1]
+	add := func(name string, kind schema.GroupVersionKind, verbs ...string) {
+		all = append(all, metav1.APIResource{
+			Name: names.Plural + "/" + name, Group: kind.Group, Version: kind.Version, Kind: kind.Kind,
+			Namespaced: namespaced, Verbs: verbs,
+		})
 	}
-	if sub := r.version(version).Subresources; sub != nil {
+	if sub, err := apihelpers.GetSubresourcesForVersion(r.definition, in.Version); err == nil && sub != nil {
 		if sub.Status != nil {
-			add("status", names.Kind, "get", "patch", "update")
+			add("status", in.WithKind(names.Kind), "get", "patch", "update")
 		}
 		if sub.Scale != nil {
-			scale := add("scale", "Scale", "get", "patch", "update")
-			scale.Group, scale.Version = autoscalingv1.GroupName, "v1"
+			add("scale", autoscalingv1.SchemeGroupVersion.WithKind("Scale"), "get", "patch", "update")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.subresources)) {
-		add(name, names.Kind, r.subresources[name].verb)
+		add(name, in.WithKind(names.Kind), r.subresources[name].Verb)
 	}
 	return all
 }
 
-// complete fills in group and version, which the old form leaves out if they are those of
-// the list.
-func complete(resources []metav1.APIResource, gv schema.GroupVersion) []metav1.APIResource {
-	full := slices.Clone(resources)
-	for i := range full {
-		if full[i].Version == "" {
-			full[i].Group, full[i].Version = gv.Group, gv.Version
-		}
-	}
-	return full
-}
-
-// kinds are the kinds of a server.
+// kinds are the kinds of a server, in the order of their names.
 type kinds []*resource
 
-// named returns the kind with a group and a plural name, or nil.
-func (k kinds) named(group, plural string) *resource {
-	for _, r := range k {
-		if r.definition.Spec.Group == group && r.definition.Spec.Names.Plural == plural {
-			return r
-		}
+// named returns the kind of a resource, or nil.
+func (k kinds) named(of schema.GroupResource) *resource {
+	i := slices.IndexFunc(k, func(r *resource) bool { return r.groupResource() == of })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return k[i]
 }
 
-// groups returns the names of all groups in order.
-func (k kinds) groups() []string {
-	var names []string
-	for _, r := range k {
-		names = append(names, r.definition.Spec.Group)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+// served is a version of a group with its kinds.
+type served struct {
+	schema.GroupVersion
+	resources kinds
 }
 
-// versions returns the versions of a group that are served, the preferred one first.
-func (k kinds) versions(group string) []string {
-	var names []string
+// served returns the versions that are served, the preferred one of a group first.
+func (k kinds) served() (all []served) {
+	in := map[schema.GroupVersion]kinds{}
 	for _, r := range k {
 		for _, v := range r.definition.Spec.Versions {
-			if r.definition.Spec.Group == group && v.Served {
-				names = append(names, v.Name)
+			if gv := (schema.GroupVersion{Group: r.kind.Group, Version: v.Name}); v.Served {
+				in[gv] = append(in[gv], r)
 			}
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
-	return slices.Compact(names)
-}
-
-// in returns the kinds that are served in a group and version, in the order of their names.
-func (k kinds) in(gv schema.GroupVersion) []*resource {
-	var in []*resource
-	for _, r := range k {
-		if v := r.version(gv.Version); r.definition.Spec.Group == gv.Group && v != nil && v.Served {
-			in = append(in, r)
-		}
+	for _, gv := range slices.SortedFunc(maps.Keys(in), func(a, b schema.GroupVersion) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+	}) {
+		all = append(all, served{gv, in[gv]})
 	}
-	slices.SortFunc(in, func(a, b *resource) int { return strings.Compare(a.definition.Name, b.definition.Name) })
-	return in
+	return all
 }

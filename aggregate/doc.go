@@ -8,7 +8,8 @@
 //			Kinds:        []aggregate.Any{aggregate.Stored[Llama]{Definition: llamas}},
 //			Registration: aggregate.Registration{Local: true},
 //		}
-//		options := controller.Options{Runnables: []controller.Runnable{server.Runnable()}}
+//		var options controller.Options
+//		server.AddTo(&options)
 //		return program.Operator{Manifest: manifest.Bundle{Name: "farm", Options: options}}, err
 //	}
 //
@@ -31,8 +32,8 @@
 // Requests come through kube-apiserver, which proves itself with a client certificate.
 // The server trusts the names of users only from that certificate, whose authority it reads
 // from the ConfigMap kube-system/extension-apiserver-authentication and reads again when it
-// changes. It asks kube-apiserver for the rights of each user. Admission webhooks and
-// policies of the cluster apply to the kinds.
+// changes. It asks kube-apiserver for the rights of each user. Admission webhooks,
+// policies and quotas of the cluster apply to the kinds.
 //
 // [Server.Run] returns after the last request was answered. At the end it ends watches, and
 // clients continue them elsewhere.
@@ -49,9 +50,12 @@
 //
 // Kinds speak JSON and YAML. A client that asks for protobuf gets JSON.
 //
+// If a function of the program panics, the server logs that and ends the request: kube-apiserver
+// answers 503, and for a View 500. Other requests go on.
+//
 // Validate does not see changes through the scale subresource.
 //
 // Read the source in this order: server.go, access.go, admission.go, discovery.go,
-// openapi.go, resource.go, stored.go, storage.go, projection.go, source.go, certificate.go,
-// registration.go.
+// openapi.go, bodies.go, resource.go, stored.go, defaults.go, storage.go, etcd.go, projection.go,
+// source.go, certificate.go, registration.go, manifest.go.
 package aggregate

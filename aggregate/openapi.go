@@ -1,10 +1,10 @@
 package aggregate
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	handler2 "k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -21,64 +21,47 @@ func describe(server *genericapiserver.GenericAPIServer, all kinds) error {
 	if err := v3.RegisterOpenAPIV3VersionedService("/openapi/v3", mux); err != nil {
 		return fmt.Errorf("publish schemas: %w", err)
 	}
-	v2 := &spec.Swagger{SwaggerProps: spec.SwaggerProps{
-		Swagger: "2.0",
-		Info:    &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: "unversioned"}},
-		Paths:   &spec.Paths{Paths: map[string]spec.PathItem{}},
-	}}
-	for _, group := range all.groups() {
-		for _, version := range all.versions(group) {
-			var documents []*spec3.OpenAPI
-			for _, r := range all.in(schema.GroupVersion{Group: group, Version: version}) {
-				v3, err := r.openAPIV3(version)
-				if err != nil {
-					return err
-				}
-				documents = append(documents, v3)
-				old, err := r.openAPIV2(version)
-				if err != nil {
-					return err
-				}
-				if v2, err = builder.MergeSpecs(v2, old); err != nil {
-					return fmt.Errorf("merge schemas: %w", err)
-				}
-			}
-			merged, err := builder.MergeSpecsV3(documents...)
+	var olds []*spec.Swagger
+	for _, version := range all.served() {
+		var documents []*spec3.OpenAPI
+		for _, r := range version.resources {
+			document, old, err := r.openAPI(version.Version)
 			if err != nil {
-				return fmt.Errorf("merge schemas: %w", err)
+				return fmt.Errorf("make schema of %s: %w", r.definition.Name, err)
 			}
-			v3.UpdateGroupVersion("apis/"+group+"/"+version, merged)
+			documents, olds = append(documents, document), append(olds, old)
 		}
+		merged, err := builder.MergeSpecsV3(documents...)
+		if err != nil {
+			return fmt.Errorf("merge schemas: %w", err)
+		}
+		v3.UpdateGroupVersion("apis/"+version.String(), merged)
+	}
+	v2, err := builder.MergeSpecs(olds[0], olds...)
+	if err != nil {
+		return fmt.Errorf("merge schemas: %w", err)
 	}
 	handler2.NewOpenAPIService(v2).RegisterOpenAPIVersionedService("/openapi/v2", mux)
 	return nil
 }
 
-func (r *resource) openAPIV3(version string) (*spec3.OpenAPI, error) {
-	document, err := builder.BuildOpenAPIV3(r.definition, version, builder.Options{IncludeSelectableFields: true})
-	if err != nil {
-		return nil, fmt.Errorf("make schema of %s: %w", r.definition.Name, err)
-	}
-	if r.source != nil {
-		for _, path := range document.Paths.Paths {
-			path.Put, path.Post, path.Patch, path.Delete = nil, nil, nil, nil
-		}
-	}
-	return document, nil
-}
-
-func (r *resource) openAPIV2(version string) (*spec.Swagger, error) {
-	document, err := builder.BuildOpenAPIV2(r.definition, version, builder.Options{V2: true, IncludeSelectableFields: true})
-	if err != nil {
-		return nil, fmt.Errorf("make schema of %s: %w", r.definition.Name, err)
+// openAPI returns the documents of the resource in both forms.
+func (r *resource) openAPI(version string) (*spec3.OpenAPI, *spec.Swagger, error) {
+	v3, err := builder.BuildOpenAPIV3(r.definition, version, builder.Options{IncludeSelectableFields: true})
+	v2, oldErr := builder.BuildOpenAPIV2(r.definition, version, builder.Options{V2: true, IncludeSelectableFields: true})
+	if err := cmp.Or(err, oldErr); err != nil {
+		return nil, nil, err
 	}
 	// kube-apiserver merges the document with others, whose defaults are pruned as well.
-	document.Definitions = handler2.PruneDefaults(document.Definitions)
+	v2.Definitions = handler2.PruneDefaults(v2.Definitions)
 	if r.source != nil {
-		for name, path := range document.Paths.Paths {
+		for _, path := range v3.Paths.Paths {
 			path.Put, path.Post, path.Patch, path.Delete = nil, nil, nil, nil
-			document.Paths.Paths[name] = path
+		}
+		for name, path := range v2.Paths.Paths {
+			path.Put, path.Post, path.Patch, path.Delete = nil, nil, nil, nil
+			v2.Paths.Paths[name] = path
 		}
 	}
-	return document, nil
+	return v3, v2, nil
 }

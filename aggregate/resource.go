@@ -1,32 +1,31 @@
 package aggregate
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
-	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/pintle-go/pintle/crd"
@@ -41,24 +40,19 @@ type Any interface {
 // resource has the parts of a kind that is served.
 type resource struct {
 	definition *apiextensionsv1.CustomResourceDefinition
+	kind       schema.GroupVersionKind // in the version that is stored
 	verbs      metav1.Verbs
 	// of is the kind of a Projection's sources.
 	of kube.Kind
 	// source holds the objects of a Projection. It is nil if the objects are stored.
-	source       storage.Interface
-	subresources map[string]subresource
+	source storage.Interface
+	// subresources are the program's own, by name.
+	subresources map[string]Subresource[unstructured.Unstructured]
 
 	defaults func(context.Context, *unstructured.Unstructured) error
-	validate func(ctx context.Context, object, old *unstructured.Unstructured) (field.ErrorList, error)
+	validate func(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
 
-	objects rest.Getter // the storage, once the handler is made
-}
-
-// subresource is a subresource of the program's own.
-type subresource struct {
-	verb   string
-	stream bool
-	serve  func(http.ResponseWriter, *http.Request, *unstructured.Unstructured) error
+	objects *customresource.REST // the storage, once the handler is made
 }
 
 // newResource makes a resource from the definition of its kind. The definition is
@@ -71,33 +65,34 @@ func newResource(d *crd.Definition) (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	full := new(apiextensionsv1.CustomResourceDefinition)
-	if err := json.Unmarshal(data, full); err != nil {
+	full, internal := new(apiextensionsv1.CustomResourceDefinition), new(apiextensions.CustomResourceDefinition)
+	decoder := apiserver.Codecs.UniversalDecoder(apiextensionsv1.SchemeGroupVersion)
+	err = cmp.Or(runtime.DecodeInto(decoder, data, full), apiserver.Scheme.Convert(full, internal, nil))
+	if err != nil {
 		return nil, fmt.Errorf("read definition %s: %w", d.Name, err)
 	}
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(full)
 	if full.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
 		return nil, fmt.Errorf("definition %s: an aggregated API server calls no conversion webhook", d.Name)
-	}
-	internal := new(apiextensions.CustomResourceDefinition)
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(full, internal, nil); err != nil {
-		return nil, fmt.Errorf("read definition %s: %w", d.Name, err)
 	}
 	if wrong := validation.ValidateCustomResourceDefinition(context.Background(), internal); len(wrong) > 0 {
 		return nil, fmt.Errorf("definition %s: %w", d.Name, wrong.ToAggregate())
 	}
+	version, err := apihelpers.GetCRDStorageVersion(full)
+	if err != nil {
+		return nil, err
+	}
 	full.UID = types.UID(full.Name) // the handler tells definitions apart by it
 	full.Status.AcceptedNames = full.Spec.Names
-	for _, condition := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.Established, apiextensionsv1.NamesAccepted} {
-		full.Status.Conditions = append(full.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{
-			Type: condition, Status: apiextensionsv1.ConditionTrue,
-			// The handler delays the first objects of a definition that is seconds old.
-			LastTransitionTime: metav1.Unix(1, 0),
-		})
-	}
+	full.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+		// The handler delays the first objects of a definition that is seconds old.
+		LastTransitionTime: metav1.Unix(1, 0),
+	}}
 	return &resource{
 		definition: full,
-		verbs:      metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		kind:       schema.GroupVersionKind{Group: full.Spec.Group, Version: version, Kind: full.Spec.Names.Kind},
+		// In the order in which kube-apiserver has those of a custom resource.
+		verbs: metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"},
 	}, nil
 }
 
@@ -105,36 +100,10 @@ func (r *resource) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.definition.Spec.Group, Resource: r.definition.Spec.Names.Plural}
 }
 
-// version returns the version with a name, or nil.
-func (r *resource) version(name string) *apiextensionsv1.CustomResourceDefinitionVersion {
-	for i := range r.definition.Spec.Versions {
-		if r.definition.Spec.Versions[i].Name == name {
-			return &r.definition.Spec.Versions[i]
-		}
-	}
-	return nil
-}
-
-func (r *resource) storageVersion() string {
-	for _, v := range r.definition.Spec.Versions {
-		if v.Storage {
-			return v.Name
-		}
-	}
-	return ""
-}
-
-// streams returns the names of subresources whose answers may take for ever.
-func (k kinds) streams() sets.String { //nolint:staticcheck // the library's function takes this type
-	names := sets.NewString()
-	for _, r := range k {
-		for name, s := range r.subresources {
-			if s.stream {
-				names.Insert(name)
-			}
-		}
-	}
-	return names
+// streams reports whether the answer to a request may take for ever.
+func (k kinds) streams(_ *http.Request, info *request.RequestInfo) bool {
+	r := k.named(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
+	return info.Verb == "watch" || r != nil && r.subresources[info.Subresource].Stream
 }
 
 // handler serves the objects of all kinds. The handler of kube-apiserver for custom
@@ -142,13 +111,14 @@ func (k kinds) streams() sets.String { //nolint:staticcheck // the library's fun
 type handler struct {
 	kinds   kinds
 	customs http.Handler
+	limit   int64 // of the body of a request for a subresource of the program's own, in bytes
 }
 
 func newHandler(all kinds, back *backend, c *genericapiserver.Config) (*handler, error) {
 	// The informer never runs: it has all definitions from the start.
-	installed := definitions{cache.NewSharedIndexInformer(&cache.ListWatch{}, &apiextensionsv1.CustomResourceDefinition{}, 0, cache.Indexers{})}
+	installed := externalversions.NewSharedInformerFactory(nil, 0).Apiextensions().V1().CustomResourceDefinitions()
 	for _, r := range all {
-		if err := installed.informer.GetIndexer().Add(r.definition); err != nil {
+		if err := installed.Informer().GetIndexer().Add(r.definition); err != nil {
 			return nil, fmt.Errorf("serve %s: %w", r.definition.Name, err)
 		}
 	}
@@ -164,18 +134,16 @@ func newHandler(all kinds, back *backend, c *genericapiserver.Config) (*handler,
 		if err != nil {
 			return nil, fmt.Errorf("serve %s: %w", r.definition.Name, err)
 		}
-		r.objects = objects.(rest.Getter)
+		r.objects = objects.(*customresource.REST)
 	}
-	return &handler{kinds: all, customs: customs}, nil
+	return &handler{kinds: all, customs: customs, limit: c.MaxRequestBodyBytes}, nil
 }
 
 // ready reports whether all kinds can be read.
-func (h *handler) ready() error {
+func (h *handler) ready(*http.Request) error {
 	for _, r := range h.kinds {
-		if storage, ok := r.objects.(rest.StorageWithReadiness); ok {
-			if err := storage.ReadinessCheck(); err != nil {
-				return fmt.Errorf("%s: %w", r.definition.Name, err)
-			}
+		if err := r.objects.ReadinessCheck(); err != nil {
+			return fmt.Errorf("%s: %w", r.definition.Name, err)
 		}
 	}
 	return nil
@@ -183,12 +151,8 @@ func (h *handler) ready() error {
 
 // ServeHTTP serves a request for objects. Before it, the request was authorized.
 func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	info, ok := request.RequestInfoFrom(req.Context())
-	if !ok || !info.IsResourceRequest {
-		http.NotFound(w, req)
-		return
-	}
-	r := h.kinds.named(info.APIGroup, info.Resource)
+	info, _ := request.RequestInfoFrom(req.Context()) // the library's handlers have put it there
+	r := h.kinds.named(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource})
 	if r == nil {
 		http.NotFound(w, req)
 		return
@@ -196,14 +160,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	own, isOwn := r.subresources[info.Subresource]
 	allowed := r.verbs
 	if isOwn {
-		allowed = metav1.Verbs{own.verb}
+		allowed = metav1.Verbs{own.Verb}
 	}
 	switch {
 	case !slices.Contains(allowed, info.Verb):
-		h.refuse(w, req, info, apierrors.NewMethodNotSupported(r.groupResource(), info.Verb))
+		refuse(w, req, apierrors.NewMethodNotSupported(r.groupResource(), info.Verb))
 	case isOwn:
-		if err := h.act(w, req, info, r, own); err != nil {
-			h.refuse(w, req, info, err)
+		if err := h.act(w, req, info, r); err != nil {
+			refuse(w, req, err)
 		}
 	default:
 		h.customs.ServeHTTP(w, req)
@@ -211,28 +175,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // act serves a subresource of the program's own.
-func (h *handler) act(w http.ResponseWriter, req *http.Request, info *request.RequestInfo, r *resource, own subresource) error {
-	if v := r.version(info.APIVersion); v == nil || !v.Served {
+func (h *handler) act(w http.ResponseWriter, req *http.Request, info *request.RequestInfo, r *resource) error {
+	own := r.subresources[info.Subresource]
+	switch {
+	case !apihelpers.HasServedCRDVersion(r.definition, info.APIVersion):
 		return apierrors.NewNotFound(r.groupResource(), info.Name)
+	case req.URL.Query().Has("dryRun") && own.Verb != "get":
+		return apierrors.NewBadRequest("the subresource " + info.Subresource + " of " + info.Resource + " has no dry run")
+	case !own.Stream && req.ContentLength > h.limit:
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", h.limit))
 	}
-	ctx := request.WithNamespace(req.Context(), info.Namespace)
-	o, err := r.objects.Get(ctx, info.Name, &metav1.GetOptions{})
+	o, err := r.objects.Get(request.WithNamespace(req.Context(), info.Namespace), info.Name, &metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return own.serve(w, req, o.(*unstructured.Unstructured))
-}
-
-func (h *handler) refuse(w http.ResponseWriter, req *http.Request, info *request.RequestInfo, err error) {
-	gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-	responsewriters.ErrorNegotiated(err, apiserver.Codecs, gv, w, req)
-}
-
-// definitions is the informer of the installed definitions.
-type definitions struct{ informer cache.SharedIndexInformer }
-
-func (d definitions) Informer() cache.SharedIndexInformer { return d.informer }
-
-func (d definitions) Lister() listers.CustomResourceDefinitionLister {
-	return listers.NewCustomResourceDefinitionLister(d.informer.GetIndexer())
+	return own.Serve(w, req, o.(*unstructured.Unstructured))
 }

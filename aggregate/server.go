@@ -1,22 +1,27 @@
 package aggregate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,8 +35,8 @@ type Server struct {
 	// Client reaches the cluster that the server belongs to. The server needs the rights
 	// of the role kube-system/extension-apiserver-authentication-reader and of the
 	// cluster role system:auth-delegator. For admission it lists and watches namespaces,
-	// webhook configurations and admission policies. For the registration it patches
-	// APIServices. A Projection reads its source.
+	// quotas, whose status it updates, webhook configurations and admission policies. A
+	// Projection reads its source. Rights has them all.
 	Client *kube.Client
 	// Kinds are the kinds that are served.
 	Kinds []Any
@@ -41,98 +46,108 @@ type Server struct {
 	// Address is the address to listen on. Default: "127.0.0.1:8443". In a pod it
 	// is ":8443" or the like.
 	Address string
-	// Listener, if it is set, is used instead of Address. Run closes it.
-	Listener net.Listener
-	// Certificate is the certificate for clients, which are kube-apiserver and the
-	// probes of a pod. Default: a certificate that Run makes for this process alone, for the
-	// Service of the Registration. Several replicas need one that they share.
-	Certificate Certificate
-	// Registration tells kube-apiserver about the server. The zero value does not.
+	// GetCertificate returns the current certificate for clients, which are kube-apiserver and
+	// the probes of a pod. It is that of tls.Config, is called every minute with an empty hello, and
+	// Run waits for its first certificate. Package certificate has several. Somebody else must
+	// keep the caBundle of the APIServices right, as a certificate.Issuer does. The key is one
+	// that package crypto/x509 can encode. Default: a certificate that Run makes for this
+	// process alone, which is enough for Registration.Local.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Registration says how kube-apiserver finds the server.
 	Registration Registration
 
-	// Audit writes an audit log if its File is set.
-	Audit Audit
+	// Audit says which requests are written to a log, as kube-apiserver's flags do. Make it with
+	// [options.NewAuditOptions], and set PolicyFile and LogOptions.Path. It keeps up to 100 files of 100 MiB,
+	// unless LogOptions.MaxBackups is lower. Default: none.
+	Audit *options.AuditOptions
 	// ShutdownDelay is how long the server still accepts requests after its
 	// context has ended, while /readyz already fails. In a cluster the endpoints of the
-	// Service are updated during that time; a few seconds are enough there.
+	// Service are updated during that time; a few seconds are enough there. Clients are told to
+	// connect again with their next request.
 	ShutdownDelay time.Duration
 	// Logger receives the events of the server. Default: slog.Default().
 	Logger *slog.Logger
+
+	handler *atomic.Pointer[http.Handler] // of the server while it runs
 }
 
 // drain is how long watches may take to end after the context of Run has ended.
 const drain = 10 * time.Second
 
-// Runnable returns the server as a part of a program beside its controllers. It runs in
-// every replica, whether or not the replica holds the lease.
-func (s Server) Runnable() controller.Runnable {
-	return controller.Runnable{Name: "aggregate", Run: s.Run, EveryReplica: true}
+// AddTo makes the server a part of a program beside its controllers. It runs in every replica,
+// whether or not the replica holds the lease. The program's /readyz fails until the server is
+// ready, and again when it ends.
+func (s Server) AddTo(o *controller.Options) {
+	s.handler = new(atomic.Pointer[http.Handler])
+	o.Runnables = append(o.Runnables, controller.Runnable{Name: "aggregate", Run: s.Run, EveryReplica: true})
+	o.Checks = append(o.Checks, controller.Check{Name: "aggregate", Ready: s.ready})
+}
+
+// ready asks the server as its probes do, without a connection.
+func (s Server) ready(ctx context.Context) error {
+	handler := s.handler.Load()
+	if handler == nil {
+		return errors.New("the API server does not serve yet")
+	}
+	req := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/readyz"}}
+	answer := responsewriter.NewInMemoryResponseWriter()
+	(*handler).ServeHTTP(answer, req.WithContext(ctx))
+	if answer.RespCode() != http.StatusOK {
+		return fmt.Errorf("the API server is not ready: %s", bytes.TrimSpace(answer.Data()))
+	}
+	return nil
 }
 
 // Run serves until ctx ends and all requests have been answered. It returns nil then,
 // and otherwise the reason why it cannot serve.
 func (s Server) Run(ctx context.Context) (failed error) {
-	s.Logger = cmp.Or(s.Logger, slog.Default())
+	s.Logger, s.handler = cmp.Or(s.Logger, slog.Default()), cmp.Or(s.handler, new(atomic.Pointer[http.Handler]))
 	kinds, err := s.resources()
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-
-	listener := s.Listener
-	if listener == nil {
-		if listener, err = net.Listen("tcp", cmp.Or(s.Address, "127.0.0.1:8443")); err != nil {
-			return fmt.Errorf("listen for API requests: %w", err)
-		}
-	}
-	defer listener.Close() // the server closes it too, once it runs
-	registration := s.Registration.complete(s.Client, kinds, listener.Addr())
-	identity, err := s.identity(ctx, registration)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	registration := s.Registration.complete(s.Client, kinds)
+	identity, bundle, err := s.identity(ctx, registration)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		return unlessOver(ctx, err)
 	}
-	back, err := s.Storage.open(kinds)
+	// The storage may have to wait for another process. Until it is open, nobody can connect: a
+	// client that could would wait for an answer, instead of finding another server.
+	back, err := s.Storage.open(ctx, kinds, s.Logger)
 	if err != nil {
-		return err
+		return unlessOver(ctx, err)
 	}
 	defer func() { failed = errors.Join(failed, back.close()) }()
-
-	server, ready, err := s.assemble(kinds, listener, identity, back)
+	listener, err := net.Listen("tcp", cmp.Or(s.Address, "127.0.0.1:8443"))
 	if err != nil {
-		return err
+		return fmt.Errorf("listen for API requests: %w", err)
 	}
-	server.AddPostStartHookOrDie("pintle-started", func(genericapiserver.PostStartHookContext) error {
-		s.Logger.Info("the API server listens", "address", listener.Addr().String())
-		return nil
-	})
-	registered := make(chan error, 1)
-	go func() {
-		err := registration.keep(ctx, s.Client, ready, identity.bundle, s.Logger)
-		if err != nil {
-			stop(err)
-		}
-		registered <- err
-	}()
-	go func() {
-		select {
-		case err := <-back.failed():
-			stop(fmt.Errorf("run etcd: %w", err))
-		case <-ctx.Done():
-		}
-	}()
-	served := server.PrepareRun().RunWithContext(ctx)
-	stop(nil)
-	if err := errors.Join(served, <-registered); err != nil {
-		return fmt.Errorf("serve the API: %w", err)
+	defer listener.Close()
+	// The first part that fails ends the others.
+	parts, ctx := errgroup.WithContext(ctx)
+	serving := &genericapiserver.SecureServingInfo{Listener: listener, Cert: identity}
+	server, err := s.assemble(ctx, kinds, serving, back)
+	if err != nil {
+		return unlessOver(ctx, err)
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
+	prepared := server.PrepareRun()
+	s.handler.Store(&prepared.Handler.Director) // the bounds for requests do not concern it
+	defer s.handler.Store(nil)
+	s.Logger.Info("the API server listens", "address", listener.Addr().String())
+	parts.Go(func() error { return prepared.RunWithContext(ctx) })
+	parts.Go(func() error { return registration.keep(ctx, s, listener.Addr().(*net.TCPAddr), bundle) })
+	parts.Go(func() error { return back.inside.keep(ctx) })
+	return parts.Wait()
+}
+
+// unlessOver returns an error if ctx has not ended: the end of a wait is no failure then.
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // nobody waits any more
 	}
-	return nil
+	return err
 }
 
 // resources returns the resources of all kinds.
@@ -140,8 +155,8 @@ func (s Server) resources() (kinds, error) {
 	if s.Client == nil {
 		return nil, errors.New("configure API server: the client is missing")
 	}
-	if len(s.Kinds) == 0 {
-		return nil, errors.New("configure API server: there are no kinds to serve")
+	if err := errors.Join(s.Audit.Validate()...); err != nil {
+		return nil, fmt.Errorf("configure API server: audit: %w", err)
 	}
 	var all kinds
 	for _, k := range s.Kinds {
@@ -149,70 +164,71 @@ func (s Server) resources() (kinds, error) {
 		if err != nil {
 			return nil, fmt.Errorf("configure API server: %w", err)
 		}
-		if all.named(r.definition.Spec.Group, r.definition.Spec.Names.Plural) != nil {
+		if all.named(r.groupResource()) != nil {
 			return nil, fmt.Errorf("configure API server: two kinds are called %s", r.definition.Name)
 		}
 		all = append(all, r)
 	}
+	if len(all.served()) == 0 {
+		return nil, errors.New("configure API server: there are no kinds to serve")
+	}
+	slices.SortFunc(all, func(a, b *resource) int { return cmp.Compare(a.definition.Name, b.definition.Name) })
 	return all, nil
 }
 
-// assemble puts the server together: a request is authenticated, authorized, found by the
-// discovery or the OpenAPI handlers or else handled by the handler of the kinds. The
-// server is ready when ready returns nil.
-func (s Server) assemble(all kinds, listener net.Listener, identity *identity, back *backend) (_ *genericapiserver.GenericAPIServer, ready func() error, err error) {
+// connection returns how the server connects to the cluster. It has no limit for requests, because
+// kube-apiserver's priority and fairness limits them.
+func (s Server) connection() *rest.Config {
 	config := rest.CopyConfig(s.Client.Config().Rest)
-	config.QPS = -1 // the server's priority and fairness limits requests
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(withoutManagers))
+	config.QPS, config.Timeout = -1, 0
+	return config
+}
 
+// assemble puts the server together: a request is authenticated, authorized, found by the
+// discovery or the OpenAPI handlers or else handled by the handler of the kinds.
+func (s Server) assemble(
+	ctx context.Context, all kinds, serving *genericapiserver.SecureServingInfo, back *backend,
+) (*genericapiserver.GenericAPIServer, error) {
+	client, err := kubernetes.NewForConfig(s.connection())
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
 	c := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
-	c.SharedInformerFactory = cluster
+	c.SharedInformerFactory = informers.NewSharedInformerFactory(client, 0)
 	c.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
-	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: listener, Cert: identity}
-	c.LoopbackClientConfig = &rest.Config{Host: listener.Addr().String()} // nothing here uses it
+	c.SecureServing, c.ClientConfig = serving, s.connection()
+	c.LoopbackClientConfig = &rest.Config{Host: serving.Listener.Addr().String()} // nothing here uses it
 	c.EnableProfiling, c.EnableIndex = false, false
 	c.ShutdownDelayDuration = s.ShutdownDelay
 	c.ShutdownWatchTerminationGracePeriod = drain
-	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), all.streams())
-	recognizes, err := authenticate(&c.Config, client)
-	if err != nil {
-		return nil, nil, err
+	c.LongRunningFunc = all.streams
+	c.BuildHandlerChainFunc = func(next http.Handler, c *genericapiserver.Config) http.Handler {
+		return sendElsewhere(ctx, boundBodies(next, c))
 	}
-	if err := authorize(&c.Config, client); err != nil {
-		return nil, nil, err
-	}
-	if err := s.Audit.apply(&c.Config); err != nil {
-		return nil, nil, err
-	}
-	if err := admit(&c.Config, all, cluster, client, config); err != nil {
-		return nil, nil, err
-	}
-	server, err := c.Complete().New("pintle-aggregate", genericapiserver.NewEmptyDelegate())
-	if err != nil {
-		return nil, nil, fmt.Errorf("make API server: %w", err)
+	access := errors.Join(authenticate(&c.Config, client), authorize(&c.Config, client))
+	if err := errors.Join(access, admit(c, all, client), s.Audit.ApplyTo(&c.Config)); err != nil {
+		return nil, err
 	}
 	handler, err := newHandler(all, back, &c.Config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	ready = func() error { return errors.Join(recognizes(), handler.ready()) }
-	if err := server.AddReadyzChecks(healthz.NamedCheck("kinds", func(*http.Request) error { return ready() })); err != nil {
-		return nil, nil, err
+	c.AddReadyzChecks(healthz.NamedCheck("kinds", handler.ready))
+	server, err := c.Complete().New("pintle-aggregate", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("make API server: %w", err)
 	}
 	discover(server, all, handler)
-	return server, ready, describe(server, all)
+	return server, describe(server, all)
 }
 
-// withoutManagers drops the managed fields of the cluster's objects: admission reads none.
-func withoutManagers(o any) (any, error) {
-	if object, ok := o.(interface {
-		SetManagedFields([]metav1.ManagedFieldsEntry)
-	}); ok {
-		object.SetManagedFields(nil)
-	}
-	return o, nil
+// sendElsewhere makes clients connect again after ctx has ended. By then another server may be behind
+// the address. kube-apiserver would go on to use its connection, and later be refused.
+func sendElsewhere(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ctx.Err() != nil {
+			w.Header().Set("Connection", "close") // in HTTP/2 it becomes a frame GOAWAY
+		}
+		next.ServeHTTP(w, r)
+	})
 }

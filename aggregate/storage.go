@@ -1,17 +1,13 @@
 package aggregate
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"slices"
-	"sync"
-	"time"
 
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,15 +21,24 @@ import (
 
 // Storage says where the objects of Stored kinds are. It is always etcd. The zero value
 // runs etcd inside the program, with its files in the directory "data".
+//
+// The etcd inside the program is compacted every five minutes, as that of a cluster. If it is full,
+// it refuses writes with the error "database space exceeded" and accepts deletions of objects that
+// have no finalizers. Some seconds after enough objects were deleted it accepts writes again. If its
+// volume is full, it ends the process.
 type Storage struct {
-	// Dir is the directory of the etcd inside the program. It is locked, so one process at a
-	// time can use it. Default: "data". In a pod it is on a volume.
+	// Dir is the directory of the etcd inside the program. One process at a time uses it: another
+	// waits until the first has ended, and accepts no connection meanwhile. Default: "data". In a
+	// pod it is on a volume whose file system has locks.
 	Dir string
 	// Temporary puts the etcd inside the program into a directory that is removed at the
-	// end, and does not wait for the disk. It is for tests.
+	// end, and does not wait for the disk. It is for tests, and for objects that need not outlive the
+	// process. They are in memory alone if the directory for temporary files, $TMPDIR, is.
 	Temporary bool
-	// QuotaBytes is how large the etcd inside the program may become. It refuses writes
-	// beyond that. Default: 2 GiB.
+	// QuotaBytes is how large the database of the etcd inside the program may become. It refuses
+	// writes beyond that. A volume needs twice as much and 500 MiB for the log of etcd, because a
+	// copy is made when space is given back. The whole file is mapped into memory. At least 16 MiB,
+	// at most 8 GiB. Default: 2 GiB.
 	QuotaBytes int64
 
 	// Endpoints are the URLs of an etcd outside the program, which several replicas can
@@ -45,178 +50,73 @@ type Storage struct {
 	Prefix string
 }
 
-// patience is how long the start of etcd may take.
-const patience = time.Minute
+// The bounds of the etcd inside the program, in bytes. etcd warns above the larger one.
+const minQuota, maxQuota = 16 << 20, 8 << 30
 
-// backend opens the storage of kinds, and closes all of it at the end.
-type backend struct {
-	sources map[schema.GroupResource]storage.Interface
-	etcd    generic.RESTOptionsGetter // nil if nothing is stored
-	server  *embed.Etcd               // nil if etcd runs elsewhere
-	level   zap.AtomicLevel           // of etcd's log
-	remove  string                    // a directory to remove at the end
-
-	mu   sync.Mutex
-	open []factory.DestroyFunc
-}
-
-// open starts etcd if it is needed and runs inside the program.
-func (s Storage) open(all kinds) (_ *backend, failed error) {
-	b := &backend{sources: map[schema.GroupResource]storage.Interface{}}
-	for _, r := range all {
-		if r.source != nil {
-			b.sources[r.groupResource()] = r.source
-		}
+// validate returns the first mistake.
+func (s Storage) validate() error {
+	if s.QuotaBytes != 0 && (s.QuotaBytes < minQuota || s.QuotaBytes > maxQuota) {
+		return fmt.Errorf("configure storage: the quota of %d bytes is not between 16 MiB and 8 GiB", s.QuotaBytes)
 	}
-	if len(b.sources) == len(all) {
-		return b, nil
-	}
-	defer func() {
-		if failed != nil {
-			failed = errors.Join(failed, b.close())
-		}
-	}()
-	endpoints := s.Endpoints
-	if len(endpoints) == 0 {
-		endpoint, err := b.start(s)
-		if err != nil {
-			return nil, fmt.Errorf("start etcd: %w", err)
-		}
-		endpoints = []string{endpoint}
-	}
-	prefix := s.Prefix
-	if prefix == "" {
-		prefix = "/registry"
-	}
-	config := storagebackend.NewDefaultConfig(prefix, unstructured.UnstructuredJSONScheme)
-	config.Transport.ServerList = endpoints
-	config.Transport.TrustedCAFile, config.Transport.CertFile, config.Transport.KeyFile = s.CAFile, s.CertFile, s.KeyFile
-	o := options.NewEtcdOptions(config)
-	b.etcd = o.CreateRESTOptionsGetter(&options.SimpleStorageFactory{StorageConfig: o.StorageConfig}, nil)
-	return b, nil
-}
-
-// start runs a single member of etcd that listens on sockets in the file system alone, in
-// a directory that only this user can enter. It returns the URL for clients.
-func (b *backend) start(s Storage) (string, error) {
-	dir := s.Dir
-	if dir == "" {
-		dir = "data"
-	}
-	if s.Temporary {
-		var err error
-		if dir, err = os.MkdirTemp("", "aggregate-"); err != nil {
-			return "", err
-		}
-		b.remove = dir
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	client := filepath.Join(dir, "client")
-	if len(client) > 100 {
-		return "", fmt.Errorf("the path of the directory %s is too long for a socket in it", dir)
-	}
-	c := embed.NewConfig()
-	c.Dir, c.UnsafeNoFsync = filepath.Join(dir, "etcd"), s.Temporary
-	// At the end etcd logs the closing of its own listeners as errors.
-	b.level = zap.NewAtomicLevelAt(zap.ErrorLevel)
-	logs := zap.NewProductionConfig()
-	logs.Level, logs.DisableStacktrace = b.level, true
-	logger, err := logs.Build()
-	if err != nil {
-		return "", fmt.Errorf("start etcd: %w", err)
-	}
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
-	if s.QuotaBytes > 0 {
-		c.QuotaBackendBytes = s.QuotaBytes
-	}
-	// A lone member elects itself, so it need not wait long for others.
-	c.TickMs, c.ElectionMs = 10, 100
-	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: client}}
-	// etcd requires a listener for other members, and URLs that it tells them. There are no
-	// others, so these URLs lead nowhere.
-	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, "peer")}}
-	nowhere := []url.URL{{Scheme: "unix", Host: "none:0"}}
-	c.AdvertisePeerUrls, c.AdvertiseClientUrls = nowhere, nowhere
-	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	if b.server, err = embed.StartEtcd(c); err != nil {
-		return "", fmt.Errorf("in %s: %w", dir, err)
-	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case <-b.server.Server.ReadyNotify():
-		return "unix://" + client, nil
-	case err := <-b.server.Err():
-		return "", err
-	case <-late.C:
-		return "", fmt.Errorf("it is not ready after %s", patience)
-	}
-}
-
-// failed yields the reason why the etcd inside the program has ended by itself.
-func (b *backend) failed() <-chan error {
-	if b.server == nil {
-		return nil
-	}
-	return b.server.Err()
-}
-
-// close closes the parts of the backend in the reverse order.
-func (b *backend) close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, destroy := range slices.Backward(b.open) {
-		destroy()
-	}
-	if b.server != nil {
-		b.level.SetLevel(zap.FatalLevel)
-		b.server.Close()
-	}
-	if b.remove != "" {
-		return os.RemoveAll(b.remove)
+	if len(s.Endpoints) > 0 && (s.Dir != "" || s.Temporary || s.QuotaBytes != 0) {
+		return errors.New("configure storage: an etcd outside the program, at Endpoints, has no Dir, Temporary or QuotaBytes")
 	}
 	return nil
 }
 
+// backend opens the storage of kinds, and closes all of it at the end.
+type backend struct {
+	kinds  kinds
+	etcd   generic.RESTOptionsGetter // of kinds without a source
+	inside *inside                   // nil if etcd runs elsewhere, or nothing is stored
+	open   []factory.DestroyFunc
+}
+
+// open starts etcd if it is needed and runs inside the program.
+func (s Storage) open(ctx context.Context, all kinds, log *slog.Logger) (*backend, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	b, endpoints := &backend{kinds: all}, s.Endpoints
+	if len(endpoints) == 0 && slices.ContainsFunc(all, func(r *resource) bool { return r.source == nil }) {
+		var err error
+		if b.inside, err = s.start(ctx, log); err != nil {
+			return nil, fmt.Errorf("start etcd: %w", err)
+		}
+		endpoints = []string{b.inside.endpoint}
+	}
+	config := storagebackend.NewDefaultConfig(cmp.Or(s.Prefix, "/registry"), unstructured.UnstructuredJSONScheme)
+	config.Transport.ServerList = endpoints
+	config.Transport.TrustedCAFile, config.Transport.CertFile, config.Transport.KeyFile = s.CAFile, s.CertFile, s.KeyFile
+	o := options.NewEtcdOptions(config)
+	o.StorageConfig.CountMetricPollPeriod = 0 // nothing reads the number of objects
+	b.etcd = o.CreateRESTOptionsGetter(&options.SimpleStorageFactory{StorageConfig: o.StorageConfig}, nil)
+	return b, nil
+}
+
+// close closes the parts of the backend in the reverse order.
+func (b *backend) close() error {
+	for _, destroy := range slices.Backward(b.open) {
+		destroy()
+	}
+	return b.inside.close()
+}
+
 // GetRESTOptions returns how the storage of a resource is opened.
 func (b *backend) GetRESTOptions(of schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	if source := b.sources[of]; source != nil {
-		config := storagebackend.NewDefaultConfig("", unstructured.UnstructuredJSONScheme)
-		return generic.RESTOptions{
-			StorageConfig:           config.ForResource(of),
-			ResourcePrefix:          of.Group + "/" + of.Resource,
-			DeleteCollectionWorkers: 1,
-			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
-				func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-				return source, func() {}, nil
-			},
-		}, nil
-	}
 	o, err := b.etcd.GetRESTOptions(of, example)
-	if err != nil {
-		return o, err
-	}
-	decorate := o.Decorator
-	o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), object func() runtime.Object,
-		list func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		opened, destroy, err := decorate(c, prefix, key, object, list, attrs, trigger, indexers)
-		if err != nil {
-			return nil, nil, err
+	decorate, source := o.Decorator, b.kinds.named(of).source
+	o.Decorator = func(c *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error),
+		object, list func() runtime.Object, attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		if source != nil {
+			return source, func() {}, nil
 		}
-		// Everybody may destroy it, and it must be destroyed once.
-		destroy = sync.OnceFunc(destroy)
-		b.mu.Lock()
-		b.open = append(b.open, destroy)
-		b.mu.Unlock()
-		return opened, destroy, nil
+		opened, destroy, err := decorate(c, prefix, key, object, list, attrs, trigger, indexers)
+		if err == nil {
+			b.open = append(b.open, destroy)
+		}
+		return opened, destroy, err
 	}
-	// Nothing reads the number of objects, so nothing polls it.
-	o.CountMetricPollPeriod = 0
-	return o, nil
+	return o, err
 }

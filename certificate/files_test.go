@@ -75,7 +75,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 			t.Helper()
 			time.Sleep(filesAge)
 			got, err := f.GetCertificate(nil)
-			if err != nil || !bytes.Equal(state{authorities: []authority{{cert: got.Leaf}}}.bundle(), want) {
+			if err != nil || !bytes.Equal(state{authorities: []authority{{Cert: got.Leaf}}}.bundle(), want) {
 				t.Errorf("another certificate, %v", err)
 			}
 		}

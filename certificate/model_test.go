@@ -13,6 +13,7 @@ import (
 
 // Replicas run for a month. One of them makes the Secret, and each change is made once.
 func TestYearsOfReplicas(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		replicas := []*replica{w.replica(t, "a"), w.replica(t, "b"), w.replica(t, "c")}
@@ -42,6 +43,7 @@ func TestCrashAtEachRequest(t *testing.T) { crashAtEachRequest(t, 1) }
 func TestSoakCrashAtEachRequest(t *testing.T) { crashAtEachRequest(t, 3) }
 
 func crashAtEachRequest(t *testing.T, rotations int) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for request := 1; request < 12; request++ {
@@ -78,7 +80,8 @@ func crashAtEachRequest(t *testing.T, rotations int) {
 // damages the Secret. At no moment does a client with a bundle that an issuer published,
 // and that the target had an hour ago at most, distrust a served certificate.
 func TestModel(t *testing.T) {
-	bubble.Check(t, 10, func(rt *rapid.T, t *testing.T) {
+	t.Parallel()
+	bubble.Check(t, 20, func(rt *rapid.T, t *testing.T) {
 		w := newWorld()
 		replicas := make([]*replica, 3)
 		defer func() {

@@ -1,11 +1,11 @@
 package certificate
 
 import (
-	"crypto/ecdsa"
 	"crypto/tls"
-	"crypto/x509"
 	"slices"
 	"time"
+
+	"github.com/pintle-go/pintle/internal/pki"
 )
 
 // state is the content of a Secret.
@@ -20,10 +20,7 @@ type state struct {
 }
 
 // authority is a certificate authority.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey // nil: it signs no more
-}
+type authority = pki.Authority
 
 // terms are the properties that certificates shall have.
 type terms struct {
@@ -57,14 +54,14 @@ func (t terms) next(s state, now, published time.Time) (step, error) {
 	n.authorities = slices.Clone(s.authorities)
 
 	// An authority that has expired leaves the bundle.
-	n.authorities = slices.DeleteFunc(n.authorities, func(a authority) bool { return !now.Before(a.cert.NotAfter) })
+	n.authorities = slices.DeleteFunc(n.authorities, func(a authority) bool { return !now.Before(a.Cert.NotAfter) })
 	if len(n.authorities) < len(s.authorities) {
 		n.why = "an authority has expired"
 	}
 
 	// The newest authority gets a successor. It waits for its turn.
 	if why := t.wantsSuccessor(n.state, now); why != "" {
-		successor, err := newAuthority(now, t.authority)
+		successor, err := pki.New(now, t.authority)
 		if err != nil {
 			return n, err
 		}
@@ -78,17 +75,17 @@ func (t terms) next(s state, now, published time.Time) (step, error) {
 	known := !published.IsZero() && now.Sub(published) >= t.propagation
 	signer := newest
 	for _, a := range n.authorities {
-		if a.key != nil && !known {
+		if a.Key != nil && !known {
 			signer = a
 		}
 	}
 
 	why, names := t.wantsServing(n.state, signer, now)
-	if known && why == "" && !signed(newest, n.serving) {
+	if known && why == "" && !newest.Signed(n.serving) {
 		why = "all targets have the successor of the authority"
 	}
 	if why != "" {
-		serving, err := newServing(signer, names, now, t.serving)
+		serving, err := signer.Serving(names, now, t.serving)
 		if err != nil {
 			return n, err
 		}
@@ -97,8 +94,8 @@ func (t terms) next(s state, now, published time.Time) (step, error) {
 
 	// A key that signs no more is removed.
 	for i := range n.authorities {
-		if i > 0 && n.authorities[i].key != nil && signed(newest, n.serving) {
-			n.authorities[i].key = nil
+		if i > 0 && n.authorities[i].Key != nil && newest.Signed(n.serving) {
+			n.authorities[i].Key = nil
 			if n.why == "" {
 				n.why = "an authority signs no more"
 			}
@@ -116,16 +113,16 @@ func (t terms) next(s state, now, published time.Time) (step, error) {
 func (t terms) wantsSuccessor(s state, now time.Time) string {
 	signing := 0
 	for _, a := range s.authorities {
-		if a.key != nil {
+		if a.Key != nil {
 			signing++
 		}
 	}
 	switch {
 	case len(s.authorities) == 0:
 		return "there is no authority"
-	case s.authorities[0].key == nil:
+	case s.authorities[0].Key == nil:
 		return "the key of the authority is missing"
-	case !now.Before(renewal(s.authorities[0].cert, t.authority)):
+	case !now.Before(pki.Renewal(s.authorities[0].Cert, t.authority)):
 		return "the end of the authority is near"
 	case s.lost && signing == 1 && len(s.authorities) < maxAuthorities:
 		return "the Secret was deleted or damaged"
@@ -140,16 +137,16 @@ func (t terms) wantsServing(s state, signer authority, now time.Time) (why strin
 		return "there is no certificate of these authorities", t.names
 	}
 	is := s.serving.Leaf
-	longer := signer.cert.NotAfter.After(is.NotAfter)
+	longer := signer.Cert.NotAfter.After(is.NotAfter)
 	switch {
 	case !now.Before(is.NotAfter):
 		return "the certificate has expired", t.names
-	case !now.Before(renewal(is, t.serving)) && longer:
+	case !now.Before(pki.Renewal(is, t.serving)) && longer:
 		return "the end of the certificate is near", t.names
 	}
 	// Releases of a program that want different names run side by side for a while. The
 	// certificate gets the names of all of them, so that none of them has to replace it.
-	names = namesOf(is)
+	names = pki.Names(is)
 	for _, name := range t.names {
 		if !slices.Contains(names, name) {
 			names, why = append(names, name), "the certificate lacks a name"
@@ -160,10 +157,10 @@ func (t terms) wantsServing(s state, signer authority, now time.Time) (why strin
 
 // due returns the first time after now at which a step may follow.
 func (t terms) due(s state, now, published time.Time) time.Time {
-	newest, serving := s.authorities[0].cert, s.serving.Leaf
-	times := []time.Time{renewal(newest, t.authority), renewal(serving, t.serving), serving.NotAfter}
+	newest, serving := s.authorities[0].Cert, s.serving.Leaf
+	times := []time.Time{pki.Renewal(newest, t.authority), pki.Renewal(serving, t.serving), serving.NotAfter}
 	for _, a := range s.authorities {
-		times = append(times, a.cert.NotAfter)
+		times = append(times, a.Cert.NotAfter)
 	}
 	if !published.IsZero() {
 		times = append(times, published.Add(t.propagation))
@@ -175,18 +172,4 @@ func (t terms) due(s state, now, published time.Time) time.Time {
 		}
 	}
 	return due
-}
-
-// renewal returns when a certificate is replaced: after about two thirds of its life. The
-// serial number spreads the renewals of certificates that were made together, and all
-// replicas agree about it.
-func renewal(c *x509.Certificate, life time.Duration) time.Time {
-	serial := c.SerialNumber.Bytes()
-	early := life / 10 / 256 * time.Duration(serial[len(serial)-1])
-	return c.NotAfter.Add(-life/3 - early)
-}
-
-// signed reports whether an authority has signed a serving certificate.
-func signed(a authority, c *tls.Certificate) bool {
-	return c.Leaf.CheckSignatureFrom(a.cert) == nil
 }

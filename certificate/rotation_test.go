@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/internal/bubble"
+	"github.com/pintle-go/pintle/internal/pki"
 )
 
 const day = 24 * time.Hour
@@ -39,10 +42,10 @@ func (s state) signers() string {
 	var text []string
 	for _, a := range s.authorities {
 		is := ""
-		if a.key != nil {
+		if a.Key != nil {
 			is = "k"
 		}
-		if s.serving != nil && signed(a, s.serving) {
+		if s.serving != nil && a.Signed(s.serving) {
 			is += "s"
 		}
 		text = append(text, cmp.Or(is, "-"))
@@ -60,13 +63,13 @@ func trusts(bundle []byte, s state, name string, now time.Time) error {
 
 func TestRules(t *testing.T) {
 	s := first(t)
-	due := renewal(s.authorities[0].cert, usual.authority)
+	due := pki.Renewal(s.authorities[0].Cert, usual.authority)
 	rotating := after(t, usual, s, due, start).state
 	rotated := after(t, usual, rotating, due.Add(time.Hour), due).state
 	other := first(t)
 	noKey := s
-	noKey.authorities = []authority{{cert: s.authorities[0].cert}}
-	renewed := renewal(s.serving.Leaf, usual.serving)
+	noKey.authorities = []authority{{Cert: s.authorities[0].Cert}}
+	renewed := pki.Renewal(s.serving.Leaf, usual.serving)
 	lost := s
 	lost.lost = true
 	lostAgain := rotating
@@ -100,8 +103,8 @@ func TestRules(t *testing.T) {
 		"published for a moment":      {state: rotating, now: due.Add(time.Hour - 1), published: due, signers: "k ks"},
 		"published":                   {state: rotating, now: due.Add(time.Hour), published: due, why: known, signers: "ks -"},
 		"after the switch":            {state: rotated, now: due.Add(2 * time.Hour), published: due, signers: "ks -"},
-		"former expired":              {state: rotated, now: s.authorities[0].cert.NotAfter, published: due, why: expired, signers: "ks"},
-		"never published":             {state: rotating, now: s.authorities[0].cert.NotAfter, why: none, signers: "ks"},
+		"former expired":              {state: rotated, now: s.authorities[0].Cert.NotAfter, published: due, why: expired, signers: "ks"},
+		"never published":             {state: rotating, now: s.authorities[0].Cert.NotAfter, why: none, signers: "ks"},
 		"all expired":                 {state: s, now: start.Add(1000 * day), published: start, why: none, signers: "ks"},
 		"a name more":                 {terms: more, state: s, now: start, published: start, why: lacks, signers: "ks"},
 		"a name more before a switch": {terms: more, state: rotating, now: due.Add(time.Minute), published: due, why: lacks, signers: "k ks"},
@@ -155,8 +158,8 @@ func TestNamesDoNotFight(t *testing.T) {
 			t.Errorf("%q: %s", terms.names, n.why)
 		}
 	}
-	s = after(t, b, s, renewal(s.serving.Leaf, b.serving), start).state
-	if got := namesOf(s.serving.Leaf); !slices.Equal(got, b.names) {
+	s = after(t, b, s, pki.Renewal(s.serving.Leaf, b.serving), start).state
+	if got := pki.Names(s.serving.Leaf); !slices.Equal(got, b.names) {
 		t.Errorf("a renewed certificate has the names %q, want %q", got, b.names)
 	}
 }
@@ -164,7 +167,8 @@ func TestNamesDoNotFight(t *testing.T) {
 // Over years, at every time of due, a client that has a bundle which was published up to
 // an hour ago trusts the certificate. Each state goes through the Secret.
 func TestYears(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	t.Parallel()
+	bubble.Check(t, 5, func(rt *rapid.T, _ *testing.T) {
 		terms := usual
 		terms.serving = time.Duration(rapid.IntRange(30, 120).Draw(rt, "days")) * day
 		var s state

@@ -172,7 +172,7 @@ func TestReplicasOnServer(t *testing.T) {
 	bundle := secret.Data[bundleCerts]
 	for _, r := range replicas {
 		got, err := r.GetCertificate(nil)
-		if err != nil || !bytes.Equal(state{authorities: []authority{{cert: got.Leaf}}}.bundle(), secret.Data[servingCert]) {
+		if err != nil || !bytes.Equal(state{authorities: []authority{{Cert: got.Leaf}}}.bundle(), secret.Data[servingCert]) {
 			t.Errorf("a replica serves another certificate than the Secret's, %v", err)
 		}
 		if err := trusts(bundle, state{serving: got}, "farm."+f.namespace+".svc", time.Now()); err != nil {
@@ -272,10 +272,44 @@ func TestForeignSecret(t *testing.T) {
 	}
 }
 
+// Somebody deletes the keys of the authorities from the Secret, and the program starts again. The
+// certificate goes on, and another authority is made, which the targets get beside the first.
+func TestKeysLost(t *testing.T) {
+	f := serverFixture(t)
+	ctx, stop := context.WithCancel(t.Context())
+	first, ended := f.issuer("a"), make(chan error)
+	go func() { ended <- first.Run(ctx) }()
+	f.eventually("a certificate", func() bool { return first.Ready(t.Context()) == nil })
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	before := f.secret()
+	patch := []byte(`{"data":{"ca.key":null}}`)
+	if _, err := kube.For[corev1.Secret](f.client).In(f.namespace).Patch(t.Context(), "farm-tls", types.MergePatchType, patch); err != nil {
+		t.Fatal(err)
+	}
+	second := f.issuer("b")
+	f.run(second)
+	f.eventually("a certificate again", func() bool { return second.Ready(t.Context()) == nil })
+	f.eventually("keys", func() bool { return len(f.secret().Data[bundleKeys]) > 0 })
+	after := f.secret()
+	if !bytes.Equal(after.Data[servingCert], before.Data[servingCert]) {
+		t.Error("another certificate is served, which clients do not trust yet")
+	}
+	if bundle := after.Data[bundleCerts]; !bytes.HasSuffix(bundle, before.Data[bundleCerts]) || len(bundle) == len(before.Data[bundleCerts]) {
+		t.Error("the bundle does not have both authorities")
+	}
+	for i, target := range f.targets {
+		f.eventually("the bundle in "+target.String(), func() bool { return f.published(i, after.Data[bundleCerts]) })
+	}
+}
+
 // Two replicas replace their authorities every few seconds, and somebody deletes the
 // Secret. No call of their webhook by the API server fails, nor any handshake of a client
 // that has a bundle of the last second.
 func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
 	f := serverFixture(t)
 	f.targets = f.targets[2:3]
 	hook := `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -313,6 +347,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				failed.Add(1)
 				t.Error(err)
 			}
+			time.Sleep(50 * time.Millisecond)
 		}
 	})
 	authorities := make(map[string]bool)
@@ -350,7 +385,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	load.Wait()
 	t.Logf("%d calls, %d handshakes, %d bundles, %d failed", calls.Load(), handshakes.Load(), len(authorities), failed.Load())
-	if calls.Load() < 50 || handshakes.Load() < 500 || len(authorities) < 6 {
+	if calls.Load() < 50 || handshakes.Load() < 200 || len(authorities) < 6 {
 		t.Error("too little has happened")
 	}
 }

@@ -16,7 +16,8 @@ func disturb(ctx context.Context, t target, action string, args []string) error 
 		return err
 	}
 	if flags.NArg() != 1 {
-		return errors.New("name one component: etcd, kube-apiserver, kube-controller-manager or kube-scheduler")
+		return errors.New("name one component: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, or " +
+			"to restart it, the kubelet of a real node")
 	}
 	dir, err := t.dir()
 	if err != nil {

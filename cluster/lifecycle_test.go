@@ -132,7 +132,11 @@ func (c cluster) crash() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.eventually("the supervisor is gone", func() bool { return !id.Alive() })
+	// Its lock is let go when the last of its threads has ended.
+	c.eventually("the supervisor is gone", func() bool {
+		supervised, err := c.dir.Supervised()
+		return !id.Alive() && err == nil && !supervised
+	})
 }
 
 // processes returns the processes that have the cluster's directory in their command

@@ -5,10 +5,14 @@ import (
 	"time"
 )
 
-// Action is the result of a reconcile that succeeded. It decides when the object is
-// reconciled next. A change of the object, or of anything that the controller watches,
-// reconciles it again with any action. In controller-runtime this is reconcile.Result, in
-// kube-rs it is Action.
+// Action is the result of a reconcile. It decides when the object is reconciled next. A
+// change of the object, or of anything that the controller watches, reconciles it again
+// with any action. In controller-runtime this is reconcile.Result, in kube-rs it is Action.
+//
+// After a failure the [Backoff] decides. [After] beside an error makes the retry come
+// earlier, never later, and not before Backoff.Min: a reconcile of many parts can fail in
+// one of them while another has a time to keep. Such a retry counts for the back-off as any other does. Beside an
+// error, [Done] and [Await] have no effect, and beside a [Terminal] one neither has After.
 type Action time.Duration
 
 const (
@@ -27,8 +31,10 @@ const (
 func After(d time.Duration) Action { return Action(max(d, 1)) }
 
 // Terminal marks an error that a retry cannot mend, such as a senseless spec. The object
-// is reconciled again only when something changes, or at a resync. Terminal(nil) is nil.
-// It is reconcile.TerminalError of controller-runtime.
+// is reconciled again only when something changes, or at a resync. A status that Failed
+// writes is such a change: it leads to one more reconcile, unless the controller's
+// Predicate leaves it out. Terminal(nil) is nil. It is reconcile.TerminalError of
+// controller-runtime.
 func Terminal(err error) error {
 	if err == nil {
 		return nil

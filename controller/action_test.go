@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -39,6 +40,49 @@ func TestTerminalIsResynced(t *testing.T) {
 			if n := len(s.ran("bad")); n < 22 || n > 28 {
 				t.Errorf("%s: %d reconciles in a day, want one an hour", name, n)
 			}
+		})
+	}
+}
+
+// An action beside an error is honoured: the retry comes at its time if the back-off is
+// longer, and at the end of the back-off if that is shorter. The back-off grows with the
+// failures as ever.
+func TestActionBesideAnError(t *testing.T) {
+	for name, c := range map[string]struct {
+		action Action
+		most   time.Duration // between two reconciles, after the first failures
+		least  time.Duration
+	}{
+		"a shorter action": {After(7 * time.Second), 7 * time.Second, 7 * time.Second},
+		"a longer action":  {After(24 * time.Hour), 5 * time.Minute, 150 * time.Second},
+		"at once":          {After(0), 50 * time.Millisecond, 25 * time.Millisecond},
+		"Done":             {Done, 5 * time.Minute, 150 * time.Second},
+		"Await":            {Await, 5 * time.Minute, 150 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("bad", func(*gizmo) {})
+				s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
+					return c.action, errBroken
+				}})
+				s.sleep(min(2*time.Hour, 40*c.most))
+				all := s.ran("bad")
+				if len(all) < 25 {
+					t.Fatalf("%d reconciles", len(all))
+				}
+				if first := all[1].at - all[0].at; first > 50*time.Millisecond {
+					t.Errorf("the first retry comes after %s", first)
+				}
+				for i, r := range all[20:] {
+					between := r.at - all[19+i].at
+					if between > c.most || between < c.least {
+						t.Errorf("a reconcile follows after %s, want %s to %s", between, c.least, c.most)
+					}
+					if got := r.reasons(); !slices.Equal(got, []Reason{Retried}) || !errors.Is(r.causes[0].Err, errBroken) {
+						t.Errorf("its causes are %v", r.causes)
+					}
+				}
+			})
 		})
 	}
 }

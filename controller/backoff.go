@@ -10,8 +10,8 @@ import (
 // Backoff is how long a failed reconcile waits for its retry. It is Min after the first
 // failure, twice as long after each further one, and Max at most. Up to half of it is
 // taken off at random, so that objects that failed together are not retried together. A
-// success resets it. The failures of other objects have no influence. In
-// controller-runtime the RateLimiter option does this.
+// success resets it. The failures of other objects have no influence. The [Action] of the
+// failed reconcile may shorten it. In controller-runtime the RateLimiter option does this.
 type Backoff struct {
 	Min time.Duration // default: 50 ms
 	Max time.Duration // default: 5 min

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -44,6 +46,8 @@ type Cause struct {
 
 	// due is the time at which a Requested or Resynced cause is due.
 	due time.Time
+	// read: the change is in the store from which turns read their object.
+	read bool
 }
 
 // String returns the cause in a few words: "Deployment default/web modified".
@@ -71,9 +75,11 @@ func verbOf(c Cause) string {
 }
 
 // Causes returns the causes of the reconcile whose context is ctx, or is ctx's ancestor.
-// They are all requests since the object's last reconcile began. If there are many
-// causes, such as the deletion of a thousand children, Causes returns some of them; the
-// log has their number.
+// They are all requests since the object's last reconcile began, except that a change of the
+// object itself is left out if that reconcile has read its result. If there are many causes,
+// such as the deletion of a thousand children, Causes returns some of them; the log has
+// their number. controller-runtime and kube-rs have no counterpart: they do not
+// tell a reconcile why it runs.
 func Causes(ctx context.Context) []Cause {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -107,7 +113,7 @@ func (cs *causes) add(c Cause) {
 		case !was.sameAs(c):
 			continue
 		case c.Change.Kind() != "":
-			was.Change = was.Change.Then(c.Change)
+			was.Change, was.read = was.Change.Then(c.Change), was.read && c.read
 			if c.Change.Type == kube.Deleted {
 				was.Reason = Changed
 			}
@@ -132,6 +138,16 @@ func (cs *causes) drop(gone kube.Change) (left bool) {
 		return c.Reason != Triggered && (c.Change.Kind() == "" || itsOwn.sameAs(c))
 	})
 	return len(cs.list) > 0
+}
+
+// areState reports that the only cause is a state of an object: that of a version. A state in
+// the store of a source does not count: that store may have shown it later.
+func (cs *causes) areState(uid types.UID, version string) bool {
+	if len(cs.list) != 1 || cs.more > 0 || cs.timed != "" || version == "" {
+		return false
+	}
+	c := &cs.list[0]
+	return c.Reason == Changed && c.read && c.Change.Type != kube.Deleted && c.Change.UID() == uid && c.Change.ResourceVersion() == version
 }
 
 // dueBy puts the timed cause into the list, unless its time is later than now and another

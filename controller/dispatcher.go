@@ -51,6 +51,7 @@ type turn struct {
 
 	// The result.
 	uid    types.UID // uid of the object that was read, empty if there was none
+	read   string    // its resourceVersion
 	failed bool
 	told   int  // the number of removed objects that the controller has been told of
 	absent bool // no object of the key is there
@@ -101,6 +102,9 @@ func (d *dispatcher) run(ctx context.Context, hire func(*turn)) {
 
 		// A turn has ended.
 		case t := <-d.results:
+			if len(d.requests) > 0 {
+				d.receive(<-d.requests) // some may be about the state that the turn has read
+			}
 			d.settle(t, stopping)
 			for range len(d.results) {
 				d.settle(<-d.results, stopping)
@@ -245,6 +249,9 @@ func (d *dispatcher) settle(t *turn, stopping bool) {
 		}
 	} else {
 		d.remember(t, t.ended)
+		if t.uid != "" && !t.failed && !t.absent { // the state was reconciled
+			d.queue.dropRead(t.key, t.uid, t.read)
+		}
 		if t.next != nil && !stopping {
 			d.queue.add(*t.next, t.ended)
 		}

@@ -2,7 +2,11 @@ package controller_test
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"log"
+	"net/http"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,6 +69,43 @@ func ExampleController_cleanup() {
 	}
 }
 
+// A password is made once. Ensure needs it each time, so the reconcile takes it from the
+// Secret in the store.
+func ExampleController_generated() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	greetings, secrets := kube.For[Greeting](client), kube.For[corev1.Secret](client)
+	err = controller.Run(ctx, controller.Options{}, controller.Controller[Greeting]{
+		For:  greetings,
+		Owns: []kube.AnyHandle{secrets},
+		Reconcile: func(ctx context.Context, g *Greeting) (controller.Action, error) {
+			password := []byte(rand.Text())
+			old, err := secrets.Cached().Get(ctx, kube.KeyOf(g))
+			if err != nil && !apierrors.IsNotFound(err) {
+				return controller.Done, err
+			}
+			if err == nil && len(old.Data["password"]) > 0 {
+				password = old.Data["password"]
+			}
+			secret := &corev1.Secret{Data: map[string][]byte{"password": password}}
+			secret.Name = g.Name
+			if err := kube.SetController(greetings, g, secrets, secret); err != nil {
+				return controller.Done, err
+			}
+			_, err = secrets.Ensure(ctx, secret)
+			return controller.Done, err
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 func sameName(_ context.Context, m *corev1.ConfigMap) []kube.Key {
 	return []kube.Key{kube.KeyOf(m)}
 }
@@ -84,5 +125,35 @@ func ExampleRun() {
 	})
 	if err != nil {
 		log.Fatal(err)
+	}
+}
+
+// A request to /hooks/git reconciles the Greeting that it names.
+func ExampleHook() {
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greetings := kube.For[Greeting](client)
+	hook := controller.Hook("POST /hooks/git/{namespace}/{name}", func(r *http.Request) ([]kube.Key, error) {
+		if r.Header.Get("Authorization") != "Bearer "+os.Getenv("HOOK_TOKEN") {
+			return nil, errors.New("the token is wrong")
+		}
+		return []kube.Key{{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}}, nil
+	})
+	_ = controller.Controller[Greeting]{For: greetings, Watches: []controller.Source{hook}}
+}
+
+// A program that hears of changes outside the cluster reconciles the Greetings that they are about.
+func ExampleChannel() {
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	greetings := kube.For[Greeting](client)
+	changed := make(chan kube.Key) // another goroutine sends keys, and closes it at its end
+	_ = controller.Controller[Greeting]{
+		For:     greetings,
+		Watches: []controller.Source{controller.Channel("mailbox", changed)},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -141,16 +142,23 @@ func (e *engine[T]) hold(ctx context.Context, o *T) (*T, error) {
 	return held, nil
 }
 
-// release removes the finalizer, and former ones with it.
-func (e *engine[T]) release(ctx context.Context, o *T) error {
-	_, err := e.finalize(ctx, o, func(acc metav1.Object) []string {
+// release removes the finalizer, and former ones with it. Unseen is not nil if the server
+// says that the object is gone.
+func (e *engine[T]) release(ctx context.Context, o *T) (unseen, err error) {
+	released, err := e.finalize(ctx, o, func(acc metav1.Object) []string {
 		return slices.DeleteFunc(slices.Clone(acc.GetFinalizers()), e.removes)
 	})
-	if err != nil {
-		return fmt.Errorf("remove finalizer %s: %w", e.Finalizer, err)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("remove finalizer %s: %w", e.Finalizer, err)
+	case released == nil:
+		return errNoObject, nil
 	}
-	return nil
+	return nil, nil
 }
+
+// errNoObject says that the server has no such object, at least at the replica that was asked.
+var errNoObject = errors.New("the server has no such object")
 
 const finalizersPath = "/metadata/finalizers"
 
@@ -192,11 +200,29 @@ func (e *engine[T]) finalize(ctx context.Context, o *T, should func(metav1.Objec
 		case try == finalizerTries, !notAsTested(err):
 			return nil, err
 		}
-		o, err = lookUp(ctx, e.For, key)
-		if err != nil || o == nil || meta(o).GetUID() != uid {
-			return nil, err
+		is, lost := lookUp(ctx, e.For, key)
+		switch {
+		case lost != nil || is == nil || meta(is).GetUID() != uid:
+			return nil, lost
+		case isEarlier(meta(is), meta(o)):
+			return nil, err // the list came from a replica that is behind
 		}
+		o = is
 	}
+}
+
+// isEarlier reports that a state of an object is from before another one. It returns false
+// if it does not know.
+func isEarlier(a, b metav1.Object) bool {
+	if b.GetDeletionTimestamp() != nil && a.GetDeletionTimestamp() == nil {
+		return true // a deletion is not taken back
+	}
+	x, err := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return false
+	}
+	y, err := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
+	return err == nil && x < y
 }
 
 // notAsTested reports that the patch may have met another state of the object. The server

@@ -16,7 +16,7 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 	for c := range e.objects.Changes(ctx) {
 		switch {
 		case c.Type == kube.Synced:
-			r = request{priority: live, cause: Cause{Reason: Changed}}
+			r = request{priority: live, cause: Cause{Reason: Changed, read: true}}
 			close(synced)
 			continue
 		case c.Type == kube.Deleted:

@@ -117,9 +117,17 @@ func (h *history) end(t *turn, now time.Time) {
 // of those may come late if they come by another watch. A reconcile may write from any
 // goroutine: hence the lock.
 type writes struct {
-	mu       sync.Mutex
-	versions []string    // resourceVersions, which no two writes share
-	deleted  []types.UID // of objects that were deleted
+	mu     sync.Mutex
+	states []writtenState
+	// deleted are objects that were deleted.
+	deleted []types.UID
+}
+
+// writtenState is the state of an object after a write. Servers that do not share their
+// storage, such as an aggregated one, may use one resourceVersion for two objects.
+type writtenState struct {
+	uid     types.UID
+	version string
 }
 
 // writesKept is how many writes of earlier turns are remembered.
@@ -132,14 +140,14 @@ func (w *writes) note(x written.Write) {
 		w.deleted = append(w.deleted, x.UID)
 	}
 	if x.ResourceVersion != "" {
-		w.versions = append(w.versions, x.ResourceVersion)
+		w.states = append(w.states, writtenState{x.UID, x.ResourceVersion})
 	}
 }
 
 func (w *writes) any() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.versions)+len(w.deleted) > 0
+	return len(w.states)+len(w.deleted) > 0
 }
 
 // follow adds the last writes of the turn before. That turn has ended.
@@ -148,11 +156,11 @@ func (w *writes) follow(before *writes) {
 		return
 	}
 	before.mu.Lock()
-	versions, deleted := before.versions, before.deleted
+	states, deleted := before.states, before.deleted
 	before.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.versions = join(versions, w.versions)
+	w.states = join(states, w.states)
 	w.deleted = join(deleted, w.deleted)
 }
 
@@ -171,5 +179,5 @@ func (w *writes) made(c kube.Change) bool {
 func (w *writes) include(version string, uid types.UID, deleting bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return deleting && slices.Contains(w.deleted, uid) || slices.Contains(w.versions, version)
+	return deleting && slices.Contains(w.deleted, uid) || slices.Contains(w.states, writtenState{uid, version})
 }

@@ -5,6 +5,8 @@ import (
 	"container/list"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -199,6 +201,17 @@ func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 	}
 	it.due = now
 	q.put(it, now)
+}
+
+// dropRead drops the request of a key if its only cause is a state of the key's object that
+// the key's turn has read. A store shows a state to reads a moment before its loops over
+// changes.
+func (q *queue) dropRead(key kube.Key, uid types.UID, version string) {
+	it := q.waiting[key]
+	if it != nil && it.causes.areState(uid, version) {
+		q.remove(it)
+		delete(q.waiting, key)
+	}
 }
 
 // next returns the time when the first key that is not due yet becomes due. ok is false

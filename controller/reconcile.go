@@ -51,7 +51,11 @@ func Logger(ctx context.Context) *slog.Logger {
 
 // outcome is the result of a turn.
 type outcome struct {
-	gone   bool // there is no such object
+	gone bool // there is no such object
+	// unseen is the failure of a turn whose object is gone, as the server says. If the
+	// server is right, the store will show that too. If not, because a list came from a
+	// replica that is behind, the turn is tried again.
+	unseen error
 	action Action
 	err    error
 }
@@ -128,7 +132,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		err = Terminal(err) // the object does not decode
 	}
 	if o != nil {
-		a.uid = meta(o).GetUID()
+		a.uid, a.read = meta(o).GetUID(), meta(o).GetResourceVersion()
 	}
 	if a.hot != nil {
 		// The look at the hot loop takes none of the reconcile's time.
@@ -199,7 +203,7 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	case a.o != nil && e.isGone(a.trace, a.o, a.out.err):
 		e.log.DebugContext(a.trace, "reconcile ended because its object was deleted",
 			"object", a.key.String(), "error", a.out.err)
-		a.out, a.start = outcome{gone: true}, time.Time{}
+		a.out, a.start = outcome{unseen: a.out.err}, time.Time{}
 	case ctx.Err() != nil:
 	default:
 		if a.found != nil {
@@ -310,7 +314,7 @@ func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 			out.action, out.err = e.Cleanup(ctx, o)
 		}
 		if out.err == nil && out.action == Done {
-			out.err = e.release(ctx, o)
+			out.unseen, out.err = e.release(ctx, o)
 		}
 		return out
 	}
@@ -319,7 +323,9 @@ func (e *engine[T]) turn(ctx context.Context, o *T) (out outcome) {
 		switch {
 		case err != nil:
 			return outcome{err: err}
-		case held == nil || meta(held).GetDeletionTimestamp() != nil:
+		case held == nil:
+			return outcome{unseen: errNoObject}
+		case meta(held).GetDeletionTimestamp() != nil:
 			return outcome{} // the object is being deleted: a change will follow
 		}
 		*o = *held
@@ -360,7 +366,7 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 		e.count(a, now)
 	}
 	t.absent = a.out.gone
-	t.failed = a.out.err != nil
+	t.failed = a.out.err != nil || a.out.unseen != nil
 	if t.failed {
 		t.failures++
 	} else {
@@ -371,7 +377,7 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	}
 	took := now.Sub(t.since)
 	e.counts.Worked(took)
-	if t.failed && ctx.Err() != nil {
+	if a.out.err != nil && ctx.Err() != nil {
 		t.next = nil
 		e.log.InfoContext(a.trace, "reconcile was interrupted", "object", t.key.String(), "error", a.out.err)
 		return
@@ -385,14 +391,21 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	switch {
 	case a.out.err != nil && !IsTerminal(a.out.err):
 		e.counts.Retried()
-		next = &request{due: now.Add(e.Backoff.delay(a.failures, a.out.err)), cause: Cause{Reason: Retried, Err: a.out.err}}
+		delay := e.Backoff.delay(a.failures, a.out.err)
+		if asked := time.Duration(a.out.action); asked > 0 {
+			delay = min(delay, max(asked, e.Backoff.Min))
+		}
+		next = &request{due: now.Add(delay), cause: Cause{Reason: Retried, Err: a.out.err}}
 		next.priority = a.priority
+	case a.out.unseen != nil:
+		due := now.Add(e.Backoff.delay(a.failures, a.out.unseen))
+		next = &request{due: due, cause: Cause{Reason: Retried, Err: a.out.unseen}, priority: a.priority}
 	case a.out.gone:
 		return nil
 	case a.out.err == nil && a.out.action > 0:
 		due := now.Add(time.Duration(a.out.action))
 		next = &request{due: due, cause: Cause{Reason: Requested, due: due}, priority: a.priority}
-	case e.Resync > 0 && (a.out.err != nil || a.out.action != Await): // an error comes with no action
+	case e.Resync > 0 && (a.out.err != nil || a.out.action != Await): // beside a terminal error, no action counts
 		due := now.Add(e.Resync - e.Resync/10 + rand.N(e.Resync/5+1))
 		next = &request{due: due, cause: Cause{Reason: Resynced, due: due}, priority: low}
 	default:
@@ -409,7 +422,7 @@ func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
 	if a.next != nil {
 		retry = a.next.due.Sub(now)
 	}
-	if out.gone || a.skipped || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
+	if out.gone || out.unseen != nil || a.skipped || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
 		return // a line that nobody reads is not built
 	}
 	log := e.log.With("object", a.key.String(), "causes", &a.causes, "took", took)

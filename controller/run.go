@@ -66,8 +66,9 @@ type Options struct {
 	Profiles http.Handler
 	// Metrics get the metrics of the controllers and of their stores, and are served at
 	// /metrics. Default: new ones, which also count the requests of the controllers'
-	// clients. If their Err returns an error before the controllers start, Run returns
-	// that error.
+	// clients. A program that gives its own has the requests counted by
+	// client.OnRequest(m.Observe). If their Err returns an error before the controllers
+	// start, Run returns that error.
 	Metrics *metrics.Metrics
 	// Logger gets all log lines. Default: slog.Default().
 	Logger *slog.Logger

@@ -37,7 +37,8 @@
 // A list of metav1.Condition is a map by type, and its elements have the validation that
 // the author of metav1.Condition wrote. A list with a patchMergeKey is a map by that key.
 // Lists, maps, structs and defaults of Kubernetes' own types are as in the API server's
-// own schemas: a label selector is applied as a whole.
+// own schemas: a label selector is applied as a whole. The metadata of a pod template or
+// a Job template keeps its name, namespace, labels, annotations and finalizers.
 //
 // A type that contains itself has no structural schema and is an error, unless the marker
 // +kubebuilder:validation:Schemaless cuts it. Other errors are time.Duration (use

@@ -147,6 +147,13 @@ func (c *correlator) failed(s *series, now time.Time) bool {
 	return true
 }
 
+// brokenOff has the event of a request that was broken off written again.
+func (c *correlator) brokenOff(s *series) {
+	c.lanes.of(s).done()
+	s.sent = 0
+	c.lanes.again(s)
+}
+
 // refused drops a series that the server refuses. If the server refuses all events of the
 // namespace, the namespace pauses.
 func (c *correlator) refused(s *series, namespace bool, now time.Time) {

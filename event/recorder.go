@@ -48,6 +48,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	state    correlator
 	wake     chan struct{} // holds a token when an event waits to be written
+	turn     chan struct{} // holds a token while a Run writes
+	runs     int           // the calls of Run that have not returned
 	stopped  bool
 	dropped  int
 	reported time.Time            // when dropped events were last logged
@@ -94,12 +96,14 @@ type Event struct {
 	Note string
 }
 
-// Normal records an event of type Normal: something went well.
+// Normal records an event of type Normal: something went well. Its counterparts are Eventf
+// of events.EventRecorder in client-go, and Recorder.publish of kube-rs.
 func (r *Recorder) Normal(regarding Object, reason, format string, args ...any) {
 	r.Record(Event{Regarding: regarding, Reason: reason, Note: fmt.Sprintf(format, args...)})
 }
 
-// Warning records an event of type Warning: something went wrong.
+// Warning records an event of type Warning: something went wrong. Its counterparts are those
+// of Normal.
 func (r *Recorder) Warning(regarding Object, reason, format string, args ...any) {
 	r.Record(Event{Regarding: regarding, Warning: true, Reason: reason, Note: fmt.Sprintf(format, args...)})
 }
@@ -292,7 +296,8 @@ func cut(s string, limit int) string {
 // Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
 // returns an error only if the recorder cannot work at all. Events that were recorded
 // before the call are written too. Events recorded after the end are dropped, until Run is
-// called again. Its counterpart is StartRecordingToSinkWithContext of client-go's
+// called again. If several goroutines call Run, one of them writes, and another one takes
+// over when it ends. Its counterpart is StartRecordingToSinkWithContext of client-go's
 // events.EventBroadcaster.
 func (r *Recorder) Run(ctx context.Context) error {
 	controller, instance, err := r.reporter()
@@ -305,16 +310,43 @@ func (r *Recorder) Run(ctx context.Context) error {
 		controller: controller,
 		instance:   instance,
 	}
-	r.mu.Lock()
-	r.stopped = false
-	r.mu.Unlock()
-	w.run(ctx)
-	r.mu.Lock()
-	r.stopped = true
-	left := r.state.unwritten()
-	r.mu.Unlock()
-	if left > 0 {
-		r.log().Warn("the recorder stopped before all events were written", "count", left)
+	turn := r.enter()
+	defer r.exit()
+	select {
+	case turn <- struct{}{}:
+	default:
+		select { // another goroutine writes
+		case turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 	}
+	defer func() { <-turn }()
+	w.run(ctx)
 	return nil
+}
+
+// enter begins a Run. It returns the channel that takes a token from the one that writes.
+func (r *Recorder) enter() (turn chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == nil {
+		r.turn = make(chan struct{}, 1)
+	}
+	r.runs++
+	r.stopped = false
+	return r.turn
+}
+
+// exit ends a Run. The last one says how many events are left.
+func (r *Recorder) exit() {
+	r.mu.Lock()
+	defer r.unlock()
+	r.runs--
+	r.stopped = r.runs == 0
+	if left := r.state.unwritten(); left > 0 && r.stopped {
+		r.say(func(log *slog.Logger) {
+			log.Warn("the recorder stopped before all events were written", "count", left)
+		})
+	}
 }

@@ -59,7 +59,7 @@ func (w *writer) run(ctx context.Context) {
 	defer func() {
 		cut()
 		for ; w.underWay > 0; w.underWay-- {
-			<-w.results
+			w.breakOff(<-w.results)
 		}
 	}()
 	w.mu.Lock()
@@ -168,6 +168,18 @@ func (w *writer) settle(r result, stopping bool) {
 		w.until = now.Add(w.pause)
 		w.pause = min(2*w.pause, maxPause)
 	}
+}
+
+// breakOff processes the result of a request that was broken off at the end. The next run
+// makes the request again.
+func (w *writer) breakOff(r result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.err == nil {
+		w.state.wrote(r.series, r.count, time.Now())
+		return
+	}
+	w.state.brokenOff(r.series)
 }
 
 // tell logs that a namespace begins to fail, and that it works again. If many namespaces

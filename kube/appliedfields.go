@@ -53,6 +53,10 @@ func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 		owns, told := rec.AppliedSum(last.manager, id.subresource())
 		p.mu.Lock()
 		now, ok := p.by[id]
+		if ok && listed && olderThan(rec.ResourceVersion, now.rv) {
+			now.rv = "" // a server that was restored gives a version twice
+			p.by[id] = now
+		}
 		if ok && now.manager == last.manager && (listed || !olderThan(rec.ResourceVersion, now.sight.rv)) {
 			if told {
 				now = now.told(sight{rec.ResourceVersion, owns})

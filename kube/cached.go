@@ -48,11 +48,15 @@ func (h handle) cachedGet(ctx context.Context, key Key) (object, error) {
 	if key.Namespace == "" {
 		key.Namespace = h.namespace()
 	}
-	s, err := h.running("get", key)
-	if err != nil {
-		return nil, err
+	for {
+		s, err := h.running("get", key)
+		if err != nil {
+			return nil, err
+		}
+		if o, err := s.get(ctx, key); !s.stopped(err) {
+			return o, err
+		}
 	}
-	return s.get(ctx, key)
 }
 
 // All yields all objects of the handle, as [Store.All] does. Its counterparts are
@@ -76,13 +80,32 @@ func (c Cached[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, e
 // cached finds the store when the loop begins.
 func cached[T any](h handle, read func(storeReader) iter.Seq2[object, error]) iter.Seq2[*T, error] {
 	return typedSeq[T](func(yield func(object, error) bool) {
-		s, err := h.running("list", Key{})
-		if err != nil {
-			yield(nil, err)
-			return
+		for again := true; again; {
+			again = false
+			s, err := h.running("list", Key{})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			begun := false
+			for o, err := range read(s) {
+				if !begun && s.stopped(err) {
+					again = true
+					break
+				}
+				begun = true
+				if !yield(o, err) {
+					return
+				}
+			}
 		}
-		read(s)(yield)
 	})
+}
+
+// stopped reports that a read failed because its store stopped before the read could
+// begin. Another store may serve the read then: the stopped one is not found any more.
+func (s storeReader) stopped(err error) bool {
+	return errors.Is(err, ErrStopped) && s.table.left.Load()
 }
 
 // running returns the reads of the running store that serves the handle.
@@ -113,9 +136,9 @@ func (h handle) narrowed(wide handle) func(*entry) bool {
 	if !byNamespace && !byLabel {
 		return nil
 	}
+	namespaces, labels := h.namespaces, h.selector.labels // a function that has h would have a copy of it made
 	return func(e *entry) bool {
-		return (!byNamespace || e.IsIn(h.namespaces)) &&
-			(!byLabel || h.selector.labels.Matches(e.Labels()))
+		return (!byNamespace || e.IsIn(namespaces)) && (!byLabel || labels.Matches(e.Labels()))
 	}
 }
 

@@ -90,8 +90,6 @@ func (w *owner) read(ctx context.Context, store *Store[corev1.ConfigMap], name s
 	defer cancel()
 	o, err := store.Get(reading, Key{"chaos-own", name})
 	switch {
-	case ctx.Err() != nil:
-		return // the store stops, and does not learn of writes any more
 	case apierrors.IsNotFound(err):
 		if want != "" {
 			w.c.Errorf("own write %q is not found", want)

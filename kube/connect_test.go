@@ -215,6 +215,7 @@ func TestExecPlugin(t *testing.T) {
 // TestSlowExecPlugin runs a plugin that takes its time. It delays only the requests that
 // need its token.
 func TestSlowExecPlugin(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := start(t)
 	token := filepath.Join(t.TempDir(), "token")
 	must(t, os.WriteFile(token, []byte(robotToken(t, s)), 0o600))

@@ -5,7 +5,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube/internal/intent"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Ensure is [View.Apply] for a reconcile, which applies the same again and again. It
@@ -33,14 +35,26 @@ import (
 // unless that object has all labels of the child: such an object was orphaned, or is
 // meant to be taken over. The error of a refused Ensure wraps [ErrTaken].
 //
+// A store that is narrowed by labels may hide an object of the child's name. So Ensure
+// asks the server, by a list, if such a store does not have the object: as a rule, once
+// for each child that is made. No such check is made without a store, by a store that is
+// narrowed by fields, or if the object lacks the labels of the handle: give each child the
+// labels that its handle asks for.
+//
 // Caveat: a store learns of changes a moment later. Somebody else may have made a change
 // that the store has not seen yet. This call does not put it back. Where the kind is
 // watched, the change itself leads to another call, which puts it back.
 func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
-	is := new(T)
 	if o == nil {
 		return v.Apply(ctx, o)
 	}
+	if asked := glance.Asked(ctx); asked != nil {
+		if !v.handle.glance(asObject(o), asked) {
+			return nil, glance.ErrUnknown
+		}
+		return nil, nil
+	}
+	is := new(T)
 	return result(is, v.handle.ensure(ctx, asObject(o), asObject(is)))
 }
 
@@ -48,7 +62,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 	if o.GetResourceVersion() != "" || len(o.GetManagedFields()) > 0 || h.write.DryRun {
 		return h.apply(ctx, o, is)
 	}
-	req, err := h.applyRequest(ctx, o, intent.Spec)
+	req, err := h.applyRequest(ctx, o, intent.Spec, nil)
 	if err != nil {
 		return err
 	}
@@ -58,7 +72,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 		return h.sendApply(ctx, req, o.GetUID(), is)
 	}
 	id := part{key: key}
-	wanted := req.digest()
+	wanted := h.digest(req)
 	same, err := t.unchanged(ctx, id, wanted, is)
 	if err != nil {
 		return req.wrap(err)
@@ -77,8 +91,8 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 // shows that nothing would change. The store shows that in two cases:
 //
 //   - The status is as the store has it.
-//   - This process last applied the same status to the object, and the store shows no
-//     other value in a field that the field manager owns since.
+//   - This process last applied the same status to the object. The store has shown that
+//     write, and shows no other value in a field that the field manager owns since.
 //
 // Neither case holds if another process has applied other fields in the name of the field
 // manager.
@@ -104,7 +118,12 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	if h.write.DryRun {
 		return h.applyStatus(ctx, o)
 	}
-	req, err := h.applyRequest(ctx, o, intent.Status)
+	body := bodies.Get().(*encoded)
+	defer body.release()
+	if h.statusSeen(o, body) {
+		return nil
+	}
+	req, err := h.applyRequest(ctx, o, intent.Status, body.text)
 	if err != nil {
 		return err
 	}
@@ -113,9 +132,12 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	if t == nil {
 		return h.applyStatus(ctx, o)
 	}
-	wanted := req.digest()
-	same, err := t.statusShown(ctx, id.key, req.body, o)
-	same = same && !t.ensured.foreign(id)
+	wanted := h.digest(req)
+	var same bool
+	if !t.ensured.differs(id, wanted) {
+		same, err = t.statusShown(ctx, id, req.body, wanted, o)
+		same = same && !t.ensured.foreign(id)
+	}
 	if err == nil && !same {
 		same, err = t.unchanged(ctx, id, wanted, h.newObject())
 	}
@@ -125,7 +147,10 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	if same {
 		return nil
 	}
-	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), h.newObject())
+	// Only the metadata of the answer is read: the table will show the status.
+	metadata := h.metadata()
+	req.accept = metadata.codec.Accept(wire.OneObject)
+	return metadata.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), metadata.newObject())
 }
 
 // ensures sends an apply that a table has to remember.

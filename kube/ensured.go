@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 
@@ -37,12 +38,16 @@ type ensured struct {
 	manager string
 	wanted  [sha256.Size]byte // a digest of the body that was sent
 	fields  *owned.Fields     // the fields that the manager owns since; nil if it owns none
-	values  owned.Digest      // values of these fields, as the server answered
+	// values are those of these fields in the answer. They are empty for a status, whose
+	// answer has only the metadata: seen has the values.
+	values owned.Digest
+	rv     string // resourceVersion in the answer; empty if it does not identify a state
 	// owns is the hash of the manager's entry after the apply. Sight describes that entry
 	// as the server last told the table of it.
 	owns  uint64
 	sight sight
-	// seen is the last entry of the table that was found to have these values.
+	// seen is the last entry of the table that is the answer, or was found to have the same
+	// values.
 	seen *entry
 	// by is set while the answer is on its way.
 	by *ensuring
@@ -50,7 +55,8 @@ type ensured struct {
 
 // ensuredParts is a table's knowledge of the ensured parts of objects.
 type ensuredParts struct {
-	selector selector // selector of the table; an object outside it is never shown, and not remembered
+	selector selector         // selector of the table; an object outside it is never shown, and not remembered
+	entry    func(Key) *entry // finds an entry in the table's content
 	mu       sync.Mutex
 	by       map[part]ensured
 	flying   map[part]int // the Ensures whose answers are on their way
@@ -70,13 +76,22 @@ type ensuring struct {
 	gone []types.UID
 }
 
-// digest identifies the content of a request.
-func (r *request) digest() (sum [sha256.Size]byte) {
-	h := sha256.New()
-	h.Write(r.body)
-	h.Write([]byte("\n" + r.query.Encode()))
-	h.Sum(sum[:0])
+// digest identifies an apply by the content of its request, and by the field managers whose
+// fields it takes over.
+func (h handle) digest(r *request) (sum [sha256.Size]byte) {
+	d := sha256.New()
+	d.Write(r.body)
+	d.Write([]byte("\n" + r.query.Encode()))
+	d.Write(h.appendTakeOver(nil))
+	d.Sum(sum[:0])
 	return sum
+}
+
+func (h handle) appendTakeOver(dst []byte) []byte {
+	for _, manager := range h.write.TakeOver {
+		dst = append(append(dst, '\n'), url.QueryEscape(manager)...)
+	}
+	return dst
 }
 
 // begin notes that an apply to a part of an object is about to be sent.
@@ -96,7 +111,8 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	return by
 }
 
-// setsNothing reports that the body of an apply only names an object.
+// setsNothing reports that the body of an apply only names an object, and has at most an
+// empty status.
 func setsNothing(body []byte) bool {
 	sets := false
 	names := func(members ...string) func(string, []byte) error {
@@ -110,9 +126,25 @@ func setsNothing(body []byte) bool {
 		if name == "metadata" {
 			_ = scan.Members(value, names("name", "namespace", "uid"))
 		}
+		if name == "status" && isEmpty(value) {
+			return nil
+		}
 		return top(name, value)
 	})
 	return !sets
+}
+
+// isEmpty reports that a JSON value is an object that holds empty objects at most.
+func isEmpty(value []byte) bool {
+	empty := len(value) > 0 && value[0] == '{'
+	if !empty {
+		return false
+	}
+	_ = scan.Members(value, func(_ string, v []byte) error { // value was just encoded
+		empty = empty && isEmpty(v)
+		return nil
+	})
+	return empty
 }
 
 // failed notes that an apply was not answered.
@@ -137,16 +169,20 @@ func (by *ensuring) done(c *Client, o object) {
 	last := p.by[by.id]
 	p.mu.Unlock()
 	var err error
-	last.uid = o.GetUID()
-	if last.fields, err = c.appliedFields(o, last.manager, by.id.subresource()); err == nil && last.fields != nil {
+	last.uid, last.rv = o.GetUID(), o.GetResourceVersion()
+	last.fields, err = c.appliedFields(o, last.manager, by.id.subresource())
+	whole := by.id.status
+	if err == nil && last.fields != nil && !by.id.status {
 		last.values, err = digest(last.fields, o)
+		whole = last.values.Whole
 	}
 	// The server accepts some fields that it does not show, such as a Secret's
 	// stringData. Others may change such a field unseen. An empty status gives the
 	// manager no field, and neither does an object that has only a name. If a server
 	// tells of no managedFields at all, that does not show an empty status.
-	empty := last.fields == nil && (by.nothing || by.id.status && len(o.GetManagedFields()) > 0)
-	known := err == nil && last.uid != "" && (empty || last.fields != nil && last.values.Whole) && p.selector.fits(o)
+	// If the body sets fields, a server that names another manager does not show theirs.
+	empty := last.fields == nil && by.nothing && (!by.id.status || len(o.GetManagedFields()) > 0)
+	known := err == nil && last.uid != "" && (empty || last.fields != nil && whole) && p.selector.fits(o)
 	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +193,11 @@ func (by *ensuring) done(c *Client, o object) {
 	}
 	if known && by.alone && !slices.Contains(by.gone, last.uid) {
 		last.by, last.sight = nil, now.sight
-		p.by[by.id] = last.answered(sight{o.GetResourceVersion(), owns})
+		last = last.answered(sight{last.rv, owns})
+		if e := p.entry(by.id.key); e != nil && last.answers(e) {
+			last.seen = e
+		}
+		p.by[by.id] = last
 		return
 	}
 	delete(p.by, by.id) // the next Ensure applies it again
@@ -223,23 +263,64 @@ func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte
 		return false, nil
 	}
 	if e.Decode(t.handle.codec, into) != nil {
-		return false, nil // an Apply will tell
+		return false, nil //nolint:nilerr // an Apply will tell
 	}
 	if e == last.seen || last.fields == nil {
 		return true, nil
 	}
-	if last.seen == nil || id.status || !t.handle.codec.SameSpec(e, last.seen) {
-		if values, err := digest(last.fields, into); err != nil || values != last.values {
-			return false, nil
+	if !t.hasValues(id, &last, e, into) {
+		return false, nil
+	}
+	t.ensured.saw(id, last, e)
+	return true, nil
+}
+
+// hasValues reports that an entry, which was decoded as o, has the values of the last apply
+// to a part of the object. It returns false if it does not know: then an apply will tell.
+func (t *table) hasValues(id part, last *ensured, e *entry, o object) bool {
+	want := last.values
+	switch {
+	case !id.status && last.seen != nil && t.handle.codec.SameSpec(e, last.seen):
+		return true
+	case id.status && last.seen == nil:
+		return false
+	case id.status:
+		seen := t.handle.newObject()
+		if last.seen.Decode(t.handle.codec, seen) != nil {
+			return false
+		}
+		want, _ = digest(last.fields, seen) // o is encoded alike
+	}
+	values, err := digest(last.fields, o)
+	return err == nil && values == want
+}
+
+// shows notes an entry that the table has in its content since a moment ago.
+func (p *ensuredParts) shows(key Key, e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range partsOf(key) {
+		if last, known := p.by[id]; known && last.by == nil && last.seen == nil && last.answers(e) {
+			last.seen = e
+			p.by[id] = last
 		}
 	}
-	t.ensured.mu.Lock()
-	defer t.ensured.mu.Unlock()
-	if now, ok := t.ensured.by[id]; ok && now.by == nil && now.values == last.values && now.wanted == wanted {
+}
+
+// answers reports that an entry has the state of the object in the answer.
+func (e *ensured) answers(shown *entry) bool {
+	return e.rv != "" && shown.Is(e.uid) && shown.ResourceVersion() == e.rv
+}
+
+// saw notes that an entry has the values of the last apply to a part of an object, unless
+// there was another apply since.
+func (p *ensuredParts) saw(id part, last ensured, e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now, ok := p.by[id]; ok && now.by == nil && now.values == last.values && now.wanted == last.wanted && now.rv == last.rv {
 		now.seen = e
-		t.ensured.by[id] = now
+		p.by[id] = now
 	}
-	return true, nil
 }
 
 // last returns the last apply to a part of an object. Known is false while an answer is
@@ -249,6 +330,15 @@ func (p *ensuredParts) last(id part, wanted [sha256.Size]byte) (last ensured, kn
 	defer p.mu.Unlock()
 	last, known = p.by[id]
 	return last, known && last.by == nil && last.wanted == wanted
+}
+
+// differs reports that the last apply to a part of an object had another body. As a rule
+// the table shows that body then, and a look at the object is not worth its cost.
+func (p *ensuredParts) differs(id part, wanted [sha256.Size]byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, known := p.by[id]
+	return known && last.by == nil && last.wanted != wanted
 }
 
 // foreign reports that another process applies to a part of an object in the name of
@@ -261,11 +351,16 @@ func (p *ensuredParts) foreign(id part) bool {
 }
 
 // statusShown reports that the status of an object in the table equals the status in the
-// body of an apply. If o has a uid, the object must have the same uid.
-func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object) (bool, error) {
-	e, _, live, err := t.get(ctx, key)
+// body of an apply, whose digest is wanted. If o has a uid, the object must have the same
+// uid.
+func (t *table) statusShown(ctx context.Context, id part, body []byte, wanted [sha256.Size]byte, o object) (bool, error) {
+	e, _, live, err := t.get(ctx, id.key)
 	if err != nil || live || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
 		return false, err
+	}
+	last, known := t.ensured.last(id, wanted)
+	if known && e == last.seen && e.Is(last.uid) {
+		return true, nil // it was compared before
 	}
 	is := t.handle.newObject()
 	if e.Decode(t.handle.codec, is) != nil {
@@ -278,7 +373,13 @@ func (t *table) statusShown(ctx context.Context, key Key, body []byte, o object)
 	}
 	options := intent.Options{APIVersion: t.handle.codec.APIVersion(), Kind: t.handle.kind.Kind, Part: intent.Status}
 	shown, err := encoder.Object(nil, is, options)
-	return err == nil && bytes.Equal(shown, body), err
+	if err != nil || !bytes.Equal(shown, body) {
+		return false, err
+	}
+	if known && e.Is(last.uid) {
+		t.ensured.saw(id, last, e)
+	}
+	return true, nil
 }
 
 // appliedFields returns the fields that a manager owns because it applied them to an

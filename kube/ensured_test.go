@@ -267,3 +267,26 @@ func TestEnsureWithoutManagedFields(t *testing.T) {
 		}
 	})
 }
+
+// A server that was restored from a backup gives a resource version a second time. The
+// version alone does not show the answer then.
+func TestEnsuredVersionIsGivenTwice(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		e := newEnsuredTable(t)
+		_ = e.sink.synced("9")
+		e.answered(e.state(11, "ours", "none"))
+		if restored {
+			e.sink.begin()
+			_ = e.sink.item(e.record(t, e.state(10, "before", "none"), true))
+			_ = e.sink.synced("10")
+		}
+		note := "ours"
+		if restored {
+			note = "others'"
+		}
+		_ = e.sink.event(eventModified, e.record(t, e.state(11, note, "none"), true))
+		if same := e.unchanged(t); same == restored {
+			t.Errorf("restored: %t: the object is held to be unchanged: %t", restored, same)
+		}
+	}
+}

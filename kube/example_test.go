@@ -59,3 +59,25 @@ func ExampleIndexBy() {
 		fmt.Println(pod.Namespace, pod.Name)
 	}
 }
+
+// An informer shows which fields of an object changed, without decoding it.
+func ExampleOpenInformer() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	informer := kube.OpenInformer(kube.For[corev1.Pod](client))
+	defer informer.Close()
+	for change := range informer.Changes(ctx) {
+		if change.Type != kube.Modified {
+			continue
+		}
+		fields, err := change.Fields()
+		if err != nil {
+			log.Print(err)
+			continue
+		}
+		fmt.Println(change.Key, fields)
+	}
+}

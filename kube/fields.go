@@ -46,11 +46,10 @@ func (c Change) Diff() ([]FieldChange, error) {
 	if before == nil || c.is == nil {
 		return nil, nil
 	}
-	was, err := c.generic(before)
-	if err != nil {
-		return nil, err
+	was, is, err := c.generics(c.table.handle.codec.Differing(before, c.is))
+	if err != nil { // a type may not like what was left out
+		was, is, err = c.generics(before, c.is)
 	}
-	is, err := c.generic(c.is)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +57,14 @@ func (c Change) Diff() ([]FieldChange, error) {
 	appendChanged(&diff, "", was, is)
 	slices.SortFunc(diff, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
 	return diff, nil
+}
+
+// generics decodes two states into maps.
+func (c Change) generics(before, now *entry) (was, is map[string]any, err error) {
+	if was, err = c.generic(before); err == nil {
+		is, err = c.generic(now)
+	}
+	return was, is, err
 }
 
 // generic decodes an entry into maps.

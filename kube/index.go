@@ -62,26 +62,30 @@ func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 // Get is never older than the own writes of this process, see [Store]. Its counterparts
 // are ByIndex of client-go's Indexer and client.MatchingFields of controller-runtime.
 func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
-		s, err := x.handle.running("list", Key{})
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }
-		has := func(o object) bool { return slices.Contains(x.keysOf(KeyOf(o), typed[T](o)), key) }
-		typedSeq[T](s.read(ctx, query{by: x, pick: at, matches: has}))(yield)
-	}
+	at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }
+	has := func(o object) bool { return slices.Contains(x.keysOf(KeyOf(o), typed[T](o)), key) }
+	return cached[T](x.handle, func(s storeReader) iter.Seq2[object, error] {
+		return s.read(ctx, query{by: x, pick: at, matches: has})
+	})
 }
 
 // Keys returns the keys that have at least one object, in no order. Like Get, it is never
 // older than the own writes of this process. Its counterpart is ListIndexFuncValues of
 // client-go's Indexer.
 func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
-	s, err := x.handle.running("list", Key{})
-	if err != nil {
-		return nil, err
+	for {
+		s, err := x.handle.running("list", Key{})
+		if err != nil {
+			return nil, err
+		}
+		if keys, err := x.keys(ctx, s); !s.stopped(err) {
+			return keys, err
+		}
 	}
+}
+
+// keys returns the keys that a store has.
+func (x *Index[T, K]) keys(ctx context.Context, s storeReader) ([]K, error) {
 	covers := s.covers()
 	made, err := s.ready(ctx, x, covers)
 	if err != nil {

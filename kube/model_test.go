@@ -55,7 +55,7 @@ type modelCheck struct {
 }
 
 func TestPromiseUnderRandomHistories(t *testing.T) {
-	bubble.Check(t, 1, func(rt *rapid.T, t *testing.T) {
+	bubble.Check(t, 2, func(rt *rapid.T, t *testing.T) {
 		m := startModel(rt, t)
 		rt.Repeat(map[string]func(*rapid.T){
 			"put":     m.put,

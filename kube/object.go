@@ -16,6 +16,8 @@ import (
 //		kube.Object
 //		Spec BookSpec `json:"spec"`
 //	}
+//
+// The derive macro CustomResource of kube-rs writes the same fields.
 type Object struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

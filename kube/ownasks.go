@@ -222,10 +222,15 @@ func (t *table) noteAnswer(
 		q.left = !asked
 		return nil
 	}
+	e := t.entry(key)
+	moved := is != nil && e != nil && e != before && is.ResourceVersion() != e.ResourceVersion()
+	if asked && moved && !numeric(is.ResourceVersion()) {
+		q.left = true // it is unknown which of the two is later
+		return nil
+	}
 	if fits {
 		q.answer.entry = is
 	}
-	e := t.entry(key)
 	switch {
 	case !asked:
 		return nil // meanwhile the write was seen, or a later one came, about which the answer says nothing

@@ -94,14 +94,18 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 var ErrTaken = errors.New("an object of this name already exists")
 
 // takes returns the reason why an object that names its controller may not replace the
-// object that the table has. There are two reasons: the table's object has another
-// controller; or it has no controller and lacks one of the labels that mark such a child.
+// object of its name. There are two reasons: that object has another controller; or it has
+// no controller and lacks one of the labels that mark such a child. The server is asked if
+// the labels of the table's handle may hide that object.
 func (t *table) takes(ctx context.Context, key Key, o object) error {
 	owner := metav1.GetControllerOfNoCopy(o)
 	if owner == nil {
 		return nil
 	}
-	e, _, live, err := t.get(ctx, key)
+	e, at, live, err := t.get(ctx, key)
+	if err == nil && !live && e == nil && t.handle.selector.label != "" {
+		e, err = t.hidden(ctx, at)
+	}
 	if err != nil || live || e == nil {
 		return err // the server refuses a second controller
 	}
@@ -121,6 +125,16 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 	}
 	return fmt.Errorf("%w, and it has no controller: delete it, or add the labels %q to it so that it is taken over",
 		ErrTaken, own)
+}
+
+// hidden returns the server's state of an object that the table does not have, or nil if
+// the server does not have it either.
+func (t *table) hidden(ctx context.Context, key Key) (*entry, error) {
+	found, err := t.fetch(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return found.entry, found.err
 }
 
 // controllerOf returns the owner reference of an object's controller, nil if it has none.

@@ -155,7 +155,19 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 	case w.deleting && (!e.Deleting() || w.rv == ""):
 		return e.Deleting()
 	}
+	if !numeric(w.rv) {
+		return e != nil && e.Is(w.uid) && reached(e.ResourceVersion(), w.rv) // others may have the same version
+	}
 	return e != nil && reached(e.ResourceVersion(), w.rv) || reached(rv, w.rv)
+}
+
+// outdated notes that the watch has shown an object, or may have. It drops the server's
+// answer about the object if the answer may be older than that. The caller holds the lock.
+func (w *ownWrites) outdated(key Key) {
+	if write, ok := w.pending[key]; ok && write.answer != nil && !numeric(write.rv) {
+		write.answer = nil
+		w.pending[key] = write
+	}
 }
 
 // wrote makes reads of an object wait until the write is seen.
@@ -322,6 +334,7 @@ func (w *ownWrites) event(namespace string, e *entry, deleted bool, rec *wire.Re
 	if write, ok := w.pending[Key(rec.Key)]; ok && write.seenBy(e, rec.ResourceVersion) {
 		settled = w.settle(settled, Key(rec.Key))
 	}
+	w.outdated(Key(rec.Key))
 	if deleted && w.isGone(Key(rec.Key), rec.UID) {
 		w.unhide(Key(rec.Key), func(d deletion) bool { return d.uid == rec.UID })
 	}
@@ -373,8 +386,12 @@ func (w *ownWrites) listed(namespace, rv string, seq uint64, began time.Time) (s
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, write := range w.pending {
-		if (namespace == "" || key.Namespace == namespace) && write.seq <= seq {
+		switch {
+		case namespace != "" && key.Namespace != namespace:
+		case write.seq <= seq:
 			settled = w.settle(settled, key)
+		default:
+			w.outdated(key)
 		}
 	}
 	for key := range w.gone {

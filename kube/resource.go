@@ -28,9 +28,11 @@ import (
 // its methods returns the error before any request.
 type Reader[T any] struct{ handle handle }
 
-// View reads objects of a kind into a struct that may have only some of their fields. It
-// can apply, patch, modify and delete, because these leave other fields alone. It can
-// neither create nor update, because these would lose the other fields.
+// View reads objects of a kind into a struct that may have only some of their fields. It can
+// apply, patch, modify and delete, because these leave other fields alone. It can neither
+// create nor update, because these would lose the other fields. It stands for client.Client
+// of controller-runtime with a type of some fields, and for kube::Api with a partial type in
+// kube-rs.
 type View[T any] struct{ Reader[T] }
 
 // Resource reads and writes the objects of a kind. Its counterparts are client.Client of
@@ -47,7 +49,8 @@ type AnyHandle interface {
 	base() handle
 }
 
-// Handle is a [Reader], [View] or [Resource] of T.
+// Handle is a [Reader], [View] or [Resource] of T. Its counterparts are client.Client of
+// controller-runtime, which is of any type, and kube::Api of kube-rs.
 type Handle[T any] interface {
 	AnyHandle
 	ReadOnly() Reader[T]
@@ -111,6 +114,8 @@ func ForKind[T any, P embedsKubeObject[T]](c *Client, kind Kind) Resource[T] {
 //
 // Fields that the struct does not have are neither decoded nor kept. For a view of a
 // built-in kind, and for any struct without the method, use [ViewOfKind].
+//
+// A view of metadata only stands for metav1.PartialObjectMetadata.
 func ViewOf[T any, P embedsKubeObject[T]](c *Client) View[T] {
 	return ViewOfKind[T, P](c, Kind{})
 }
@@ -231,6 +236,10 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 // "app=web,tier in (front,back)". Its counterpart is client.MatchingLabelsSelector of
 // controller-runtime. The selector replaces the handle's earlier label selector: to ask
 // for both, join them with a comma. An empty selector matches all objects.
+//
+// The selector narrows reads, stores and DeleteAll. It does not change the objects that
+// the handle writes, and does not check their labels: an object that the program writes
+// without the labels is missing in its own store.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
 	return Reader[T]{r.handle.labeled(selector)}
 }

@@ -25,7 +25,8 @@ import (
 // flight. A store and its reads need the rights to list and to watch the kind, and no
 // other right.
 //
-// managedFields are dropped, see [Reader.WithManagedFields].
+// managedFields are dropped, see [Reader.WithManagedFields]. apiVersion and kind are set,
+// as in every object that this package returns.
 //
 // A store is opened when a program starts. A reconcile reads from [Reader.Cached].
 type Store[T any] struct{ reads storeReader }
@@ -270,5 +271,5 @@ func (s storeReader) wrap(verb string, key Key, err error) error {
 	return &Error{Verb: verb, Kind: s.handle.kindName(), Namespace: key.Namespace, Name: key.Name, Err: err}
 }
 
-// ErrStopped is wrapped by reads of a store that has stopped.
+// ErrStopped is wrapped by the errors of reads of a store that has stopped or is stopping.
 var ErrStopped = errors.New("the store has stopped")

@@ -97,7 +97,9 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 
 		got(pods.Create(soon(t), simplePod(key.Name)))(t)
 		got(kube.Sub[corev1.Binding](pods, "binding").Create(soon(t), key.Name, &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: key.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"},
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name},
+			// The collector of pods looks for an absent node for 40 s. After that it deletes its pods at once.
+			Target: corev1.ObjectReference{Kind: "Node", Name: s.namespace + key.Name},
 		}))(t)
 		must(t, pods.Delete(soon(t), key.Name))
 		wantState(t, podStore, key, "deletion", "going")

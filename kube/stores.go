@@ -19,7 +19,9 @@ import (
 type stores struct {
 	mu     sync.Mutex
 	tables map[tableID]*running
-	opened uint64 // the number of tables that were started
+	// running holds the same tables. It is replaced and never changed.
+	running []*running
+	opened  uint64 // the number of tables that were started
 	// indexes holds the indexes that are declared for tables that start.
 	indexes map[tableID][]indexer
 	starts  map[tableID][]time.Time // the latest starts of each table, at most churnStarts
@@ -119,6 +121,7 @@ func (s *stores) join(h handle) (r *running, churn []time.Time) {
 			s.tables = make(map[tableID]*running)
 		}
 		s.tables[id] = r
+		s.running = slices.Collect(maps.Values(s.tables))
 	}
 	r.users++
 	return r, churn
@@ -131,7 +134,9 @@ func (s *stores) leave(r *running) (last bool) {
 	if r.users > 0 {
 		return false
 	}
+	r.left.Store(true) // before a write can miss the table
 	delete(s.tables, r.id)
+	s.running = slices.Collect(maps.Values(s.tables))
 	r.cancel()
 	return true
 }
@@ -181,11 +186,11 @@ func startTable(h handle, indexes []indexer) *table {
 	return t
 }
 
-// all returns the running tables.
+// all returns the running tables. The slice must not be changed.
 func (s *stores) all() []*running {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.tables))
+	return s.running
 }
 
 // each calls f for the tables that hold objects of a kind in a namespace, also for tables

@@ -19,9 +19,12 @@ import (
 // comparison and swap. So nothing ever waits for a listing, an index or a loop over all
 // objects.
 type table struct {
-	handle    handle
-	cancel    context.CancelFunc
-	done      chan struct{}
+	handle handle
+	cancel context.CancelFunc
+	done   chan struct{}
+	// left is set when the last user of the table has left. The table does not learn of
+	// writes after that, so it must not be read.
+	left      atomic.Bool
 	synced    chan struct{} // closed after the first sync of all namespaces
 	content   atomic.Pointer[snapshot]
 	lastHeard atomic.Pointer[time.Time]
@@ -39,7 +42,7 @@ type table struct {
 // newTable returns a table without content and without a watch.
 func newTable(h handle, indexes []indexer) *table {
 	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
-	t.own, t.ensured.selector = newOwnWrites(h, t.entry), h.selector
+	t.own, t.ensured.selector, t.ensured.entry = newOwnWrites(h, t.entry), h.selector, t.entry
 	t.unsynced = max(1, len(h.namespaces))
 	first := new(snapshot)
 	for _, x := range indexes {
@@ -54,12 +57,12 @@ func (t *table) wait(ctx context.Context) error {
 	if t.handle.err != nil {
 		return t.handle.err
 	}
-	select {
-	case <-t.done:
+	switch {
+	case t.left.Load():
 		return ErrStopped
-	default:
-	}
-	if !t.filled() && underReflector() {
+	case t.filled():
+		return nil // even if ctx has ended
+	case underReflector():
 		return t.waitsForItself()
 	}
 	var end error

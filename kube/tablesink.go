@@ -137,6 +137,9 @@ func (s *tableSink) event(kind string, rec wire.Record) error {
 		s.ensured.told(Key(rec.Key), &rec, false)
 	}
 	e, removed := s.change(kind, rec)
+	if e != nil {
+		s.ensured.shows(Key(rec.Key), e)
+	}
 	s.heard()
 	s.settled(s.own.event(s.namespace, e, kind == wire.Deleted, &rec), removed)
 	return nil

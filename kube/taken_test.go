@@ -78,3 +78,43 @@ func TestEnsureTakesNothingAway(t *testing.T) {
 		}
 	}
 }
+
+// A store that is narrowed by labels does not show somebody else's object without them. A
+// child does not replace that object either, and takes back an object of its owner.
+func TestEnsureTakesNothingThatLabelsHide(t *testing.T) {
+	s := start(t)
+	all := kube.For[corev1.Secret](s.Client).In(s.namespace)
+	mine := all.Labeled("app=x")
+	others := all.With(kube.WriteOptions{FieldManager: "other"})
+	secret := func(name, of string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
+			Data: map[string][]byte{"of": []byte(of)}}
+	}
+	create := func(o *corev1.Secret) *corev1.Secret {
+		o, err := others.Create(soon(t), o)
+		must(t, err)
+		return o
+	}
+	me := create(secret("me", ""))
+	create(secret("hidden", "somebody"))
+	lost := secret("lost", "me")
+	must(t, kube.SetController(all, me, all, lost))
+	create(lost)
+	for name, taken := range map[string]bool{"hidden": false, "lost": true, "new": true} {
+		e := ensure(t, s, mine, others, func() *corev1.Secret {
+			c := secret(name, "us")
+			c.Labels = map[string]string{"app": "x"}
+			must(t, kube.SetController(all, me, all, c))
+			return c
+		})
+		_, err := e.mine.Ensure(soon(t), e.intent())
+		is, failed := others.Get(soon(t), name)
+		must(t, failed)
+		if taken != (err == nil) || !taken && !errors.Is(err, kube.ErrTaken) || taken != (string(is.Data["of"]) == "us") {
+			t.Errorf("%s: %v, %s", name, err, is.Data)
+		}
+		if taken {
+			e.quiet("the second time")
+		}
+	}
+}

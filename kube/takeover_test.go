@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -56,4 +57,31 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("the data is %v", o.Data)
 	}
 	got(former.Modify(soon(t), "map", func(o *corev1.ConfigMap) error { o.Finalizers = nil; return nil }))(t)
+}
+
+// A handle takes the fields of a predecessor over although another handle of the same field
+// manager has ensured the same object without that.
+func TestTakeOverAfterAnEnsure(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	filled(t, maps.ReadOnly())
+	plain := maps.With(kube.WriteOptions{FieldManager: "heir"})
+	heir := maps.With(kube.WriteOptions{FieldManager: "heir", TakeOver: []string{"manager"}})
+	got(maps.With(kube.WriteOptions{FieldManager: "manager"}).Create(soon(t), configMap("map", "a", "1", "old", "2")))(t)
+	wanted := configMap("map", "a", "1")
+	if o := got(plain.Ensure(soon(t), wanted))(t); o.Data["old"] != "2" {
+		t.Fatalf("without taking over: %v", o.Data)
+	}
+	if o := got(heir.Ensure(soon(t), wanted))(t); len(o.Data) != 1 {
+		t.Errorf("the data is %v", o.Data)
+	}
+	if calls := s.during(func() { got(heir.Ensure(soon(t), wanted))(t) }); len(calls) > 0 {
+		t.Errorf("once it is taken over, Ensure makes requests: %s", rows(calls))
+	}
+	asked := glance.Object{UID: got(maps.Get(soon(t), "map"))(t).UID}
+	look := configMap("map", "a", "1")
+	look.Namespace = s.namespace
+	if _, err := heir.Ensure(glance.Only(soon(t), &asked), look); err != nil {
+		t.Errorf("once it is taken over, a look does not show it: %v", err)
+	}
 }

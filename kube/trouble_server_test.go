@@ -14,6 +14,7 @@ import (
 // TestKindThatIsRemovedIsATrouble removes a kind's definition from a real server
 // while a store of it runs, and installs it again.
 func TestKindThatIsRemovedIsATrouble(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	books := kube.ForKind[book](s.Client, kind).In(s.namespace)

@@ -27,6 +27,7 @@ var impatientServer = kubetest.Options{Private: true, ServerOnly: true, APIServe
 // for a request. The list is larger than the buffers on the way, and the loop lasts
 // longer than the server's continue tokens live.
 func TestListSlowly(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := startOn(t, impatientServer)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	const n = 520 // two pages

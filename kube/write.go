@@ -157,7 +157,7 @@ func (h handle) apply(ctx context.Context, o, answer object) error {
 	if err := h.unread(o); err != nil {
 		return err
 	}
-	req, err := h.applyRequest(ctx, o, intent.Spec)
+	req, err := h.applyRequest(ctx, o, intent.Spec, nil)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
 }
 
 func (h handle) applyStatus(ctx context.Context, o object) error {
-	req, err := h.applyRequest(ctx, o, intent.Status)
+	req, err := h.applyRequest(ctx, o, intent.Status, nil)
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,9 @@ func (h handle) applyStatus(ctx context.Context, o object) error {
 	return conflictIfRecreated(req, o.GetUID(), applied, err)
 }
 
-// applyRequest prepares an apply of part of an object.
-func (h handle) applyRequest(ctx context.Context, o object, part intent.Part) (*request, error) {
+// applyRequest prepares an apply of part of an object. Encoded is the encoded part, which is
+// copied; nil: the part was not encoded yet.
+func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, encoded []byte) (*request, error) {
 	req, err := h.forObject(ctx, "apply", http.MethodPatch, o)
 	if err != nil {
 		return nil, err
@@ -211,11 +212,12 @@ func (h handle) applyRequest(ctx context.Context, o object, part intent.Part) (*
 	}
 	if o.GetNamespace() != req.namespace {
 		// The handle's namespace goes into the body as well as into the URL.
-		o = shallow(o)
+		o, encoded = shallow(o), nil
 		o.SetNamespace(req.namespace)
 	}
-	req.body, err = encoder.Object(nil, o, intent.Options{APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind,
-		Part: part})
+	if req.body = bytes.Clone(encoded); encoded == nil {
+		req.body, err = encoder.Object(nil, o, h.intent(part))
+	}
 	if err != nil {
 		return nil, req.wrap(err)
 	}
@@ -224,6 +226,11 @@ func (h handle) applyRequest(ctx context.Context, o object, part intent.Part) (*
 		req.query.Set("force", "true")
 	}
 	return req, nil
+}
+
+// intent returns the options with which a part of an object is encoded.
+func (h handle) intent(p intent.Part) intent.Options {
+	return intent.Options{APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind, Part: p}
 }
 
 func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, answer object) error {

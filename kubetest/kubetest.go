@@ -83,7 +83,8 @@ type Options struct {
 	APIServerArgs []string
 }
 
-// A Cluster is a Kubernetes cluster for tests. It is safe for concurrent use.
+// A Cluster is a Kubernetes cluster for tests. It is safe for concurrent use. Its
+// counterpart is envtest.Environment of controller-runtime.
 type Cluster struct {
 	config     *rest.Config
 	kubeconfig string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,13 @@ func build(ctx context.Context) (string, error) {
 	}
 	source := checkout
 	if source == "" {
-		source = version
+		// A private proxy, or a module that was published again, may have other sources
+		// for the same version.
+		sum, err := moduleSum(ctx, clusterModule, version)
+		if err != nil {
+			return "", err
+		}
+		source = version + " " + sum
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil { // the user has no home directory
@@ -62,13 +69,48 @@ func build(ctx context.Context) (string, error) {
 	}
 	defer unlock()
 	if checkout != "" {
-		// The build runs every time: it is quick when nothing has changed.
-		return path, goCommand(ctx, checkout, nil, "build", "-o", path, ".")
+		return path, buildCheckout(ctx, checkout, path)
 	}
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
 	return path, goCommand(ctx, dir, []string{"GOBIN=" + dir, "GOWORK=off"}, "install", clusterModule+"@"+version)
+}
+
+// buildCheckout builds the command of a checkout, unless the same run of go test has built
+// it. A build without changes takes seconds of the processor, and a run has many test
+// binaries. The caller has locked the directory of the command.
+func buildCheckout(ctx context.Context, checkout, path string) error {
+	mark, ok := markOfRun(path)
+	if ok {
+		if _, err := os.Stat(mark); err == nil {
+			return nil
+		}
+	}
+	if err := goCommand(ctx, checkout, nil, "build", "-o", path, "."); err != nil {
+		return err
+	}
+	if !ok {
+		return nil
+	}
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		return fmt.Errorf("mark the command as built: %w", err)
+	}
+	return nil
+}
+
+// markOfRun returns a file that exists if this run of go test has built a command. The
+// file is in the temporary directory of the go command, which has built the test binary
+// there and removes it at the end of the run. Another binary belongs to no such run.
+func markOfRun(path string) (mark string, ok bool) {
+	binary, err := os.Executable()
+	if err != nil {
+		return "", false
+	}
+	work := filepath.Dir(filepath.Dir(binary))
+	hash := sha256.Sum256([]byte(path))
+	mark = filepath.Join(work, fmt.Sprintf("pintle-built-%x", hash[:8]))
+	return mark, strings.HasPrefix(filepath.Base(work), "go-build")
 }
 
 // findSource returns the directory of the cluster module if this package was built from a
@@ -106,6 +148,19 @@ func findSource(ctx context.Context) (checkout, version string, err error) {
 	return "", "", fmt.Errorf(
 		"cannot find a checkout of %s or its version (run tests in the directory of their package)", rootModule,
 	)
+}
+
+// moduleSum returns the checksum of a version of a module, which it downloads if
+// necessary.
+func moduleSum(ctx context.Context, module, version string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
+	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output() // of a failed download too
+	var downloaded struct{ Sum, Error string }
+	if jerr := json.Unmarshal(out, &downloaded); err != nil || jerr != nil || downloaded.Sum == "" {
+		return "", fmt.Errorf("find the checksum of %s@%s: %w %s", module, version, errors.Join(err, jerr), downloaded.Error)
+	}
+	return downloaded.Sum, nil
 }
 
 func goCommand(ctx context.Context, dir string, env []string, args ...string) error {

@@ -452,7 +452,7 @@ func TestOnChangeBreaks(t *testing.T) {
 				a := s.process(t, "a")
 				a.lease.OnChange = func(string, bool) { fail() }
 				a.run()
-				time.Sleep(10 * time.Minute)
+				time.Sleep(2 * time.Minute)
 				if !a.acts() {
 					t.Error("it does not hold the lease")
 				}

@@ -19,7 +19,7 @@ import (
 // one write while another acts. When all faults are gone, one process acts: one with
 // TakeOver if there is any.
 func TestNeverTwoHolders(t *testing.T) {
-	bubble.Check(t, 1, func(rt *rapid.T, t *testing.T) {
+	bubble.Check(t, 4, func(rt *rapid.T, t *testing.T) {
 		m := &model{T: rt, t: quiet{t}, server: newServer()}
 		m.onWrite = func(who string) {
 			for _, p := range m.all() {

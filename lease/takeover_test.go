@@ -157,7 +157,7 @@ func TestTwoTakeOver(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		f := s.developer(t, "f").run()
 		transitions := value(s.current().Spec.LeaseTransitions)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		if !d.acts() || e.acts() || f.acts() || a.acts() || value(s.current().Spec.LeaseTransitions) != transitions {
 			t.Errorf("d acts: %t, e: %t, f: %t, a: %t; %v", d.acts(), e.acts(), f.acts(), a.acts(), s.current().Spec)
 		}

@@ -77,6 +77,11 @@ func (r *Audit) Refused() []string {
 
 // Compare returns an error that names two sorts of rights: those that requests needed and
 // the operator does not get, and those that the operator gets and no request needed.
+//
+// The rights that follow from Options, such as those for a Lease and for events, count as
+// well. Few tests need all of them: only a process that waits for the lease watches it. A
+// test about Needs runs the operator with zero Options and compares a Bundle with zero
+// Options.
 func (r *Audit) Compare(o Bundle) error {
 	o, err := o.withDefaults()
 	if err != nil {

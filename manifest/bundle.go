@@ -39,7 +39,8 @@ type Bundle struct {
 	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the namespace,
 	// such as one made by cert-manager. It is mounted at [Bundle.CertDir].
 	TLSSecret string
-	// Volumes are mounted where Mounts say.
+	// Volumes are mounted where Mounts say. If one has a claim that is not among Objects with the
+	// access mode ReadWriteMany, an update ends the old pod before it makes the new one.
 	Volumes []corev1.Volume
 	Mounts  []corev1.VolumeMount
 
@@ -155,6 +156,14 @@ func (o Bundle) needs() []Rules {
 	said := slices.ContainsFunc(slices.Concat(o.Needs...), func(r Rule) bool { return r.Kind.GVK == eventKind.GVK })
 	if o.Options.Events != nil && !said {
 		all = append(all, Events())
+	}
+	for i, rules := range all {
+		all[i] = slices.Clone(rules)
+		for j := range rules {
+			if rules[j].own {
+				all[i][j].Namespaces = []string{o.Namespace}
+			}
+		}
 	}
 	asks := func(r controller.Route) bool { return r.Authorize }
 	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, asks) {

@@ -84,7 +84,7 @@ func (o Bundle) WriteChart(dir string) error {
 
 // values returns the chart's values, with the operator's settings as defaults.
 func (o Bundle) values() ([]byte, error) {
-	tree, err := treeOf(o.deployment())
+	tree, err := treeOf(o.deployment(nil)) // its strategy is no value
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Controls returns the rights that a controller needs by itself. A controller keeps
-// stores of the kinds that it is for, owns, watches and reads. It sets its finalizer if it
-// has a cleanup, removes former finalizers, and makes its objects the owners of others.
-// Cached reads of these kinds need no other right. Add the rights that the controller's
-// functions need: [Applies] for Ensure, [AppliesStatus] for EnsureStatus, [Gets] for a Get
-// of a handle.
+// Controls returns the rights that a controller needs by itself. A controller keeps stores
+// of the kinds that it is for, owns, watches and reads. It sets its finalizer if it has a
+// cleanup, removes former finalizers, and makes its objects the owners of others. Cached
+// reads of these kinds need no other right. Add the rights that the controller's functions
+// need: [Applies] for Ensure, [AppliesStatus] for EnsureStatus, [Gets] for a Get of a
+// handle. The rights stand for the markers +kubebuilder:rbac of kubebuilder.
 func Controls[T any](c controller.Controller[T]) Rules {
 	var rules Rules
 	if c.For != nil {

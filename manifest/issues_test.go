@@ -75,8 +75,13 @@ func TestIssues(t *testing.T) {
 	}
 
 	issuer.Namespace = ""
-	_, err = Bundle{Name: "farm", Image: "farm", Needs: []Rules{Issues(issuer)}}.YAML()
-	if err == nil || !strings.Contains(err.Error(), "set its field Namespace") {
-		t.Errorf("an issuer without a namespace: %v", err)
+	text, err := Bundle{Name: "farm", Namespace: "meadow", Image: "farm", Needs: []Rules{Issues(issuer)}}.YAML()
+	if err != nil || !strings.Contains(string(text), "kind: Role\n") || !strings.Contains(string(text), "namespace: meadow") {
+		t.Errorf("an issuer in the namespace of the operator: %v\n%s", err, text)
+	}
+	_, role, _ := strings.Cut(string(text), "kind: ClusterRole\n")
+	role, _, _ = strings.Cut(role, "\n---")
+	if strings.Contains(role, "secrets") {
+		t.Errorf("a right to the Secrets of all namespaces:\n%s", role)
 	}
 }

@@ -72,7 +72,7 @@ func (o Bundle) parts() ([]part, error) {
 		}
 		parts = append(parts, part{"objects", objects})
 	}
-	return append(parts, part{"deployment", []any{o.deployment()}}), nil
+	return append(parts, part{"deployment", []any{o.deployment(parts)}}), nil
 }
 
 // roles returns a ClusterRole for the grants in all namespaces, a Role for each namespace
@@ -123,7 +123,28 @@ func (o Bundle) service() *corev1.Service {
 	}
 }
 
-func (o Bundle) deployment() *appsv1.Deployment {
+// alone reports whether two pods of the operator must not run at the same time: without a lease both
+// would reconcile, and the second waits for ever for a volume that one node or one process uses. A
+// claim that is not among the objects of the bundle may be such a volume.
+func (o Bundle) alone(parts []part) bool {
+	return o.Options.Lease.Name == "" || slices.ContainsFunc(o.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && !v.PersistentVolumeClaim.ReadOnly && !shared(v.PersistentVolumeClaim.ClaimName, parts)
+	})
+}
+
+// shared reports whether pods on several nodes can use the volume of a claim.
+func shared(claim string, parts []part) bool {
+	for _, p := range parts {
+		for _, object := range p.objects {
+			if c, ok := object.(*corev1.PersistentVolumeClaim); ok && c.Name == claim {
+				return slices.Contains(c.Spec.AccessModes, corev1.ReadWriteMany)
+			}
+		}
+	}
+	return false
+}
+
+func (o Bundle) deployment(parts []part) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Namespace),
 		Spec: appsv1.DeploymentSpec{
@@ -135,7 +156,7 @@ func (o Bundle) deployment() *appsv1.Deployment {
 			},
 		},
 	}
-	if o.Options.Lease.Name == "" {
+	if o.alone(parts) {
 		d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	}
 	return d

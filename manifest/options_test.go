@@ -45,6 +45,19 @@ func TestOptionsNeed(t *testing.T) {
 	}
 }
 
+// claimed gives a bundle a lease, and a volume with a claim.
+func claimed(o *Bundle, mode corev1.PersistentVolumeAccessMode) {
+	o.Options.Lease = lease.Lease{Name: "mine"}
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
+	o.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+	o.Mounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	o.Objects = func(Bundle) ([]any, error) {
+		c := &corev1.PersistentVolumeClaim{TypeMeta: typed("v1", "PersistentVolumeClaim")}
+		c.Name, c.Spec.AccessModes = "data", []corev1.PersistentVolumeAccessMode{mode}
+		return []any{c}, nil
+	}
+}
+
 // Lease, port and scheme come from the options.
 func TestOptionsRender(t *testing.T) {
 	base := Bundle{Name: "a", Image: "x"}
@@ -68,6 +81,22 @@ func TestOptionsRender(t *testing.T) {
 		"a lease": {
 			func(o *Bundle) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
 			[]string{"leases", "- mine", "namespace: elsewhere"}, []string{"Recreate"},
+		},
+		"a lease and a volume for one pod": {
+			func(o *Bundle) { claimed(o, corev1.ReadWriteOnce) }, []string{"leases", "type: Recreate"}, nil,
+		},
+		"a lease and a volume for many pods": {
+			func(o *Bundle) { claimed(o, corev1.ReadWriteMany) }, []string{"leases"}, []string{"Recreate"},
+		},
+		"a lease and a claim of somebody else": {
+			func(o *Bundle) { claimed(o, ""); o.Objects = nil }, []string{"type: Recreate"}, nil,
+		},
+		"a lease and a claim that is only read": {
+			func(o *Bundle) {
+				claimed(o, corev1.ReadWriteOnce)
+				o.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+			},
+			nil, []string{"Recreate"},
 		},
 		"TLS": {
 			func(o *Bundle) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },

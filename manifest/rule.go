@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/pintle-go/pintle/certificate"
@@ -23,6 +22,7 @@ type Rule struct {
 	// Namespaces are the namespaces of the objects; empty: all.
 	Namespaces []string
 
+	own bool  // Namespaces is the operator's own one
 	err error // error of the handle from which the rule was made
 }
 
@@ -126,15 +126,13 @@ func Installs(definitions ...*crd.Definition) Rules {
 	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "patch"}, Names: names}}
 }
 
-// Issues returns the rights that a [certificate.Issuer] needs. Its Namespace must be set.
+// Issues returns the rights that a [certificate.Issuer] needs. Without a Namespace the issuer
+// works in that of the operator.
 func Issues(i *certificate.Issuer) Rules {
 	secret := kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Secret"}, Plural: "secrets"}
 	rule := Rule{
 		Kind: secret, Verbs: []string{"get", "list", "watch", "create", "update"},
-		Names: []string{i.SecretName()}, Namespaces: []string{i.Namespace},
-	}
-	if i.Namespace == "" {
-		rule.err = errors.New("the rights of an issuer need its namespace: set its field Namespace")
+		Names: []string{i.SecretName()}, Namespaces: []string{i.Namespace}, own: i.Namespace == "",
 	}
 	rules := Rules{rule}
 	for _, t := range i.Targets {

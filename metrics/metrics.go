@@ -143,7 +143,8 @@ func (m *Metrics) Histogram(name, help string, bounds []float64, labels ...strin
 
 // Collect registers a function that each scrape calls. The goroutine of the scrape calls
 // it, and several scrapes can run at a time. The function should take milliseconds at
-// most. Its counterpart is prometheus.Collector of client_golang.
+// most. A read of a store waits until the store is filled, so give it a context with a
+// deadline. Its counterpart is prometheus.Collector of client_golang.
 func (m *Metrics) Collect(report func(*Scrape)) {
 	if report == nil {
 		m.note(errors.New("collect metrics: the function is nil"))

@@ -7,5 +7,5 @@ import "embed"
 // manifests to run foo in a cluster.
 //
 //go:embed book/*.yaml foo/*.yaml foo/deploy/*.yaml echo/*.yaml letter/*.yaml
-//go:embed shop/*.yaml farm/*.yaml greeter/*.yaml
+//go:embed shop/*.yaml farm/*.yaml greeter/*.yaml neon/*.yaml
 var Files embed.FS

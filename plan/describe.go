@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -30,9 +31,9 @@ type Plan struct {
 	ensureOwner func(ctx context.Context) error // writes the owner's status
 	status      *Status
 	nodes       []*node
-	things      map[string]AnyThings // by their kinds
-	stored      map[string]bool      // whether a store runs, by kind and namespaces
-	err         error                // the first mistake in the description
+	things      map[string]AnyThings   // by their kinds
+	reference   *metav1.OwnerReference // to the owner; nil: it was not needed yet
+	err         error                  // the first mistake in the description
 }
 
 // writable is a handle that can apply: a [kube.View] or [kube.Resource].
@@ -58,10 +59,11 @@ type Need interface{ parts() []*node }
 type node struct {
 	plan      *Plan
 	name      string
-	kind      kube.Kind
+	kind      nodeKind
 	outside   bool // it is a step: its thing is outside the cluster
 	reads     bool // it only reads an object of somebody else
 	needs     []*node
+	names     []string // see needed
 	when      func(Inputs) bool
 	within    time.Duration
 	retain    bool
@@ -74,11 +76,23 @@ type node struct {
 	progress
 }
 
+// nodeKind is the part of a kind that a node needs.
+type nodeKind struct {
+	kube.GVK
+	plural string
+	scope  kube.Scope
+}
+
 // typed is the part of a node that depends on the type of its object or thing.
 type typed interface {
 	// build makes the wanted object or thing, and returns its identity. It returns nil if
 	// the node only reads.
 	build(ctx context.Context, in Inputs) (*claim, error)
+	// settled returns the answer of fetch, and whether it is known without a request. It looks
+	// at the object in the context look, whose question asked is: see package glance.
+	settled(look context.Context, c claim, asked *glance.Object) (a answer, ok bool)
+	// isStored reports whether a store runs that has the objects of the handle.
+	isStored(ctx context.Context) bool
 	// fetch makes the live object or thing like the wanted one, or only reads it. The crew
 	// calls it.
 	fetch(ctx context.Context, c claim) (answer, error)
@@ -89,13 +103,20 @@ type typed interface {
 // claim is how an object or thing belongs to its owner.
 type claim struct {
 	key kube.Key
+	// object is the wanted object; nil for a thing.
+	object metav1.Object
 	// marked says that the object has no owner reference.
 	marked bool
 	// record is a copy of the inventory's when fetch is called; nil for an object.
 	record *NodeStatus
 	// late says that the node was not ready within its deadline.
 	late bool
-	// stored says that a store of the object's kind runs.
+	// orphans says that the owner's status has the labels of pods that are about to be
+	// orphaned.
+	orphans bool
+	// known says that the object was the owner's before.
+	known bool
+	// stored says that a store runs that has the objects of the handle.
 	stored bool
 	// recorded says that the owner's status has the claim.
 	recorded bool
@@ -103,6 +124,7 @@ type claim struct {
 
 // answer is the result of fetch.
 type answer struct {
+	err error
 	got any // nil: there is nothing yet
 	// wait says why there is nothing yet.
 	wait string
@@ -114,6 +136,8 @@ type answer struct {
 	create bool
 	// refused says that the creation was refused, so that it has had no effect.
 	refused bool
+	// orphans are the labels of pods to record before they are orphaned.
+	orphans map[string]string
 	// deleted says that a thing was deleted and is to be created as another one.
 	deleted bool
 }
@@ -135,12 +159,18 @@ type Node[T any] struct {
 	readyWhen func(*T) ready.State
 	wanted    *T
 	live      *T
+	// stored decodes an object that is live and was not decoded yet.
+	stored    func(into any) error
+	byDefault bool              // readyWhen is the default
+	outcome   map[string]string // of a step
+	secret    bool              // a step keeps its outcome in a Secret
 }
 
-func newNode[T any](p *Plan, name string, kind kube.Kind, rule func(*T) ready.State) *Node[T] {
-	n := &Node[T]{node: &node{plan: p, name: name, kind: kind}, readyWhen: rule}
-	p.nodes = append(p.nodes, n.node)
-	return n
+// set adds a node to the plan, whose part without a type is part.
+func (n *Node[T]) set(p *Plan, part *node, rule func(*T) ready.State) {
+	*n = Node[T]{node: part, readyWhen: rule, byDefault: true}
+	part.plan = p
+	p.nodes = append(p.nodes, part)
 }
 
 // wrong notes a mistake in the description.
@@ -167,7 +197,7 @@ func (n *node) add(need Need) {
 			n.plan.wrong(fmt.Errorf("%w: %q needs %q, which is not in the plan but in another one", ErrGraph, n.name, part.name))
 			continue
 		}
-		n.needs = append(n.needs, part)
+		n.needs, n.names = append(n.needs, part), nil
 	}
 }
 
@@ -190,13 +220,13 @@ func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
 // ReadyWhen replaces the rule that tells whether the object or thing is ready. The default
 // for objects is [ready.Of]. By default a thing is ready as soon as it exists.
 func (n *Node[T]) ReadyWhen(rule func(*T) ready.State) *Node[T] {
-	n.readyWhen = rule
+	n.readyWhen, n.byDefault = rule, false
 	return n
 }
 
 // Within sets a deadline: the node becomes [Degraded] if it is not ready for longer. Then
 // the message of a workload says why its pods are not ready, if the operator has the right
-// to list pods.
+// to list pods. So does the message of a workload that has failed.
 func (n *Node[T]) Within(d time.Duration) *Node[T] {
 	n.within = d
 	return n
@@ -222,15 +252,57 @@ func (n *Node[T]) UntilGone() *Node[T] {
 // was found ready. It must not be changed. If the node that in belongs to does not need
 // n, From returns an empty object, and the node fails with an error that names both.
 func (n *Node[T]) From(in Inputs) *T {
-	if n.readable(in) && n.live != nil {
-		return n.live
+	if n.readable(in) {
+		is, err := n.object()
+		if is != nil {
+			return is
+		}
+		*in.err = cmp.Or(*in.err, err)
 	}
 	return new(T)
 }
 
+// object returns the live object, nil if there is none.
+func (n *Node[T]) object() (*T, error) {
+	if n.live == nil && n.stored != nil {
+		is := new(T)
+		if err := n.stored(is); err != nil {
+			return nil, fmt.Errorf("read %q: %w", n.name, err)
+		}
+		n.live = is
+	}
+	return n.live, nil
+}
+
+// Outcome returns the outcome of a thing that is needed: see [Things.Outcome] and
+// [Node.From]. It must not be changed. For a node that is no step it is empty.
+func (n *Node[T]) Outcome(in Inputs) map[string]string {
+	if n.readable(in) {
+		return n.outcome
+	}
+	return nil
+}
+
+// OutcomeSecret returns the name of the Secret that has the outcome of a thing which is
+// needed: see [InSecret]. If there is no such Secret, the node that in belongs to fails.
+func (n *Node[T]) OutcomeSecret(in Inputs) string {
+	switch {
+	case !n.readable(in):
+		return ""
+	case n.secret:
+		return OutcomeName(n.kind.Kind, n.record.ObjectName)
+	case *in.err == nil:
+		*in.err = fmt.Errorf("%w: %q reads the Secret of %q, whose Things do not keep an outcome in one", ErrGraph, in.of.name, n.name)
+	}
+	return ""
+}
+
 // Last returns the live object as this run has seen it, ready or not. It returns nil if
 // the node was not visited or does not exist. It is for [Plan.Report].
-func (n *Node[T]) Last() *T { return n.live }
+func (n *Node[T]) Last() *T {
+	is, _ := n.object() // an object that cannot be decoded was not seen
+	return is
+}
 
 // Inputs gives a node's functions the objects of the nodes that it needs.
 type Inputs struct {

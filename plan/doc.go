@@ -24,16 +24,18 @@
 // # From the description to the cluster
 //
 // describe.go has the words of a description. graph.go orders the nodes, and walks over
-// them in both directions. run.go visits the nodes, and crew.go sends their requests side
-// by side. object.go applies an object, and owner.go makes it the owner's. things.go has
+// them in both directions. run.go runs a plan, walk.go visits its nodes, and crew.go sends
+// their requests side by side. scratch.go has memory that runs use again. object.go applies
+// an object, and owner.go makes it the owner's. things.go has
 // the words for things outside the cluster, step.go creates and changes a thing, target.go
 // gives the calls their turns, sight.go remembers a thing until it is due, and keeper.go
-// keeps outcomes in Secrets. immutable.go answers refused changes. inventory.go knows all
+// keeps outcomes in Secrets. immutable.go answers refused changes, and orphan.go looks after
+// pods that a replacement has orphaned. inventory.go knows all
 // objects and things that were ever made, and leave.go deletes those that are no longer
 // wanted. pause.go is about paused owners. status.go keeps all of it in the owner's
-// status. tree.go, graphtext.go and follow.go show the status to people, and monitor.go
-// makes events and metrics. Package [github.com/pintle-go/pintle/plan/page] shows plans in
-// a browser.
+// status, and write.go says when that is written. tree.go, graphtext.go and follow.go show
+// the status to people, and monitor.go makes events and metrics. Package
+// [github.com/pintle-go/pintle/plan/page] shows plans in a browser.
 //
 // # Guarantees
 //
@@ -50,7 +52,8 @@
 // controller or in its [Mark]; and only in the state in which that was seen. An object
 // that belongs to somebody else is neither applied nor deleted: the error of the node
 // wraps [kube.ErrTaken]. An object that belongs to nobody is taken over if it has all
-// labels of the child, and at least one.
+// labels of the child, and at least one. So is an object with the [Mark] of an earlier owner
+// of the same kind and name.
 //
 // Before a thing outside the cluster is created, the intent is recorded in the owner's
 // status. If the creation is not answered, because the process ended or the connection did,
@@ -62,11 +65,20 @@
 //
 // A settled plan sends no request. It calls a target only when the poll of a thing is due.
 //
+// The status is written before objects and things are made, and when a node changes its
+// state. The message and the uid of a node that has just begun to wait are written within
+// five seconds, together with those of others.
+//
 // # Assumptions
 //
 // One process at a time reconciles an owner, as a lease ensures. Nobody else writes the
 // part of the owner's status that the plan keeps. The names of nodes stay the same from
 // release to release; a node of another name that wants the same object takes it over.
+//
+// The clocks of processes that take turns differ by much less than Settle. The time of a
+// creation is that of the clock which began it. A successor whose clock is ahead takes a
+// creation too early for one that can no longer take effect; one whose clock is behind waits
+// longer.
 //
 // # Caveats
 //
@@ -80,6 +92,14 @@
 // A thing has no owner reference: the plan knows by its inventory alone that the thing is
 // the owner's. If the owner is recreated from a backup without its status, its things are
 // taken for somebody else's, unless Adopt knows better.
+//
+// The status is applied without a precondition. If a process gives a write up, or loses its
+// lease, and the server executes the write after those that follow it, an earlier inventory
+// takes the place of a later one. Objects and things that only the later one had are then
+// unknown. A node that still wants its object finds it by its owner reference or mark; a
+// thing is taken for somebody else's, unless Adopt knows better. The object of a node that
+// has left is deleted after its owner if it has an owner reference; a marked object or a
+// thing stays.
 //
 // If the kind of a recorded object is not served any more in its recorded version, the
 // object counts as gone.

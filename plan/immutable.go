@@ -39,7 +39,9 @@ const (
 	// and for them alone. If a volumeClaimTemplate asks for more storage, the volumes are
 	// grown first, which their StorageClass must allow. Templates that ask for less, and a
 	// change of the selector, are reported instead. Pods that run get a volume of an added
-	// template when they are recreated.
+	// template when they are recreated. If the node leaves the plan in between, or the owner
+	// is deleted, the pods are deleted all the same, unless the node is retained or the
+	// controller has no Cleanup.
 	Orphan Replacement = "Orphan"
 )
 
@@ -107,8 +109,15 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 		return answer{}, n.report(refused, "", c.key)
 	case Orphan:
 		how = metav1.DeletePropagationOrphan
-		if err := n.orphan(ctx, c.key, live, refused); err != nil {
+		set, err := statefulSetOf(live)
+		if err == nil {
+			err = n.orphan(ctx, c.key, set, refused)
+		}
+		switch {
+		case err != nil:
 			return answer{}, err
+		case !c.orphans:
+			return answer{wait: "it is about to be replaced", again: patience, orphans: orphansOf(set)}, nil
 		}
 	}
 	err = view.DeleteWith(ctx, c.key.Name, metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how})
@@ -182,16 +191,10 @@ func causes(refused error) []metav1.StatusCause {
 
 // orphan prepares a StatefulSet for its replacement. It returns an error if its pods would
 // be lost, or its volumes cannot be as wanted.
-func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, live *T, refused error) error {
-	var is, want appsv1.StatefulSet
-	for from, to := range map[*T]*appsv1.StatefulSet{live: &is, n.wanted: &want} {
-		raw, err := json.Marshal(from)
-		if err == nil {
-			err = json.Unmarshal(raw, to)
-		}
-		if err != nil {
-			return fmt.Errorf("compare StatefulSet %s: %w", key, err)
-		}
+func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, is *appsv1.StatefulSet, refused error) error {
+	want, err := statefulSetOf(n.wanted)
+	if err != nil {
+		return err
 	}
 	if !reflect.DeepEqual(is.Spec.Selector, want.Spec.Selector) {
 		return n.report(refused, "with another selector it would not take its pods over", key)

@@ -11,10 +11,12 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
@@ -172,6 +174,78 @@ func TestStatefulSetIsOrphanedAndRecreated(t *testing.T) {
 	}
 }
 
+// If the node leaves the plan after its StatefulSet was deleted without its pods, or the
+// owner is deleted then, the pods are deleted; the volumes stay.
+func TestOrphansOfANodeThatLeaves(t *testing.T) {
+	s := newStubborn(t, true)
+	pods := kube.For[corev1.Pod](s.op.shops.Client()).In(s.namespace)
+	count := func() (n int) {
+		for _, err := range pods.List(s.soon()) {
+			s.ok(err)
+			n++
+		}
+		return n
+	}
+	orphan := func() {
+		t.Helper()
+		want := s.set("1Gi")
+		describe := func(p *plan.Plan) {
+			plan.Object(p, "set", s.op.statefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) { return want, nil })
+		}
+		s.ok(s.converge(describe))
+		want = s.set("1Gi")
+		want.Spec.ServiceName = "other"
+		was := s.get().UID
+		for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+			o, err := s.op.statefulSets.Get(s.soon(), "stubborn")
+			switch {
+			case apierrors.IsNotFound(err):
+				if n := count(); n != 2 {
+					t.Fatalf("%d pods are left of the orphaned set", n)
+				}
+				return
+			case err == nil && o.UID != was:
+				t.Fatal("the test has missed the gap")
+			case err == nil && o.DeletionTimestamp == nil:
+				shop, err := s.op.shops.Get(s.soon(), "stubborn")
+				s.ok(err)
+				p := plan.New(s.op.shops, shop, &shop.Status.Status)
+				describe(p)
+				_, err = p.Run(s.soon())
+				s.ok(err)
+			}
+		}
+		t.Fatal("the set is not deleted")
+	}
+	gone := func(why string) {
+		t.Helper()
+		begun := time.Now()
+		for ; count() > 0 && time.Since(begun) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		}
+		if _, err := s.op.statefulSets.Get(s.soon(), "stubborn"); !apierrors.IsNotFound(err) || count() > 0 {
+			t.Errorf("%s: %d pods are left, the set: %v", why, count(), err)
+		}
+		if s.sizes() != "1Gi 1Gi " {
+			t.Errorf("%s: the volumes are %s", why, s.sizes())
+		}
+	}
+	orphan()
+	s.ok(s.converge(func(*plan.Plan) {}))
+	gone("the node has left")
+
+	orphan()
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+		shop, err := s.op.shops.Get(s.soon(), "stubborn")
+		s.ok(err)
+		action, err := plan.New(s.op.shops, shop, &shop.Status.Status).Delete(s.soon())
+		s.ok(err)
+		if action == controller.Done {
+			break
+		}
+	}
+	gone("the owner is deleted")
+}
+
 func (s *stubborn) get() *appsv1.StatefulSet {
 	s.Helper()
 	o, err := s.op.statefulSets.Get(s.soon(), "stubborn")
@@ -256,30 +330,44 @@ func TestReasonsOfPods(t *testing.T) {
 		plan.Object(p, "app", s.op.deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
 			about := metav1.ObjectMeta{Name: "app", Labels: map[string]string{"app": "huge"}}
 			o := &appsv1.Deployment{ObjectMeta: about}
-			replicas := int32(3)
+			replicas, deadline := int32(3), int32(20)
+			o.Spec.ProgressDeadlineSeconds = &deadline
 			o.Spec.Replicas, o.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: about.Labels}
 			o.Spec.Template = pod(about, "any:1", corev1.RestartPolicyAlways, "")
 			o.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000000")}
 			return o, nil
 		}).Within(2 * time.Second)
 	}
-	var message string
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(500 * time.Millisecond) {
-		shop, err := s.op.shops.Get(s.soon(), "stubborn")
-		s.ok(err)
-		p := plan.New(s.op.shops, shop, &shop.Status.Status)
-		describe(p)
-		_, err = p.Run(s.soon())
-		s.ok(err)
-		n := shop.Status.Nodes[0]
-		if message = n.Message; n.State == plan.Degraded && strings.Contains(message, "and 2 more pods") {
-			break
+	until := func(state plan.State) (n plan.NodeStatus) {
+		for begun := time.Now(); time.Since(begun) < patience; time.Sleep(500 * time.Millisecond) {
+			shop, err := s.op.shops.Get(s.soon(), "stubborn")
+			s.ok(err)
+			p := plan.New(s.op.shops, shop, &shop.Status.Status)
+			describe(p)
+			_, err = p.Run(s.soon())
+			s.ok(err)
+			if n = shop.Status.Nodes[0]; n.State == state && strings.Contains(n.Message, "and 2 more pods") {
+				break
+			}
+		}
+		return n
+	}
+	degraded := until(plan.Degraded)
+	reasons := []string{"0 of 3 replicas", ": pod app-", ": Unschedulable: 0/", "Insufficient cpu"}
+	for _, want := range append(reasons, "not ready within 2s: ") {
+		if !strings.Contains(degraded.Message, want) {
+			t.Errorf("the message is %q, want %q in it", degraded.Message, want)
 		}
 	}
-	for _, want := range []string{"not ready within 2s: 0 of 3 replicas", ": pod app-", ": Unschedulable: 0/", "Insufficient cpu"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("the message is %q, want %q in it", message, want)
+	// The Deployment gives up.
+	failed := until(plan.Failed)
+	for _, want := range append(reasons, "has timed out progressing") {
+		if !strings.Contains(failed.Message, want) {
+			t.Errorf("the message of a failed node is %q, want %q in it", failed.Message, want)
 		}
+	}
+	if failed.State != plan.Failed || !failed.Since.Equal(&degraded.Since) {
+		t.Errorf("it is %s since %s, was not ready since %s", failed.State, failed.Since, degraded.Since)
 	}
 }
 

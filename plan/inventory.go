@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -14,6 +19,7 @@ import (
 type inventory struct {
 	records []*record
 	by      map[object]*record
+	room    []record // for more records
 }
 
 // record is an object, or a node that has none yet.
@@ -30,13 +36,18 @@ type record struct {
 	stored bool
 }
 
-func newInventory(status []NodeStatus, nodes []*node) *inventory {
-	inv := &inventory{by: make(map[object]*record)}
-	named := make(map[string]*node, len(nodes))
+// newInventory takes the inventory from a status. A time in it that is yet to come is that
+// of a clock which was wrong.
+func newInventory(status []NodeStatus, nodes []*node, now time.Time, s *scratch) *inventory {
+	inv := &inventory{by: s.by, records: make([]*record, 0, max(len(status), len(nodes))), room: s.room(len(status) + len(nodes))}
+	named := s.named
 	for _, n := range nodes {
 		named[n.name] = n
 	}
 	for _, s := range status {
+		if s.Since.After(now) {
+			s.Since = metav1.NewTime(now.Truncate(time.Second))
+		}
 		if s.Kind == "" {
 			// There is no object. The record tells since when the node waits.
 			if n := named[s.Name]; n != nil && n.record == nil {
@@ -45,8 +56,24 @@ func newInventory(status []NodeStatus, nodes []*node) *inventory {
 			}
 			continue
 		}
-		r := &record{NodeStatus: s, stored: true}
-		r.Needs = slices.Clone(s.Needs)
+		if !s.identifies() {
+			continue
+		}
+		if twin := inv.by[s.object()]; twin != nil {
+			twin.merge(s) // two records of an object would let one delete the other's
+			continue
+		}
+		r := inv.newRecord()
+		r.NodeStatus, r.stored = s, true
+		if s.Thing != nil {
+			thing := *s.Thing
+			r.Thing = &thing
+			for _, at := range []*metav1.Time{&r.Thing.Called, &r.Thing.Answered} {
+				if latest := calledAt(now); at.After(latest.Time) {
+					*at = latest
+				}
+			}
+		}
 		inv.records = append(inv.records, r)
 		inv.by[s.object()] = r
 		if n := named[s.Name]; n != nil && n.record == nil && !n.reads {
@@ -67,8 +94,48 @@ func newInventory(status []NodeStatus, nodes []*node) *inventory {
 	return inv
 }
 
+// identifies reports that a record identifies an object or thing. A plan writes no other
+// record.
+func (s *NodeStatus) identifies() bool {
+	if s.Thing != nil {
+		return s.ObjectName != ""
+	}
+	gv, err := schema.ParseGroupVersion(s.APIVersion)
+	return err == nil && gv.Version != "" && s.ObjectName != "" && len(content.IsPathSegmentName(s.ObjectName)) == 0
+}
+
+// merge adds a second record of the object.
+func (r *record) merge(s NodeStatus) {
+	r.Needs = slices.Clone(r.Needs)
+	for _, need := range s.Needs {
+		if !slices.Contains(r.Needs, need) {
+			r.Needs = append(r.Needs, need)
+		}
+	}
+	if len(r.Orphans) == 0 {
+		r.Orphans = s.Orphans
+	}
+	if s.Undo == undoRetain || r.Undo == "" {
+		r.Undo = s.Undo
+	}
+	if s.Thing != nil && !r.Thing.ours() {
+		*r.Thing = *s.Thing
+	}
+}
+
+// newRecord returns an empty record. Most records of a run are in one piece of memory.
+func (inv *inventory) newRecord() *record {
+	if len(inv.room) == 0 {
+		return new(record)
+	}
+	r := &inv.room[0]
+	inv.room = inv.room[1:]
+	return r
+}
+
 func (inv *inventory) add(n *node, s NodeStatus) {
-	n.record = &record{NodeStatus: s, node: n}
+	n.record = inv.newRecord()
+	n.record.NodeStatus, n.record.node = s, n
 	inv.records = append(inv.records, n.record)
 }
 
@@ -120,7 +187,12 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 	if n.outside {
 		want.Thing = new(ThingStatus)
 	}
-	switch r := inv.by[want.object()]; {
+	o := want.object()
+	r := n.record
+	if r.Kind == "" || r.object() != o {
+		r = inv.by[o]
+	}
+	switch {
 	case r != nil && r.built:
 		return fmt.Errorf("%w: %q and %q describe the same object, %s %s", ErrGraph, r.node.name, n.name, n.kind.Kind, key)
 	case r != nil && r.node != n:
@@ -140,8 +212,10 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 		n.record.NodeStatus = want
 		n.record.State, n.record.Message, n.record.Since = state, message, since
 	}
-	r := n.record
-	inv.by[want.object()] = r
+	if r != n.record {
+		r = n.record
+		inv.by[o] = r
+	}
 	r.APIVersion, r.built = want.APIVersion, true
 	// Until the apply has succeeded, both the former needs and those of this run hold.
 	for _, need := range n.needed() {
@@ -160,10 +234,9 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 // names the record yet.
 func (inv *inventory) rename(r *record, name string) {
 	for _, o := range inv.records {
-		for i, need := range o.Needs {
-			if need == r.Name {
-				o.Needs[i] = name
-			}
+		if i := slices.Index(o.Needs, r.Name); i >= 0 {
+			o.Needs = slices.Clone(o.Needs) // the status as it was written has the former ones
+			o.Needs[i] = name
 		}
 	}
 	r.Name = name
@@ -188,7 +261,44 @@ func (inv *inventory) status(nodes []*node) []NodeStatus {
 			all = append(all, r.NodeStatus)
 		}
 	}
+	for i := range all {
+		if t := all[i].Thing; t != nil {
+			thing := *t
+			all[i].Thing = &thing
+		}
+	}
 	return all
+}
+
+// isStored reports that a status has the inventory as it is.
+func (inv *inventory) isStored(status []NodeStatus, nodes []*node) bool {
+	place := 0
+	same := func(s *NodeStatus, needs []string) bool {
+		if place == len(status) {
+			return false
+		}
+		was := &status[place]
+		place++
+		return s.State == was.State && s.Message == was.Message && s.UID == was.UID && s.sameBut(was) && slices.Equal(needs, was.Needs)
+	}
+	for _, n := range nodes {
+		if n.record == nil {
+			continue
+		}
+		needs := n.record.Needs
+		if n.record.Kind == "" {
+			needs = n.needed()
+		}
+		if !same(&n.record.NodeStatus, needs) {
+			return false
+		}
+	}
+	for _, r := range inv.records {
+		if r.node == nil && !same(&r.NodeStatus, r.Needs) {
+			return false
+		}
+	}
+	return place == len(status)
 }
 
 // leaves reports that nothing wants the object of a record any more.
@@ -197,37 +307,46 @@ func (r *record) leaves() bool {
 }
 
 // leaving returns the objects that may be deleted now, and those that have left but must
-// stay for the moment.
+// stay for the moment, with the names of the nodes that they wait for.
 //
 // The object of a node that has left may be wanted by a node of another name that was not
 // built yet: then it stays. It also stays while an object that was made with its help was
 // not applied without it.
-func (inv *inventory) leaving(nodes []*node) (now, later []*record) {
-	unbuilt := make(map[object]bool)
+func (inv *inventory) leaving(nodes []*node) (now []*record, later map[*record][]string) {
+	later = make(map[*record][]string)
+	unbuilt := make(map[object][]string)
 	for _, n := range nodes {
 		if !n.isAbsent && !n.record.built && !n.reads {
-			unbuilt[object{outside: n.outside, group: n.kind.Group, kind: n.kind.Kind}] = true
+			o := object{outside: n.outside, group: n.kind.Group, kind: n.kind.Kind}
+			unbuilt[o] = append(unbuilt[o], n.name)
 		}
 	}
-	holds := func(r, o *record) bool {
-		return o != r && !o.applied && slices.Contains(o.Needs, r.Name) && (!o.leaves() || slices.Contains(later, o))
+	// holders are the nodes whose objects keep an object.
+	holders := func(r *record) (names []string) {
+		for _, o := range inv.records {
+			if o != r && !o.applied && slices.Contains(o.Needs, r.Name) && (!o.leaves() || later[o] != nil) {
+				names = append(names, o.Name)
+			}
+		}
+		return names
 	}
 	for _, r := range inv.records {
 		o := r.object()
 		o.namespace, o.name = "", ""
-		if r.leaves() && unbuilt[o] {
-			later = append(later, r)
+		if waits := unbuilt[o]; r.leaves() && len(waits) > 0 {
+			later[r] = waits
 		}
 	}
 	// An object that stays keeps those that it was made with.
 	for more := true; more; {
 		more, now = false, nil
 		for _, r := range inv.records {
-			switch {
-			case !r.leaves() || slices.Contains(later, r):
-			case slices.ContainsFunc(inv.records, func(o *record) bool { return holds(r, o) }):
-				later, more = append(later, r), true
-			default:
+			if !r.leaves() || later[r] != nil {
+				continue
+			}
+			if waits := holders(r); len(waits) > 0 {
+				later[r], more = waits, true
+			} else {
 				now = append(now, r)
 			}
 		}

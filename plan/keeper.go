@@ -91,8 +91,8 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 // keeps reports that a Secret has the outcome of a recorded thing.
 func (p *Plan) keeps(o *corev1.Secret, s NodeStatus) bool {
 	token := o.Annotations[tokenAnnotation]
-	_, marked := markOf(o)
-	free := metav1.GetControllerOfNoCopy(o) == nil && !marked
+	m, marked := markOf(o)
+	free := metav1.GetControllerOfNoCopy(o) == nil && (!marked || p.succeeds(m))
 	return token != "" && (p.owns(o) && (token == s.Thing.Token || s.Thing.Token == "") || free && s.Thing.Token == "")
 }
 

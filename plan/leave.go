@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +23,11 @@ import (
 // until all is done. If the owner is deleted with the option to orphan its children, the
 // objects stay.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
-	r := p.begin()
-	defer r.crew.wait()
+	r := p.begin(ctx)
+	defer func() {
+		r.crew.wait()
+		r.scratch.release(p.nodes)
+	}()
 	var all []*record
 	for _, rec := range slices.Clone(r.inventory.records) {
 		if rec.Kind != "" {
@@ -58,6 +62,12 @@ func (n *node) undo() string {
 	return ""
 }
 
+// makes reports that a recorded object or thing is of the node's kind. A node of an earlier
+// description may have had the name.
+func (n *node) makes(s NodeStatus) bool {
+	return n.outside == (s.Thing != nil) && n.kind.Kind == s.Kind && n.kind.Group == s.gvk().Group
+}
+
 // leave deletes objects, each after those that were made with its help. It returns the
 // errors.
 func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
@@ -79,7 +89,7 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 	for {
 		for _, i := range next {
 			rec := all[i]
-			if rec.node != nil {
+			if rec.node != nil && rec.node.makes(rec.NodeStatus) {
 				rec.Undo = rec.node.undo()
 			}
 			rec.enter(Deleting, "", r.now)
@@ -93,13 +103,16 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 				removed[i] = r.plan.remove(ctx, s)
 			})
 		}
-		answered, ok := r.crew.next()
+		answered, ok := r.crew.next(time.Time{})
 		if !ok {
 			break
 		}
 		next = nil
 		for _, i := range answered {
 			rec := all[i]
+			if removed[i].shown {
+				rec.Thing.Answered = metav1.Time{}
+			}
 			switch out := removed[i]; {
 			case out.err != nil:
 				rec.Message = short(out.err.Error())
@@ -113,12 +126,28 @@ func (r *run) leave(ctx context.Context, all []*record) (failed []error) {
 			}
 		}
 	}
-	for _, rec := range all {
-		if rec.State != Deleting {
-			rec.enter(Deleting, "waiting for the objects that were made with its help", r.now)
+	for i, rec := range all {
+		if rec.State == Deleting {
+			continue
 		}
+		var waits []string
+		for _, n := range g.neededBy[i] {
+			if slices.Contains(r.inventory.records, all[n]) { // it was made with this one's help, and is there
+				waits = append(waits, all[n].Name)
+			}
+		}
+		rec.enter(Deleting, waitingFor(waits), r.now)
 	}
 	return failed
+}
+
+// waitingFor is a message that names nodes.
+func waitingFor(nodes []string) string {
+	text := "waiting for " + strings.Join(nodes[:min(len(nodes), told)], ", ")
+	if len(nodes) > told {
+		text += fmt.Sprintf(" and %d more", len(nodes)-told)
+	}
+	return text
 }
 
 // gone takes an object out of the inventory. A node that is absent keeps a record.
@@ -138,6 +167,7 @@ func (r *run) gone(rec *record) {
 type removal struct {
 	waits string        // why the object is not gone; empty if nobody needs to wait for that
 	again time.Duration // when to look again; 0: soon
+	shown bool          // the target has shown a thing that was created a moment ago
 	err   error
 }
 
@@ -151,6 +181,11 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 	retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	if s.Thing != nil {
 		return p.removeThing(ctx, s, retains)
+	}
+	if len(s.Orphans) > 0 && !retains {
+		if out := p.collect(ctx, s); out.waits != "" || out.err != nil {
+			return out
+		}
 	}
 	objects := p.anyOf(s)
 	for try := 1; ; try++ {
@@ -241,7 +276,7 @@ func (p *Plan) anyOf(s NodeStatus) kube.View[metav1.PartialObjectMetadata] {
 	kind := kube.Kind{GVK: s.gvk()}
 	for _, n := range p.nodes {
 		if n.kind.GroupKind() == kind.GroupKind() {
-			kind = kube.Kind{GVK: n.kind.GVK, Plural: n.kind.Plural, Scope: n.kind.Scope}
+			kind = kube.Kind{GVK: n.kind.GVK, Plural: n.kind.plural, Scope: n.kind.scope}
 		}
 	}
 	view := kube.ViewOfKind[metav1.PartialObjectMetadata](p.client, kind)

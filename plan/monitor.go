@@ -96,13 +96,16 @@ func (m *Monitor) collect(s *metrics.Scrape) {
 	}
 }
 
-// glimpse is a status before a run.
+// glimpse is a status before a run. Without a Monitor it is empty.
 type glimpse struct {
 	states map[string]State
 	ready  *metav1.Condition
 }
 
-func (s *Status) glimpse() glimpse {
+func (m *Monitor) glimpse(s *Status) glimpse {
+	if m == nil {
+		return glimpse{}
+	}
 	g := glimpse{states: make(map[string]State, len(s.Nodes))}
 	for _, n := range s.Nodes {
 		g.states[n.Name] = n.State

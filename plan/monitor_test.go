@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/metrics"
+	"github.com/pintle-go/pintle/ready"
 )
 
 // scrape returns the lines of the plan's metrics that are not 0.
@@ -114,6 +116,46 @@ func TestEvents(t *testing.T) {
 		"Ready 1 nodes are ready",
 	}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("events are %q", got)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A node that fails, waits, and is ready again has recovered.
+func TestRecoveryThatTakesTime(t *testing.T) {
+	s := newScene(t)
+	recorder := &event.Recorder{Client: s.gardens.Client(), Controller: "example.com/gardener"}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- recorder.Run(ctx) }()
+	monitor := NewMonitor(recorder, nil)
+	for _, state := range []State{Ready, Failed, Waiting, Ready} {
+		_ = s.run(func(p *Plan) {
+			p.Monitor = monitor
+			Object(p, "a", s.handle, func(Inputs) (*plant, error) {
+				if state == Failed {
+					return nil, errors.New("no room")
+				}
+				return named("a"), nil
+			}).ReadyWhen(func(*plant) ready.State {
+				if state == Waiting {
+					return ready.State{Phase: ready.Waiting}
+				}
+				return ready.State{Phase: ready.Ready}
+			})
+		})
+		s.is("a", state, "")
+	}
+	var got []string
+	for begun := time.Now(); !slices.Contains(got, "NodeRecovered a is ready again") && time.Since(begun) < 2*time.Second; time.Sleep(10 * time.Millisecond) {
+		s.mu.Lock()
+		got = slices.Clone(s.events)
+		s.mu.Unlock()
+	}
+	if !slices.Contains(got, "NodeRecovered a is ready again") {
 		t.Errorf("events are %q", got)
 	}
 	stop()

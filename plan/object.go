@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -22,7 +23,7 @@ import (
 // without a namespace gets the owner's, or the handle's if the owner is cluster-scoped.
 func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs) (*T, error)) *Node[T] {
 	n := newObject[T](p, name, objects)
-	n.ensure, n.make = objects.Ensure, build
+	n.writes, n.make = objects, build
 	return n.Node
 }
 
@@ -32,7 +33,7 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
 	n := newObject[T](p, name, objects)
 	n.reads = true
-	n.key = kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
+	n.key = &kube.Key{Namespace: cmp.Or(key.Namespace, p.owner.GetNamespace()), Name: key.Name}
 	return n.Node
 }
 
@@ -40,12 +41,21 @@ func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *
 type objectNode[T any] struct {
 	*Node[T]
 	handle kube.Handle[T]
-	ensure func(ctx context.Context, o *T) (*T, error) // nil: the node only reads
-	key    kube.Key                                    // of the object that a node only reads
+	writes writable[T] // the same handle; nil: the node only reads
+	key    *kube.Key   // of the object that a node only reads
 }
 
 func newObject[T any](p *Plan, name string, objects kube.Handle[T]) *objectNode[T] {
-	n := &objectNode[T]{Node: newNode(p, name, objects.Kind(), ready.Of[T]), handle: objects}
+	whole := new(struct { // one piece of memory
+		objectNode[T]
+		typed Node[T]
+		node  node
+	})
+	kind := objects.Kind()
+	whole.node.name, whole.node.kind = name, nodeKind{kind.GVK, kind.Plural, kind.Scope}
+	whole.typed.set(p, &whole.node, ready.Of[T])
+	n := &whole.objectNode
+	n.Node, n.handle = &whole.typed, objects
 	n.typed = n
 	if err := objects.Err(); err != nil {
 		p.wrong(fmt.Errorf("describe %q: %w", name, err))
@@ -66,7 +76,7 @@ func (n *Node[T]) built(in Inputs) (err error) {
 }
 
 func (n *objectNode[T]) build(ctx context.Context, in Inputs) (*claim, error) {
-	if n.ensure == nil {
+	if n.writes == nil {
 		return nil, nil
 	}
 	if err := n.built(in); err != nil {
@@ -78,7 +88,7 @@ func (n *objectNode[T]) build(ctx context.Context, in Inputs) (*claim, error) {
 // own makes the owner the controller of a child, or marks the child if that cannot be.
 func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error) {
 	p := n.plan
-	scope := n.kind.Scope
+	scope := n.kind.scope
 	if scope == "" {
 		var err error
 		if scope, err = n.handle.Scope(ctx); err != nil {
@@ -92,7 +102,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		}
 	}
 	ns := p.owner.GetNamespace()
-	c := &claim{key: kube.KeyOf(o), stored: n.isStored(ctx), marked: n.retain || ns != "" && ns != o.GetNamespace()}
+	c := &claim{key: kube.KeyOf(o), object: o, marked: n.retain || ns != "" && ns != o.GetNamespace()}
 	switch {
 	case o.GetName() == "":
 		return nil, errors.New("the object has no name")
@@ -111,25 +121,67 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 	return c, nil
 }
 
+// settled returns the answer of fetch if the store shows that the object is as the node wants
+// it. It neither sends nor waits, so the crew is not needed. A program's own handle need not
+// know of the question, so it is not asked.
+func (n *objectNode[T]) settled(look context.Context, c claim, asked *glance.Object) (answer, bool) {
+	switch any(n.writes).(type) {
+	case kube.Resource[T], kube.View[T]:
+	default:
+		return answer{}, false
+	}
+	if c.marked || c.orphans || !c.known || kube.KeyOf(c.object) != c.key {
+		return answer{}, false
+	}
+	asked.UID = n.record.UID
+	if _, err := n.writes.Ensure(look, n.wanted); err != nil {
+		return answer{}, false
+	}
+	if n.byDefault && isPlain[T]() {
+		n.stored = asked.Decode
+		return answer{got: asked}, true
+	}
+	is := new(T)
+	if asked.Decode(is) != nil || n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)) {
+		return answer{}, false
+	}
+	return answer{got: is}, true
+}
+
+// isPlain reports that the default rule has the objects of a type ready as soon as they
+// exist.
+func isPlain[T any]() bool {
+	switch any((*T)(nil)).(type) {
+	case *corev1.ConfigMap, *corev1.Secret, *corev1.ServiceAccount:
+		return true
+	}
+	return false
+}
+
+const notInstalled = "its kind is not installed"
+
 func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	var is *T
+	if c.object != nil && kube.KeyOf(c.object) != c.key {
+		return answer{}, fmt.Errorf("%w: the object was renamed from %s to %s after it was built", ErrGraph, c.key, kube.KeyOf(c.object))
+	}
 	err := n.mayTake(ctx, c)
 	switch {
-	case n.ensure == nil:
-		is, err = n.read(ctx, n.key)
+	case n.writes == nil:
+		is, err = n.read(ctx, *n.key)
 	case err == nil:
-		is, err = n.ensure(ctx, n.wanted)
+		is, err = n.writes.Ensure(ctx, n.wanted)
 	}
 	switch {
-	case err == nil && c.late && !ready.Is(is):
+	case err == nil && n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)):
 		return answer{got: is, why: n.plan.podReasons(ctx, is)}, nil
 	case err == nil:
 		return answer{got: is}, nil
-	case n.ensure == nil && apierrors.IsNotFound(err):
+	case n.writes == nil && apierrors.IsNotFound(err):
 		return answer{wait: "it does not exist"}, nil
 	case errors.Is(err, kube.ErrNotServed):
-		return answer{wait: "its kind is not installed"}, nil
-	case n.ensure != nil && apierrors.IsInvalid(err):
+		return answer{wait: notInstalled}, nil
+	case n.writes != nil && apierrors.IsInvalid(err):
 		return n.replace(ctx, c, err)
 	}
 	return answer{}, err
@@ -144,19 +196,12 @@ func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
 	return is, err
 }
 
-// isStored reports whether a store of the kind runs. It decodes no object.
+// isStored reports whether a store runs that has the objects of the handle. It decodes no
+// object.
 func (n *objectNode[T]) isStored(ctx context.Context) bool {
-	p, kind := n.plan, n.kind.GroupKind().String()+" "+strings.Join(n.handle.Namespaces(), ",")
-	if stored, known := p.stored[kind]; known {
-		return stored
-	}
-	nobody := kube.Key{Namespace: p.owner.GetNamespace(), Name: "-"} // no object has such a name
+	nobody := kube.Key{Namespace: n.plan.owner.GetNamespace(), Name: "-"} // no object has such a name
 	_, err := n.handle.ReadOnly().Cached().Get(ctx, nobody)
-	if p.stored == nil {
-		p.stored = make(map[string]bool)
-	}
-	p.stored[kind] = apierrors.IsNotFound(err)
-	return p.stored[kind]
+	return apierrors.IsNotFound(err)
 }
 
 // reader returns a handle that asks the server for an object.
@@ -168,9 +213,10 @@ func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 }
 
 // mayTake returns an error if the object of the claim's name belongs to somebody else.
-// Ensure looks at this itself if a store runs and the child has an owner reference.
+// Ensure looks at owner references itself if a store runs and the child has one. It does not
+// look at marks, which matter before the object is the owner's.
 func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
-	if n.ensure == nil || !c.marked && c.stored {
+	if n.writes == nil || !c.marked && c.stored && c.known {
 		return nil
 	}
 	o, err := n.read(ctx, c.key)
@@ -184,9 +230,19 @@ func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
 }
 
 func (n *objectNode[T]) keep(a answer, r *record, _ time.Time, v *verdict) {
-	n.live = a.got.(*T)
+	is, ok := a.got.(*T)
+	if !ok { // settled has found it, and nobody has looked at it yet
+		v.Phase = ready.Ready
+		return
+	}
+	n.live = is
 	if r.built {
 		r.UID = any(n.live).(metav1.Object).GetUID()
+	}
+	if len(r.Orphans) > 0 {
+		if set, err := statefulSetOf(n.live); err == nil && hasAdopted(set) {
+			r.Orphans = nil
+		}
 	}
 	v.State = n.readyWhen(n.live)
 }

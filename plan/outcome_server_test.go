@@ -1,7 +1,10 @@
 package plan_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -76,30 +79,81 @@ func TestRetainAddedLater(t *testing.T) {
 	}
 }
 
-// The Secret of a retained thing is left to others: a later owner takes over both.
+// The Secret of a retained thing is left to others: a later owner takes over both. It does
+// so too if nobody has cleaned up after the former owner.
 func TestRetainedSecretIsReleased(t *testing.T) {
+	for name, cleaned := range map[string]bool{"": true, "without a cleanup": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStubborn(t, true)
+			s.finalizers(keeper)
+			far := newBank(t)
+			things := far.things(s.op)
+			things.Adopt = func(plan.Ref, *account) bool { return true }
+			about := metav1.ObjectMeta{Name: "key", Labels: map[string]string{"app": "stubborn"}}
+			describe := func(p *plan.Plan) {
+				plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil }).Retain()
+				plan.Once(p, "key", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+					return &corev1.Secret{ObjectMeta: about, StringData: map[string]string{"key": rand.Text()}}, nil
+				}).Retain()
+			}
+			s.ok(s.converge(describe))
+			key, err := s.op.secrets.Get(s.soon(), "key")
+			s.ok(err)
+			if cleaned {
+				s.end(describe)
+			} else {
+				s.finalizers()
+				s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
+				s.ok(s.op.shops.UntilGone(s.soon(), "stubborn"))
+			}
+			secret, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent"))
+			s.ok(err)
+			if mark := secret.Annotations[plan.Mark]; (mark == "") != cleaned {
+				t.Errorf("the retained Secret is marked %s", mark)
+			}
+			s.create("stubborn")
+			s.finalizers(keeper)
+			things = far.things(s.op) // another process
+			things.Adopt = func(plan.Ref, *account) bool { return true }
+			if err := s.converge(describe); err != nil {
+				t.Errorf("the new owner: %v", err)
+			}
+			if far.opened["rent"] != 1 {
+				t.Errorf("the retained account was deleted, and opened again: %d times", far.opened["rent"])
+			}
+			again, err := s.op.secrets.Get(s.soon(), "key")
+			s.ok(err)
+			if again.UID != key.UID || !bytes.Equal(again.Data["key"], key.Data["key"]) {
+				t.Error("the retained key was made again")
+			}
+		})
+	}
+}
+
+// An object that is marked for another owner is not taken over, also if it has no owner
+// reference and a store of its kind runs.
+func TestMarkOfAnotherOwner(t *testing.T) {
 	s := newStubborn(t, true)
-	s.finalizers(keeper)
-	far := newBank(t)
-	things := far.things(s.op)
-	things.Adopt = func(plan.Ref, *account) bool { return true }
-	describe := func(p *plan.Plan) {
-		plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil }).Retain()
-	}
-	s.ok(s.converge(describe))
-	s.end(describe)
-	secret, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent"))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s.ok(s.op.secrets.Store(ctx).Sync(ctx))
+	about := metav1.ObjectMeta{Name: "shared", Labels: map[string]string{"app": "stubborn"}}
+	theirs := &corev1.Secret{ObjectMeta: about}
+	theirs.Annotations = map[string]string{plan.Mark: "Shop.example.com/" + s.namespace + "/other/uid-other"}
+	_, err := s.op.secrets.Create(s.soon(), theirs)
 	s.ok(err)
-	if mark := secret.Annotations[plan.Mark]; mark != "" {
-		t.Errorf("the retained Secret is marked %s", mark)
+	err = s.converge(func(p *plan.Plan) {
+		plan.Object(p, "shared", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			return &corev1.Secret{ObjectMeta: about}, nil
+		})
+	})
+	if !errors.Is(err, kube.ErrTaken) {
+		t.Errorf("got %v", err)
 	}
-	s.create("stubborn")
-	s.finalizers(keeper)
-	if err := s.converge(describe); err != nil {
-		t.Errorf("the new owner: %v", err)
-	}
-	if far.opened["rent"] != 1 {
-		t.Errorf("the retained account was deleted, and opened again: %d times", far.opened["rent"])
+	is, err := s.op.secrets.Get(s.soon(), "shared")
+	s.ok(err)
+	if len(is.OwnerReferences) > 0 {
+		t.Errorf("the Secret of another owner was taken over: %+v", is.ObjectMeta)
 	}
 }
 
@@ -231,15 +285,23 @@ func TestForegroundDeletion(t *testing.T) {
 		plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil })
 	}
 	s.ok(s.converge(describe))
+	shop, err := s.op.shops.Get(s.soon(), "stubborn")
+	s.ok(err)
+	other := new(corev1.Secret)
+	other.Name = "other"
+	s.ok(kube.SetController(s.op.shops, shop, s.op.secrets, other))
+	_, err = s.op.secrets.Create(s.soon(), other)
+	s.ok(err)
 	how := metav1.DeletePropagationForeground
 	s.ok(s.op.shops.DeleteWith(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
-	for range 120 { // the operator is restarted meanwhile
-		if _, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent")); err != nil {
-			break
-		}
-		time.Sleep(500 * time.Millisecond)
+	// The operator is restarted meanwhile. The garbage collector deletes all children at
+	// about the same time.
+	s.ok(s.op.secrets.UntilGone(s.soon(), other.Name))
+	time.Sleep(3 * time.Second)
+	if _, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent")); err != nil {
+		t.Errorf("the garbage collector has deleted the outcome: %v", err)
 	}
-	shop, err := s.op.shops.Get(s.soon(), "stubborn")
+	shop, err = s.op.shops.Get(s.soon(), "stubborn")
 	s.ok(err)
 	p := plan.New(s.op.shops, shop, &shop.Status.Status)
 	describe(p)

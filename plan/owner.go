@@ -82,16 +82,28 @@ func (p *Plan) setController(child metav1.Object) error {
 	default:
 		return fmt.Errorf("the built object has a controller already: %s %s", is.Kind, is.Name)
 	}
-	yes := true
-	child.SetOwnerReferences(append(slices.Clone(child.GetOwnerReferences()), metav1.OwnerReference{
-		APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind, Name: p.owner.GetName(), UID: p.owner.GetUID(),
-		Controller: &yes, BlockOwnerDeletion: &yes,
-	}))
+	if p.reference == nil {
+		p.reference = &metav1.OwnerReference{
+			APIVersion: p.kind.GroupVersion().String(), Kind: p.kind.Kind, Name: p.owner.GetName(), UID: p.owner.GetUID(),
+		}
+	}
+	yes := true // the child is the program's, which may change it
+	own := *p.reference
+	own.Controller, own.BlockOwnerDeletion = &yes, &yes
+	child.SetOwnerReferences(append(slices.Clone(child.GetOwnerReferences()), own))
 	return nil
 }
 
+// succeeds reports that a mark is that of an earlier owner of the same kind and name. That
+// owner is gone, because there is one of a name at a time.
+func (p *Plan) succeeds(m mark) bool {
+	own := p.mark()
+	return m.kind == own.kind && m.key == own.key && m.uid != own.uid
+}
+
 // mayTake returns an error if an object belongs to somebody else. An object that belongs
-// to nobody may be taken if it has all labels of the child.
+// to nobody may be taken if it has all labels of the child, and so may one that is marked for
+// an earlier owner of the same kind and name.
 func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("apply %s %s: %w%s", kind, kube.KeyOf(is), kube.ErrTaken, fmt.Sprintf(format, args...))
@@ -103,7 +115,7 @@ func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) er
 		return nil
 	case owner != nil:
 		return fail(": %s %s owns it", owner.Kind, owner.Name)
-	case marked:
+	case marked && !p.succeeds(m):
 		return fail(": %s %s owns it", m.kind, m.key)
 	case len(want) > 0 && labels.SelectorFromSet(want).Matches(labels.Set(is.GetLabels())):
 		return nil

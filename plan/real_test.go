@@ -3,7 +3,6 @@ package plan_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
@@ -33,8 +31,9 @@ type bench struct {
 	cluster   *kubetest.Cluster
 	namespace string
 	op        operator
-	writes    *atomic.Int32 // of the operator
-	reads     *atomic.Int32 // of the operator, other than watches
+	writes    *atomic.Int32                             // of the operator
+	reads     *atomic.Int32                             // of the operator, other than watches
+	wrap      func(http.RoundTripper) http.RoundTripper // wraps the operator's transport; nil: nothing does
 }
 
 func newBench(t *testing.T) *bench {
@@ -67,7 +66,11 @@ func (b *bench) soon() context.Context {
 // operator returns handles of a client of its own.
 func (b *bench) operator(observe func(kube.RequestInfo)) operator {
 	b.Helper()
-	client, err := kube.Config{Rest: b.cluster.Config(), FieldManager: "shop-operator", Observe: observe}.Connect()
+	config := b.cluster.Config()
+	if b.wrap != nil && observe != nil {
+		config.Wrap(b.wrap)
+	}
+	client, err := kube.Config{Rest: config, FieldManager: "shop-operator", Observe: observe}.Connect()
 	b.ok(err)
 	b.Cleanup(client.Close)
 	ns := b.namespace
@@ -193,79 +196,5 @@ func TestShopOnServer(t *testing.T) {
 	b.ok(err)
 	if again.UID != secret.UID {
 		t.Error("the retained secret was recreated")
-	}
-}
-
-// layers describes 20 nodes in 4 layers. A node needs two of the layer before.
-func layers(op operator, s *Shop) *plan.Plan {
-	p := plan.New(op.shops, s, &s.Status.Status)
-	var last []plan.Need
-	for layer := range 4 {
-		var these []plan.Need
-		for i := range 5 {
-			name := fmt.Sprintf("%s-%d-%d", s.Name, layer, i)
-			about := metav1.ObjectMeta{Name: name, Labels: map[string]string{"node": name}}
-			var needs []plan.Need
-			if layer > 0 {
-				needs = []plan.Need{last[i], last[(i+1)%5]}
-			}
-			switch (layer + i) % 3 {
-			case 0:
-				these = append(these, plan.Object(p, name, op.deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
-					return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
-						Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
-						Template: pod(about, "any:1", corev1.RestartPolicyAlways, ""),
-					}}, nil
-				}).Needs(needs...))
-			case 1:
-				these = append(these, plan.Object(p, name, op.jobs, func(plan.Inputs) (*batchv1.Job, error) {
-					return &batchv1.Job{ObjectMeta: about, Spec: batchv1.JobSpec{Template: pod(about, "any:1", corev1.RestartPolicyNever, "")}}, nil
-				}).Needs(needs...).UntilGone())
-			default:
-				these = append(these, plan.Object(p, name, op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
-					return &corev1.Secret{ObjectMeta: about}, nil
-				}).Needs(needs...))
-			}
-		}
-		last = these
-	}
-	return p
-}
-
-// Processes of the operator end while a plan of 20 nodes comes up and goes down.
-func TestLayersOnServer(t *testing.T) {
-	b := newBench(t)
-	b.create("layers")
-	for range 4 {
-		stop := b.start(layers)
-		time.Sleep(1500 * time.Millisecond)
-		stop()
-	}
-	stop := b.start(layers)
-	s := b.untilReady("layers")
-	if len(s.Status.Nodes) != 20 {
-		t.Errorf("status is %+v", s.Status)
-	}
-	b.settled("layers")
-	b.ok(b.op.shops.Delete(b.soon(), "layers"))
-	for range 3 {
-		time.Sleep(500 * time.Millisecond)
-		stop()
-		stop = b.start(layers)
-	}
-	b.ok(b.op.shops.UntilGone(b.soon(), "layers"))
-	for d, err := range b.op.deployments.List(b.soon()) {
-		b.ok(err)
-		t.Errorf("the Deployment %s is left", d.Name)
-	}
-	for j, err := range b.op.jobs.List(b.soon()) {
-		b.ok(err)
-		t.Errorf("the Job %s is left", j.Name)
-	}
-	for o, err := range b.op.secrets.List(b.soon()) {
-		b.ok(err)
-		if o.Type == corev1.SecretTypeOpaque {
-			t.Errorf("the Secret %s is left", o.Name)
-		}
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/glance"
+	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
 
@@ -24,10 +27,10 @@ type progress struct {
 	isAbsent bool
 	ready    bool
 	err      error
-	claim    claim
-	answer   answer // of fetch
-	askErr   error  // of fetch
-	doubted  bool   // an earlier creation of the thing was not answered
+	claim    *claim  // nil before the visit
+	answer   *answer // of fetch; nil if it was not called
+	doubted  bool    // an earlier creation of the thing was not answered
+	unserved bool    // its kind is not installed, so that its scope is not known
 }
 
 const (
@@ -45,24 +48,26 @@ const (
 // one at a time, on the goroutine that calls Run.
 //
 // Run returns an error if a node failed; the others have been seen to. The error wraps
-// [ErrGraph] if the plan is wrong. The action asks for another run while something waits.
+// [ErrGraph] if the plan is wrong: then nothing is done, and the conditions say so. The
+// action asks for another run while something waits, also beside an error: the back-off of a
+// failed node must not hold up the others. So the controller's Reconcile returns both.
 //
 // If the owner has the annotation [Paused], Run only says so in a condition.
 func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	g, err := p.graph()
 	switch {
 	case err != nil:
-		return controller.Done, controller.Terminal(err)
+		return controller.Done, p.refuse(ctx, err)
 	case p.paused():
 		return controller.Done, p.pause(ctx)
 	}
-	r := p.begin()
+	r := p.begin(ctx)
 	defer r.end()
 	r.walk(ctx, g.forward())
 	r.block()
 	now, later := r.inventory.leaving(p.nodes)
-	for _, l := range later {
-		l.enter(Deleting, "waiting for the nodes of the plan", r.now)
+	for rec, waits := range later {
+		rec.enter(Deleting, waitingFor(waits), r.now)
 	}
 	failed := r.leave(ctx, now)
 	return r.conclude(ctx, failed, true)
@@ -70,11 +75,14 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 
 // graph checks the description.
 func (p *Plan) graph() (*graph, error) {
-	var nodes []vertex
+	nodes := make([]vertex, 0, len(p.nodes))
 	for i, n := range p.nodes {
 		n.place = i
 		if strings.Contains(n.name, former) {
 			p.wrong(fmt.Errorf("%w: the name %q has a %q, which marks former objects of a node", ErrGraph, n.name, former))
+		}
+		if !utf8.ValidString(n.name) {
+			p.wrong(fmt.Errorf("%w: the name %q is not UTF-8, so the status cannot hold it", ErrGraph, n.name))
 		}
 		nodes = append(nodes, vertex{n.name, n.needed()})
 	}
@@ -97,16 +105,25 @@ type run struct {
 	inventory *inventory
 	crew      *crew
 	was       glimpse
+	written   written
+	wanted    map[metav1.Object]*node // the nodes that have built an object
+	scratch   *scratch
 	now       time.Time
+	look      context.Context //nolint:containedctx // it is that of Run, with the question asked
+	asked     glance.Object
 	// again is the time after which the plan must be run again, 0 if it need not.
 	again time.Duration
 }
 
-func (p *Plan) begin() *run {
-	return &run{
-		plan: p, inventory: newInventory(p.status.Nodes, p.nodes), crew: newCrew(p.Concurrency),
-		was: p.status.glimpse(), now: time.Now(),
+func (p *Plan) begin(ctx context.Context) *run {
+	now, s := time.Now(), scratches.Get().(*scratch)
+	r := &run{
+		plan: p, inventory: newInventory(p.status.Nodes, p.nodes, now, s), crew: newCrew(p.Concurrency),
+		was: p.Monitor.glimpse(p.status), written: written{status: p.status.copied()}, now: now,
+		scratch: s, wanted: s.wanted,
 	}
+	r.look = glance.Only(ctx, &r.asked)
+	return r
 }
 
 // end waits for all requests and calls, and leaves no call open.
@@ -115,6 +132,7 @@ func (r *run) end() {
 	for _, n := range r.plan.nodes {
 		n.finish()
 	}
+	r.scratch.release(r.plan.nodes)
 }
 
 func (r *run) lookIn(d time.Duration) {
@@ -123,70 +141,40 @@ func (r *run) lookIn(d time.Duration) {
 	}
 }
 
-// walk visits the nodes in order. It builds those whose needs are ready, one at a time.
-// When no other can be built, it records the objects and things that may be new, and only
-// then lets the crew create them.
-func (r *run) walk(ctx context.Context, w *walk) {
-	next := w.first()
-	var unrecorded []*node
-	for {
-		for ; len(next) > 0; next = next[1:] {
-			i := next[0]
-			n := r.plan.nodes[i]
-			r.visit(ctx, n)
-			switch {
-			case n.isAbsent:
-				n.record.enter(Absent, "", r.now)
-				next = append(next, w.done(i)...)
-			case n.err != nil:
-			case n.record.built && !n.record.stored && !n.record.unmade():
-				unrecorded = append(unrecorded, n)
-			default:
-				r.ask(ctx, n)
-			}
-		}
-		// A thing is recorded later: when it is known that it has to be created.
-		r.intend(ctx, unrecorded)
-		unrecorded = nil
-		answered, ok := r.crew.next()
-		if !ok {
-			return
-		}
-		urgent := false
-		for _, i := range answered {
-			n := r.plan.nodes[i]
-			urgent = r.judge(ctx, n) || urgent
-			if n.err == nil && n.answer.create {
-				unrecorded = append(unrecorded, n)
-			}
-		}
-		if urgent {
-			r.keep(ctx, answered)
-		}
-		for _, i := range answered {
-			if r.plan.nodes[i].ready {
-				next = append(next, w.done(i)...)
-			}
-		}
-	}
+// know completes the claim of a node by its record.
+func (r *run) know(n *node) {
+	n.claim.late = n.isLate(n.record.NodeStatus, r.now)
+	n.claim.orphans = len(n.record.Orphans) > 0
+	n.claim.known = n.record.UID != ""
+}
+
+// settled returns the answer about a node whose object is as it should be.
+func (r *run) settled(ctx context.Context, n *node) (a answer, ok bool) {
+	r.know(n)
+	err := protected(ctx, n, func() error { a, ok = n.typed.settled(r.look, *n.claim, &r.asked); return nil })
+	return a, ok && err == nil
 }
 
 // ask has the crew see to a node.
 func (r *run) ask(ctx context.Context, n *node) {
-	n.claim.late = n.isLate(n.record.NodeStatus, r.now)
+	r.know(n)
 	if t := n.record.Thing; t != nil {
 		record, thing := n.record.NodeStatus, *t
 		record.Thing = &thing
 		n.claim.record = &record
 	}
-	c := n.claim
+	n.claim.stored = n.claim.known && !n.claim.marked && n.typed.isStored(ctx)
+	c, a := *n.claim, new(answer)
+	n.answer = a
 	r.crew.send(n.place, func() {
 		defer func() {
 			if v := recover(); v != nil {
-				n.askErr = panicked(ctx, n, v)
+				a.err = panicked(ctx, n, v)
 			}
 		}()
-		n.answer, n.askErr = n.typed.fetch(ctx, c)
+		got, err := n.typed.fetch(ctx, c)
+		*a = got
+		a.err = err
 	})
 }
 
@@ -209,22 +197,37 @@ func (r *run) visit(ctx context.Context, n *node) {
 		}
 		c, err := n.typed.build(ctx, in)
 		if err != nil || c == nil {
+			n.claim = new(claim)
 			return err
 		}
-		n.claim = *c
+		n.claim = c
+		if other := r.wanted[c.object]; other != nil {
+			return fmt.Errorf("%w: %q and %q build one and the same Go object: each needs its own", ErrGraph, other.name, n.name)
+		}
+		if c.object != nil {
+			r.wanted[c.object] = n
+		}
 		return r.inventory.claim(n, c.key)
 	})
+	if errors.Is(err, kube.ErrNotServed) {
+		n.unserved = true
+		r.wait(n, notInstalled)
+		return
+	}
 	r.fail(n, err)
 }
 
-// needed returns the names of the nodes that a node needs.
-func (n *node) needed() (names []string) {
-	for _, need := range n.needs {
-		if !slices.Contains(names, need.name) {
-			names = append(names, need.name)
+// needed returns the names of the nodes that a node needs. The slice must not be changed.
+func (n *node) needed() []string {
+	if n.names == nil {
+		for _, need := range n.needs {
+			if !slices.Contains(n.names, need.name) {
+				n.names = append(n.names, need.name)
+			}
 		}
+		n.names = slices.Clip(n.names) // an append to it makes another one
 	}
-	return names
+	return n.names
 }
 
 // fail notes an error of a node.
@@ -255,86 +258,26 @@ func panicked(ctx context.Context, n *node, v any) error {
 	return fmt.Errorf("panic: %v", v)
 }
 
-// intend records the objects and things of nodes in the owner's status, and then has the
-// crew create them.
-func (r *run) intend(ctx context.Context, nodes []*node) {
-	if len(nodes) == 0 {
-		return
-	}
-	was := make(map[*node]ThingStatus)
-	for _, n := range nodes {
-		if n.answer.create {
-			was[n] = *n.record.Thing
-			n.doubted = r.plan.things[n.kind.Kind].inDoubt(n.record.Thing, time.Now())
-			n.record.Thing.intend(time.Now())
-			n.claim.recorded = true
-		}
-	}
-	err := r.store(ctx)
-	for _, n := range nodes {
-		if err != nil {
-			if before, ok := was[n]; ok {
-				*n.record.Thing = before
-			}
-			r.fail(n, fmt.Errorf("record what is about to be created: %w", err))
-			continue
-		}
-		r.ask(ctx, n)
-	}
-}
-
-// keep stores the outcomes of nodes before others rely on them.
-func (r *run) keep(ctx context.Context, nodes []int) {
-	err := r.store(ctx)
-	if err == nil {
-		return
-	}
-	for _, i := range nodes {
-		if n := r.plan.nodes[i]; n.ready && n.outside {
-			r.fail(n, fmt.Errorf("record the outcome: %w", err))
-		}
-	}
-}
-
-// enterWaiting gives a state to the nodes that have none yet.
-func (r *run) enterWaiting() {
-	for _, n := range r.plan.nodes {
-		if n.record != nil && n.record.State == "" {
-			n.record.enter(Waiting, "", r.now)
-		}
-	}
-}
-
-// store writes the owner's status.
-func (r *run) store(ctx context.Context) error {
-	r.enterWaiting()
-	r.plan.status.Nodes = r.inventory.status(r.plan.nodes)
-	if err := r.plan.ensureOwner(ctx); err != nil {
-		return err
-	}
-	for _, rec := range r.inventory.records {
-		rec.stored = rec.Kind != ""
-	}
-	return nil
-}
-
 // judge takes the answer about a node. It reports whether the node has an outcome that
 // must be stored first.
-func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
-	a := n.answer
+func (r *run) judge(ctx context.Context, n *node, a answer) (urgent bool) {
 	r.lookIn(a.again)
 	switch {
-	case n.askErr != nil:
+	case a.err != nil:
 		if a.refused && !n.doubted {
 			n.record.Thing.Called = metav1.Time{}
+			r.letGo(n)
 		}
-		r.fail(n, n.askErr)
+		r.fail(n, a.err)
 		return false
 	case a.create:
 		return false
 	case a.got == nil:
 		if a.deleted {
 			n.record.Thing.Token = ""
+		}
+		if a.orphans != nil {
+			n.record.Orphans = a.orphans
 		}
 		r.wait(n, a.wait)
 		return false
@@ -349,6 +292,9 @@ func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
 		return v.urgent
 	}
 	r.lookIn(v.again)
+	if a.why != "" {
+		v.Message += ": " + a.why
+	}
 	switch v.Phase {
 	case ready.Ready:
 		n.ready = true
@@ -356,12 +302,16 @@ func (r *run) judge(ctx context.Context, n *node) (urgent bool) {
 	case ready.Failed:
 		n.record.enter(Failed, v.Message, r.now)
 	default:
-		if a.why != "" {
-			v.Message += ": " + a.why
-		}
 		r.wait(n, v.Message)
 	}
 	return v.urgent
+}
+
+// letGo leaves the name of a thing to others, if the thing was certainly not made.
+func (r *run) letGo(n *node) {
+	if !n.record.Thing.ours() {
+		r.plan.things[n.kind.Kind].letGo(r.plan, n.record.NodeStatus)
+	}
 }
 
 // wait notes that a node is not ready, and whether that lasts too long.
@@ -381,17 +331,22 @@ func (r *run) wait(n *node, message string) {
 // block notes which nodes were not visited, and why.
 func (r *run) block() {
 	for _, n := range r.plan.nodes {
-		if n.visited {
-			continue
+		if !n.visited {
+			n.record.enter(Blocked, blockedBy(n.unready()), r.now)
 		}
-		var waits []string
-		for _, need := range n.needs {
-			if !need.ready && !slices.Contains(waits, need.name) {
-				waits = append(waits, need.name)
-			}
-		}
-		n.record.enter(Blocked, "waits for "+strings.Join(waits, ", "), r.now)
 	}
+}
+
+func blockedBy(names []string) string { return "waits for " + strings.Join(names, ", ") }
+
+// unready returns the names of the nodes for which a node waits.
+func (n *node) unready() (names []string) {
+	for _, need := range n.needs {
+		if !need.ready && !need.isAbsent && !slices.Contains(names, need.name) {
+			names = append(names, need.name)
+		}
+	}
+	return names
 }
 
 // conclude writes the status and returns the result of a run.
@@ -412,21 +367,19 @@ func (r *run) conclude(ctx context.Context, failed []error, report bool) (contro
 			failed = append(failed, fmt.Errorf("report: %w", err))
 		}
 	}
-	r.enterWaiting()
-	p.status.Nodes = r.inventory.status(p.nodes)
-	p.status.summarize(p.owner)
-	if err := p.ensureOwner(ctx); err != nil {
+	if err := r.write(ctx); err != nil {
 		failed = append(failed, err)
 	} else {
 		p.Monitor.saw(p, r.was)
 	}
+	action := controller.Done
+	if r.again > 0 {
+		action = controller.After(r.again + rand.N(r.again/10+1))
+	}
 	if len(failed) > 0 {
-		return controller.Done, join(failed, r.again > 0)
+		return action, join(failed, r.again > 0)
 	}
-	if r.again == 0 {
-		return controller.Done, nil
-	}
-	return controller.After(r.again + rand.N(r.again/10+1)), nil
+	return action, nil
 }
 
 // retried is a terminal error that is retried.

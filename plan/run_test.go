@@ -261,6 +261,17 @@ func TestForeignObjects(t *testing.T) {
 			o.Labels = map[string]string{"plant": "a"}
 			o.Annotations = map[string]string{Mark: "Garden.example.com/default/other/uid-other"}
 		}, false},
+		"marked for an earlier owner of the name": {func(o *plant) {
+			o.Labels = map[string]string{"plant": "a"}
+			o.Annotations = map[string]string{Mark: "Garden.example.com/default/eden/uid-former"}
+		}, true},
+		"marked for an earlier owner, other labels": {func(o *plant) {
+			o.Annotations = map[string]string{Mark: "Garden.example.com/default/eden/uid-former"}
+		}, false},
+		"marked for an owner of another kind": {func(o *plant) {
+			o.Labels = map[string]string{"plant": "a"}
+			o.Annotations = map[string]string{Mark: "Park.example.com/default/eden/uid-former"}
+		}, false},
 	} {
 		for _, retain := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, retain), func(t *testing.T) {

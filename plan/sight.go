@@ -85,6 +85,15 @@ func (t *Things[T]) drop(key sightKey) {
 	}
 }
 
+func (t *Things[T]) letGo(p *Plan, s NodeStatus) {
+	key := p.sightOf(s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders[key.name] == key.owner {
+		delete(t.holders, key.name)
+	}
+}
+
 // hold reports that no other owner of this process has the thing or creates it. Two owners
 // that look for the same thing at the same time both find none.
 func (t *Things[T]) hold(key sightKey) bool {

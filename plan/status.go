@@ -35,7 +35,8 @@ type NodeStatus struct {
 	State State  `json:"state"`
 	// Why the node is in this state.
 	Message string `json:"message,omitempty"`
-	// When the node entered this state. A degraded node was not ready since then.
+	// When the node entered this state. A degraded node was not ready since then, and neither
+	// was one that has failed since.
 	Since metav1.Time `json:"since,omitzero"`
 
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -50,6 +51,9 @@ type NodeStatus struct {
 	// Needs are the nodes that the node needed when its object was last applied. Of a node
 	// without an object, they are the nodes that it needs.
 	Needs []string `json:"needs,omitempty"`
+	// Orphans are the labels of the pods of a StatefulSet that is being replaced. Until it has
+	// taken its pods over, they may belong to nobody.
+	Orphans map[string]string `json:"orphans,omitempty"`
 	// Undo is how the object leaves: see Node.Retain and Node.UntilGone.
 	Undo string `json:"undo,omitempty"`
 }
@@ -102,7 +106,7 @@ func (s *NodeStatus) gvk() schema.GroupVersionKind {
 
 // enter sets the state, and since when it holds.
 func (s *NodeStatus) enter(state State, message string, now time.Time) {
-	degrades := s.State == Waiting && state == Degraded || s.State == Degraded && state == Waiting
+	degrades := s.State == Waiting && state == Degraded || s.State == Degraded && (state == Waiting || state == Failed)
 	if s.State != state && !degrades || s.Since.IsZero() {
 		s.Since = metav1.NewTime(now.Truncate(time.Second))
 	}
@@ -165,12 +169,7 @@ const maxSummary = 80
 
 // summary sets the fields that kubectl get shows.
 func (s *Status) summary() {
-	var first *NodeStatus
-	for i, n := range s.Nodes {
-		if first == nil || slices.Index(urgency, n.State) < slices.Index(urgency, first.State) {
-			first = &s.Nodes[i]
-		}
-	}
+	first := s.first()
 	s.ReadyNodes = fmt.Sprintf("%d/%d", s.count(Ready), len(s.Nodes)-s.count(Absent)-s.count(Deleting))
 	if first == nil || first.State == Ready || first.State == Absent {
 		s.Summary = string(Ready)
@@ -184,13 +183,43 @@ func (s *Status) summary() {
 	if first.Message != "" {
 		s.Summary += ": " + first.Message
 	}
-	if all := []rune(s.Summary); len(all) > maxSummary {
-		s.Summary = string(all[:maxSummary-1]) + "…"
+	s.Summary = cut(s.Summary)
+}
+
+// cut shortens a summary.
+func cut(summary string) string {
+	if all := []rune(summary); len(all) > maxSummary {
+		return string(all[:maxSummary-1]) + "…"
 	}
+	return summary
 }
 
 // urgency is the order in which the summary picks a node by its state.
 var urgency = []State{Failed, Degraded, Waiting, Blocked, Deleting, Ready, Absent}
+
+// first returns the first of the nodes about whose state people care most, nil if there
+// are no nodes.
+func (s *Status) first() (first *NodeStatus) {
+	for i, n := range s.Nodes {
+		if first == nil || slices.Index(urgency, n.State) < slices.Index(urgency, first.State) {
+			first = &s.Nodes[i]
+		}
+	}
+	return first
+}
+
+// State returns the state about which people care most: that of a node that has failed, if
+// there is one. It is Ready if no node is wanted, and empty if there are no nodes.
+func (s *Status) State() State {
+	switch first := s.first(); {
+	case first == nil:
+		return ""
+	case first.State == Absent:
+		return Ready
+	default:
+		return first.State
+	}
+}
 
 // told is how many nodes a condition names.
 const told = 3

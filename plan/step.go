@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -22,16 +23,27 @@ import (
 // the thing was made. If the process ends in between, or the call is not answered, it is
 // uncertain whether there is a thing. Then the thing is observed until it appears, and
 // created again only when that makes no second one: see [Things.Idempotent] and
-// [Things.Settle]. The deletion of a thing waits for the same time.
+// [Things.Settle]. The deletion of a thing waits for the same time. A thing that was made and
+// that Observe does not show is created again after Settle at the earliest.
 func Step[T any](p *Plan, name string, things *Things[T], build func(Inputs) (*T, error)) *Node[T] {
 	exists := func(*T) ready.State { return ready.State{Phase: ready.Ready} }
-	n := &thingNode[T]{Node: newNode(p, name, kube.Kind{}, exists), things: things}
+	whole := new(struct {
+		thingNode[T]
+		typed Node[T]
+		node  node
+	})
+	whole.node.name = name
+	whole.typed.set(p, &whole.node, exists)
+	n := &whole.thingNode
+	n.Node, n.things = &whole.typed, things
 	n.typed, n.make, n.outside = n, build, true
 	if things == nil {
 		p.wrong(fmt.Errorf("%w: %q has no Things", ErrGraph, name))
 		return n.Node
 	}
 	n.kind.Kind = things.Kind
+	_, n.secret = things.Keep.(inSecret)
+	n.secret = n.secret && things.Outcome != nil
 	p.Knows(things)
 	return n.Node
 }
@@ -60,6 +72,13 @@ func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
 	return &claim{key: kube.Key{Name: name}}, nil
 }
 
+// settled leaves all things to the crew, because the functions of Things may take long.
+func (n *thingNode[T]) settled(context.Context, claim, *glance.Object) (answer, bool) {
+	return answer{}, false
+}
+
+func (n *thingNode[T]) isStored(context.Context) bool { return false }
+
 // fetch observes the thing if its last sight is too old, and creates or changes it.
 func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	if c.recorded {
@@ -67,7 +86,8 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	}
 	t, thing, key := n.things, c.record.Thing, n.plan.sightOf(*c.record)
 	last := t.last(key)
-	good := thing.Made && last != nil && last.is != nil && !t.differs(last.is, n.wanted)
+	// If another process has led since, the record may be of another thing of the name.
+	good := thing.Made && last != nil && last.is != nil && last.token == thing.Token && !t.differs(last.is, n.wanted)
 	if good && time.Now().Before(last.due()) {
 		return answer{got: last}, nil
 	}
@@ -106,6 +126,8 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 		return n.found(ctx, c, ref, k, is, calls == 2)
 	case thing.uncertain() && !t.Idempotent && t.inDoubt(thing, time.Now()):
 		return answer{wait: t.doubts(thing), again: min(soonest, time.Until(t.doubtUntil(thing)))}, nil
+	case t.isHidden(thing, time.Now()):
+		return answer{wait: t.hides(thing), again: min(soonest, time.Until(t.hiddenUntil(thing)))}, nil
 	}
 	if k.taken {
 		return answer{}, fmt.Errorf("create %s %s: there is another outcome in the place of its own: %w", t.Kind, ref.Name, kube.ErrTaken)
@@ -218,7 +240,7 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 
 func (n *thingNode[T]) keep(a answer, r *record, now time.Time, v *verdict) {
 	s := a.got.(*sight[T])
-	n.live = s.is
+	n.live, n.outcome = s.is, s.outcome
 	r.Thing.Token = s.token
 	switch {
 	case n.things.Keep != nil:
@@ -228,6 +250,9 @@ func (n *thingNode[T]) keep(a answer, r *record, now time.Time, v *verdict) {
 	}
 	if !r.Thing.Made {
 		r.Thing.Made = true
+		if n.claim.recorded {
+			r.Thing.Answered = calledAt(time.Now())
+		}
 		if n.claim.recorded && !n.doubted {
 			r.Thing.Called = metav1.Time{} // the only creation was answered
 		}

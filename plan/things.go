@@ -48,7 +48,8 @@ type Things[T any] struct {
 	// repeated only when it can no longer take effect: see Settle.
 	Idempotent bool
 	// Settle is the time after which a call that was sent can no longer take effect, if it
-	// has not yet. Default: one minute.
+	// has not yet, and after which Observe shows a thing whose creation was answered. Default:
+	// one minute.
 	Settle time.Duration
 	// Poll is the time after which a thing that is ready is observed again, to find the
 	// changes of others. Up to a tenth is added at random. Default: 5 minutes.
@@ -101,6 +102,9 @@ type ThingStatus struct {
 	Called metav1.Time `json:"called,omitzero"`
 	// Made says that the thing was there.
 	Made bool `json:"made,omitempty"`
+	// Answered is when the last creation was answered. For some time the target may not show
+	// the thing.
+	Answered metav1.Time `json:"answered,omitzero"`
 	// Outcome is the thing's, unless it is kept elsewhere.
 	Outcome map[string]string `json:"outcome,omitempty"`
 }
@@ -110,7 +114,13 @@ func (t *ThingStatus) intend(now time.Time) {
 	if t.Token == "" || t.Made {
 		*t = ThingStatus{Token: rand.Text()}
 	}
-	t.Called = metav1.NewTime(now.Truncate(time.Second).Add(time.Second))
+	t.Called = calledAt(now)
+}
+
+// calledAt returns the time to record for a creation that is about to begin, or has just
+// been answered.
+func calledAt(now time.Time) metav1.Time {
+	return metav1.NewTime(now.Truncate(time.Second).Add(time.Second))
 }
 
 // ours reports that the thing is the owner's if it exists.
@@ -130,6 +140,8 @@ type AnyThings interface {
 	remove(ctx context.Context, p *Plan, s NodeStatus) removal
 	// release leaves a recorded thing to others.
 	release(ctx context.Context, p *Plan, s NodeStatus) removal
+	// letGo ends the claim of a plan's owner to the name of a thing that was not made.
+	letGo(p *Plan, s NodeStatus)
 	// inDoubt reports that a creation which was not answered may still take effect.
 	inDoubt(s *ThingStatus, now time.Time) bool
 }
@@ -184,6 +196,16 @@ func (t *Things[T]) doubtUntil(s *ThingStatus) time.Time {
 	return s.Called.Add(t.target().timeout() + cmp.Or(t.Settle, time.Minute))
 }
 
+// isHidden reports that a thing was created so recently that the target need not show it.
+func (t *Things[T]) isHidden(s *ThingStatus, now time.Time) bool {
+	return s.Made && !s.Answered.IsZero() && now.Before(t.hiddenUntil(s))
+}
+
+// hiddenUntil returns when the target shows a thing whose creation was answered.
+func (t *Things[T]) hiddenUntil(s *ThingStatus) time.Time {
+	return s.Answered.Add(cmp.Or(t.Settle, time.Minute))
+}
+
 func (t *Things[T]) differs(is, want *T) bool { return t.Update != nil && t.Differs(is, want) }
 
 func (t *Things[T]) observe(ctx context.Context, ref Ref) (*T, error) {
@@ -226,14 +248,20 @@ func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal 
 }
 
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
-// created, it may appear after it was deleted.
-func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
+// created, it may appear after it was deleted. The same holds for a thing that was created
+// a moment ago, unless the target shows it before.
+func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
 	if !s.Thing.ours() {
+		t.forget(p.sightOf(s)) // it may hold the name for a creation that was refused
 		return removal{}
 	}
-	observes, calls := s.Undo == undoWait || t.inDoubt(s.Thing, time.Now()), 1
-	if observes {
-		calls = 2
+	begun, calls := time.Now(), 1
+	hidden := t.isHidden(s.Thing, begun)
+	observes := s.Undo == undoWait || t.inDoubt(s.Thing, begun)
+	for _, more := range []bool{hidden, observes} {
+		if more {
+			calls++
+		}
 	}
 	done, wait, err := t.target().turn(ctx, p.sightOf(s), calls)
 	switch {
@@ -247,6 +275,15 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 	if err != nil {
 		return removal{err: err}
 	}
+	if hidden {
+		is, err := t.observe(ctx, ref)
+		if err != nil {
+			return removal{err: err}
+		}
+		hidden = is == nil
+		shown := !hidden
+		defer func() { out.shown = shown }()
+	}
 	if err := t.delete(ctx, ref); err != nil {
 		return removal{err: err}
 	}
@@ -259,8 +296,11 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 			return removal{waits: "it is still there"}
 		}
 	}
-	if t.inDoubt(s.Thing, time.Now()) {
+	switch {
+	case t.inDoubt(s.Thing, time.Now()):
 		return removal{waits: t.doubts(s.Thing)}
+	case hidden:
+		return removal{waits: t.hides(s.Thing)}
 	}
 	if t.Keep != nil && t.Outcome != nil {
 		if err := t.Keep.drop(ctx, p, s); err != nil {
@@ -274,4 +314,10 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) removal {
 // to reconcile.
 func (t *Things[T]) doubts(s *ThingStatus) string {
 	return "its creation was not answered, and may take effect until " + t.doubtUntil(s).UTC().Format(time.RFC3339)
+}
+
+// hides is the message of a thing that the target does not show yet.
+func (t *Things[T]) hides(s *ThingStatus) string {
+	return "it was created, and the target does not show it; that is possible until " +
+		t.hiddenUntil(s).UTC().Format(time.RFC3339)
 }

@@ -94,6 +94,26 @@ func (w *world) plant(name string) *plant {
 	return p
 }
 
+// snapshot returns all objects and tools without the versions of the objects.
+func (w *world) snapshot() string {
+	var all []string
+	for _, path := range slices.Sorted(maps.Keys(w.all)) {
+		raw, err := json.Marshal(w.all[path])
+		if err != nil {
+			panic(err)
+		}
+		version, err := json.Marshal(w.all[path].GetResourceVersion())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, strings.Replace(string(raw), `"resourceVersion":`+string(version), "", 1))
+	}
+	for _, t := range w.shed.tools {
+		all = append(all, fmt.Sprintf("%+v", *t))
+	}
+	return strings.Join(all, "\n")
+}
+
 // plants returns the names of all plants.
 func (w *world) plants() (names []string) {
 	for path, o := range w.all {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
@@ -19,7 +21,9 @@ import (
 // in the cluster. That operator has its Lease in the namespace in which it was installed.
 // The namespace need not be the one that the program names, because a chart can be
 // installed into any namespace. With a Lease of another namespace both processes would
-// act. So takeOver looks for the Lease, and several Leases are an error.
+// act. So takeOver looks for the Lease, and several Leases are an error. If there is none,
+// and not even the namespace of the operator, this process takes no lease: it could not
+// make one in a namespace that does not exist, and would wait.
 func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m manifest.Bundle) error {
 	if o.Lease.Namespace != "" {
 		return nil
@@ -50,9 +54,20 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 	}
 	switch len(found) {
 	case 0:
-		o.Lease.Namespace = cmp.Or(m.Namespace, m.Name)
-		cmp.Or(o.Logger, slog.Default()).Info("no operator in the cluster has a Lease that could be taken over",
-			"lease", o.Lease.Name, "takenInNamespace", o.Lease.Namespace)
+		log := cmp.Or(o.Logger, slog.Default()).With("lease", o.Lease.Name)
+		namespace := cmp.Or(m.Namespace, m.Name)
+		_, err := kube.ViewOfKind[kube.Object](client, kube.KindOf[corev1.Namespace]()).Get(ctx, namespace)
+		switch {
+		case apierrors.IsNotFound(err):
+			log.Info("no operator in the cluster has a Lease that could be taken over, "+
+				"and its namespace does not exist: this process takes no lease", "namespace", namespace)
+			o.Lease.Name = ""
+		case err != nil:
+			return fmt.Errorf("find the namespace for the Lease (or set -lease-namespace): %w", err)
+		default:
+			log.Info("no operator in the cluster has a Lease that could be taken over", "takenInNamespace", namespace)
+			o.Lease.Namespace = namespace
+		}
 		return nil
 	case 1:
 		o.Lease.Namespace = found[0]

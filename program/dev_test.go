@@ -40,10 +40,14 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	home := "missing-" + a // the namespace in the manifests that the program prints
 	find := func(o controller.Options) (string, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 		o.Lease.Name = name
-		err := takeOver(t.Context(), client, &o, manifest.Bundle{Name: "op"})
+		err := takeOver(t.Context(), client, &o, manifest.Bundle{Name: "op", Namespace: home})
+		if o.Lease.Name == "" {
+			return "no lease", err
+		}
 		return o.Lease.Namespace, err
 	}
 	expect := func(want string) {
@@ -52,7 +56,9 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 			t.Errorf("the Lease is looked for in %q, want %q: %v", got, want, err)
 		}
 	}
-	expect("op") // the namespace in the manifests that the program prints
+	expect("no lease") // because its namespace does not exist
+	home = a
+	expect(home)
 	there(b, "")
 	expect(b)
 	there(a, "a pod")

@@ -2,6 +2,7 @@ package program
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,17 +21,25 @@ const defaultAddress = ":8080"
 type running struct {
 	kubeconfig, context, address, leaseNamespace string
 	lease, dev, install, force                   bool
+	level                                        *slog.Level // nil: the level of the loggers
 }
 
 // define defines the flags. If the program defines one of them too, that is an error.
 func (r *running) define(flags *flag.FlagSet, inPod bool) error {
-	for _, name := range []string{"kubeconfig", "context", "addr", "lease", "lease-namespace", "dev", "install", "force-definitions"} {
+	for _, name := range []string{
+		"kubeconfig", "context", "log-level", "addr", "lease", "lease-namespace", "dev", "install", "force-definitions",
+	} {
 		if flags.Lookup(name) != nil {
 			return fmt.Errorf("the program defines the flag -%s, which program.Main defines itself", name)
 		}
 	}
 	flags.StringVar(&r.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use instead of the files in KUBECONFIG")
 	flags.StringVar(&r.context, "context", "", "`name` of the kubeconfig's context to use instead of the current context")
+	flags.Func("log-level", "least `level` of the lines that are logged: debug, info, warn or error\n"+
+		"(default: that of the program's loggers, which is info if the program does not set it)", func(text string) error {
+		r.level = new(slog.Level)
+		return r.level.UnmarshalText([]byte(text))
+	})
 	flags.StringVar(&r.address, "addr", "",
 		"`address` to serve health, readiness and metrics on; \":8080\" listens on all interfaces\n"+
 			"(default: the operator's port; outside a pod on loopback only)")
@@ -48,6 +57,31 @@ func (r *running) define(flags *flag.FlagSet, inPod bool) error {
 	return nil
 }
 
+// logger returns a logger, or the default one for nil, with the level of the command line.
+func (r *running) logger(l *slog.Logger) *slog.Logger {
+	if r.level == nil {
+		return l
+	}
+	return slog.New(leveled{cmp.Or(l, slog.Default()).Handler(), *r.level})
+}
+
+// leveled is a handler with another level. The level of slog's default logger alone would
+// not do, because a program may have made its loggers itself.
+type leveled struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h leveled) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+func (h leveled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return leveled{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h leveled) WithGroup(name string) slog.Handler {
+	return leveled{h.Handler.WithGroup(name), h.level}
+}
+
 // inPod reports whether the program runs in a pod with a service account. It looks for
 // the same signs as client-go's rest.InClusterConfig.
 func inPod() bool {
@@ -58,6 +92,7 @@ func inPod() bool {
 // options returns the options for the controllers.
 func (r *running) options(m manifest.Bundle, inPod bool) (controller.Options, error) {
 	o := m.Options
+	o.Logger = r.logger(o.Logger)
 	o.Address = cmp.Or(o.Address, defaultAddress)
 	if inPod {
 		o.CertDir = m.CertDir()

@@ -16,9 +16,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
@@ -27,7 +27,8 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// Operator is a program that [Main] runs.
+// Operator is a program that [Main] runs. Its counterpart is manager.Manager of
+// controller-runtime, with the markers of kubebuilder that manifests are generated from.
 type Operator struct {
 	// Manifest is rendered. Its Options are also the controllers' options, and its
 	// Definitions are installed.
@@ -55,12 +56,16 @@ type Operator struct {
 //
 //	-kubeconfig         file to use instead of the one in KUBECONFIG
 //	-context            context of the kubeconfig
+//	-log-level          least level of the lines that are logged: debug, info, warn or
+//	                    error; default: that of the loggers, which is info
 //	-addr               address of health, readiness, metrics, hooks and routes
 //	-lease              whether it takes the operator's lease
 //	-lease-namespace    namespace of the Lease
 //	-dev                take the lease over from the operator in the cluster, which
 //	                    goes on when this process ends
-//	-install            whether it installs the definitions first, as [crd.Install] does
+//	-install            whether it installs the definitions first, as [crd.Install] does;
+//	                    while one of them is being deleted, the controllers run, for
+//	                    the deletion may wait for their finalizers
 //	-force-definitions  install them also over definitions that [crd.Install] refuses
 //	                    to replace, such as those of an earlier operator: stored
 //	                    objects may not fit the replacement
@@ -86,11 +91,25 @@ type Operator struct {
 // on, and with status 2 if the command line is wrong. The counterpart of Main is the
 // main.go of a kubebuilder project.
 //
-// Main makes the client. A program that needs other settings of [kube.Config] than the
-// flags have, such as a field manager for all writes, calls [controller.Run] itself.
-func Main(build func(*kube.Client) (Operator, error)) {
+// A program that needs other settings of its client than the flags have, such as a field
+// manager for all writes, calls [Program.Main].
+func Main(build func(*kube.Client) (Operator, error)) { Program{}.Main(build) }
+
+// Program has the settings of a program besides those of its [Operator]. Most programs
+// need none and call [Main].
+type Program struct {
+	// Config has the settings of the client, such as FieldManager or Observe. The flags
+	// -kubeconfig and -context replace its Kubeconfig and Context. With Rest neither is
+	// used, except that the command manifests needs no server and replaces Rest.
+	Config kube.Config
+}
+
+// Main does the same as the function [Main], with the settings of p.
+func (p Program) Main(build func(*kube.Client) (Operator, error)) {
 	ctx, stop := controller.Signals()
-	c := command{flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), build: build}
+	c := command{
+		flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), config: p.Config, build: build,
+	}
 	err := c.run(ctx)
 	stop()
 	switch wrong := (*usageError)(nil); {
@@ -115,7 +134,9 @@ type command struct {
 	args  []string
 	out   io.Writer
 	inPod bool
-	build func(*kube.Client) (Operator, error)
+	// config has the settings of the client, except those of the flags.
+	config kube.Config
+	build  func(*kube.Client) (Operator, error)
 
 	running
 }
@@ -144,7 +165,14 @@ func (c command) run(ctx context.Context) error {
 
 // operate runs the operator until ctx ends.
 func (c command) operate(ctx context.Context) error {
-	client, err := kube.Config{Kubeconfig: c.kubeconfig, Context: c.context}.Connect()
+	if c.level != nil {
+		slog.SetLogLoggerLevel(*c.level)
+	}
+	config := c.config
+	config.Logger = c.logger(config.Logger)
+	config.Kubeconfig = cmp.Or(c.kubeconfig, config.Kubeconfig)
+	config.Context = cmp.Or(c.context, config.Context)
+	client, err := config.Connect()
 	if err != nil {
 		return err
 	}
@@ -163,15 +191,8 @@ func (c command) operate(ctx context.Context) error {
 		}
 	}
 	if definitions := o.Manifest.Definitions; c.install && len(definitions) > 0 {
-		err := crd.Installer{Logger: options.Logger, Force: c.force}.Install(ctx, client, definitions...)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			slog.Info("stopped before the definitions were installed", "waitedFor", err)
-			return nil
-		case apierrors.IsForbidden(err):
-			return fmt.Errorf("%w (without that right, start the program with -install=false "+
-				"once the definitions are installed)", err)
-		case err != nil:
+		first := crd.Installer{Logger: options.Logger, Force: c.force}
+		if err := install(ctx, client, first, &options, definitions); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -185,15 +206,22 @@ func (c command) print(args []string) error {
 	chart := flags.String("chart", "", "`directory` to write a Helm chart to, instead of printing YAML")
 	image := flags.String("image", "", "`name` of the image to run, instead of the default image")
 	namespace := flags.String("namespace", "", "`namespace` to run in, instead of the default namespace")
-	replicas := flags.Int("replicas", 0, "number of replicas; one of them holds the lease and reconciles")
+	replicas := flags.Int("replicas", 0, "`number` of replicas, instead of the default number; one of them holds the lease "+
+		"and reconciles")
 	if err := flags.Parse(args); err != nil {
 		return &usageError{err}
 	}
 	if flags.NArg() > 0 {
 		return &usageError{fmt.Errorf("manifests takes no argument %q", flags.Arg(0))}
 	}
+	if given(flags, "replicas") && (*replicas < 1 || *replicas > math.MaxInt32) {
+		return &usageError{fmt.Errorf("manifests -replicas=%d: a Deployment of the operator has 1 replica or more: "+
+			"to stop the operator, apply the manifests and scale the Deployment to 0", *replicas)}
+	}
 	// Handles ask this server for nothing until they are used.
-	nowhere, err := kube.Config{Rest: &rest.Config{Host: "https://kubernetes.default.svc"}}.Connect()
+	config := c.config
+	config.Rest = &rest.Config{Host: "https://kubernetes.default.svc"}
+	nowhere, err := config.Connect()
 	if err != nil {
 		return err
 	}
@@ -217,4 +245,10 @@ func (c command) print(args []string) error {
 		return fmt.Errorf("print manifests: %w", err)
 	}
 	return nil
+}
+
+// given reports whether the command line has a flag.
+func given(flags *flag.FlagSet, name string) (found bool) {
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
 }

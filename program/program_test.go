@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
@@ -103,6 +105,9 @@ func TestProgramRefuses(t *testing.T) {
 		"no such flag":       {[]string{"-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"none of manifests":  {[]string{"manifests", "-nonsense"}, true, "flag provided but not defined: -nonsense"},
 		"an argument":        {[]string{"manifests", "chart"}, true, `manifests takes no argument "chart"`},
+		"no replicas":        {[]string{"manifests", "-replicas=0"}, true, "-replicas=0: a Deployment of the operator has 1 replica"},
+		"less than none":     {[]string{"manifests", "-replicas=-1"}, true, "-replicas=-1: a Deployment of the operator has 1 replica"},
+		"no such level":      {[]string{"-log-level=loud"}, true, `invalid value "loud" for flag -log-level`},
 		"a bad name":         {[]string{"manifests", "-namespace=A b"}, false, `namespace "A b"`},
 		"no operator":        {[]string{"-copies=none", "manifests"}, false, "there must be copies"},
 		"no cluster":         {nil, false, "does not exist, and this is not a pod"},
@@ -159,6 +164,82 @@ func TestProgramConnects(t *testing.T) {
 		if !errors.Is(err, seen) {
 			t.Errorf("%q: %v", test.args, err)
 		}
+	}
+}
+
+// A program may have settings of its own for the client. The flags have precedence, and
+// the manifests are printed without the server.
+func TestProgramConfig(t *testing.T) {
+	var log bytes.Buffer
+	config := kube.Config{
+		Rest: &rest.Config{Host: "http://own.test"}, FieldManager: "earlier-name",
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	for _, test := range []struct {
+		args  []string
+		host  string
+		debug bool
+	}{
+		{nil, "http://own.test", false},
+		{[]string{"-log-level=debug"}, "http://own.test", true},
+		{[]string{"manifests"}, "https://kubernetes.default.svc", false},
+	} {
+		seen := errors.New("seen")
+		flags := flag.NewFlagSet("configured", flag.ContinueOnError)
+		err := command{flags: flags, args: test.args, config: config, build: func(client *kube.Client) (Operator, error) {
+			c := client.Config()
+			if c.Rest.Host != test.host || c.FieldManager != config.FieldManager ||
+				c.Logger.Enabled(t.Context(), slog.LevelDebug) != test.debug {
+				t.Errorf("%q: %+v", test.args, c)
+			}
+			return Operator{}, seen
+		}}.run(t.Context())
+		if !errors.Is(err, seen) {
+			t.Errorf("%q: %v", test.args, err)
+		}
+	}
+	if config.Rest.Host != "http://own.test" {
+		t.Errorf("the program's settings were changed: %s", config.Rest.Host)
+	}
+}
+
+// The flag -log-level sets the level of the default logger and of the operator's own.
+func TestLogLevel(t *testing.T) {
+	before := slog.SetLogLoggerLevel(slog.LevelInfo)
+	t.Cleanup(func() { slog.SetLogLoggerLevel(before) })
+	var own bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&own, nil))
+	for _, test := range []struct {
+		args  []string
+		least slog.Level
+	}{
+		{nil, slog.LevelInfo},
+		{[]string{"-log-level=debug"}, slog.LevelDebug},
+		{[]string{"-log-level=WARN"}, slog.LevelWarn},
+	} {
+		var r running
+		flags := flag.NewFlagSet("leveled", flag.ContinueOnError)
+		if err := errors.Join(r.define(flags, true), flags.Parse(test.args)); err != nil {
+			t.Fatal(err)
+		}
+		for name, of := range map[string]*slog.Logger{"own": logger, "default": nil} {
+			o, err := r.options(manifest.Bundle{Options: controller.Options{Logger: of}}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := cmp.Or(o.Logger, slog.Default()).With("a", 1).WithGroup("g")
+			if !got.Enabled(t.Context(), test.least) || got.Enabled(t.Context(), test.least-1) {
+				t.Errorf("%q: the level of the %s logger is not %v", test.args, name, test.least)
+			}
+		}
+	}
+	o, err := (&running{level: new(slog.Level)}).options(manifest.Bundle{Options: controller.Options{Logger: logger}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Logger.With("a", 1).Info("a line")
+	if !strings.Contains(own.String(), `msg="a line" a=1`) {
+		t.Errorf("the log is %q", &own)
 	}
 }
 

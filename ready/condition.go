@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"reflect"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,9 @@ type conditioned struct {
 	generation int64
 	observed   int64 // status.observedGeneration, 0 if the kind counts none
 	conditions []condition
+	// needs is a condition that a controller sets on each object of the kind. Before it is
+	// set, the object is not ready. It is empty for most kinds.
+	needs string
 }
 
 type condition struct {
@@ -47,7 +49,42 @@ func judge(o conditioned) State {
 		}
 		return waiting("%s", withMessage(kind+" is "+cmp.Or(c.status, "Unknown"), cmp.Or(c.message, c.reason)))
 	}
+	if o.needs != "" {
+		return waiting("its condition %s is not set", o.needs)
+	}
 	return ready()
+}
+
+// needed returns the condition that a controller sets on each object of a kind. The server
+// empties the status of an object that is created, so the answer to the creation lacks the
+// condition. The kinds with rules of their own are for views of them.
+func needed(kind schema.GroupKind, service bool) string {
+	switch kind {
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		return "Established"
+	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
+		if service { // the server serves the other ones itself
+			return "Available"
+		}
+	case schema.GroupKind{Group: appsv1.GroupName, Kind: "Deployment"}:
+		return "Available"
+	case schema.GroupKind{Kind: "Node"}, schema.GroupKind{Kind: "Pod"}, schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}:
+		return "Ready"
+	}
+	return ""
+}
+
+// kindOf returns the kind that an object names, by its TypeMeta or by a method GVK.
+func kindOf(o any) (kind schema.GroupKind) {
+	if t, ok := o.(interface{ GetObjectKind() schema.ObjectKind }); ok {
+		kind = t.GetObjectKind().GroupVersionKind().GroupKind()
+	}
+	if t, ok := o.(interface {
+		GVK() schema.GroupVersionKind
+	}); ok && kind.Kind == "" {
+		kind = t.GVK().GroupKind()
+	}
+	return kind
 }
 
 func (o conditioned) find(kind string) (condition, bool) {
@@ -71,6 +108,7 @@ func conditionsOf(o any) conditioned {
 	if !list.IsValid() || list.Kind() != reflect.Slice {
 		return found
 	}
+	found.needs = needed(kindOf(o), member(member(reflect.ValueOf(o), "Spec"), "Service").IsValid())
 	for i := range list.Len() {
 		c := list.Index(i)
 		found.conditions = append(found.conditions, condition{
@@ -120,6 +158,9 @@ func untyped(u *unstructured.Unstructured) State {
 		}
 		return byKind(typed)
 	}
+	if kind := u.GroupVersionKind(); kind.Group == "admissionregistration.k8s.io" && isWebhooks(kind.Kind) {
+		return untypedWebhooks(u)
+	}
 	found := conditioned{generation: u.GetGeneration()}
 	found.observed, _, _ = unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
@@ -136,6 +177,8 @@ func untyped(u *unstructured.Unstructured) State {
 		one.observed, _, _ = unstructured.NestedInt64(c, "observedGeneration")
 		found.conditions = append(found.conditions, one)
 	}
+	_, service, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "service")
+	found.needs = needed(u.GroupVersionKind().GroupKind(), service)
 	return judge(found)
 }
 
@@ -165,10 +208,6 @@ func typeOf(kind schema.GroupKind) any {
 		return new(corev1.PersistentVolume)
 	case corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind():
 		return new(corev1.Namespace)
-	case admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind():
-		return new(admissionv1.MutatingWebhookConfiguration)
-	case admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration").GroupKind():
-		return new(admissionv1.ValidatingWebhookConfiguration)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package ready
 
 import (
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -47,10 +46,4 @@ func namespace(n *corev1.Namespace) State {
 		return ready()
 	}
 	return waiting("the namespace is not active")
-}
-
-// callable reports whether the server can call a webhook. A Service needs the given CA
-// bundle. A URL also works with the CA certificates of the system.
-func callable(c admissionv1.WebhookClientConfig) bool {
-	return c.Service == nil || len(c.CABundle) > 0
 }

@@ -28,12 +28,20 @@
 //   - MutatingWebhookConfiguration, ValidatingWebhookConfiguration: each webhook has
 //     a CA bundle.
 //   - CustomResourceDefinition: it is established. Failed: its names are taken.
+//   - APIService: if a Service backs it, it is available.
+//   - Node, ServiceCIDR: the condition Ready is True.
 //   - Any other kind: its condition Ready is True or, if it has none, its condition
-//     Available. If it has neither, it is ready as soon as it exists. APIService and
-//     Node are of this sort.
+//     Available. If it has neither, it is ready as soon as it exists.
 //
 // Any Go type works: the types of k8s.io/api, structs with status.conditions of
 // their own, views, and unstructured objects. A view must name the fields that the
 // rule of its kind reads, or the rule takes them for zero. The rule for any other
-// kind holds for a view whose Go type is not the kind's own.
+// kind holds for a view whose Go type is not the kind's own. A view without
+// status.conditions is ready as soon as it exists.
+//
+// # Caveat
+//
+// The server empties the status of an object that is created, so an object of any other
+// kind is ready until its controller has written a condition. If the controller always
+// writes one, a rule should ask for it.
 package ready

@@ -3,7 +3,6 @@ package ready
 import (
 	"fmt"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +42,9 @@ func HasFailed[T any](o *T) bool { return Of(o).Phase == Failed }
 // end of a Job, which may never be ready.
 func HasEnded[T any](o *T) bool { return Of(o).Phase != Waiting }
 
-// Of returns the state of an object, which must have Kubernetes metadata. The state
-// of a nil object is Waiting.
+// Of returns the state of an object, which must have Kubernetes metadata. The state of a nil
+// object is Waiting. Its counterparts are status.Compute of cli-utils (kstatus), and the
+// conditions of kube::runtime::wait in kube-rs.
 func Of[T any](o *T) State {
 	if o == nil {
 		return waiting("does not exist")
@@ -80,22 +80,13 @@ func byKind(o any) State {
 		return volume(o)
 	case *corev1.Namespace:
 		return namespace(o)
-	case *admissionv1.MutatingWebhookConfiguration:
-		for _, w := range o.Webhooks {
-			if !callable(w.ClientConfig) {
-				return waiting("webhook %s has no CA bundle", w.Name)
-			}
-		}
-		return ready()
-	case *admissionv1.ValidatingWebhookConfiguration:
-		for _, w := range o.Webhooks {
-			if !callable(w.ClientConfig) {
-				return waiting("webhook %s has no CA bundle", w.Name)
-			}
-		}
-		return ready()
+	case *corev1.ConfigMap, *corev1.Secret, *corev1.ServiceAccount:
+		return ready() // without a status there is nothing to look for
 	case *unstructured.Unstructured:
 		return untyped(o)
+	}
+	if state, ok := typedWebhooks(o); ok {
+		return state
 	}
 	return judge(conditionsOf(o))
 }

@@ -8,10 +8,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -285,6 +287,7 @@ func TestOf(t *testing.T) {
 		"available":            {ready.Of(bookOf(2, is("Available", metav1.ConditionTrue, 2))), good},
 		"ready goes first":     {ready.Of(bookOf(2, is("Available", metav1.ConditionTrue, 2), is("Ready", metav1.ConditionUnknown, 2))), waits("Ready is Unknown: it says so")},
 		"other conditions":     {ready.Of(bookOf(2, is("Synced", metav1.ConditionFalse, 2))), good},
+		"fresh own kind":       {ready.Of(bookOf(0)), good},
 		"definition":           {ready.Of(bookOf(0, is("NamesAccepted", metav1.ConditionTrue, 0), is("Established", metav1.ConditionTrue, 0))), good},
 		"definition comes":     {ready.Of(bookOf(0, is("Established", metav1.ConditionFalse, 0))), waits("Established is False: it says so")},
 		"names are taken":      {ready.Of(bookOf(0, is("NamesAccepted", metav1.ConditionFalse, 0))), fails("NamesAccepted is False: it says so")},
@@ -295,6 +298,13 @@ func TestOf(t *testing.T) {
 		"untyped deployment": {
 			ready.Of(untyped(t, "apps/v1", "Deployment", deploymentOf(nil, appsv1.DeploymentStatus{ObservedGeneration: 2}))),
 			waits("0 of 1 replicas updated"),
+		},
+		"untyped webhook without bundle": {
+			ready.Of(untyped(t, "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration",
+				&admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{{
+					Name: "a", ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{}},
+				}}})),
+			waits("webhook a has no CA bundle"),
 		},
 		"untyped kind": {
 			ready.Of(&unstructured.Unstructured{Object: map[string]any{
@@ -330,6 +340,84 @@ func TestConditions(t *testing.T) {
 			t.Errorf(
 				"%s: Is %t, HasFailed %t, HasEnded %t", name, ready.Is(c.job), ready.HasFailed(c.job), ready.HasEnded(c.job),
 			)
+		}
+	}
+}
+
+// deployView is a view of Deployment: its Go type is not the kind's own.
+type deployView struct {
+	kube.Object
+	Status struct{ Conditions []metav1.Condition }
+}
+
+func (deployView) GVK() kube.GVK { return kube.GVK{Group: "apps", Version: "v1", Kind: "Deployment"} }
+
+// apiService is an APIService as a program may describe it.
+type apiService struct {
+	kube.Object
+	Spec struct {
+		Service *struct{ Name string }
+	}
+	Status struct{ Conditions []metav1.Condition }
+}
+
+func (apiService) GVK() kube.GVK {
+	return kube.GVK{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+}
+
+// The server empties the status of an object that is created. So an object as the answer to
+// its creation shows it is not ready, if a controller has to say that it is.
+func TestFreshObjects(t *testing.T) {
+	unset := func(condition string) ready.State { return waits("its condition " + condition + " is not set") }
+	about := at(1)
+	about.Name = "fresh"
+	backed, local := new(apiService), new(apiService)
+	backed.Spec.Service = &struct{ Name string }{"server"}
+	view, definition := new(deployView), new(crd.Definition)
+	view.Generation, definition.Generation = 1, 1
+	of := func(apiVersion, kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
+	}
+	definitions := of("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+	named := &book{Object: kube.Object{TypeMeta: definitions}}
+	bare := func(apiVersion, kind string, spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "fresh", "generation": int64(1)}, "spec": spec,
+		}}
+	}
+	service := map[string]any{"service": map[string]any{"name": "server"}}
+	const group = "apiregistration.k8s.io/v1"
+	for name, c := range map[string]struct{ got, want ready.State }{
+		"definition":             {ready.Of(definition), unset("Established")},
+		"definition by TypeMeta": {ready.Of(named), unset("Established")},
+		"metadata alone":         {ready.Of(&metav1.PartialObjectMetadata{TypeMeta: definitions}), ready.State{Phase: ready.Ready}},
+		"APIService":             {ready.Of(backed), unset("Available")},
+		"local APIService":       {ready.Of(local), ready.State{Phase: ready.Ready}},
+		"Deployment":             {ready.Of(&appsv1.Deployment{ObjectMeta: about}), waits(unseen)},
+		"view of a Deployment":   {ready.Of(view), unset("Available")},
+		"StatefulSet":            {ready.Of(&appsv1.StatefulSet{ObjectMeta: about}), waits(unseen)},
+		"DaemonSet":              {ready.Of(&appsv1.DaemonSet{ObjectMeta: about}), waits(unseen)},
+		"ReplicaSet":             {ready.Of(&appsv1.ReplicaSet{ObjectMeta: about}), waits(unseen)},
+		"Job":                    {ready.Of(&batchv1.Job{ObjectMeta: about}), waits("0 of 1 completed")},
+		"Pod":                    {ready.Of(&corev1.Pod{ObjectMeta: about}), waits("the pod is Pending and not ready")},
+		"Node":                   {ready.Of(&corev1.Node{TypeMeta: of("v1", "Node")}), unset("Ready")},
+		"ServiceCIDR":            {ready.Of(&networkingv1.ServiceCIDR{TypeMeta: of("networking.k8s.io/v1", "ServiceCIDR")}), unset("Ready")},
+		"claim":                  {ready.Of(&corev1.PersistentVolumeClaim{ObjectMeta: about}), waits("the claim is not bound")},
+		"volume":                 {ready.Of(&corev1.PersistentVolume{ObjectMeta: about}), waits("the volume is not available")},
+		"Namespace":              {ready.Of(&corev1.Namespace{ObjectMeta: about}), waits("the namespace is not active")},
+		"balancer":               {ready.Of(serviceOf(corev1.ServiceTypeLoadBalancer, "10.0.0.1")), waits("the load balancer has no address")},
+		"untyped definition":     {ready.Of(bare("apiextensions.k8s.io/v1", "CustomResourceDefinition", nil)), unset("Established")},
+		"untyped APIService":     {ready.Of(bare(group, "APIService", service)), unset("Available")},
+		"untyped local one":      {ready.Of(bare(group, "APIService", nil)), ready.State{Phase: ready.Ready}},
+		"untyped Deployment":     {ready.Of(bare("apps/v1", "Deployment", nil)), waits(unseen)},
+		"untyped StatefulSet":    {ready.Of(bare("apps/v1", "StatefulSet", nil)), waits(unseen)},
+		"untyped DaemonSet":      {ready.Of(bare("apps/v1", "DaemonSet", nil)), waits(unseen)},
+		"untyped Job":            {ready.Of(bare("batch/v1", "Job", nil)), waits("0 of 1 completed")},
+		"untyped Node":           {ready.Of(bare("v1", "Node", nil)), unset("Ready")},
+		"untyped claim":          {ready.Of(bare("v1", "PersistentVolumeClaim", nil)), waits("the claim is not bound")},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, c.got, c.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +19,7 @@ import (
 //	<!-- count lines FILE -->   lines of code of a Go file below its imports
 //	<!-- count modules -->      go.mod files
 //	<!-- count image -->        the limit of an image, in MB
+//	<!-- count neon -->         the limit of Neon's image, in MB
 //	<!-- count go -->           the release of Go
 //	<!-- count kubernetes -->   the release of Kubernetes that the tests run on
 //	<!-- count low -->          the lowest release of the k8s.io modules
@@ -87,6 +90,8 @@ func (r *Repo) count(ctx context.Context, what string) (string, error) {
 		return strconv.Itoa(len(strings.Fields(out))), err
 	case "image":
 		return r.find("operators/internal/ship/ship.go", `maxImage\s+= (\d+)\*mega`)
+	case "neon":
+		return r.find("operators/neon/image/main.go", `Max:\s+(\d+)_000_000`)
 	case "go":
 		return r.find("go.mod", `(?m)^go (\d+\.\d+)`)
 	case "kubernetes":
@@ -112,14 +117,26 @@ func (r *Repo) find(file, pattern string) (string, error) {
 	return string(m[1]), nil
 }
 
-// codeLines returns the number of lines below the imports of a Go file, without empty
-// lines and lines of comment.
-func codeLines(source string) (n int) {
+// codeLines returns the number of lines below the imports of a Go file that hold more than
+// space and comments, by the rule of package bench.
+func codeLines(source string) int {
 	_, below, _ := strings.Cut(source, "\n)\n")
-	for line := range strings.Lines(below) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "// ") {
-			n++
+	fset := token.NewFileSet()
+	file := fset.AddFile("", -1, len(below))
+	var s scanner.Scanner
+	s.Init(file, []byte(below), nil, 0) // it leaves out comments
+	lines := make(map[int]bool)
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // the scanner inserts it, possibly at the end of a comment
+		}
+		first := file.Line(pos)
+		for n := range strings.Count(text, "\n") + 1 {
+			lines[first+n] = true
 		}
 	}
-	return n
 }

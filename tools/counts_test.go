@@ -38,10 +38,11 @@ func TestCount(t *testing.T) {
 		"cluster/go.mod":                  "require (\n\tk8s.io/kubernetes v1.36.3\n)\n",
 		"tools/stranger.go":               "\tnewerKubernetes = \"v0.37.2\"\n",
 		"operators/internal/ship/ship.go": "\tmaxImage  = 7*mega - 1\n",
-		"a/main.go":                       "package main\n\nimport (\n\t\"fmt\"\n)\n\n// comment\nfunc main() {\n\n\tfmt.Println()\n}\n",
+		"a/main.go": "package main\n\nimport (\n\t\"fmt\"\n)\n\n// comment\n//\n//go:generate x\n/* more\n\n*/\nfunc main() {\n\n" +
+			"\tfmt.Println(`one\n\ntwo`) // said\n}\n",
 	})}
 	for what, want := range map[string]string{
-		"lines a/main.go": "3", "go": "1.26", "kubernetes": "1.36.3", "low": "0.36", "high": "0.37", "image": "7",
+		"lines a/main.go": "5", "go": "1.26", "kubernetes": "1.36.3", "low": "0.36", "high": "0.37", "image": "7",
 	} {
 		if got, err := repo.count(t.Context(), what); err != nil || got != want {
 			t.Errorf("%s: got %s, %v; want %s", what, got, err, want)

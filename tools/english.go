@@ -31,9 +31,11 @@ const (
 //     fields". Readers whose first language is not English stumble over such clauses. A
 //     package or a document may have a few of them.
 //   - A word or phrase that this project does not use; oldWords names the word to use
-//     instead. The string literals in Go files are read for these too, because most of
-//     them are texts of errors and logs.
+//     instead.
 //   - A line of text or of a comment that is longer than maxColumns.
+//
+// String literals in Go files are read for the first two, because most of them are texts of
+// errors and logs.
 func checkEnglish(_ context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("english", flag.ContinueOnError)
 	verbose := flags.Bool("v", false, "print the share of headless clauses of each package and document")
@@ -136,7 +138,7 @@ type passage struct {
 
 // read adds the findings in one file.
 func (u *unit) read(file string, text prose) {
-	for _, p := range text.passages {
+	for _, p := range slices.Concat(text.passages, text.literals) {
 		u.lines += len(p.lines)
 		joined, lineOf := p.join()
 		seen := 0

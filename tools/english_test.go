@@ -104,6 +104,10 @@ func TestEnglishOfGoFiles(t *testing.T) {
 			"package p\n\nconst x = \"it has not the uid\"\n",
 			[]string{`f.go:3: "has not the": use "does not have"`},
 		},
+		"clauses in literals": {
+			"package p\n\nconst x = \"it drops what nobody uses\"\nconst y = \"who asked is unknown\"\n",
+			[]string{"f.go:3: headless", "f.go:4: headless", "100.00% of the lines"},
+		},
 		"a key":          {"package p\n\nvar x = []string{\"anew\", \"default/anew\"}\n", nil},
 		"exempt":         {"package p\n\n//english:exempt they are examples\n\nconst x = \"it has not the uid\"\n", nil},
 		"a long comment": {long + "package p\n", []string{"f.go:1: the line has more than 120 columns"}},

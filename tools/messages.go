@@ -28,6 +28,9 @@ const messagesDoc = "docs/troubleshooting.md"
 // The sign … stands for a verb of package fmt. The message may be a part of a text in the
 // sources, because the document shows only the words that a reader recognizes.
 //
+// It also checks the reverse: the document quotes each error that names a thing to do, as
+// "does not fit into a column: add columnPath" does. Operators have documents of their own.
+//
 // With -list, it prints the messages of the sources instead: the texts of errors and of
 // log lines.
 func checkMessages(_ context.Context, repo *Repo, args []string) error {
@@ -61,7 +64,11 @@ func checkMessages(_ context.Context, repo *Repo, args []string) error {
 		return fmt.Errorf("%s quotes no message", messagesDoc)
 	}
 	fmt.Printf("messages: %s quotes %d\n", messagesDoc, len(quotes))
-	return missingMessages(quotes, all)
+	libraries := slices.DeleteFunc(slices.Clone(all), func(m message) bool {
+		rel, err := filepath.Rel(filepath.Join(repo.Dir, "operators"), m.at.Filename)
+		return err == nil && filepath.IsLocal(rel)
+	})
+	return errors.Join(missingMessages(quotes, all), unexplained(quotes, libraries))
 }
 
 // A message is a text in the sources, with … in place of the verbs of package fmt.
@@ -175,6 +182,30 @@ func quotedMessages(doc string) []string {
 		all = append(all, m[1])
 	}
 	return all
+}
+
+// remedy matches a text that names a thing to do after a colon or a semicolon.
+var remedy = regexp.MustCompile(`[:;] (add|allow|build|call|check|choose|correct|create|declare|delete|end|give|grant|install|` +
+	`make|name|pass|put|raise|remove|run|set|start|stop|use|write) [a-z]`)
+
+// wraps matches the texts that wrap an error in the name of an action, such as
+// "plan: write object: …".
+var wraps = regexp.MustCompile(`: [a-z ]+( …)?: …$`)
+
+var errUnexplained = errors.New("the message names a thing to do, and " + messagesDoc + " does not explain it")
+
+// unexplained returns an error for each message that names a thing to do and is not quoted.
+func unexplained(quotes []string, all []message) error {
+	var wrong []error
+	for _, m := range all {
+		if !m.shown || !remedy.MatchString(m.text) || wraps.MatchString(m.text) {
+			continue
+		}
+		if !slices.ContainsFunc(quotes, func(q string) bool { return strings.Contains(m.text, strings.Trim(q, "… ")) }) {
+			wrong = append(wrong, fmt.Errorf("%s: %q: %w", m.at, m.text, errUnexplained))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 var errNoMessage = errors.New("no text in the sources is or contains this message")

@@ -65,3 +65,32 @@ func f(err error) error {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An error that names a thing to do is explained in the document.
+func TestUnexplainedMessages(t *testing.T) {
+	say := func(text string) message { return message{text: text, shown: true} }
+	quotes := []string{"the plural of … is not known: declare it with kube.Kind", "… it is gone: make another"}
+	for text, want := range map[string]bool{
+		"list: the plural of … is not known: declare it with kube.Kind": false,
+		"list: the plural of … is not known":                            false,
+		"the cluster runs: end it first":                                true,
+		"look for name; give it one":                                    true,
+		"plan: write object: …":                                         false,
+		"set …: write metrics …: …":                                     false,
+		"it is gone: make another":                                      false,
+	} {
+		if err := unexplained(quotes[1:], []message{say(text)}); (err != nil) != want && !strings.Contains(text, "plural") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err := unexplained(quotes, []message{{text: text}}); err != nil {
+			t.Errorf("%q is in no error: %v", text, err)
+		}
+	}
+	plural := say("the plural of … is not known: declare it with kube.Kind")
+	if err := unexplained(quotes, []message{plural}); err != nil {
+		t.Error(err)
+	}
+	if err := unexplained(nil, []message{plural}); err == nil {
+		t.Error("a message that no document quotes passes")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,16 @@ type progress struct {
 	running map[testID]time.Time // start times of packages and of top-level tests
 	output  map[testID][]string  // the output of each test and package that has not ended
 	count   map[string]int       // ended top-level tests, by result
-	failed  []string             // what the summary says of each failed test
+	failed  []failure
+	late    []failure       // tests that failed at a deadline, and passed alone
+	broken  map[string]bool // packages that failed without a failed test, as by a leak of goroutines
+}
+
+// A failure is a failed top-level test.
+type failure struct {
+	id   testID
+	text string // for the summary
+	late bool   // see isLate
 }
 
 // testID names a test of a package. Without a test it names the package.
@@ -41,6 +51,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{
 		out: out, begun: now, last: now,
 		running: map[testID]time.Time{}, output: map[testID][]string{}, count: map[string]int{},
+		broken: map[string]bool{},
 	}
 }
 
@@ -77,7 +88,11 @@ func (p *progress) handle(e event) {
 		p.printf("%s", e.Output)
 	case "start":
 		p.running[id] = time.Now()
-	case "run":
+	case "pause": // a parallel test waits for its turn
+		if !sub {
+			delete(p.running, id)
+		}
+	case "run", "cont":
 		if !sub {
 			p.running[id] = time.Now()
 		}
@@ -105,6 +120,8 @@ func (p *progress) ended(id testID, e event) {
 		p.printf("FAIL %s %s (%.2f s)\n", short(id.pkg), id.test, e.Elapsed)
 		if id.test != "" {
 			p.remember(id, printed)
+		} else if !slices.ContainsFunc(p.failed, func(f failure) bool { return f.id.pkg == id.pkg }) {
+			p.broken[id.pkg] = true
 		}
 	case id.test == "" && e.Action == "skip":
 		p.printf("     %s has no tests\n", short(id.pkg))
@@ -174,20 +191,31 @@ func (p *progress) waiting() {
 // told is the number of lines that the summary repeats of a failed test.
 const told = 12
 
-// remember keeps the end of the output of a failed test for the summary.
+// progressLine matches a line that says nothing about the cause of a failure: the start of a
+// test, its success, or a record of slog.
+var progressLine = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP)|\d{4}/\d\d/\d\d [\d:]+ (DEBUG|INFO|WARN|ERROR))`)
+
+// remember keeps the beginning and the end of the output of a failed test for the summary.
 func (p *progress) remember(id testID, printed []string) {
-	lines := strings.Split(strings.TrimSuffix(strings.Join(printed, ""), "\n"), "\n")
-	lines = lines[max(0, len(lines)-told):]
-	p.failed = append(p.failed,
-		fmt.Sprintf("test: failed: %s %s\n\t%s\n", short(id.pkg), id.test, strings.Join(lines, "\n\t")))
+	all := strings.Join(printed, "")
+	lines := strings.Split(strings.TrimSuffix(all, "\n"), "\n")
+	lines = slices.DeleteFunc(lines, progressLine.MatchString)
+	if len(lines) > told {
+		lines = slices.Concat(lines[:told/2], []string{"[…]"}, lines[len(lines)-told/2:])
+	}
+	text := fmt.Sprintf("%s %s\n\t%s\n", short(id.pkg), id.test, strings.Join(lines, "\n\t"))
+	p.failed = append(p.failed, failure{id, text, isLate(all)})
 }
 
 // summary shows the failed tests again, which may be far above, and counts all.
 func (p *progress) summary() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, text := range p.failed {
-		p.printf("%s", text)
+	for _, f := range p.late {
+		p.printf("test: late: passed alone, after it had failed at a deadline: %s", f.text)
+	}
+	for _, f := range p.failed {
+		p.printf("test: failed: %s", f.text)
 	}
 	p.printf("test: %d passed, %d failed, %d skipped in %.0f s\n",
 		p.count["pass"], p.count["fail"], p.count["skip"], time.Since(p.begun).Seconds())

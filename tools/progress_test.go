@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestProgress(t *testing.T) {
@@ -72,20 +73,51 @@ go: warning`,
 
 func digits(n int) string { return string(rune('0' + n)) }
 
-// The summary repeats the last lines of a failed test, whose output may be far above.
+// The summary repeats the first and the last lines of a failed test, whose output may be far
+// above, without those that say nothing about the failure.
 func TestSummaryRepeatsFailures(t *testing.T) {
 	var out strings.Builder
 	p := newProgress(&out)
 	id := testID{prefix + "/kube", "TestA"}
 	for i := range 2 * told {
-		p.handle(event{Action: "output", Package: id.pkg, Test: id.test, Output: fmt.Sprintln("line", i)})
+		for _, line := range []string{
+			fmt.Sprintln("=== RUN   TestA/", i), fmt.Sprintln("line", i), "\t2026/11/24 09:09:46 WARN store is out of sync\n",
+		} {
+			p.handle(event{Action: "output", Package: id.pkg, Test: id.test, Output: line})
+		}
 	}
 	p.handle(event{Action: "fail", Package: id.pkg, Test: id.test})
 	out.Reset()
 	p.summary()
+	want := []string{"test: failed: kube TestA"}
+	for i := range told / 2 {
+		want = append(want, fmt.Sprint("\tline ", i))
+	}
+	want = append(want, "\t[…]")
+	for i := range told / 2 {
+		want = append(want, fmt.Sprint("\tline ", 2*told-told/2+i))
+	}
+	want = append(want, "test: 0 passed, 1 failed")
 	lines := strings.Split(out.String(), "\n")
-	if lines[0] != "test: failed: kube TestA" || lines[1] != fmt.Sprint("\tline ", told) ||
-		lines[told] != fmt.Sprint("\tline ", 2*told-1) || !strings.HasPrefix(lines[told+1], "test: 0 passed, 1 failed") {
-		t.Errorf("the summary is %q", out.String())
+	for i, line := range want {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], line) {
+			t.Fatalf("the summary is %q, want %q", out.String(), want)
+		}
+	}
+}
+
+// A parallel test that waits for its turn does not run.
+func TestPausedTestsDoNotRun(t *testing.T) {
+	var out strings.Builder
+	p := newProgress(&out)
+	for _, name := range []string{"TestA", "TestB"} {
+		p.handle(event{Action: "run", Package: prefix + "/kube", Test: name})
+		p.handle(event{Action: "pause", Package: prefix + "/kube", Test: name})
+	}
+	p.handle(event{Action: "cont", Package: prefix + "/kube", Test: "TestB"})
+	p.last = time.Time{}
+	p.waiting()
+	if got := out.String(); strings.Contains(got, "TestA") || !strings.Contains(got, "kube TestB") {
+		t.Errorf("the running tests are %q", got)
 	}
 }

@@ -61,7 +61,7 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 	}
 	parts := soakParts(packages, *race, rand.New(rand.NewPCG(*seed, 0)))
 	fmt.Printf("soak: %d parts in the order of -seed %d, at most %s\n", len(parts), *seed, *limit)
-	t := tester{dir: repo.Dir, env: userEnv()}
+	t := tester{dir: repo.Dir, env: testEnv()}
 	if *race {
 		t.env = append(t.env, "CGO_ENABLED=1")
 	}

@@ -21,6 +21,10 @@ import (
 //	kube-rs      kube-rs's own tests that need a cluster, on one with a node
 //	definitions  crd.Of beside the definitions that other projects publish
 //
+// The test data of controller-tools are not among them: they are in a module of their own
+// below that of controller-tools, which no module proxy serves. The definitions that other
+// projects make with controller-tools stand in for them, and crd/testdata/kubebuilder.
+//
 // The versions are fixed. Each excluded test stands in a table with the reason, in
 // suitesgo.go, suitesrust.go and suites/definitions/reasons_test.go.
 func runSuites(ctx context.Context, repo *Repo, args []string) (failed error) {

@@ -48,8 +48,10 @@ func envtestSuites() []ginkgoSuite {
 // has no controllers and no nodes, and each suite has a cluster of its own.
 func existingSuites() []ginkgoSuite {
 	return []ginkgoSuite{
+		{pkg: "pkg/builder"},
 		{pkg: "pkg/cache"},
 		{pkg: "pkg/client"},
+		{pkg: "pkg/webhook"},
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // checkTidy checks each module's go.mod and go.sum. go mod tidy alone cannot do it,
@@ -15,14 +17,21 @@ import (
 // them are. Here each module is checked outside the workspace, as its users get it. The directories of
 // the checkout replace the other modules. In the workspace another module's go.mod would
 // hide a missing line, and go run MODULE@VERSION would then fail.
+//
+// All modules name the versions that the workspace selects. So the packages that were
+// compiled in the workspace, such as Kubernetes, serve a user of one module too.
 func checkTidy(ctx context.Context, repo *Repo, args []string) error {
 	write, err := writeFlag("tidy", args)
 	if err != nil {
 		return err
 	}
+	selected, err := selectedVersions(ctx, repo)
+	if err != nil {
+		return err
+	}
 	var failed error
 	for _, m := range repo.Modules {
-		err := tidy(ctx, repo, m, write)
+		err := tidy(ctx, repo, m, selected, write)
 		switch {
 		case errors.Is(err, errUntidy):
 			failed = err
@@ -36,9 +45,42 @@ func checkTidy(ctx context.Context, repo *Repo, args []string) error {
 	return failed
 }
 
+// selectedVersions returns the version of each module that the workspace selects.
+func selectedVersions(ctx context.Context, repo *Repo) (map[string]string, error) {
+	out, err := repo.output(ctx, repo.Dir, "go", "list", "-m", "-f", "{{.Path}} {{.Version}}", "all")
+	if err != nil {
+		return nil, fmt.Errorf("list the modules of the workspace: %w", err)
+	}
+	selected := map[string]string{}
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 2 {
+			selected[f[0]] = f[1]
+		}
+	}
+	return selected, nil
+}
+
+// raise returns the arguments of go mod edit that give a go.mod the selected versions.
+func raise(mod string, selected map[string]string) (edit []string, err error) {
+	data, err := os.ReadFile(mod)
+	if err != nil {
+		return nil, fmt.Errorf("read module: %w", err)
+	}
+	file, err := modfile.Parse(mod, data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("parse module: %w", err)
+	}
+	for _, r := range file.Require {
+		if v := selected[r.Mod.Path]; v != "" && v != r.Mod.Version && !ours(r.Mod.Path) {
+			edit = append(edit, "-require="+r.Mod.Path+"@"+v)
+		}
+	}
+	return edit, nil
+}
+
 var errUntidy = errors.New("go.mod or go.sum is not tidy: run make tidy and commit the result")
 
-func tidy(ctx context.Context, repo *Repo, m Module, write bool) (failed error) {
+func tidy(ctx context.Context, repo *Repo, m Module, selected map[string]string, write bool) (failed error) {
 	dir, err := os.MkdirTemp("", "pintle-tidy-")
 	if err != nil {
 		return err
@@ -54,7 +96,11 @@ func tidy(ctx context.Context, repo *Repo, m Module, write bool) (failed error) 
 		}
 	}
 	mod := filepath.Join(dir, "go.mod")
-	replace, drop := []string{"mod", "edit"}, []string{"mod", "edit"}
+	raised, err := raise(mod, selected)
+	if err != nil {
+		return err
+	}
+	replace, drop := append([]string{"mod", "edit"}, raised...), []string{"mod", "edit"}
 	for _, other := range repo.Modules {
 		if other.Path != m.Path {
 			replace = append(replace, "-replace="+other.Path+"="+other.Dir)

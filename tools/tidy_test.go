@@ -13,7 +13,7 @@ import (
 func testRepo(t *testing.T, clusterMod string) *Repo {
 	t.Helper()
 	dir := write(t, map[string]string{
-		"go.work":            "go 1.26.0\n\nuse (\n\t.\n\t./cluster\n)\n",
+		"go.work":            "go 1.26.0\n\nuse (\n\t.\n\t./cluster\n)\n\nreplace " + prefix + " v0.1.0 => ./\n",
 		"go.mod":             "module " + prefix + "\n\ngo 1.26.0\n",
 		"kube/kube.go":       "package kube\n",
 		"cluster/go.mod":     clusterMod,
@@ -77,5 +77,17 @@ func TestTidy(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(more.Modules[1].Dir, "go.mod"))
 	if err != nil || strings.Contains(string(data), "replace") || string(data) != clusterMod+require {
 		t.Errorf("after -write go.mod is %q, %v", data, err)
+	}
+}
+
+func TestRaise(t *testing.T) {
+	dir := write(t, map[string]string{
+		"go.mod": "module a\n\nrequire (\n\texample.com/same v1.1.0\n\texample.com/low v1.0.0\n\t" + prefix + " v0.1.0\n)\n",
+	})
+	edit, err := raise(filepath.Join(dir, "go.mod"), map[string]string{
+		"example.com/same": "v1.1.0", "example.com/low": "v1.2.0", "example.com/other": "v1.0.0", prefix: "v0.2.0",
+	})
+	if want := "-require=example.com/low@v1.2.0"; err != nil || strings.Join(edit, " ") != want {
+		t.Errorf("got %v, %v, want %s", edit, err, want)
 	}
 }

@@ -129,6 +129,25 @@ func writeEntry(w *tar.Writer, name string, data []byte, mode int64, dir bool) e
 	return err
 }
 
+// copyEntry writes a file of any size.
+func copyEntry(w *tar.Writer, name, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size(), ModTime: time.Unix(0, 0)}
+	if err := w.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, in)
+	return err
+}
+
 // dockerManifest is the manifest that docker load reads.
 type dockerManifest struct {
 	Config   string
@@ -146,20 +165,33 @@ func (a *archive) write(output string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	files, manifest, err := layout(a.name, a.config.Architecture, config, descriptor(v1.MediaTypeImageLayerGzip, compressed))
+	if err != nil {
+		return Result{}, err
+	}
+	files = append(files, file{name: blob(compressed), data: compressed})
+	return Result{
+		Name: a.name, Digest: manifest.Digest.String(), Size: int64(len(compressed)+len(config)) + manifest.Size,
+	}, writeTar(output, files)
+}
+
+// layout returns the files of an image's archive except its layer, and the descriptor of its
+// manifest.
+func layout(name, goarch string, config []byte, layer v1.Descriptor) (files []file, entry v1.Descriptor, err error) {
 	manifest, err := json.Marshal(v1.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2},
 		MediaType: v1.MediaTypeImageManifest,
 		Config:    descriptor(v1.MediaTypeImageConfig, config),
-		Layers:    []v1.Descriptor{descriptor(v1.MediaTypeImageLayerGzip, compressed)},
+		Layers:    []v1.Descriptor{layer},
 	})
 	if err != nil {
-		return Result{}, err
+		return nil, entry, err
 	}
-	entry := descriptor(v1.MediaTypeImageManifest, manifest)
-	entry.Platform = &v1.Platform{OS: "linux", Architecture: a.config.Architecture}
+	entry = descriptor(v1.MediaTypeImageManifest, manifest)
+	entry.Platform = &v1.Platform{OS: "linux", Architecture: goarch}
 	entry.Annotations = map[string]string{
-		"io.containerd.image.name": a.name,
-		v1.AnnotationRefName:       a.name[strings.LastIndexByte(a.name, ':')+1:],
+		"io.containerd.image.name": name,
+		v1.AnnotationRefName:       name[strings.LastIndexByte(name, ':')+1:],
 	}
 	index, err := json.Marshal(v1.Index{
 		Versioned: specs.Versioned{SchemaVersion: 2},
@@ -167,28 +199,23 @@ func (a *archive) write(output string) (Result, error) {
 		Manifests: []v1.Descriptor{entry},
 	})
 	if err != nil {
-		return Result{}, err
+		return nil, entry, err
 	}
 	docker, err := json.Marshal([]dockerManifest{{
 		Config:   blob(config),
-		RepoTags: []string{a.name},
-		Layers:   []string{blob(compressed)},
+		RepoTags: []string{name},
+		Layers:   []string{blobs + layer.Digest.Encoded()},
 	}})
 	if err != nil {
-		return Result{}, err
+		return nil, entry, err
 	}
-
-	result := Result{
-		Name: a.name, Digest: entry.Digest.String(), Size: int64(len(compressed) + len(config) + len(manifest)),
-	}
-	return result, writeTar(output, []file{
+	return []file{
 		{name: v1.ImageLayoutFile, data: []byte(`{"imageLayoutVersion":"` + v1.ImageLayoutVersion + `"}`)},
 		{name: "index.json", data: index},
 		{name: "manifest.json", data: docker},
 		{name: blob(config), data: config},
 		{name: blob(manifest), data: manifest},
-		{name: blob(compressed), data: compressed},
-	})
+	}, entry, nil
 }
 
 func descriptor(mediaType string, data []byte) v1.Descriptor {
@@ -226,7 +253,12 @@ func writeTar(output string, files []file) (err error) {
 	}()
 	w := tar.NewWriter(temp)
 	for _, f := range files {
-		if err := writeEntry(w, f.name, f.data, 0o644, false); err != nil {
+		if f.from != "" {
+			err = copyEntry(w, f.name, f.from)
+		} else {
+			err = writeEntry(w, f.name, f.data, 0o644, false)
+		}
+		if err != nil {
 			return err
 		}
 	}

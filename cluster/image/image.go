@@ -1,5 +1,5 @@
-// Package image makes container images out of Go programs, without a container
-// engine, a Dockerfile or a registry.
+// Package image makes container images out of Go programs and of directories, without a
+// container engine, a Dockerfile or a registry.
 //
 // [Build] compiles a main package into a static binary (or takes an existing one) and
 // writes an archive that containerd, docker and podman can load. An image has one layer:

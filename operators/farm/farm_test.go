@@ -16,16 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/aggregate"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
-var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/farm"}
+var (
+	binary  = optest.Binary{Package: "github.com/pintle-go/pintle/operators/farm"}
+	shipped = optest.Binary{Package: "github.com/pintle-go/pintle/operators/farm", Shipped: true}
+)
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	goleak.VerifyTestMain(m, optest.Removed(&binary, &shipped))
 }
 
 // patience is how long a step may take on a busy machine.
@@ -33,23 +37,35 @@ const patience = 90 * time.Second
 
 // farm is a namespace of a cluster whose API server sends requests to the program.
 type farm struct {
-	*testing.T
+	testing.TB
 	cluster   *kubetest.Cluster
 	namespace string
 	llamas    kube.Resource[Llama]
 	pods      kube.Resource[corev1.Pod]
 	farmPods  kube.Reader[FarmPod]
 	data      string
+	program   *optest.Binary
 	operator  *program.Program
 }
 
-func newFarm(t *testing.T) *farm {
+func newFarm(t testing.TB) *farm {
+	t.Helper()
+	return newFarmOf(t, &binary)
+}
+
+func newFarmOf(t testing.TB, of *optest.Binary) *farm {
+	t.Helper()
+	return newFarmIn(t, of, t.TempDir())
+}
+
+// newFarmIn keeps the llamas in a directory.
+func newFarmIn(t testing.TB, of *optest.Binary, data string) *farm {
 	t.Helper()
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 1})
 	client := optest.Client(t, cluster.Config())
 	namespace := cluster.Namespace(t)
 	f := &farm{
-		T: t, cluster: cluster, namespace: namespace, data: t.TempDir(), llamas: kube.For[Llama](client).In(namespace),
+		TB: t, cluster: cluster, program: of, namespace: namespace, data: data, llamas: kube.For[Llama](client).In(namespace),
 		pods: kube.For[corev1.Pod](client).In(namespace), farmPods: kube.For[FarmPod](client).In(namespace).ReadOnly(),
 	}
 	f.start()
@@ -59,14 +75,30 @@ func newFarm(t *testing.T) *farm {
 // start starts the program. It returns when the cluster knows its kinds.
 func (f *farm) start() {
 	f.Helper()
-	kubeconfig := optest.Kubeconfig(f.T, f.cluster.Config(), f.namespace, "")
-	f.operator = binary.Run(f.T, kubeconfig, "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+f.data)
-	f.until("llamas are served", func() bool {
-		for _, err := range f.llamas.List(f.Context()) {
-			return err == nil
-		}
-		return true
-	})
+	kubeconfig := optest.Kubeconfig(f.TB, f.cluster.Config(), f.namespace, "")
+	f.operator = f.program.Run(f.TB, kubeconfig, "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+f.data)
+	f.untilServed()
+}
+
+// untilServed waits until kube-apiserver sends requests for each version to the program. It
+// finds the versions one after another.
+func (f *farm) untilServed() {
+	f.Helper()
+	client := optest.Client(f.TB, f.cluster.Config())
+	for _, v := range []string{version, older} {
+		llamas := kube.ForKind[Llama](client, kindIn(v, "Llama")).In(f.namespace)
+		f.until("llamas are served in version "+v, func() bool {
+			for _, err := range llamas.List(f.Context()) {
+				return err == nil
+			}
+			return true
+		})
+	}
+}
+
+// kindIn returns a kind of the program in a version.
+func kindIn(version, kind string) kube.Kind {
+	return kube.Kind{GVK: kube.GVK{Group: group, Version: version, Kind: kind}, Plural: strings.ToLower(kind) + "s", Scope: kube.Namespaced}
 }
 
 func (f *farm) ok(err error) {
@@ -140,6 +172,88 @@ func TestLlamas(t *testing.T) {
 	f.ok(f.llamas.UntilGone(t.Context(), "dora"))
 }
 
+// TestHandover starts a second process on the data of the first, as a rolling update would. It waits.
+// When the first is told to end, the second serves all llamas.
+func TestHandover(t *testing.T) {
+	f := newFarm(t)
+	before := map[string]*Llama{}
+	for _, name := range []string{"dora", "emil", "fritz"} {
+		_, err := f.llama(name, 110, 170)
+		f.ok(err)
+		before[name] = f.mood(name, "content")
+	}
+	first := f.operator
+	kubeconfig := optest.Kubeconfig(t, f.cluster.Config(), f.namespace, "")
+	f.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+f.data)
+	optest.Expect(t, f.operator, "another process uses its directory")
+	address := addressOf(optest.Expect(t, f.operator, " serving address="))
+	resp, err := http.Get("http://" + address + "/readyz")
+	f.ok(err)
+	answer, err := io.ReadAll(resp.Body)
+	f.ok(err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(answer), "aggregate") {
+		t.Errorf("a process that waits says that it is %s: %s", resp.Status, answer)
+	}
+	for name := range before { // the first is not disturbed
+		_, err := f.llamas.Modify(t.Context(), name, func(l *Llama) error { l.Spec.Weight++; return nil })
+		f.ok(err)
+	}
+	f.ok(first.Signal(syscall.SIGTERM))
+	<-first.Done()
+	f.untilServed()
+	for name, was := range before {
+		is, err := f.llamas.Get(t.Context(), name)
+		f.ok(err)
+		if is.UID != was.UID || is.Spec.Weight != was.Spec.Weight+1 || versionOf(t, is) <= versionOf(t, was) {
+			t.Errorf("%s is %+v in version %s, was %+v in version %s", name, is.Spec, is.ResourceVersion, was.Spec, was.ResourceVersion)
+		}
+	}
+	_, err = f.llama("late", 10, 170)
+	f.ok(err)
+	f.mood("late", "hungry")
+	f.until("the second process is ready", func() bool {
+		resp, err := http.Get("http://" + address + "/readyz")
+		f.ok(err)
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// addressOf returns the address in a log line.
+func addressOf(line string) string {
+	_, after, _ := strings.Cut(line, "address=")
+	address, _, _ := strings.Cut(after, " ")
+	return address
+}
+
+// TestSizes compares the quota of the database with the volume and the memory of the manifests: a copy of
+// the database and 500 MiB of etcd's log fit the volume, and the database half of the memory.
+func TestSizes(t *testing.T) {
+	client := optest.Client(t, kubetest.Start(t, kubetest.Options{Nodes: 1}).Config())
+	var server aggregate.Server
+	server.Registration.Service.Name, server.Storage.QuotaBytes = service, quota
+	op, err := describe(client, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := op.Manifest.Resources.Limits.Memory().Value(); quota > most/2 {
+		t.Errorf("a database of %d bytes, and %d bytes of memory", quota, most)
+	}
+	claim := dataClaim("farm")
+	if volume := claim.Spec.Resources.Requests.Storage().Value(); 2*quota+500<<20 > volume {
+		t.Errorf("a database of %d bytes, on a volume of %d bytes", quota, volume)
+	}
+	manifests := binary.Manifests(t)
+	found := false
+	for _, m := range manifests {
+		found = found || m.GVK.Kind == "Deployment" && strings.Contains(string(m.YAML), "type: Recreate")
+	}
+	if !found {
+		t.Error("two pods of the Deployment would wait for one volume")
+	}
+}
+
 // Every pod is seen as a farm pod, live, and in tables as kubectl asks for them.
 func TestFarmPods(t *testing.T) {
 	f := newFarm(t)
@@ -158,6 +272,32 @@ func TestFarmPods(t *testing.T) {
 	if got := f.table("/apis/" + group + "/v1alpha1/namespaces/" + f.namespace + "/farmpods"); got != "farm-web 2 "+seen.Spec.Node+" 2 Running" {
 		t.Errorf("the table is %q", got)
 	}
+	// In the namespace and in all of them, and by a label, a name and a field of the view.
+	_, err = f.pods.Modify(t.Context(), "web", func(p *corev1.Pod) error { p.Labels = map[string]string{"herd": f.namespace}; return nil })
+	f.ok(err)
+	everywhere := kube.For[FarmPod](optest.Client(t, f.cluster.Config())).ReadOnly()
+	for name, found := range map[string]struct {
+		pods kube.Reader[FarmPod]
+		want string
+	}{
+		"namespace":       {f.farmPods, "farm-web"},
+		"all namespaces":  {everywhere.Labeled("herd=" + f.namespace), "farm-web"},
+		"label":           {f.farmPods.Labeled("herd=" + f.namespace), "farm-web"},
+		"another label":   {f.farmPods.Labeled("herd=other"), ""},
+		"name":            {f.farmPods.Fielded("metadata.name=farm-web"), "farm-web"},
+		"name of the pod": {f.farmPods.Fielded("metadata.name=web"), ""},
+		"node":            {f.farmPods.Fielded("spec.node=" + seen.Spec.Node), "farm-web"},
+		"another node":    {f.farmPods.Fielded("spec.node=other"), ""},
+	} {
+		got := ""
+		for p, err := range found.pods.List(t.Context()) {
+			f.ok(err)
+			got += p.Name
+		}
+		if got != found.want {
+			t.Errorf("list by %s: %q, want %q", name, got, found.want)
+		}
+	}
 	if _, err := f.farmPods.Get(t.Context(), "web"); !apierrors.IsNotFound(err) {
 		t.Errorf("a farm pod without its prefix: %v", err)
 	}
@@ -165,8 +305,32 @@ func TestFarmPods(t *testing.T) {
 	f.ok(f.farmPods.UntilGone(ctx, "farm-web"))
 }
 
-// table returns the cells of a table, without the age.
-func (f *farm) table(path string) string {
+// The older version shows and stores the same objects.
+func TestVersions(t *testing.T) {
+	f := newFarm(t)
+	client := optest.Client(t, f.cluster.Config())
+	llamas := kube.ForKind[Llama](client, kindIn(older, "Llama")).In(f.namespace)
+	l := new(Llama)
+	l.Name, l.Spec.Weight, l.Spec.Height = "olga", 20, 170
+	_, err := llamas.Create(t.Context(), l)
+	f.ok(err)
+	stored := f.mood("olga", "hungry")
+	if stored.Spec != l.Spec || stored.APIVersion != group+"/"+version {
+		t.Errorf("the llama is %+v", stored)
+	}
+	p := new(corev1.Pod)
+	p.Name, p.Spec.Containers = "web", []corev1.Container{{Name: "a", Image: "any:1"}}
+	_, err = f.pods.Create(t.Context(), p)
+	f.ok(err)
+	view, err := kube.ForKind[FarmPod](client, kindIn(older, "FarmPod")).In(f.namespace).Get(t.Context(), "farm-web")
+	f.ok(err)
+	if view.Spec.Containers != 1 || view.APIVersion != group+"/"+older {
+		t.Errorf("the farm pod is %+v", view)
+	}
+}
+
+// read returns the body of an answer of kube-apiserver.
+func (f *farm) read(path string, header ...string) []byte {
 	f.Helper()
 	certificates, err := rest.TLSConfigFor(f.cluster.Config())
 	f.ok(err)
@@ -175,14 +339,23 @@ func (f *farm) table(path string) string {
 	client := http.Client{Transport: transport}
 	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, f.cluster.Config().Host+path, http.NoBody)
 	f.ok(err)
-	req.Header.Set("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		req.Header.Set(name, value)
+	}
 	resp, err := client.Do(req)
 	f.ok(err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	f.ok(err)
+	return body
+}
+
+// table returns the cells of a table, without the age.
+func (f *farm) table(path string) string {
+	f.Helper()
 	var table metav1.Table
-	f.ok(json.Unmarshal(body, &table))
+	f.ok(json.Unmarshal(f.read(path, "Accept: application/json;as=Table;g=meta.k8s.io;v=v1"), &table))
 	var cells []string
 	for _, row := range table.Rows {
 		for i, cell := range row.Cells {

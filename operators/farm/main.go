@@ -10,7 +10,8 @@
 //
 // Outside a cluster the program registers itself while it runs: kube-apiserver then sends
 // it all requests for the group. kube-apiserver must be able to connect to the address of
-// the flag -api, as that of a local cluster can.
+// the flag -api, as that of a local cluster can. In a cluster the program keeps its
+// certificate in a Secret.
 package main
 
 import (
@@ -27,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/pintle-go/pintle/aggregate"
+	"github.com/pintle-go/pintle/certificate"
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
@@ -35,7 +37,18 @@ import (
 	"github.com/pintle-go/pintle/program"
 )
 
-const group = "farm.example.com"
+const (
+	group   = "farm.example.com"
+	version = "v1alpha1"
+	// older is the version of the first farms. Objects look the same in both.
+	older = "v1alpha"
+
+	service = "farm-api" // in front of the program in a cluster
+
+	// quota bounds the database of the llamas, in bytes: some 100,000 llamas. The whole database is
+	// mapped into memory, and a copy of it fits the volume beside the log of etcd.
+	quota = 128 << 20
+)
 
 // A Llama lives on the farm.
 type Llama struct {
@@ -52,7 +65,7 @@ type Llama struct {
 }
 
 // GVK returns the kind.
-func (Llama) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "Llama"} }
+func (Llama) GVK() kube.GVK { return kube.GVK{Group: group, Version: version, Kind: "Llama"} }
 
 // A FarmPod is a Pod of the cluster as the farm sees it.
 type FarmPod struct {
@@ -68,7 +81,7 @@ type FarmPod struct {
 }
 
 // GVK returns the kind.
-func (FarmPod) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "FarmPod"} }
+func (FarmPod) GVK() kube.GVK { return kube.GVK{Group: group, Version: version, Kind: "FarmPod"} }
 
 // farmPod returns the view of a Pod.
 func farmPod(p *corev1.Pod) *FarmPod {
@@ -107,8 +120,8 @@ func main() {
 	klog.SetSlogLogger(slog.Default()) // the API server's library logs with it
 	program.Main(func(client *kube.Client) (program.Operator, error) {
 		return describe(client, aggregate.Server{
-			Address: *api, Storage: aggregate.Storage{Dir: *data},
-			Registration: aggregate.Registration{Local: *local, Service: kube.Key{Name: "farm-api"}},
+			Address: *api, Storage: aggregate.Storage{Dir: *data, QuotaBytes: quota},
+			Registration: aggregate.Registration{Local: *local, Service: kube.Key{Name: service}},
 		})
 	})
 }
@@ -117,17 +130,30 @@ func main() {
 func describe(client *kube.Client, server aggregate.Server) (program.Operator, error) {
 	llamas, err := crd.Of[Llama](crd.Options{Source: source, ShortNames: []string{"ll"}, Categories: []string{"farm"}})
 	farmPods, podErr := crd.Of[FarmPod](crd.Options{Source: source, Categories: []string{"farm"}})
+	if err := cmp.Or(err, podErr); err != nil {
+		return program.Operator{}, err
+	}
 	server.Client = client
 	server.Kinds = []aggregate.Any{
-		aggregate.Stored[Llama]{Definition: llamas},
+		aggregate.Stored[Llama]{Definition: inBothVersions(llamas)},
 		aggregate.Projection[corev1.Pod, FarmPod]{
-			Definition: farmPods, Source: kube.KindOf[corev1.Pod](), Prefix: "farm-", View: farmPod,
+			Definition: inBothVersions(farmPods), Source: kube.KindOf[corev1.Pod](), Prefix: "farm-", View: farmPod,
 		},
+	}
+	issuer := &certificate.Issuer{Client: client, Service: service, Targets: []certificate.Target{
+		certificate.APIService(version + "." + group), certificate.APIService(older + "." + group),
+	}}
+	runnables := []controller.Runnable{thrifty}
+	if !server.Registration.Local { // which has a certificate for the process alone
+		server.GetCertificate = issuer.GetCertificate
+		runnables = append(runnables, controller.Runnable{Name: "certificate", Run: issuer.Run, EveryReplica: true})
 	}
 	kind := kube.Kind{GVK: Llama{}.GVK(), Plural: "llamas", Scope: kube.Namespaced}
 	op := operator{llamas: kube.ForKind[Llama](client, kind)}
 	moods := controller.Controller[Llama]{For: op.llamas, Reconcile: op.reconcile}
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "farm-data"}
+	options := controller.Options{Runnables: runnables, Lease: lease.Lease{Name: "farm"}}
+	server.AddTo(&options)
 	return program.Operator{Controllers: []controller.Any{moods}, Manifest: manifest.Bundle{
 		Name:  "farm",
 		Image: "ghcr.io/pintle-go/farm:v0.1.0",
@@ -137,16 +163,21 @@ func describe(client *kube.Client, server aggregate.Server) (program.Operator, e
 		}},
 		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
 		Mounts:  []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-		Needs:   []manifest.Rules{manifest.Controls(moods), manifest.AppliesStatus(op.llamas), server.Rights()},
+		Needs:   []manifest.Rules{manifest.Controls(moods), manifest.AppliesStatus(op.llamas), server.Rights(), manifest.Issues(issuer)},
 		Objects: func(b manifest.Bundle) ([]any, error) {
 			objects, err := server.Objects(b)
 			return append(objects, dataClaim(b.Namespace)), err
 		},
-		Options: controller.Options{
-			Runnables: []controller.Runnable{server.Runnable()},
-			Lease:     lease.Lease{Name: "farm"},
-		},
-	}}, cmp.Or(err, podErr)
+		Options: options,
+	}}, nil
+}
+
+// inBothVersions adds the older version to a definition. Objects are stored in the other.
+func inBothVersions(d *crd.Definition) *crd.Definition {
+	same := d.Spec.Versions[0]
+	same.Name, same.Storage = older, false
+	d.Spec.Versions = append(d.Spec.Versions, same)
+	return d
 }
 
 // dataClaim returns the claim for the volume that keeps the llamas.

@@ -34,7 +34,7 @@ func TestGreeting(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := optest.StartProxy(t, cluster.Config(), namespace)
-	account := optest.NewAccount(t, client, namespace, "greeter", binary.Rights(t))
+	account := optest.NewAccount(t, client, cluster.Config(), namespace, "greeter", binary.Rights(t))
 	operator := binary.Run(t, account.Kubeconfig(proxy), "-addr=127.0.0.1:0", "-install=false")
 	optest.Expect(t, operator, "controller runs", "controller=greeting")
 	says := func(want string) *corev1.ConfigMap {

@@ -19,8 +19,13 @@ import (
 const account = "letter-operator"
 
 // TestRights runs the program with a token of its service account, under exactly the
-// roles that it prints, and under those less one verb at a time.
-func TestRights(t *testing.T) {
+// roles that it prints, and under those roles without one verb at a time, for some verbs.
+func TestRights(t *testing.T) { underRights(t, optest.Sample) }
+
+// TestSoakRights leaves out each right.
+func TestSoakRights(t *testing.T) { underRights(t, optest.Each) }
+
+func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	client := optest.Client(t, cluster.Config())
 	op, err := describe(client)
@@ -44,7 +49,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("refused: %s", refused)
 		}
 	})
-	for _, r := range all {
+	for _, r := range choose(all) {
 		t.Run("without "+r.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, cluster, client, all, r)
@@ -62,6 +67,7 @@ type scene struct {
 	*desk
 	namespace string
 	leases    kube.Resource[coordinationv1.Lease]
+	watches   func() bool // whether the program watches the lease
 }
 
 func newScene(
@@ -79,7 +85,8 @@ func newScene(
 	_, err := s.leases.Create(t.Context(), held)
 	s.ok(err)
 	s.proxy = optest.StartProxy(t, cluster.Config(), namespace)
-	a := optest.NewAccount(t, client, namespace, account, all, without...)
+	s.watches = s.proxy.Seen(optest.LeaseWatch)
+	a := optest.NewAccount(t, client, cluster.Config(), namespace, account, all, without...)
 	s.operator = binary.Run(t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease")
 	return s
 }
@@ -99,7 +106,7 @@ func (s *scene) acquire() {
 	s.Helper()
 	s.until("the program waits for the lease", func() bool {
 		lines, _ := s.operator.Lines()
-		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
+		return s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
 	})
 	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
 	s.ok(err)

@@ -80,6 +80,8 @@ func call(ctx context.Context, method, address string, body *Account) (*Account,
 		return nil, err
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, nil
+	case resp.StatusCode == http.StatusRequestTimeout: // a proxy may say so of a request that took effect
+		return nil, fmt.Errorf("the answer is %s: %s", resp.Status, text)
 	case resp.StatusCode >= 400 && resp.StatusCode < 500:
 		return nil, fmt.Errorf("%w: %s: %s", plan.ErrRefused, resp.Status, text)
 	case resp.StatusCode >= 300:

@@ -20,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pintle-go/pintle/controller"
@@ -31,6 +30,7 @@ import (
 	"github.com/pintle-go/pintle/manifest"
 	"github.com/pintle-go/pintle/metrics"
 	"github.com/pintle-go/pintle/plan"
+	"github.com/pintle-go/pintle/plan/page"
 	"github.com/pintle-go/pintle/program"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -78,20 +78,21 @@ type operator struct {
 }
 
 func (op operator) reconcile(ctx context.Context, s *Shop) (controller.Action, error) {
-	return op.children(ctx, s).Run(ctx)
+	return op.children(s).Run(ctx)
 }
 
 func (op operator) cleanup(ctx context.Context, s *Shop) (controller.Action, error) {
-	return op.children(ctx, s).Delete(ctx)
+	return op.children(s).Delete(ctx)
 }
 
 // children describes the children of a Shop. It is called for each reconcile.
-func (op operator) children(ctx context.Context, s *Shop) *plan.Plan {
+func (op operator) children(s *Shop) *plan.Plan {
 	p := plan.New(op.shops, s, &s.Status.Status)
 	p.Monitor = op.monitor
 
-	password := plan.Object(p, "password", op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
-		return op.password(ctx, s)
+	password := plan.Once(p, "password", op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		value := map[string][]byte{"password": []byte(rand.Text())} // is used if there is no Secret
+		return &corev1.Secret{ObjectMeta: s.about("-db"), Data: value}, nil
 	}).Retain()
 
 	address := plan.Object(p, "address", op.services, func(plan.Inputs) (*corev1.Service, error) {
@@ -131,8 +132,8 @@ func (op operator) children(ctx context.Context, s *Shop) *plan.Plan {
 	}
 
 	app := plan.Object(p, "app", op.deployments, func(in plan.Inputs) (*appsv1.Deployment, error) {
-		key := plan.OutcomeName(op.accounts.Kind, account.From(in).Name)
-		env := append(s.access(address.From(in), password.From(in)), secretEnv("PAYMENT_KEY", key, "key"))
+		key := secretEnv("PAYMENT_KEY", account.OutcomeSecret(in), "key")
+		env := append(s.access(address.From(in), password.From(in)), key)
 		if settings != nil {
 			env = append(env, corev1.EnvVar{Name: "GREETING", Value: settings.From(in).Data["greeting"]})
 		}
@@ -164,22 +165,6 @@ func (op operator) children(ctx context.Context, s *Shop) *plan.Plan {
 	return p
 }
 
-// password returns the Secret of the database as it is, or with a password that is made
-// here. The server would refuse another password, because the Secret is immutable.
-func (op operator) password(ctx context.Context, s *Shop) (*corev1.Secret, error) {
-	immutable := true
-	secret := &corev1.Secret{ObjectMeta: s.about("-db"), Immutable: &immutable}
-	switch is, err := op.secrets.Cached().Get(ctx, kube.KeyOf(secret)); {
-	case apierrors.IsNotFound(err):
-		secret.Data = map[string][]byte{"password": []byte(rand.Text())}
-	case err != nil:
-		return nil, err
-	default:
-		secret.Data = is.Data
-	}
-	return secret, nil
-}
-
 // hasGreeting is the rule by which settings are ready.
 func hasGreeting(m *corev1.ConfigMap) ready.State {
 	if m.Data["greeting"] == "" {
@@ -191,7 +176,10 @@ func hasGreeting(m *corev1.ConfigMap) ready.State {
 //go:embed main.go
 var source embed.FS
 
-var serviceURL = flag.String("payments", "http://127.0.0.1:8090", "`URL` of the payment service")
+var (
+	serviceURL = flag.String("payments", "http://127.0.0.1:8090", "`URL` of the payment service")
+	showPlans  = flag.Bool("page", false, "show the plans in a browser below /plans/, to users who may get /plans/data")
+)
 
 func main() { program.Main(describe) }
 
@@ -220,14 +208,22 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Reconcile: op.reconcile,
 		Cleanup:   op.cleanup,
 	}
+	args, options := []string{"-payments=" + *serviceURL}, controller.Options{
+		Lease: lease.Lease{Name: "shop-operator"}, Events: events, Metrics: shown,
+	}
+	if *showPlans {
+		plans := page.New(op.shops, func(s *Shop) *plan.Status { return &s.Status.Status })
+		shops.Reconcile, shops.Cleanup = plans.Remember(op.reconcile), plans.Remember(op.cleanup)
+		args, options.Routes = append(args, "-page"), plans.Routes("/plans/")
+	}
 	return program.Operator{Controllers: []controller.Any{shops}, Manifest: manifest.Bundle{
 		Name:        "shop-operator",
 		Image:       "ghcr.io/pintle-go/shop:v0.1.0",
-		Args:        []string{"-payments=" + *serviceURL},
+		Args:        args,
 		Definitions: []*crd.Definition{definition},
 		Needs: []manifest.Rules{
 			manifest.Controls(shops), manifest.AppliesStatus(op.shops), manifest.Keeps(owned...),
 		},
-		Options: controller.Options{Lease: lease.Lease{Name: "shop-operator"}, Events: events, Metrics: shown},
+		Options: options,
 	}}, err
 }

@@ -24,8 +24,13 @@ import (
 const account = "shop-operator"
 
 // TestRights runs the program with a token of its service account, under exactly the
-// roles that it prints, and under those roles without one verb at a time.
-func TestRights(t *testing.T) {
+// roles that it prints, and under those roles without one verb at a time, for some verbs.
+func TestRights(t *testing.T) { underRights(t, optest.Sample) }
+
+// TestSoakRights leaves out each right.
+func TestSoakRights(t *testing.T) { underRights(t, optest.Each) }
+
+func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 2})
 	client := optest.Client(t, cluster.Config())
 	op, err := describe(client)
@@ -50,7 +55,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("refused: %s", refused)
 		}
 	})
-	for _, r := range all {
+	for _, r := range choose(all) {
 		t.Run("without "+r.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, cluster, all, r)
@@ -82,6 +87,8 @@ type scene struct {
 	proxy  *optest.Proxy
 	leases kube.Resource[coordinationv1.Lease]
 	down   atomic.Bool // the payment service
+
+	watches func() bool // whether the program watches the lease
 }
 
 func newScene(t *testing.T, cluster *kubetest.Cluster, all []optest.Right, without ...optest.Right) *scene {
@@ -102,7 +109,8 @@ func newScene(t *testing.T, cluster *kubetest.Cluster, all []optest.Right, witho
 	}))
 	t.Cleanup(service.Close)
 	s.proxy = optest.StartProxy(t, cluster.Config(), s.namespace)
-	a := optest.NewAccount(t, s.client, s.namespace, account, all, without...)
+	s.watches = s.proxy.Seen(optest.LeaseWatch)
+	a := optest.NewAccount(t, s.client, cluster.Config(), s.namespace, account, all, without...)
 	s.operator = binary.Run(
 		t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease", "-payments="+service.URL,
 	)
@@ -152,7 +160,7 @@ func (s *scene) acquire() {
 	s.Helper()
 	s.wait("the program waits for the lease", func() bool {
 		lines, _ := s.operator.Lines()
-		return strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
+		return s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
 	})
 	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
 	s.ok(err)

@@ -3,10 +3,13 @@
 
 export const boxWidth = 200, boxHeight = 48;
 const columnGap = 72, rowHeight = boxHeight + 16, bendHeight = 10;
+// A status may have been written by anybody. Of a graph with more edges than this the rest
+// is not drawn, and with more bends no edge goes around nodes.
+const maxEdges = 4000, maxBends = 10000;
 
 // layout takes nodes with a name and the names that they need. It returns the size of the
-// drawing, the nodes' boxes by name, and the edges as paths of SVG. Needs that are unknown
-// or that close a cycle are left out: a status may have been written by anybody.
+// drawing, the nodes' boxes by name, the edges as paths of SVG, and the number of edges that
+// are not drawn. Needs that are unknown or that close a cycle are left out.
 export function layout(nodes) {
   const items = new Map();
   for (const n of nodes) {
@@ -15,23 +18,32 @@ export function layout(nodes) {
   link(items);
   const columns = [];
   for (const it of items.values()) (columns[it.column] ??= []).push(it);
-  const edges = [];
+  const edges = [], needs = new Map(), neededBy = new Map();
+  let bends = 0;
   for (const to of items.values()) {
-    for (const from of to.before.slice()) edges.push({from, to, bends: bend(from, to, columns)});
+    for (const from of to.before) {
+      edges.push({from, to, bends: []});
+      bends += to.column - from.column - 1;
+      if (!neededBy.has(from)) neededBy.set(from, []);
+      neededBy.get(from).push(to.name);
+    }
+    needs.set(to, to.before.map((it) => it.name));
+    to.before = [];
   }
+  for (const e of edges) e.bends = bend(e.from, e.to, bends > maxBends ? null : columns);
   order(columns);
   const height = place(columns);
   const boxes = new Map();
   for (const it of items.values()) {
     boxes.set(it.name, {
       x: left(it.column), y: it.y - boxHeight / 2, column: it.column,
-      needs: edges.filter((e) => e.to === it).map((e) => e.from.name),
-      neededBy: edges.filter((e) => e.from === it).map((e) => e.to.name),
+      needs: needs.get(it), neededBy: neededBy.get(it) ?? [],
     });
   }
   return {
     width: columns.length ? left(columns.length - 1) + boxWidth : 0, height, boxes,
-    edges: edges.map((e) => ({from: e.from.name, to: e.to.name, path: path(e)})),
+    edges: edges.slice(0, maxEdges).map((e) => ({from: e.from.name, to: e.to.name, path: path(e)})),
+    undrawn: Math.max(0, edges.length - maxEdges),
   };
 }
 
@@ -46,28 +58,42 @@ const left = (column) => column * (boxWidth + columnGap);
 // link sets the neighbours and the columns, and leaves out cycles.
 function link(items) {
   const open = new Set(), done = new Set();
-  const visit = (it) => {
-    open.add(it);
-    for (const name of new Set(it.needs)) {
-      const need = items.get(name);
-      if (!need || open.has(need)) continue;
-      if (!done.has(need)) visit(need);
-      it.before.push(need);
-      it.column = Math.max(it.column, need.column + 1);
-    }
-    open.delete(it);
-    done.add(it);
+  const take = (it, need) => {
+    it.before.push(need);
+    it.column = Math.max(it.column, need.column + 1);
   };
-  for (const it of items.values()) if (!done.has(it)) visit(it);
+  for (const root of items.values()) {
+    // The path of nodes that are being visited, each with its needs that are left. There is
+    // no recursion, because a chain of nodes may be longer than a stack is deep.
+    const path = [];
+    const visit = (it) => {
+      open.add(it);
+      path.push({it, left: [...new Set(it.needs)].map((name) => items.get(name)).reverse()});
+    };
+    if (!done.has(root)) visit(root);
+    while (path.length) {
+      const {it, left} = path.at(-1);
+      if (!left.length) {
+        open.delete(it);
+        done.add(it);
+        path.pop();
+        if (path.length) take(path.at(-1).it, it);
+        continue;
+      }
+      const need = left.pop();
+      if (!need || open.has(need)) continue;
+      if (done.has(need)) take(it, need);
+      else visit(need);
+    }
+  }
 }
 
 // bend puts bends where an edge crosses columns, and makes the items of the edge
-// neighbours.
+// neighbours. Without columns there are no bends.
 function bend(from, to, columns) {
   const bends = [];
-  to.before.splice(to.before.indexOf(from), 1);
   let last = from;
-  for (let c = from.column + 1; c <= to.column; c++) {
+  for (let c = columns ? from.column + 1 : to.column; c <= to.column; c++) {
     const next = c === to.column ? to : {...item(), height: bendHeight, column: c, before: [], after: []};
     last.after.push(next);
     next.before.push(last);
@@ -107,9 +133,9 @@ function place(columns) {
     }
   }
   const all = columns.flat();
-  const top = Math.min(...all.map((it) => it.y - it.height / 2));
+  const top = all.reduce((top, it) => Math.min(top, it.y - it.height / 2), Infinity);
   for (const it of all) it.y -= top;
-  return all.length ? Math.max(...all.map((it) => it.y + it.height / 2)) : 0;
+  return all.reduce((bottom, it) => Math.max(bottom, it.y + it.height / 2), 0);
 }
 
 // spread gives the items of a column the heights next to the wished ones at which they do
@@ -124,7 +150,9 @@ function spread(column, wish) {
     offset += it.height / 2;
     while (blocks.length && middle(blocks.at(-1)) > middle(block)) {
       const last = blocks.pop();
-      block = {items: last.items.concat(block.items), sum: last.sum + block.sum};
+      for (const item of block.items) last.items.push(item);
+      last.sum += block.sum;
+      block = last;
     }
     blocks.push(block);
   }

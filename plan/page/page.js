@@ -94,7 +94,13 @@ async function login(refused) {
   await new Promise((done) => {
     $('login').onsubmit = (ev) => {
       ev.preventDefault();
-      sessionStorage.setItem(tokenKey, $('token').value.trim());
+      const token = $('token').value.trim();
+      if (!/^[!-~]+$/.test(token)) { // it cannot be in a header
+        set($('refused'), 'This is not a token.');
+        $('token').value = '';
+        return;
+      }
+      sessionStorage.setItem(tokenKey, token);
       $('token').value = '';
       line('', 'connecting …');
       done();
@@ -237,10 +243,12 @@ function showGraph(o) {
   const shape = JSON.stringify([o.key, o.nodes.map((n) => [n.name, n.needs])]);
   const fresh = state.plan?.owner !== o.key;
   if (state.plan?.shape !== shape) state.plan = {...layout(o.nodes), shape, owner: o.key};
-  const {boxes, edges} = state.plan;
+  const {boxes, edges, undrawn} = state.plan;
+  set($('undrawn'), undrawn ? `${undrawn} more edges are not drawn` : '');
   if (!boxes.has(state.node)) state.node = boxes.keys().next().value ?? '';
   const focused = $('nodes').contains(document.activeElement);
-  keyed($('nodes'), o.nodes.filter((n, i) => o.nodes.findIndex((m) => m.name === n.name) === i), (n) => n.name, (n) => {
+  const seen = new Set(), first = (n) => !seen.has(n.name) && seen.add(n.name);
+  keyed($('nodes'), o.nodes.filter(first), (n) => n.name, (n) => {
     const b = element('button', 'node'), mark = element('span', 'mark');
     b.type = 'button';
     b.dataset.name = n.name;

@@ -131,16 +131,19 @@ func (k *kitchen) reconcile(ctx context.Context, m *Menu) (controller.Action, er
 	return p.Run(ctx)
 }
 
+// seenNode is a node as the page gets it.
+type seenNode struct {
+	Name, State, Message, Object string
+	Needs                        []string
+}
+
 // seen is the JSON of the page, as a browser reads it.
 type seen struct {
 	Kind   string
 	Owners []struct{ Key, State, Ready, Summary, Since string }
 	Owner  *struct {
-		Key, State string
-		Nodes      []struct {
-			Name, State, Message, Object string
-			Needs                        []string
-		}
+		Key, State    string
+		Nodes         []seenNode
 		Turns, Failed []struct {
 			At     time.Time
 			Causes []string
@@ -222,16 +225,18 @@ func (k *kitchen) serve(config string) {
 	k.ok(err)
 }
 
-func (s *seen) state(node string) string {
-	if s.Owner == nil {
-		return ""
-	}
-	for _, n := range s.Owner.Nodes {
-		if n.Name == node {
-			return n.State
+func (s *seen) state(name string) string { return s.node(name).State }
+
+// node returns a node of the shown owner. It is empty if there is no such node.
+func (s *seen) node(name string) (is seenNode) {
+	if s.Owner != nil {
+		for _, n := range s.Owner.Nodes {
+			if n.Name == name {
+				is = n
+			}
 		}
 	}
-	return ""
+	return is
 }
 
 func TestPageFollowsOwners(t *testing.T) {
@@ -240,7 +245,10 @@ func TestPageFollowsOwners(t *testing.T) {
 	k.look("", "", func(s *seen) bool { return s.Kind == "Menu" && len(s.Owners) == 0 && s.Owner == nil })
 	k.create("lunch", "")
 	lunch := namespace + "/lunch"
-	s := k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Waiting" && len(s.Owner.Turns) > 0 })
+	// The status has the message some seconds after the state.
+	s := k.look(lunch, "", func(s *seen) bool {
+		return s.state("drinks") == "Waiting" && s.node("drinks").Message != "" && len(s.Owner.Turns) > 0
+	})
 	if got := s.Owners[0]; got.Key != lunch || got.State != "Waiting" || got.Ready != "0/2" || got.Since == "" {
 		t.Errorf("the list has %+v", got)
 	}
@@ -252,7 +260,10 @@ func TestPageFollowsOwners(t *testing.T) {
 	}
 
 	k.serve("lunch-drinks")
-	k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Ready" && s.state("food") == "Waiting" })
+	// A node is Waiting without a message while its object is being created.
+	k.look(lunch, "", func(s *seen) bool {
+		return s.state("drinks") == "Ready" && s.state("food") == "Waiting" && s.node("food").Message != ""
+	})
 	k.serve("lunch-food")
 	s = k.look(lunch, "", func(s *seen) bool {
 		cause := "ConfigMap " + namespace + "/lunch-food modified"

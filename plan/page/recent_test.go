@@ -54,21 +54,3 @@ func TestViewersAreBounded(t *testing.T) {
 		t.Errorf("status %d, header %v", answer.Code, answer.Header())
 	}
 }
-
-func TestUrgent(t *testing.T) {
-	for want, states := range map[plan.State][]plan.State{
-		"":            nil,
-		plan.Ready:    {plan.Absent},
-		plan.Waiting:  {plan.Ready, plan.Waiting, plan.Blocked, plan.Deleting},
-		plan.Failed:   {plan.Degraded, plan.Failed, plan.Waiting},
-		plan.Deleting: {plan.Absent, plan.Deleting, plan.Ready},
-	} {
-		var nodes []plan.NodeStatus
-		for _, s := range states {
-			nodes = append(nodes, plan.NodeStatus{State: s})
-		}
-		if got := urgent(nodes); got != want {
-			t.Errorf("urgent(%v) is %q, want %q", states, got, want)
-		}
-	}
-}

@@ -245,7 +245,7 @@ func (p *Page[T]) describe(c kube.Change) *owner {
 		return o
 	}
 	s := p.status(is)
-	o.State, o.Ready, o.Summary, o.Since = urgent(s.Nodes), s.ReadyNodes, s.Summary, s.Since
+	o.State, o.Ready, o.Summary, o.Since = s.State(), s.ReadyNodes, s.Summary, s.Since
 	for _, n := range s.Nodes {
 		shown := node{
 			Name: n.Name, State: n.State, Message: n.Message, Since: n.Since,
@@ -257,20 +257,6 @@ func (p *Page[T]) describe(c kube.Change) *owner {
 		o.Nodes = append(o.Nodes, shown)
 	}
 	return o
-}
-
-// urgent returns the state about which people care most, empty if there are no nodes.
-func urgent(nodes []plan.NodeStatus) (state plan.State) {
-	order := []plan.State{plan.Absent, plan.Ready, plan.Deleting, plan.Blocked, plan.Waiting, plan.Degraded, plan.Failed}
-	for _, n := range nodes {
-		if state == "" || slices.Index(order, n.State) > slices.Index(order, state) {
-			state = n.State
-		}
-	}
-	if state == plan.Absent {
-		return plan.Ready // nothing is wanted
-	}
-	return state
 }
 
 // encode returns the view, and a hash of it.

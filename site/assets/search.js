@@ -37,6 +37,9 @@
     found.hidden = hits.length === 0;
   };
 
+  // On a narrow screen the list of documents would hide the document.
+  if (matchMedia("(max-width: 48rem)").matches) document.querySelector("nav details").open = false;
+
   input.addEventListener("focus", load, { once: true });
   input.addEventListener("input", show);
   document.addEventListener("click", (e) => { if (!e.target.closest(".search")) found.hidden = true; });

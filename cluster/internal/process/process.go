@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -110,8 +111,13 @@ func (e *ExitError) Error() string {
 		status = e.Status.Error()
 	}
 	text := fmt.Sprintf("%s has ended (%s); the end of %s:", e.Name, status, e.Log)
+	hint := false // the kernel has one error for two limits, and only the other one is well known
 	for _, line := range e.LastLines {
 		text += "\n    " + line
+		hint = hint || strings.Contains(line, "too many open files")
+	}
+	if hint {
+		text += "\nIf the system has too few inotify instances for all programs: sysctl -w fs.inotify.max_user_instances=1024"
 	}
 	return text
 }

@@ -186,6 +186,18 @@ func TestExitErrorShowsTheLog(t *testing.T) {
 	}
 }
 
+func TestExitErrorNamesTheLimitOfTheSystem(t *testing.T) {
+	const remedy = "sysctl -w fs.inotify.max_user_instances=1024"
+	e := &ExitError{Name: "kube-proxy", LastLines: []string{`err="failed complete: too many open files"`}}
+	if !strings.HasSuffix(e.Error(), remedy) {
+		t.Errorf("%q does not end with %q", e, remedy)
+	}
+	e.LastLines = []string{"file not found"}
+	if strings.Contains(e.Error(), remedy) {
+		t.Errorf("%q names a limit that was not met", e)
+	}
+}
+
 func TestStartFails(t *testing.T) {
 	group := newGroup(t, t.TempDir())
 	if _, err := group.Start(Spec{Name: "nothing", Path: "/does/not/exist"}); !errors.Is(err, os.ErrNotExist) {

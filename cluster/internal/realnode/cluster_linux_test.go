@@ -156,10 +156,11 @@ func (c *testCluster) explain() {
 	}
 }
 
-// eventually calls try until it returns nil.
+// eventually calls try until it returns nil. A call of kubectl takes more of the processor
+// than the node, so there are few.
 func eventually(t *testing.T, limit time.Duration, what string, try func() error) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for start := time.Now(); ; time.Sleep(400 * time.Millisecond) {
 		err := try()
 		if err == nil {
 			t.Logf("%s: after %v", what, time.Since(start).Round(100*time.Millisecond))

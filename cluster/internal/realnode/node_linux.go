@@ -48,7 +48,8 @@ type run struct {
 	group     *process.Group // in the node's namespaces
 	processes map[string]*process.Process
 	forwarder *forwarder
-	failed    chan error // a process that ended by itself
+	failed    chan *process.Process // those that have ended
+	over      chan struct{}         // closed when nobody looks at failed any more
 }
 
 // Run runs the node until ctx ends. It calls ready when the node is Ready and cluster DNS
@@ -61,8 +62,10 @@ func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()
 		state:     string(env.Plane.Dir),
 		dir:       nodeDir(string(env.Plane.Dir)),
 		processes: map[string]*process.Process{},
-		failed:    make(chan error, 3),
+		failed:    make(chan *process.Process),
+		over:      make(chan struct{}),
 	}
+	defer close(r.over)
 	r.id = clusterID(r.state)
 	r.cgroup = nodeCgroup(r.id)
 	if r.client, err = rest.HTTPClientFor(env.Admin); err != nil {
@@ -80,12 +83,29 @@ func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()
 		return fmt.Errorf("start real node: %w", err)
 	}
 	ready()
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-r.failed:
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-r.failed:
+			if r.processes[p.Name] == p {
+				return p.Err()
+			}
+		case a := <-n.acts:
+			a.done <- r.restartKubelet(ctx)
+		}
+	}
+}
+
+// restartKubelet kills the kubelet and starts another one.
+func (r *run) restartKubelet(ctx context.Context) error {
+	p := r.processes[kubelet]
+	delete(r.processes, kubelet) // its end ends nothing else
+	if err := p.Kill(); err != nil {
 		return err
 	}
+	<-p.Done()
+	return r.startKubelet(ctx)
 }
 
 func (r *run) start(ctx context.Context) error {
@@ -311,7 +331,10 @@ func (r *run) launch(spec process.Spec) error {
 	r.processes[spec.Name] = p
 	go func() {
 		<-p.Done()
-		r.failed <- p.Err()
+		select {
+		case r.failed <- p:
+		case <-r.over:
+		}
 	}()
 	return nil
 }
@@ -329,8 +352,8 @@ func (r *run) await(ctx context.Context, what string, try func() error) error {
 		}
 		select {
 		case <-tick.C:
-		case err := <-r.failed:
-			return fmt.Errorf("wait for %s: %w", what, err)
+		case p := <-r.failed:
+			return fmt.Errorf("wait for %s: %w", what, p.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("wait for %s: %w (%w)", what, context.Cause(ctx), last)
 		}

@@ -56,6 +56,27 @@ type Node struct {
 	Runtime string
 
 	network *Network
+	acts    chan act
+}
+
+// act is a request to restart the kubelet.
+type act struct{ done chan error }
+
+// Programs returns the programs that Act knows.
+func (n *Node) Programs() []string { return []string{"kubelet"} }
+
+// Act restarts the kubelet at once, as after a crash. The containers go on.
+func (n *Node) Act(ctx context.Context, program, action string) error {
+	if action != "restart" {
+		return fmt.Errorf("%s can only be restarted", program)
+	}
+	a := act{make(chan error, 1)}
+	select {
+	case n.acts <- a:
+	case <-ctx.Done():
+		return fmt.Errorf("restart %s: %w", program, ctx.Err())
+	}
+	return <-a.done
 }
 
 // Prepare checks whether this machine can be a node, cleans up after an earlier node of
@@ -75,7 +96,7 @@ func (n *Node) Prepare(_ context.Context, plane *controlplane.Plane) error {
 	if err != nil {
 		return err
 	}
-	n.network = network
+	n.network, n.acts = network, make(chan act)
 	plane.Advertise, plane.Services, plane.Pods = network.Host, network.Services, network.Pods
 	return nil
 }

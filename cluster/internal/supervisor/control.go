@@ -120,6 +120,12 @@ func answer(w http.ResponseWriter, err error) {
 // act performs an action on a component. A start is complete when the component is ready.
 func (s *supervisor) act(ctx context.Context, name, action string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.Spec.Name == name })
+	for _, n := range s.Nodes {
+		if a, ok := n.(Actor); i < 0 && ok && slices.Contains(a.Programs(), name) {
+			s.Log.Info("received a request to act on a node", "program", name, "action", action)
+			return a.Act(ctx, name, action)
+		}
+	}
 	if i < 0 {
 		return fmt.Errorf("this cluster has no component %q", name)
 	}

@@ -61,6 +61,15 @@ type Node interface {
 	Run(ctx context.Context, env Environment, ready func()) error
 }
 
+// An Actor is a Node with programs that [Client.Act] can disturb.
+type Actor interface {
+	// Programs returns the names of these programs.
+	Programs() []string
+
+	// Act performs an action on one of them, while Run runs, and returns when it is complete.
+	Act(ctx context.Context, program, action string) error
+}
+
 // An Environment has the resources that a node may use.
 type Environment struct {
 	Plane     *controlplane.Plane // directories, authorities, kubeconfigs, the binary

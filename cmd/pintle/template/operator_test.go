@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is the longest time that a step may take on a busy machine.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // bench is a namespace of a real cluster, and the operator beside it.
 type bench struct {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
@@ -26,6 +27,7 @@ var (
 	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
 	zeroerType        = reflect.TypeFor[zeroer]()
 	numberType        = reflect.TypeFor[json.Number]()
+	timeType          = reflect.TypeFor[metav1.Time]()
 )
 
 type zeroer interface{ IsZero() bool }
@@ -46,6 +48,9 @@ func (c *compiler) node(t reflect.Type) (*node, error) {
 }
 
 func (c *compiler) encoder(t reflect.Type) (encodeFunc, error) {
+	if t == timeType {
+		return encodeTime, nil
+	}
 	if jsonfields.Encodes(t) {
 		if reflect.PointerTo(t).Implements(marshalerType) {
 			return encodeMarshaler, nil

@@ -12,6 +12,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates too")
 	}
+	t.Run("room for lists", testRoomSaves)
 	pod := seedPod()
 	msg, body := marshal(t, pod), marshalJSON(t, pod)
 	for _, tc := range []struct {

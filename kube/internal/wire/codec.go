@@ -41,6 +41,7 @@ type Codec struct {
 	status  int        // the number of the status in protobuf; 0: the kind has none
 	// read holds the options for decoding JSON into the type.
 	read json.Options
+	room []*roomy // the lists of the type for which decoding makes room
 }
 
 // Options tells which objects a [Codec] is for.
@@ -92,6 +93,9 @@ func NewCodec(t reflect.Type, o Options) (*Codec, error) {
 	}
 	c.read = jsonfields.ReadOptions(t)
 	c.json = keepJSON(t, make(map[reflect.Type]*jsonKeep))
+	if c.json != nil {
+		c.room = roomyIn(t, nil)
+	}
 	switch {
 	case generated == nil:
 	case !o.View && t == generated:
@@ -211,7 +215,7 @@ func (c *Codec) decodeKept(meta []byte, body Raw, into Object) (err error) {
 	if body.Protobuf {
 		err = c.unmarshal(body.Bytes, into)
 	} else if len(body.Bytes) > 0 {
-		err = json.Unmarshal(body.Bytes, into, c.read)
+		err = c.decodeJSON(body.Bytes, into)
 	}
 	if merr := objectMeta(into).Unmarshal(meta); err == nil {
 		err = merr
@@ -221,6 +225,22 @@ func (c *Codec) decodeKept(meta []byte, body Raw, into Object) (err error) {
 		return fmt.Errorf("decode %s: %w", c.gvk.Kind, err)
 	}
 	return nil
+}
+
+// decodeJSON decodes the body of an object into an object that is empty as a rule.
+func (c *Codec) decodeJSON(body []byte, into Object) error {
+	if len(c.room) == 0 || !reflect.ValueOf(into).Elem().IsZero() {
+		return json.Unmarshal(body, into, c.read)
+	}
+	o := reflect.ValueOf(into).Elem()
+	for _, list := range c.room {
+		list.make(o, len(body))
+	}
+	err := json.Unmarshal(body, into, c.read)
+	for _, list := range c.room {
+		list.made(o, len(body))
+	}
+	return err
 }
 
 func (c *Codec) decodeUnstructured(meta, body []byte, into runtime.Unstructured) error {

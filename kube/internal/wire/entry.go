@@ -272,11 +272,12 @@ func nextCounted(msg []byte, counts func(num int) bool) (field, rest []byte) {
 	return nil, nil
 }
 
-// withoutStatus returns the members of an object in JSON, except for its status.
+// withoutStatus returns the members of an object in JSON, except for its status. They are
+// kept apart: the results for two objects are equal only if all members are.
 func withoutStatus(object []byte) (members []byte) {
 	_ = scan.Members(object, func(name string, value []byte) error { // object was checked when the record was made
 		if name != "status" {
-			members = append(append(append(members, name...), 0), value...)
+			members = append(append(append(appendQuoted(members, name), ':'), value...), ',')
 		}
 		return nil
 	})

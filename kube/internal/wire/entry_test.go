@@ -73,3 +73,31 @@ func TestSameSpec(t *testing.T) {
 		}
 	}
 }
+
+// Numbers and names of members that stand side by side are kept apart.
+func TestSameSpecKeepsMembersApart(t *testing.T) {
+	type odd struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata,omitempty"`
+		A                 int    `json:"a"`
+		B                 int    `json:"b,omitempty"`
+		Digit             int    `json:"2b,omitempty"`
+		C                 string `json:"c,omitempty"`
+	}
+	c := mustCodec[odd](t, false)
+	bodies := []string{`"a":1,"2b":3`, `"a":12,"b":3`, `"a":1,"b":3`, `"c":"","a":1`, `"a":1`}
+	for i, a := range bodies {
+		for j, b := range bodies {
+			entry := func(body string) *Entry {
+				rec, err := NewRecorder(c).Record(Raw{Bytes: []byte(`{"metadata":{"name":"n","uid":"u"},` + body + `}`)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return NewEntry(rec)
+			}
+			if same := c.SameSpec(entry(a), entry(b)); same != (i == j) {
+				t.Errorf("%s and %s: the same is %t", a, b, same)
+			}
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,12 +13,13 @@ import (
 	"github.com/pintle-go/pintle/operators/internal/local"
 	"github.com/pintle-go/pintle/operators/internal/payments"
 	"github.com/pintle-go/pintle/operators/internal/program"
+	"github.com/pintle-go/pintle/operators/internal/standins"
 )
 
 const (
 	module = "github.com/pintle-go/pintle/operators"
 	// showLimit is the longest time until all of the operators' work has been seen.
-	showLimit = 2 * time.Minute
+	showLimit = 4 * time.Minute
 	// stopLimit is the longest time that an operator may take to end.
 	stopLimit = 25 * time.Second
 	// fieldManager is the field manager of the samples and the definitions.
@@ -32,6 +32,10 @@ type settings struct {
 	local.Session
 	once    bool
 	current bool
+	near    bool // kube-apiserver of a current cluster can connect to this machine
+	// neonDir has the files of the pods of the Neon operator, and neon its addresses.
+	neonDir string
+	neon    neonPlace
 }
 
 // run runs the whole command, and undoes its steps before it returns.
@@ -47,10 +51,16 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	s.Undo.Add("remove "+s.Dir, func(context.Context) error { return os.RemoveAll(s.Dir) })
+	if s.neonDir, err = makeNeonDir(); err != nil {
+		return err
+	}
+	s.Undo.Add("remove "+s.neonDir, func(context.Context) error { return os.RemoveAll(s.neonDir) })
+	if s.neon, err = newNeonPlace(s.neonDir); err != nil {
+		return err
+	}
 
 	s.Out.Say("building the operators (the first time this takes a minute)")
-	programs, err := program.Build(ctx, s.Dir, false,
-		module+"/book", module+"/foo", module+"/echo", module+"/letter", module+"/shop", module+"/farm")
+	programs, err := build(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,19 +90,23 @@ func run(ctx context.Context, s settings) (err error) {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-ops.book.Done():
-		return errors.New("book has ended by itself")
-	case <-ops.foo.Done():
-		return errors.New("foo has ended by itself")
-	case <-ops.echo.Done():
-		return errors.New("echo has ended by itself")
-	case <-ops.letter.Done():
-		return errors.New("letter has ended by itself")
-	case <-ops.shop.Done():
-		return errors.New("shop has ended by itself")
-	case <-ops.farmEnded():
-		return errors.New("farm has ended by itself")
+	case name := <-ops.ended():
+		return fmt.Errorf("%s has ended by itself", name)
 	}
+}
+
+// build returns the paths of the operators' programs. They are linked again only if they
+// are out of date.
+func build(ctx context.Context) ([]string, error) {
+	dir, err := program.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for _, op := range list() {
+		packages = append(packages, module+"/"+op.name)
+	}
+	return program.Build(ctx, dir, false, append(packages, standins.Package)...)
 }
 
 // asked turns the error of a requested end into success, unless the operators should have
@@ -107,7 +121,13 @@ func asked(err error, once bool) error {
 // definitions installs the definitions of Book and Foo. The other operators install
 // theirs themselves.
 func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
-	crds, err := install.Read(operators.Files, "book/crd.yaml", "foo/deploy/crd.yaml")
+	var files []string
+	for _, op := range list() {
+		if op.definition != "" {
+			files = append(files, op.definition)
+		}
+	}
+	crds, err := install.Read(operators.Files, files...)
 	if err != nil {
 		return err
 	}
@@ -118,60 +138,40 @@ func (s settings) definitions(ctx context.Context, c *local.Cluster) error {
 	return nil
 }
 
-// running has the running operators.
-type running struct {
-	book, foo, echo, letter, shop *program.Program
-	// farm is nil if kube-apiserver cannot connect to this machine.
-	farm *program.Program
-}
-
-// farmEnded returns a channel that is closed when farm has ended.
-func (r running) farmEnded() <-chan struct{} {
-	if r.farm == nil {
-		return nil
-	}
-	return r.farm.Done()
-}
-
 func (s settings) operators(ctx context.Context, c *local.Cluster, paths []string) (running, error) {
-	start := func(path string, args ...string) (*program.Program, error) {
-		name := filepath.Base(path)
-		p, err := program.Start(program.Spec{Path: path, Args: args, Env: c.Env, Line: s.Out.Lines(name)})
-		if err != nil {
-			return nil, err
-		}
-		s.Out.Say("%s runs, process %d", name, p.PID())
-		s.Undo.Add("stop "+name, func(ctx context.Context) error { return p.Stop(ctx, stopLimit) })
-		return p, nil
-	}
-	book, err := start(paths[0])
-	if err != nil {
-		return running{}, err
-	}
-	foo, err := start(paths[1], "-addr=127.0.0.1:0", "-namespace="+c.Namespace)
-	if err != nil {
-		return running{}, err
-	}
-	echo, err := start(paths[2], "-addr=127.0.0.1:0")
-	if err != nil {
-		return running{}, err
-	}
-	letter, err := start(paths[3], "-addr=127.0.0.1:0")
-	if err != nil {
-		return running{}, err
-	}
 	service, stop, err := new(payments.Service).Listen(ctx)
 	if err != nil {
-		return running{}, err
+		return nil, err
 	}
 	s.Undo.Add("stop the stand-in for the payment service", stop)
 	s.Out.Say("a stand-in for the payment service listens at %s", service)
-	shop, err := start(paths[4], "-addr=127.0.0.1:0", "-payments="+service)
-	if err != nil || !c.Local {
-		return running{book, foo, echo, letter, shop, nil}, err
+	at := place{namespace: c.Namespace, payments: service, dir: s.Dir, neon: s.neon}
+	ops := make(running)
+	for i, op := range list() {
+		if op.served && !c.Local && !s.near {
+			s.Out.Say("%s is left out: kube-apiserver has to connect to it; FARM=1 says that it can", op.name)
+			continue
+		}
+		if op.local && !c.Local {
+			s.Out.Say("left out: %s runs on the local cluster only", op.name)
+			continue
+		}
+		if op.missing != nil {
+			if err := op.missing(s); err != nil {
+				s.Out.Say("LEFT OUT: %s: %v", op.name, err)
+				continue
+			}
+		}
+		args := op.args(at)
+		p, err := program.Start(program.Spec{Path: paths[i], Args: args, Env: c.Env, Line: s.Out.Lines(op.name)})
+		if err != nil {
+			return nil, err
+		}
+		s.Out.Say("%s runs, process %d", op.name, p.PID())
+		s.Undo.Add("stop "+op.name, func(ctx context.Context) error { return p.Stop(ctx, stopLimit) })
+		ops[op.name] = p
 	}
-	farm, err := start(paths[5], "-addr=127.0.0.1:0", "-api=127.0.0.1:0", "-data="+filepath.Join(s.Dir, "llamas"))
-	return running{book, foo, echo, letter, shop, farm}, err
+	return ops, nil
 }
 
 // howTo prints commands for people to try.
@@ -180,14 +180,22 @@ func (s settings) howTo(c *local.Cluster, ops running) {
 	if c.Kubeconfig != "" {
 		s.Out.Say("  export KUBECONFIG=%s", c.Kubeconfig)
 	}
-	s.Out.Say("  %s get books,foos,echoes,deployments,services,letters,shops", c.Kubectl)
-	if ops.farm != nil {
-		s.Out.Say("  %s get llamas,farmpods", c.Kubectl)
+	kinds := []string{"deployments", "services"}
+	for _, op := range list() {
+		if ops[op.name] != nil {
+			kinds = append(kinds, op.kinds...)
+		}
 	}
-	s.Out.Say("  %s patch book moby-dick --type=merge -p '{\"spec\":{\"title\":\"The Whale\"}}'", c.Kubectl)
-	s.Out.Say("  %s scale echo/hello --replicas=5", c.Kubectl)
-	s.Out.Say("  %s patch shop corner --type=merge -p '{\"spec\":{\"gifts\":false,\"regions\":[\"north\"]}}'", c.Kubectl)
-	if address := fooAddress(ops.foo); address != "" {
+	s.Out.Say("  %s get %s", c.Kubectl, strings.Join(kinds, ","))
+	for _, op := range list() {
+		for _, args := range op.try {
+			if ops[op.name] == nil {
+				continue
+			}
+			s.Out.Say("  %s %s", c.Kubectl, args)
+		}
+	}
+	if address := fooAddress(ops["foo"]); address != "" {
 		for _, path := range []string{"/foos", "/foos/good", "/metrics"} {
 			s.Out.Say("  curl http://%s%s", address, path)
 		}

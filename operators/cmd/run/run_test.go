@@ -28,10 +28,14 @@ func TestMain(m *testing.M) {
 // start runs the command on a cluster of the tests, in a namespace of its own.
 func start(t *testing.T, cluster *kubetest.Cluster, namespace string, env ...string) *program.Program {
 	t.Helper()
+	// The command's own build finds these, so that no test waits for the compiler.
+	if _, err := build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	p, err := program.Start(program.Spec{
 		Path: binary.Path(t),
 		Env: append([]string{
-			"CLUSTER=current", "ONCE=", "NAMESPACE=", "TMPDIR=" + t.TempDir(),
+			"CLUSTER=current", "ONCE=", "FARM=", "NAMESPACE=", "TMPDIR=" + t.TempDir(),
 			"KUBECONFIG=" + optest.Kubeconfig(t, cluster.Config(), namespace, ""),
 		}, env...),
 	})
@@ -50,7 +54,7 @@ func start(t *testing.T, cluster *kubetest.Cluster, namespace string, env ...str
 func TestOnce(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	namespace := cluster.Namespace(t)
-	p := start(t, cluster, namespace, "ONCE=1")
+	p := start(t, cluster, namespace, "ONCE=1", "FARM=1")
 	optest.Expect(t, p, "run ", "building the operators")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -63,7 +67,10 @@ func TestOnce(t *testing.T) {
 		{"foo ", "store is filled"}, {"run ", "seen: foo is ready"}, {"run ", "seen: foo has metrics"},
 		{"run ", "seen: a Deployment that was changed by hand is restored"},
 		{"run ", "seen: all letters of a template are written again"},
+		{"farm ", "the API server is registered"}, {"run ", "seen: llamas and farm pods are served without a definition"},
+		{"kubectl ", "llama.farm.example.com/dora"}, {"kubectl ", "content"}, {"kubectl ", "hungry"},
 		{"run ", "curl http://127.0.0.1:"}, {"run ", "deleted the samples"},
+		{"run ", "left out: neon"},
 	} {
 		optest.Expect(t, p, texts...)
 	}
@@ -85,6 +92,7 @@ func TestSignals(t *testing.T) {
 			for _, name := range []string{"book", "foo", "echo", "letter", "shop"} {
 				children[name] = childOf(t, p, name)
 			}
+			optest.Expect(t, p, "run ", "farm is left out")
 			optest.Expect(t, p, "run ", "Ctrl-C ends it")
 			if err := p.Signal(sig); err != nil {
 				t.Fatal(err)

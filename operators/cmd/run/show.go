@@ -20,59 +20,51 @@ import (
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/local"
-	"github.com/pintle-go/pintle/operators/internal/program"
 	"github.com/pintle-go/pintle/plan"
 )
 
 // show applies the samples and waits until the operators have acted on them.
 func (s settings) show(ctx context.Context, c *local.Cluster, ops running) error {
-	if _, err := ops.foo.Await(ctx, "msg=serving"); err != nil {
+	if _, err := ops["foo"].Await(ctx, "msg=serving"); err != nil {
 		return err
 	}
-	for _, op := range []*program.Program{ops.echo, ops.letter, ops.shop} {
-		if _, err := op.Await(ctx, "controller runs"); err != nil {
+	for _, op := range list() {
+		if op.definition != "" || op.sample == "" || ops[op.name] == nil {
+			continue
+		}
+		if _, err := ops[op.name].Await(ctx, "controller runs"); err != nil {
 			return err // its definition is installed by now
 		}
 	}
 	if err := s.samples(ctx, c); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		what string
-		do   func(context.Context, *local.Cluster, running) error
-	}{
-		{"book prints an added Book with its title", showAdded},
-		{"book prints a modified Book", showModified},
-		{"book prints a deleted Book", showDeleted},
-		{"foo is ready and serves the samples over HTTP", showServed},
-		{"foo has metrics", showMetrics},
-		{"a pod on a simulated node is Running and Ready", showPod},
-		{"an Echo has its servers", showEcho},
-		{"a Deployment that was changed by hand is restored", showBack},
-		{"all letters of a template are written again when it changes", showLetters},
-		{"a Shop has all its parts", s.showShop},
-		{"a Shop's application waits for its settings", s.showWaiting},
-		{"llamas and farm pods are served without a definition", s.showFarm},
-	} {
-		if err := step.do(ctx, c, ops); errors.Is(err, errNotHere) {
-			continue
-		} else if err != nil {
-			return fmt.Errorf("demonstrate that %s: %w", step.what, err)
+	for _, op := range list() {
+		for _, step := range op.steps {
+			if err := step.do(s, ctx, c, ops); errors.Is(err, errNotHere) {
+				continue
+			} else if err != nil {
+				return fmt.Errorf("demonstrate that %s: %w", step.what, err)
+			}
+			s.Out.Say("seen: %s", step.what)
 		}
-		s.Out.Say("seen: %s", step.what)
 	}
 	return nil
 }
 
 // samples applies the samples, unless objects that are not ours have their names.
 func (s settings) samples(ctx context.Context, c *local.Cluster) error {
-	list, err := install.Read(
-		operators.Files, "book/sample.yaml", "foo/sample.yaml", "echo/sample.yaml", "letter/sample.yaml", "shop/sample.yaml",
-	)
+	var files []string
+	for _, op := range list() {
+		if op.sample != "" {
+			files = append(files, op.sample)
+		}
+	}
+	samples, err := install.Read(operators.Files, files...)
 	if err != nil {
 		return err
 	}
-	for _, m := range list {
+	for _, m := range samples {
 		o, err := install.Get(ctx, c.Client, c.Namespace, m)
 		switch {
 		case errors.Is(err, kube.ErrNotServed): // its kind is not served yet
@@ -87,11 +79,9 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 	}
 	if !c.Local {
 		s.Undo.Add("delete samples", func(ctx context.Context) error {
-			err := install.Delete(ctx, c.Client, c.Namespace, list...)
+			err := install.Delete(ctx, c.Client, c.Namespace, samples...)
 			if err == nil {
-				s.Out.Say(
-					"deleted the samples; the definitions stay; to delete them: kubectl delete crd books.example.technosophos.com foos.clux.dev echoes.example.com letters.example.com shops.shop.example.com",
-				)
+				s.Out.Say("deleted the samples; the definitions stay; to delete them: kubectl delete crd %s", crds())
 			}
 			return err
 		})
@@ -101,9 +91,9 @@ func (s settings) samples(ctx context.Context, c *local.Cluster) error {
 		if err != nil {
 			return err
 		}
-		list = append(storage, list...)
+		samples = append(storage, samples...)
 	}
-	if err := install.Apply(ctx, c.Client, c.Namespace, list...); err != nil {
+	if err := install.Apply(ctx, c.Client, c.Namespace, samples...); err != nil {
 		return fmt.Errorf("apply samples: %w", err)
 	}
 	s.Out.Say("applied samples")
@@ -125,7 +115,7 @@ func ours(o *kube.Object) bool {
 var errNotHere = errors.New("not on this cluster")
 
 func showAdded(ctx context.Context, _ *local.Cluster, ops running) error {
-	_, err := ops.book.Await(ctx, "ADDED moby-dick Moby-Dick; or, The Whale")
+	_, err := ops["book"].Await(ctx, "ADDED moby-dick Moby-Dick; or, The Whale")
 	return err
 }
 
@@ -133,7 +123,7 @@ func showModified(ctx context.Context, c *local.Cluster, ops running) error {
 	if _, err := books(c).Patch(ctx, "beowulf", types.MergePatchType, []byte(`{"spec":{"title":"Bēowulf"}}`)); err != nil {
 		return err
 	}
-	_, err := ops.book.Await(ctx, "MODIFIED beowulf Bēowulf")
+	_, err := ops["book"].Await(ctx, "MODIFIED beowulf Bēowulf")
 	return err
 }
 
@@ -141,7 +131,7 @@ func showDeleted(ctx context.Context, c *local.Cluster, ops running) error {
 	if err := books(c).Delete(ctx, "beowulf"); err != nil {
 		return err
 	}
-	_, err := ops.book.Await(ctx, "DELETED beowulf")
+	_, err := ops["book"].Await(ctx, "DELETED beowulf")
 	return err
 }
 
@@ -151,7 +141,7 @@ func books(c *local.Cluster) kube.View[kube.Object] {
 }
 
 func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
-	url := "http://" + fooAddress(ops.foo)
+	url := "http://" + fooAddress(ops["foo"])
 	if err := fetched(ctx, url+"/readyz", func(body []byte) bool { return string(body) == "ok\n" }); err != nil {
 		return err
 	}
@@ -167,7 +157,7 @@ func showServed(ctx context.Context, _ *local.Cluster, ops running) error {
 }
 
 func showMetrics(ctx context.Context, _ *local.Cluster, ops running) error {
-	return fetched(ctx, "http://"+fooAddress(ops.foo)+"/metrics", func(body []byte) bool {
+	return fetched(ctx, "http://"+fooAddress(ops["foo"])+"/metrics", func(body []byte) bool {
 		text := string(body)
 		return strings.Contains(text, "\n"+`pintle_store_synced{store="foos"} 1`) &&
 			strings.Contains(text, "\n"+`rest_client_requests_total{code="200",`)
@@ -367,10 +357,10 @@ func (llama) GVK() kube.GVK {
 
 // showFarm creates the llamas when the program serves them, and shows them as kubectl does.
 func (s settings) showFarm(ctx context.Context, c *local.Cluster, ops running) error {
-	if ops.farm == nil {
-		return errNotHere
+	if ops["farm"] == nil {
+		return errNotHere // the operators' start has said so
 	}
-	if _, err := ops.farm.Await(ctx, "controller runs"); err != nil {
+	if _, err := ops["farm"].Await(ctx, "controller runs"); err != nil {
 		return err
 	}
 	list, err := install.Read(operators.Files, "farm/sample.yaml")

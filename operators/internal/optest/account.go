@@ -4,11 +4,13 @@ import (
 	"context"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pintle-go/pintle/kube"
@@ -55,8 +57,10 @@ type Account struct {
 }
 
 // NewAccount makes a service account that has all rights except those in without. It
-// returns when the server applies them.
-func NewAccount(t testing.TB, client *kube.Client, namespace, name string, all []Right, without ...Right) Account {
+// returns when the server applies them, and takes the kinds of the rights as owners.
+func NewAccount(
+	t testing.TB, client *kube.Client, config *rest.Config, namespace, name string, all []Right, without ...Right,
+) Account {
 	t.Helper()
 	a := Account{t, client, namespace, name}
 	account := new(corev1.ServiceAccount)
@@ -67,6 +71,9 @@ func NewAccount(t testing.TB, client *kube.Client, namespace, name string, all [
 	a.bind()
 	for _, r := range all {
 		AwaitRight(t, client, namespace, name, r, !slices.Contains(without, r))
+		if r.Verb == "update" && strings.HasSuffix(r.Resource, "/finalizers") {
+			awaitOwner(t, client, config, namespace, r)
+		}
 	}
 	return a
 }

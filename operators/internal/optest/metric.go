@@ -16,8 +16,7 @@ var serving = regexp.MustCompile(`serving address=(\S+)`)
 // start.
 func Metric(t testing.TB, p *program.Program, pattern string) (sum int) {
 	t.Helper()
-	found := serving.FindStringSubmatch(Expect(t, p, "serving address="))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+found[1]+"/metrics", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+Address(t, p)+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,4 +38,10 @@ func Metric(t testing.TB, p *program.Program, pattern string) (sum int) {
 		sum += int(n)
 	}
 	return sum
+}
+
+// Address returns the address at which a program serves, as it has logged it.
+func Address(t testing.TB, p *program.Program) string {
+	t.Helper()
+	return serving.FindStringSubmatch(Expect(t, p, "serving address="))[1]
 }

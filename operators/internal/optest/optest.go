@@ -29,6 +29,9 @@ const expectTime = time.Minute
 type Binary struct {
 	// Package is the import path of the main package.
 	Package string
+	// Shipped builds the program without the race detector, as it is shipped: for tests
+	// that measure it.
+	Shipped bool
 
 	once sync.Once
 	dir  string
@@ -37,7 +40,7 @@ type Binary struct {
 }
 
 // Path returns the path of the program. It is built with the race detector if the test
-// is.
+// is and Shipped is not set.
 func (b *Binary) Path(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
@@ -46,7 +49,7 @@ func (b *Binary) Path(t testing.TB) string {
 			return
 		}
 		var paths []string
-		if paths, b.err = program.Build(context.Background(), b.dir, raceEnabled, b.Package); b.err == nil {
+		if paths, b.err = program.Build(context.Background(), b.dir, raceEnabled && !b.Shipped, b.Package); b.err == nil {
 			b.path = paths[0]
 		}
 	})
@@ -57,10 +60,15 @@ func (b *Binary) Path(t testing.TB) string {
 }
 
 // Removed removes the built program at the end of TestMain.
-func (b *Binary) Removed() goleak.Option {
+func (b *Binary) Removed() goleak.Option { return Removed(b) }
+
+// Removed removes built programs at the end of TestMain.
+func Removed(all ...*Binary) goleak.Option {
 	return goleak.Cleanup(func(code int) {
-		if b.dir != "" {
-			_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
+		for _, b := range all {
+			if b.dir != "" {
+				_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
+			}
 		}
 		os.Exit(code)
 	})

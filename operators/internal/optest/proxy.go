@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -95,8 +96,9 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 
 var (
 	// everywhere matches the path of all objects of a namespaced kind.
-	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1/(echoes|deployments|services|letters|configmaps|secrets|statefulsets|jobs|shops)$`)
-	errLost    = errors.New("the answer is lost")
+	everywhere = regexp.MustCompile(`^/(api|apis/[^/]+)/v1(?:alpha1)?/(echoes|deployments|services|letters|configmaps|secrets|statefulsets|jobs|shops|pods|` +
+		`networkpolicies|poddisruptionbudgets|neon\w+)$`)
+	errLost = errors.New("the answer is lost")
 )
 
 // Cut closes all connections.
@@ -119,6 +121,17 @@ func (p *Proxy) Before(pattern string, f func()) {
 		p.before = make(map[*regexp.Regexp]func())
 	}
 	p.before[regexp.MustCompile(pattern)] = f
+}
+
+// LeaseWatch matches the watch of a Lease, for [Proxy.Seen].
+const LeaseWatch = "^GET /apis/coordination.k8s.io/v1/namespaces/[^/]+/leases$"
+
+// Seen returns a function that reports whether a request has arrived since then whose
+// method and path match a pattern.
+func (p *Proxy) Seen(pattern string) func() bool {
+	var seen atomic.Bool
+	p.Before(pattern, func() { seen.Store(true) })
+	return seen.Load
 }
 
 func (p *Proxy) arrives(r *http.Request) {

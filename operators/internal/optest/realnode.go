@@ -77,6 +77,14 @@ func (c *RealNode) Load(t testing.TB, archive string) {
 	}
 }
 
+// RestartKubelet kills the kubelet of the node, and starts another one.
+func (c *RealNode) RestartKubelet(t testing.TB) {
+	t.Helper()
+	if said, code := c.run(t, "restart", "kubelet"); code != 0 {
+		t.Fatalf("restart kubelet: %s", said)
+	}
+}
+
 // run runs the cluster command.
 func (c *RealNode) run(t testing.TB, args ...string) (said string, code int) {
 	t.Helper()

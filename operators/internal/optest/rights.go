@@ -1,6 +1,7 @@
 package optest
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -44,6 +49,16 @@ func Rights(role string, rules []rbacv1.PolicyRule) (all []Right) {
 	}
 	return all
 }
+
+// Sample returns some rights, at random. A test of each right takes minutes.
+func Sample(all []Right) []Right {
+	all = slices.Clone(all)
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(6, len(all))]
+}
+
+// Each returns all rights.
+func Each(all []Right) []Right { return all }
 
 // Rules returns the rules that grant the rights of one kind of role, except those in
 // without.
@@ -81,6 +96,58 @@ func AwaitRight(t testing.TB, client *kube.Client, namespace, account string, r 
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the right to %s: %v: %s", r, answer.Status.Allowed, answer.Status.Reason)
+		}
+	}
+}
+
+// awaitOwner waits until the server takes objects of a definition that was just installed as
+// owners that block deletion. Its admission plugin OwnerReferencesPermissionEnforcement looks
+// for kinds every ten seconds or so. Until then it forbids such owners to all except those who may
+// update the finalizers of everything, as an administrator may.
+func awaitOwner(t testing.TB, client *kube.Client, config *rest.Config, namespace string, of Right) {
+	t.Helper()
+	const user = "await-owner"
+	resource, _, _ := strings.Cut(of.Resource, "/")
+	definition, err := kube.For[crd.Definition](client).Get(t.Context(), resource+"."+of.Group)
+	if apierrors.IsNotFound(err) {
+		return // another server's, or Kubernetes' own
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: user}
+	rules := []rbacv1.PolicyRule{
+		{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
+		{Verbs: []string{"update"}, APIGroups: []string{of.Group}, Resources: []string{resource + "/finalizers"}},
+	}
+	if _, err := kube.For[rbacv1.Role](client).In(namespace).Apply(
+		t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules},
+	); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.For[rbacv1.RoleBinding](client).In(namespace).Apply(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	as := rest.CopyConfig(config)
+	as.Impersonate.UserName = user
+	owned := kube.For[corev1.ConfigMap](Client(t, as)).In(namespace).With(kube.WriteOptions{DryRun: true})
+	blocks := true
+	o := new(corev1.ConfigMap)
+	o.Name = "owned"
+	o.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: of.Group + "/" + definition.Spec.Versions[0].Name, Kind: definition.Spec.Names.Kind,
+		Name: "any", UID: "any", BlockOwnerDeletion: &blocks,
+	}}
+	for deadline := time.Now().Add(expectTime); ; time.Sleep(100 * time.Millisecond) {
+		_, err := owned.Create(t.Context(), o)
+		if err == nil {
+			return
+		}
+		if !apierrors.IsForbidden(err) || time.Now().After(deadline) {
+			t.Fatalf("make an object of an owner of kind %s: %v", definition.Spec.Names.Kind, err)
 		}
 	}
 }

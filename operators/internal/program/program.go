@@ -31,6 +31,8 @@ type Spec struct {
 	Dir string
 	// Env is added to this process's environment.
 	Env []string
+	// Account is the account of the program. Default: this process's.
+	Account *syscall.Credential
 	// Line, if it is set, is called with each line that the program writes to standard
 	// output or standard error, one at a time.
 	Line func(string)
@@ -54,7 +56,7 @@ const linesKept = 1000
 func Start(spec Spec) (*Program, error) {
 	cmd := exec.Command(spec.Path, spec.Args...)
 	cmd.Dir, cmd.Env = spec.Dir, append(os.Environ(), spec.Env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: spec.Account}
 	dieWithParent(cmd.SysProcAttr)
 	read, write, err := os.Pipe()
 	if err != nil {

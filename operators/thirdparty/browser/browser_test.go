@@ -141,6 +141,8 @@ func TestLogin(t *testing.T) {
 	w.check(`document.activeElement.id === 'token'`)
 	w.picture("login")
 
+	w.do(chromedp.SendKeys(chromedp.CSS("#token"), "жетон"+kb.Enter)) // no header can have it
+	w.until(`document.querySelector('#refused').textContent === 'This is not a token.'`)
 	w.press("nonsense" + kb.Enter)
 	w.until(`document.querySelector('#refused').textContent === 'The cluster does not know this token.'`)
 	w.check(`getComputedStyle(document.activeElement).outlineStyle === 'solid'`)
@@ -271,6 +273,20 @@ func TestStrangeGraphs(t *testing.T) {
 	w.until(`document.querySelectorAll('.node').length === 3`)
 	w.until(`document.querySelectorAll('#edges path').length === 2`)
 	w.until(`document.querySelector('.node .mark').textContent === '?'`)
+
+	// A chain that is deeper than a stack, a star, and nodes that need all before them.
+	for _, needs := range []string{`['n' + (i + 1)]`, `['n0']`, `Array.from({length: Math.min(i, 500)}, (_, k) => 'n' + k)`} {
+		took := read[float64](w, `import('./layout.js').then(m => {
+			const begun = performance.now(), count = `+"`"+needs+"`"+`.includes('length') ? 500 : 12000;
+			const nodes = Array.from({length: count}, (_, i) => ({name: 'n' + i, needs: `+needs+`}));
+			const {boxes, edges, undrawn} = m.layout(nodes);
+			if (boxes.size !== count || edges.length !== 4000 || !(undrawn > 0)) throw new Error('not drawn');
+			return performance.now() - begun;
+		})`)
+		if took > 10e3 {
+			t.Errorf("the layout of nodes that need %s took %.0f ms", needs, took)
+		}
+	}
 
 	// A telephone shows the page without scrolling sideways, except for the graph.
 	w.shop("strange", "a problem", shopNodes()...)

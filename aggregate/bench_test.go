@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/aggregate"
 	"github.com/pintle-go/pintle/crd"
@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	group = "farm.example.com"
+	group = "self.example.com"
 	// twin is the group of the same kind with a definition.
 	twin = "twin.example.com"
 )
 
-// A Llama carries things.
-type Llama struct {
+// A Sample carries things.
+type Sample struct {
 	kube.Object
 	Spec struct {
 		// Weight is in kilograms.
@@ -40,8 +40,9 @@ type Llama struct {
 		// Height is in centimetres.
 		Height int32    `json:"height" crd:"min=1,column,selectable"`
 		Color  string   `json:"color,omitempty" crd:"default=white,enum=white|brown|black,column,priority=1"`
-		_      struct{} `crd:"rule='self.height < 300',message='no llama is that tall'"`
+		_      struct{} `crd:"rule='self.height < 300',message='no sample is that tall'"`
 
+		Age     int32    `json:"age,omitempty"`
 		Friends []string `json:"friends,omitempty" crd:"listType=set,maxItems=3"`
 	} `json:"spec"`
 	Status struct {
@@ -51,10 +52,10 @@ type Llama struct {
 }
 
 // GVK names the kind.
-func (Llama) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "Llama"} }
+func (Sample) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "Sample"} }
 
-// A FarmPod is a view of a Pod.
-type FarmPod struct {
+// A PodView is a view of a Pod.
+type PodView struct {
 	kube.Object
 	Spec struct {
 		Containers int32  `json:"containers" crd:"column"`
@@ -66,39 +67,50 @@ type FarmPod struct {
 }
 
 // GVK names the kind.
-func (FarmPod) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "FarmPod"} }
+func (PodView) GVK() kube.GVK { return kube.GVK{Group: group, Version: "v1alpha1", Kind: "PodView"} }
 
-func llamas(t testing.TB) *crd.Definition {
+// older is a version that is served beside the one in which objects are stored.
+const older = "v1alpha"
+
+func samples(t testing.TB) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[Llama](crd.Options{ShortNames: []string{"ll"}, Categories: []string{"farm"}, Scale: &crd.Scale{
+	d, err := crd.Of[Sample](crd.Options{ShortNames: []string{"sm"}, Categories: []string{"samples-all"}, Scale: &crd.Scale{
 		SpecReplicasPath: ".spec.weight", StatusReplicasPath: ".status.replicas",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return inBothVersions(t, d, err)
 }
 
-func farmPods(t testing.TB) *crd.Definition {
+func podViews(t testing.TB) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[FarmPod](crd.Options{Categories: []string{"farm"}})
+	d, err := crd.Of[PodView](crd.Options{Categories: []string{"samples-all"}})
+	return inBothVersions(t, d, err)
+}
+
+func inBothVersions(t testing.TB, d *crd.Definition, err error) *crd.Definition {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+	same := d.Spec.Versions[0]
+	same.Name, same.Storage = older, false
+	d.Spec.Versions = append(d.Spec.Versions, same)
 	return d
 }
 
-func view(p *corev1.Pod) *FarmPod {
+func view(p *corev1.Pod) *PodView {
+	if p.Annotations["panic"] != "" {
+		panic("this pod has no view")
+	}
 	if p.Annotations["hide"] != "" {
 		return nil
 	}
-	f := new(FarmPod)
+	f := new(PodView)
 	f.Spec.Containers, f.Spec.Node, f.Status.Phase = int32(len(p.Spec.Containers)), p.Spec.NodeName, string(p.Status.Phase)
 	return f
 }
 
-// farm is a server that a cluster routes to.
-type farm struct {
+// bench is a server that a cluster routes to.
+type bench struct {
 	*testing.T
 	cluster   *kubetest.Cluster
 	client    *kube.Client
@@ -113,33 +125,69 @@ type farm struct {
 func plain(t *testing.T) aggregate.Server {
 	return aggregate.Server{
 		Kinds: []aggregate.Any{
-			aggregate.Stored[Llama]{
-				Definition: llamas(t),
-				Validate: func(_ context.Context, l, old *Llama) field.ErrorList {
-					if l.Name == "ghost" {
+			aggregate.Stored[Sample]{
+				Definition: samples(t),
+				Validate: func(_ context.Context, l, old *Sample) field.ErrorList {
+					switch l.Name {
+					case "panics":
+						panic("this sample cannot be validated")
+					case "ghost":
 						return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), l.Name, "there are no ghosts")}
 					}
 					return nil
 				},
-				Default: func(_ context.Context, l *Llama) error {
+				Default: func(_ context.Context, l *Sample) error {
 					if l.Annotations["tall"] != "" && l.Spec.Height == 0 {
 						l.Spec.Height = 180
 					}
 					return nil
 				},
-				Subresources: []aggregate.Subresource[Llama]{{
+				Subresources: []aggregate.Subresource[Sample]{{
 					Name: "cry", Verb: "create",
-					Serve: func(w http.ResponseWriter, r *http.Request, l *Llama) error {
+					Serve: func(w http.ResponseWriter, r *http.Request, l *Sample) error {
 						if l.Spec.Color == "black" {
-							return errors.New("black llamas are silent")
+							return errors.New("black samples are silent")
 						}
 						_, err := fmt.Fprintf(w, "%s cries", l.Name)
 						return err
 					},
+				}, {
+					Name: "count",
+					Serve: func(w http.ResponseWriter, r *http.Request, _ *Sample) error {
+						body, err := io.ReadAll(r.Body)
+						if err != nil {
+							return err
+						}
+						_, err = fmt.Fprint(w, len(body))
+						return err
+					},
+				}, {
+					Name: "talk", Verb: "get", Stream: true, Serve: talk,
+				}, {
+					Name: "log", Verb: "get", Stream: true,
+					Serve: func(w http.ResponseWriter, r *http.Request, l *Sample) error {
+						for i := range 3 {
+							fmt.Fprintf(w, "line %d of %s\n", i, l.Name)
+							if err := http.NewResponseController(w).Flush(); err != nil {
+								return err
+							}
+							if i == 1 { // the client reads two lines while the request goes on
+								<-r.Context().Done()
+							}
+						}
+						return nil
+					},
 				}},
 			},
-			aggregate.Projection[corev1.Pod, FarmPod]{
-				Definition: farmPods(t), Source: kube.KindOf[corev1.Pod](), Prefix: "farm-", View: view,
+			aggregate.Projection[corev1.Pod, PodView]{
+				Definition: podViews(t), Source: kube.KindOf[corev1.Pod](), Prefix: "view-", View: view,
+				Subresources: []aggregate.Subresource[PodView]{{
+					Name: "phase", Verb: "get",
+					Serve: func(w http.ResponseWriter, _ *http.Request, p *PodView) error {
+						_, err := fmt.Fprintf(w, "%s is %s", p.Name, p.Status.Phase)
+						return err
+					},
+				}},
 			},
 		},
 		Storage: aggregate.Storage{Temporary: true},
@@ -147,9 +195,22 @@ func plain(t *testing.T) aggregate.Server {
 }
 
 // serve starts a server and waits until the cluster routes to it.
-func serve(t *testing.T, server aggregate.Server) *farm {
+func serve(t *testing.T, server aggregate.Server) *bench {
 	t.Helper()
-	cluster := kubetest.Start(t, kubetest.Options{Nodes: 1})
+	return serveOn(t, server, kubetest.Start(t, kubetest.Options{Nodes: 1}))
+}
+
+// serveOn starts a server beside a cluster and waits until the cluster routes to it.
+func serveOn(t *testing.T, server aggregate.Server, cluster *kubetest.Cluster) *bench {
+	t.Helper()
+	f := prepare(t, cluster)
+	f.start(server)
+	return f
+}
+
+// prepare connects to a cluster that has no server yet.
+func prepare(t *testing.T, cluster *kubetest.Cluster) *bench {
+	t.Helper()
 	config := cluster.Config()
 	client, err := kube.Config{Rest: config}.Connect()
 	if err != nil {
@@ -161,21 +222,20 @@ func serve(t *testing.T, server aggregate.Server) *farm {
 		t.Fatal(err)
 	}
 	t.Cleanup(httpClient.CloseIdleConnections)
-	f := &farm{T: t, cluster: cluster, client: client, http: httpClient, namespace: cluster.Namespace(t)}
-	f.start(server)
-	return f
+	return &bench{T: t, cluster: cluster, client: client, http: httpClient, namespace: cluster.Namespace(t)}
 }
 
 // start starts the server and waits until the cluster routes to it.
-func (f *farm) start(server aggregate.Server) {
+func (f *bench) start(server aggregate.Server) {
 	f.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		f.Fatal(err)
 	}
-	server.Client, server.Listener = f.client, listener
-	server.Registration = aggregate.Registration{Local: true, Service: kube.Key{Namespace: f.namespace, Name: "farm"}}
-	f.address = "https://" + listener.Addr().String()
+	server.Client, server.Address = f.client, listener.Addr().String()
+	f.ok(listener.Close()) // the server listens there when it is able to serve
+	server.Registration = aggregate.Registration{Local: true, Service: kube.Key{Namespace: f.namespace, Name: "samples"}}
+	f.address = "https://" + server.Address
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -192,8 +252,8 @@ func (f *farm) start(server aggregate.Server) {
 	}
 	f.Cleanup(f.stop)
 	began := time.Now()
-	services := kube.For[aggregate.APIService](f.client)
-	available := func(s *aggregate.APIService) bool {
+	services := kube.For[apiService](f.client)
+	available := func(s *apiService) bool {
 		for _, c := range s.Status.Conditions {
 			if c.Type == "Available" && c.Status == "True" {
 				return true
@@ -205,7 +265,8 @@ func (f *farm) start(server aggregate.Server) {
 	defer cancel()
 	for {
 		s, err := services.Get(wait, "v1alpha1."+group)
-		if err == nil && available(s) {
+		// kube-apiserver sends requests to the server some time after it has found it available.
+		if err == nil && available(s) && f.do(http.MethodGet, "/apis/"+group+"/v1alpha1", "").Code == http.StatusOK {
 			f.Logf("available after %s", time.Since(began))
 			return
 		}
@@ -220,7 +281,7 @@ func (f *farm) start(server aggregate.Server) {
 }
 
 // ready returns how long it takes until a direct client finds the server ready.
-func (f *farm) ready() time.Duration {
+func (f *bench) ready() time.Duration {
 	f.Helper()
 	began := time.Now()
 	for {
@@ -252,7 +313,7 @@ type answer struct {
 }
 
 // do sends a request through kube-apiserver. Header lines are given as "Name: value".
-func (f *farm) do(method, path, body string, header ...string) answer {
+func (f *bench) do(method, path, body string, header ...string) answer {
 	f.Helper()
 	req, err := http.NewRequestWithContext(f.Context(), method, f.cluster.Config().Host+path, bytes.NewBufferString(body))
 	if err != nil {
@@ -277,9 +338,9 @@ func (f *farm) do(method, path, body string, header ...string) answer {
 	return answer{resp.StatusCode, string(data), resp.Header.Values("Warning")}
 }
 
-// path returns the path of llamas of a group.
-func (f *farm) path(group, rest string) string {
-	return "/apis/" + group + "/v1alpha1/namespaces/" + f.namespace + "/llamas" + rest
+// path returns the path of samples of a group.
+func (f *bench) path(group, rest string) string {
+	return "/apis/" + group + "/v1alpha1/namespaces/" + f.namespace + "/samples" + rest
 }
 
 // indent makes JSON readable in the difference of two answers.
@@ -289,4 +350,21 @@ func indent(v any) string {
 		return err.Error()
 	}
 	return string(data)
+}
+
+// apiService has the fields of an APIService that tests read.
+type apiService struct {
+	kube.Object
+	Spec struct {
+		Group    string `json:"group"`
+		CABundle []byte `json:"caBundle"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// GVK names the kind.
+func (apiService) GVK() kube.GVK {
+	return kube.GVK{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 }

@@ -1,0 +1,43 @@
+package optest_test
+
+import (
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/operators/internal/optest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestPorts finds that a port is one caller's, before and after a server has used it.
+func TestPorts(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[int]bool{}
+	var over sync.WaitGroup
+	for range 20 {
+		over.Go(func() {
+			for range 20 {
+				port := optest.Port(t)
+				l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if seen[port] {
+					t.Errorf("port %d was given twice", port)
+				}
+				seen[port] = true
+				mu.Unlock()
+			}
+		})
+	}
+	over.Wait()
+}

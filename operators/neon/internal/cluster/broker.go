@@ -1,0 +1,30 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pintle-go/pintle/operators/neon/api"
+)
+
+// broker is the program by which safekeepers and pageservers find each other.
+func broker(c *api.NeonCluster) part {
+	p := part{
+		about: about(c, "broker"), image: c.Spec.Image,
+		args:    []string{"storage_broker", fmt.Sprintf("--listen-addr=0.0.0.0:%d", BrokerPort)},
+		ports:   []corev1.ContainerPort{port("grpc", BrokerPort)},
+		started: "/status", ready: "/status", resources: c.Spec.Broker.Resources,
+		pullSecrets: c.Spec.ImagePullSecrets,
+	}
+	if c.Spec.TLS != nil {
+		p.args[1] = fmt.Sprintf("--listen-https-addr=0.0.0.0:%d", BrokerPort)
+		p.args = append(p.args, servingFlags...)
+		p.secured()
+	}
+	return p
+}
+
+func brokerURL(c *api.NeonCluster) string {
+	return fmt.Sprintf("%s://%s:%d", scheme(c), host(about(c, "broker").Name, c.Namespace), BrokerPort)
+}

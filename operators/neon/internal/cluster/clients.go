@@ -1,0 +1,249 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/internal/token"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
+)
+
+// Clients has the clients of the clusters' programs. All reconciles share the client of a
+// storage controller, because it keeps the limits of requests.
+type Clients struct {
+	// Secrets are those of the clusters' keys.
+	Secrets kube.Resource[corev1.Secret]
+	// HTTP makes the requests. Default: http.DefaultClient.
+	HTTP *http.Client
+
+	mu          sync.Mutex
+	known       map[kube.Key]knownKey
+	controllers map[kube.Key]controllerClient
+	secure      map[kube.Key]secureClient
+}
+
+// knownKey is the key in a Secret as it was at a resourceVersion.
+type knownKey struct {
+	token.Key
+	uid             types.UID
+	resourceVersion string
+}
+
+type controllerClient struct {
+	*upstream.Controller
+	key  token.Key // signs its tokens
+	http *http.Client
+}
+
+// secureClient makes requests to the programs of one cluster with TLS.
+type secureClient struct {
+	*http.Client
+	bundle string // of the authorities that it trusts
+}
+
+// Key returns the key of a cluster. The error is NotFound when there is no such cluster.
+func (c *Clients) Key(ctx context.Context, cluster kube.Key) (token.Key, error) {
+	key, _, err := c.keys(ctx, cluster)
+	return key, err
+}
+
+// keys returns the key of a cluster, and whether its programs serve TLS only.
+func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, secure bool, err error) {
+	name := kube.Key{Namespace: cluster.Namespace, Name: KeysName(cluster.Name)}
+	secret, err := c.Secrets.Cached().Get(ctx, name)
+	if err != nil {
+		return token.Key{}, false, fmt.Errorf("get the keys of NeonCluster %s: %w", cluster, err)
+	}
+	secure = secret.Annotations[tlsAnnotation] != ""
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is, ok := c.known[cluster]
+	if ok && is.uid == secret.UID && is.resourceVersion == secret.ResourceVersion {
+		return is.Key, secure, nil
+	}
+	if key, err = ParseKeys(secret); err != nil {
+		return token.Key{}, false, err
+	}
+	if c.known == nil {
+		c.known = make(map[kube.Key]knownKey)
+	}
+	c.known[cluster] = knownKey{key, secret.UID, secret.ResourceVersion}
+	return key, secure, nil
+}
+
+// Authorities returns the content of the Secret with the authorities of a cluster with TLS, and nil
+// for one without it. The error is NotFound when there is no such cluster.
+func (c *Clients) Authorities(ctx context.Context, cluster kube.Key) (map[string][]byte, error) {
+	_, secure, err := c.keys(ctx, cluster)
+	if err != nil || !secure {
+		return nil, err
+	}
+	name := kube.Key{Namespace: cluster.Namespace, Name: AuthorityName(cluster.Name)}
+	secret, err := c.Secrets.Cached().Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("get the authorities of NeonCluster %s: %w", cluster, err)
+	}
+	if len(secret.Data[trust.Bundle]) == 0 {
+		return nil, fmt.Errorf("get the authorities of NeonCluster %s: Secret %s has no %s", cluster, name, trust.Bundle)
+	}
+	return secret.Data, nil
+}
+
+// TLS returns the configuration of connections to the programs of a cluster, nil for one without
+// TLS. The error is NotFound when there is no such cluster.
+func (c *Clients) TLS(ctx context.Context, cluster kube.Key) (*tls.Config, error) {
+	authorities, err := c.Authorities(ctx, cluster)
+	if err != nil || authorities == nil {
+		return nil, err
+	}
+	return trustingOnly(authorities[trust.Bundle])
+}
+
+// trustingOnly returns the configuration of connections to servers of a bundle's authorities.
+func trustingOnly(bundle []byte) (*tls.Config, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		return nil, errors.New("the Secret of the authorities has no certificate")
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// reach returns the client and the scheme for requests to the programs of a cluster.
+func (c *Clients) reach(ctx context.Context, cluster kube.Key) (*http.Client, string, error) {
+	authorities, err := c.Authorities(ctx, cluster)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case authorities == nil:
+		return c.HTTP, "http", nil
+	}
+	bundle := authorities[trust.Bundle]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is, ok := c.secure[cluster]
+	if ok && is.bundle == string(bundle) {
+		return is.Client, "https", nil
+	}
+	if ok {
+		is.CloseIdleConnections()
+	}
+	made, err := trusting(c.HTTP, bundle)
+	if err != nil {
+		return nil, "", fmt.Errorf("connect to NeonCluster %s: %w", cluster, err)
+	}
+	if c.secure == nil {
+		c.secure = make(map[kube.Key]secureClient)
+	}
+	c.secure[cluster] = secureClient{made, string(bundle)}
+	return made, "https", nil
+}
+
+// trusting returns a client like another one, that trusts the authorities of a bundle only.
+func trusting(like *http.Client, bundle []byte) (*http.Client, error) {
+	config, err := trustingOnly(bundle)
+	if err != nil {
+		return nil, err
+	}
+	base := http.DefaultTransport
+	if like != nil && like.Transport != nil {
+		base = like.Transport
+	}
+	transport, ok := base.(*http.Transport)
+	if !ok {
+		return nil, fmt.Errorf("a transport of type %T has no TLS", base)
+	}
+	transport = transport.Clone()
+	transport.TLSClientConfig = config
+	return &http.Client{Transport: transport}, nil
+}
+
+// Controller returns the client of a cluster's storage controller. The error is NotFound
+// when there is no such cluster.
+func (c *Clients) Controller(ctx context.Context, cluster kube.Key) (*upstream.Controller, error) {
+	key, err := c.Key(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	client, scheme, err := c.reach(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if is, ok := c.controllers[cluster]; ok && is.key.Equal(key) && is.http == client {
+		return is.Controller, nil
+	}
+	if c.controllers == nil {
+		c.controllers = make(map[kube.Key]controllerClient)
+	}
+	made := upstream.NewController(upstream.Config{
+		URL:  fmt.Sprintf("%s://%s:%d", scheme, ControllerHost(cluster.Name, cluster.Namespace), ControllerPort),
+		HTTP: client, Sign: key.Sign,
+	})
+	c.controllers[cluster] = controllerClient{made, key, client}
+	return made, nil
+}
+
+// Safekeeper returns the client of a safekeeper.
+func (c *Clients) Safekeeper(ctx context.Context, cluster kube.Key, id int64) (*upstream.Safekeeper, error) {
+	config, err := c.config(ctx, cluster, SafekeeperHost(cluster.Name, cluster.Namespace, id), SafekeeperHTTPPort)
+	if err != nil {
+		return nil, err
+	}
+	return upstream.NewSafekeeper(config), nil
+}
+
+// Pageserver returns the client of a pageserver.
+func (c *Clients) Pageserver(ctx context.Context, cluster kube.Key, id int64) (*upstream.Pageserver, error) {
+	config, err := c.config(ctx, cluster, PageserverHost(cluster.Name, cluster.Namespace, id), PageserverHTTPPort)
+	if err != nil {
+		return nil, err
+	}
+	return upstream.NewPageserver(config), nil
+}
+
+// memberTimeout ends the requests to safekeepers and pageservers, which answer at once.
+const memberTimeout = 5 * time.Second
+
+func (c *Clients) config(ctx context.Context, cluster kube.Key, host string, port int) (upstream.Config, error) {
+	key, err := c.Key(ctx, cluster)
+	if err != nil {
+		return upstream.Config{}, err
+	}
+	client, scheme, err := c.reach(ctx, cluster)
+	return upstream.Config{
+		URL: fmt.Sprintf("%s://%s:%d", scheme, host, port), HTTP: client, Sign: key.Sign, Timeout: memberTimeout,
+	}, err
+}
+
+// Forget drops the client of a cluster that is gone.
+func (c *Clients) Forget(cluster kube.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.controllers, cluster)
+	delete(c.known, cluster)
+	if is, ok := c.secure[cluster]; ok {
+		is.CloseIdleConnections()
+		delete(c.secure, cluster)
+	}
+}
+
+// CloseIdle closes the connections with TLS that no request uses.
+func (c *Clients) CloseIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, is := range c.secure {
+		is.CloseIdleConnections()
+	}
+}

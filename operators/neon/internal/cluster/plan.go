@@ -1,0 +1,311 @@
+// Package cluster makes the storage of Neon from a NeonCluster: the keys by which the
+// programs trust each other, an object store, the storage controller with its database, a
+// broker, safekeepers and pageservers.
+//
+// plan.go has the order, and nodes.go that of the members, which are the safekeepers and the
+// pageservers. pod.go makes pods, services and sets of a part, and guard.go says who may
+// connect to them. The other files have one part each: store.go, controller.go, broker.go,
+// safekeeper.go and pageserver.go. The plan's steps are in bucket.go, sqlprobe.go and members.go.
+// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues.
+//
+// membership.go chooses the members and their zones. turn.go restarts safekeepers and roll.go
+// pageservers, one at a time. evacuate.go moves timelines off safekeepers that leave, volume.go
+// finds those that have lost their timelines, and removal.go removes pageservers.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
+	"github.com/pintle-go/pintle/operators/neon/internal/inuse"
+	"github.com/pintle-go/pintle/operators/neon/internal/policy"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/plan"
+)
+
+// Operator reconciles NeonClusters.
+type Operator struct {
+	Clusters     kube.Resource[api.NeonCluster]
+	Secrets      kube.Resource[corev1.Secret]
+	Services     kube.Resource[corev1.Service]
+	StatefulSets kube.Resource[appsv1.StatefulSet]
+	Deployments  kube.Resource[appsv1.Deployment]
+	Projects     kube.Resource[api.NeonProject]
+	Branches     kube.Resource[api.NeonBranch]
+	Pods         kube.Resource[corev1.Pod]
+	Policies     kube.Resource[networkingv1.NetworkPolicy]
+	Budgets      kube.Resource[policyv1.PodDisruptionBudget]
+	// Issued are the Certificates of cert-manager. Without it no cluster can have an issuer.
+	Issued *kube.Resource[certmanager.Certificate]
+	// Peers are those that the NetworkPolicies let in besides the cluster's own pods.
+	Peers policy.Peers
+	// Clients of the clusters' programs.
+	Clients *Clients
+	// Hooks is the URL at which storage controllers reach this operator.
+	Hooks string
+	// Dial connects to databases. Default: the network's own names.
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	Monitor *plan.Monitor
+	// EmptiedAfter is the time after which a timeline that a safekeeper lacks is a sign of an
+	// emptied volume. Default: three minutes.
+	EmptiedAfter time.Duration
+	// Certificates has the times of the certificates of clusters with TLS.
+	Certificates trust.Terms
+	// RemovalLimit is the time after which a pageserver is removed by force. Default: a quarter
+	// of an hour.
+	RemovalLimit time.Duration
+
+	searches   searches
+	suspicions suspicions
+	removals   removals
+	byCluster  *kube.Index[api.NeonProject, kube.Key]
+
+	controllerTarget *plan.Target
+	bucketThings     *plan.Things[bucket]
+	databaseThings   *plan.Things[controllerDatabase]
+	safekeeperThings *plan.Things[registration]
+	nodeThings       *plan.Things[node]
+	evacuationThings *plan.Things[evacuation]
+	turnThings       *plan.Things[turn]
+	rollThings       *plan.Things[roll]
+}
+
+// Start completes the operator. It is called once, before the controller is made.
+func (op *Operator) Start() {
+	op.controllerTarget = &plan.Target{Name: "the storage controller", Concurrency: 16, Timeout: 40 * time.Second}
+	op.bucketThings, op.databaseThings = op.buckets(), op.databases()
+	op.safekeeperThings, op.nodeThings = op.registrations(), op.nodes()
+	op.evacuationThings, op.turnThings, op.rollThings = op.evacuations(), op.turns(), op.rolls()
+	op.byCluster = kube.IndexBy(op.Projects, clusterOf)
+}
+
+// clusterOf returns the cluster of a project.
+func clusterOf(p *api.NeonProject) []kube.Key {
+	return []kube.Key{{Namespace: p.Namespace, Name: p.Spec.Cluster}}
+}
+
+// Owned returns the kinds of a cluster's children.
+func (op *Operator) Owned() []kube.AnyHandle {
+	all := []kube.AnyHandle{op.Secrets, op.Services, op.StatefulSets, op.Deployments, op.Policies, op.Budgets}
+	if op.Issued != nil {
+		all = append(all, *op.Issued)
+	}
+	return all
+}
+
+// Controller returns the controller of NeonClusters.
+func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
+	return controller.Controller[api.NeonCluster]{
+		For: op.Clusters, Owns: op.Owned(), Reconcile: op.reconcile, Cleanup: op.cleanup,
+		Watches: []controller.Source{
+			plan.Marked(op.Clusters, op.Secrets), plan.Marked(op.Clusters, op.StatefulSets),
+			controller.Mapped(op.Projects, func(_ context.Context, p *api.NeonProject) []kube.Key { return clusterOf(p) }),
+		},
+	}
+}
+
+func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
+	p, security := op.children(ctx, c)
+	was := progress(c)
+	action, err := p.Run(ctx)
+	if due := controller.After(security.due()); err == nil && due > 0 && (action == controller.Done || due < action) {
+		action = due
+	}
+	// The status says what the next run does.
+	if soon := controller.After(time.Second); err == nil && progress(c) != was && (action == controller.Done || soon < action) {
+		action = soon
+	}
+	return action, err
+}
+
+// cleanup deletes the storage, which its projects need until they are gone.
+func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
+	users, err := inuse.Names(op.byCluster.Get(ctx, kube.KeyOf(c)))
+	if err != nil {
+		return controller.Done, err
+	}
+	if len(users) > 0 {
+		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
+	}
+	p, _ := op.children(ctx, c)
+	action, err := p.Delete(ctx)
+	if err == nil && action == controller.Done {
+		err = op.forgetIssued(ctx, c)
+	}
+	if err == nil && action == controller.Done {
+		op.Clients.Forget(kube.KeyOf(c))
+	}
+	return action, err
+}
+
+// children describes the children of a cluster.
+func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Plan, *security) {
+	p := plan.New(op.Clusters, c, &c.Status.Status)
+	p.Monitor = op.Monitor
+	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
+	p.Knows(op.evacuationThings, op.turnThings, op.rollThings)
+	refused := settleMembers(c, metav1.Now())
+	keep := c.Spec.DeletionPolicy == api.Retain
+
+	op.guard(p, c)
+	keys := plan.Object(p, "keys", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		return op.once(ctx, aboutKeys(c), newKeys)
+	})
+	if keep {
+		keys.Retain()
+	}
+	bucket := op.objectStore(ctx, p, c, keep)
+	database := op.controllerDatabase(ctx, p, c, keep)
+
+	secure := op.security(ctx, c)
+	authority := op.authority(p, c, secure)
+	meta := about(c, "controller")
+	tokens := plan.Object(p, "controller-tokens", op.Secrets, func(in plan.Inputs) (*corev1.Secret, error) {
+		key, err := ParseKeys(keys.From(in))
+		if err != nil {
+			return nil, err
+		}
+		return &corev1.Secret{ObjectMeta: meta, Data: controllerTokens(key)}, nil
+	}).Needs(keys)
+	storage := storageController(c, HookURL(op.Hooks, c), databaseURL(c))
+	storage.authority = secure.newest()
+	certificate := op.certificate(ctx, p, secure, authority, meta)
+	plan.Object(p, "controller-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
+		return storage.service(false), nil
+	})
+	running := plan.Object(p, "controller", op.Deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
+		return storage.deployment(), nil
+	}).Needs(existing(tokens, database, certificate)...).Within(5 * time.Minute)
+
+	b := broker(c)
+	plan.Object(p, "broker-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
+		return b.service(false), nil
+	})
+	brokering := plan.Object(p, "broker", op.Deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
+		return b.deployment(), nil
+	}).Needs(existing(op.certificate(ctx, p, secure, authority, b.about))...).Within(5 * time.Minute)
+
+	all := basis{keep, keys, bucket, brokering, running, secure, authority}
+	keepers := op.safekeepers(ctx, p, c, all)
+	servers := op.pageservers(ctx, p, c, all)
+	p.Report = func() { report(c, keepers, servers, refused) }
+	return p, secure
+}
+
+// existing returns the needs that are not nil.
+func existing(needs ...plan.Need) []plan.Need {
+	return slices.DeleteFunc(needs, func(n plan.Need) bool { return n == nil })
+}
+
+// basis has all that the members of a cluster need.
+type basis struct {
+	keep                    bool
+	keys                    *plan.Node[corev1.Secret]
+	bucket, broker, running plan.Need
+	security                *security
+	authority               *plan.Node[corev1.Secret]
+}
+
+// objectStore describes the object store, and returns the node that is ready when objects can
+// be written and read.
+func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCluster, keep bool) plan.Need {
+	s3 := c.Spec.ObjectStore.S3
+	if c.Spec.ObjectStore.Azure != nil || c.Spec.ObjectStore.GCS != nil || s3 != nil && s3.SecretName == "" {
+		return nil // the operator's own pod may have no rights there
+	}
+	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (*bucket, error) {
+		return &bucket{cluster: kube.KeyOf(c)}, nil
+	}).ReadyWhen(bucketReady).Within(2 * time.Minute)
+	if c.Spec.ObjectStore.Managed == nil {
+		return b
+	}
+	s := store(c)
+	access := plan.Object(p, "store-access", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		return op.once(ctx, s.about, func() map[string][]byte {
+			return map[string][]byte{accessKey: []byte(rand.Text()), secretKey: []byte(rand.Text())}
+		})
+	})
+	plan.Object(p, "store-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
+		return s.service(false), nil
+	})
+	running := plan.Object(p, "store", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
+		return s.statefulSet(c.Spec.ObjectStore.Managed.Volume, keep, appsv1.RollingUpdateStatefulSetStrategyType), nil
+	}).Needs(access).Within(5 * time.Minute)
+	if keep {
+		access.Retain()
+	}
+	return b.Needs(running)
+}
+
+// controllerDatabase describes the storage controller's database, and returns the node that
+// is ready when it answers.
+func (op *Operator) controllerDatabase(ctx context.Context, p *plan.Plan, c *api.NeonCluster, keep bool) plan.Need {
+	answers := plan.Step(p, "database-answers", op.databaseThings, func(plan.Inputs) (*controllerDatabase, error) {
+		return &controllerDatabase{cluster: kube.KeyOf(c)}, nil
+	}).ReadyWhen(databaseReady).Within(2 * time.Minute)
+	if c.Spec.ControllerDatabase.Managed == nil {
+		return answers
+	}
+	d := database(c)
+	access := plan.Object(p, "database-access", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		return op.once(ctx, d.about, func() map[string][]byte { return databaseAccess(c, rand.Text()) })
+	})
+	plan.Object(p, "database-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
+		return d.service(false), nil
+	})
+	running := plan.Object(p, "database", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
+		v := c.Spec.ControllerDatabase.Managed
+		return d.statefulSet(*v, keep, appsv1.RollingUpdateStatefulSetStrategyType), nil
+	}).Needs(access).Within(5 * time.Minute)
+	if keep {
+		access.Retain()
+	}
+	return answers.Needs(running)
+}
+
+// once returns a Secret as it is, or with content that is made here.
+func (op *Operator) once(
+	ctx context.Context, meta metav1.ObjectMeta, content func() map[string][]byte,
+) (*corev1.Secret, error) {
+	immutable := true
+	secret := &corev1.Secret{ObjectMeta: meta, Immutable: &immutable}
+	switch is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret)); {
+	case apierrors.IsNotFound(err):
+		secret.Data = content()
+	case err != nil:
+		return nil, err
+	default:
+		secret.Data = is.Data
+	}
+	return secret, nil
+}
+
+// aboutKeys returns the metadata of the keys. They say whether the programs serve TLS.
+func aboutKeys(c *api.NeonCluster) metav1.ObjectMeta {
+	m := named(c, KeysName(c.Name))
+	if c.Spec.TLS != nil {
+		m.Annotations = map[string]string{tlsAnnotation: "on"}
+	}
+	return m
+}
+
+// named returns the metadata of a child that belongs to no component.
+func named(c *api.NeonCluster, name string) metav1.ObjectMeta {
+	m := about(c, "cluster")
+	m.Name = name
+	return m
+}

@@ -1,0 +1,272 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/plan"
+	"github.com/pintle-go/pintle/ready"
+)
+
+// authorityAnnotation of a pod template names the newest authority that its program trusts.
+const authorityAnnotation = "neon.pintle.dev/authority"
+
+// tlsAnnotation is on the keys of a cluster whose programs serve TLS only.
+const tlsAnnotation = "neon.pintle.dev/tls"
+
+var (
+	certPath   = path.Join(trust.Dir, trust.Cert)
+	keyPath    = path.Join(trust.Dir, trust.Key)
+	bundlePath = path.Join(trust.Dir, trust.Bundle)
+	// servingFlags name the certificate to the broker, the storage controller and safekeepers. They
+	// read it again each minute.
+	servingFlags = []string{"--ssl-key-file=" + keyPath, "--ssl-cert-file=" + certPath}
+	// authorityFlag names the authorities. They are read at the start only.
+	authorityFlag = "--ssl-ca-file=" + bundlePath
+)
+
+// AuthorityName returns the name of the Secret with the authorities that a cluster's programs trust.
+func AuthorityName(cluster string) string { return cluster + "-ca" }
+
+// CertificateName returns the name of the Secret with the certificate of a server.
+func CertificateName(server string) string { return server + "-tls" }
+
+// scheme is that of the programs' URLs.
+func scheme(c *api.NeonCluster) string {
+	if c.Spec.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// securePort returns the port of a program if it serves TLS, or nil.
+func securePort(c *api.NeonCluster, port int) *int {
+	if c.Spec.TLS == nil {
+		return nil
+	}
+	return &port
+}
+
+// secured makes a part that serves TLS at its first port, with the certificate of its Service.
+func (p *part) secured() {
+	p.secure = true
+	p.ports[0].Name = "https"
+	if p.files == nil {
+		p.files = map[string]corev1.VolumeSource{}
+	}
+	p.files[trust.Dir] = secretFiles(CertificateName(p.about.Name), trust.Cert, trust.Key, trust.Bundle)
+}
+
+// security is the TLS of a cluster's programs. Its nil value is that of programs without it.
+type security struct {
+	terms       trust.Terms
+	now         time.Time
+	authorities trust.Authorities
+	// issuer is that of cert-manager, nil for an authority of the cluster's own. known says that all
+	// programs were started with the newest authority.
+	issuer *api.Issuer
+	known  bool
+	failed error
+	// servers are the contents of the servers' Secrets.
+	servers []map[string][]byte
+}
+
+// security returns the authorities that the programs of a cluster shall trust.
+func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *security {
+	if c.Spec.TLS == nil {
+		return nil
+	}
+	s := &security{terms: op.Certificates, now: time.Now(), issuer: c.Spec.TLS.Issuer}
+	data, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: AuthorityName(c.Name)})
+	if err != nil {
+		s.failed = err
+		return s
+	}
+	is := trust.Read(data)
+	if s.issuer != nil {
+		if s.authorities, s.failed = op.joined(ctx, c, is, s.now); s.failed == nil {
+			s.known, s.failed = op.trusts(ctx, c, s.newest())
+		}
+		return s
+	}
+	if s.known, err = op.trusts(ctx, c, is.Newest()); err != nil {
+		s.failed = err
+		return s
+	}
+	s.authorities, s.failed = s.terms.Next(is, s.now, s.known)
+	return s
+}
+
+// stored returns the content of a Secret, nil if there is none.
+func stored(ctx context.Context, secrets kube.Resource[corev1.Secret], key kube.Key) (map[string][]byte, error) {
+	secret, err := secrets.Cached().Get(ctx, key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return secret.Data, nil
+}
+
+// newest names the authority with which the programs are to be started.
+func (s *security) newest() string {
+	if s == nil {
+		return ""
+	}
+	return s.authorities.Newest()
+}
+
+// due returns when a certificate has to be made next, or zero.
+func (s *security) due() time.Duration {
+	if s == nil || s.failed != nil {
+		return 0
+	}
+	return s.terms.Due(s.authorities, s.now, s.servers...)
+}
+
+// trusts reports that all programs were started with an authority, and run.
+func (op *Operator) trusts(ctx context.Context, c *api.NeonCluster, authority string) (bool, error) {
+	controller, err := op.Deployments.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: about(c, "controller").Name})
+	if err != nil {
+		return false, unlessMissing(err)
+	}
+	if controller.Spec.Template.Annotations[authorityAnnotation] != authority || !ready.Is(controller) {
+		return false, nil
+	}
+	var names []string
+	for _, id := range safekeeperIDs(c) {
+		names = append(names, safekeeperName(c.Name, id))
+	}
+	for _, id := range pageserverIDs(c) {
+		names = append(names, pageserverName(c.Name, id))
+	}
+	for _, name := range names {
+		set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: name})
+		if err != nil {
+			return false, unlessMissing(err)
+		}
+		if set.Spec.Template.Annotations[authorityAnnotation] != authority || !runs(set) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// runs reports that the pods of a StatefulSet are ready and were made from its template.
+func runs(s *appsv1.StatefulSet) bool { return ready.Is(s) && !isOutdated(s) }
+
+// unlessMissing returns an error unless it says that an object does not exist.
+func unlessMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// authority describes the Secret with the authorities. It is nil for a cluster without TLS.
+func (op *Operator) authority(p *plan.Plan, c *api.NeonCluster, s *security) *plan.Node[corev1.Secret] {
+	if s == nil {
+		return nil
+	}
+	node := plan.Object(p, "authority", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		switch {
+		case s.failed != nil:
+			return nil, s.failed
+		case len(s.authorities) == 0:
+			return nil, errors.New("the Secrets that cert-manager has made have no ca.crt: name an issuer with an authority of its own")
+		}
+		data, err := s.authorities.Data()
+		return &corev1.Secret{ObjectMeta: named(c, AuthorityName(c.Name)), Data: data}, err
+	})
+	if s.issuer != nil && op.Issued != nil {
+		node.Needs(op.issued(p, c))
+	}
+	return node
+}
+
+// certificate describes the Secret with the certificate of a program with one pod. It is nil for a
+// cluster without TLS.
+func (op *Operator) certificate(
+	ctx context.Context, p *plan.Plan, s *security, authority *plan.Node[corev1.Secret], about metav1.ObjectMeta,
+) plan.Need {
+	if s == nil {
+		return nil
+	}
+	name := about.Labels[componentLabel] + "-certificate"
+	return plan.Object(p, name, op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		return op.server(ctx, s, about)
+	}).Needs(authority)
+}
+
+// certificates describes those of all members of a component. It is nil for a cluster without TLS.
+func (op *Operator) certificates(
+	ctx context.Context, p *plan.Plan, c *api.NeonCluster, s *security, authority *plan.Node[corev1.Secret],
+	component string, ids []string, numbers map[string]int64,
+) *plan.Nodes[corev1.Secret] {
+	if s == nil {
+		return nil
+	}
+	return plan.Each(p, component+"-certificate", ids, op.Secrets,
+		func(_ plan.Inputs, key string) (*corev1.Secret, error) {
+			return op.server(ctx, s, aboutMember(c, component, numbers[key]))
+		}).Needs(authority)
+}
+
+// server returns the Secret with the certificate of a Service.
+func (op *Operator) server(ctx context.Context, s *security, about metav1.ObjectMeta) (*corev1.Secret, error) {
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	names := ServiceNames(about.Name, about.Namespace)
+	if s.issuer != nil {
+		return IssuedSecret(ctx, op.Secrets, s.authorities, about, names, s.now, s.known)
+	}
+	secret, err := ServerSecret(ctx, op.Secrets, s.terms, s.authorities, about, names, s.now)
+	if err == nil {
+		s.servers = append(s.servers, secret.Data)
+	}
+	return secret, err
+}
+
+// ServerSecret returns the Secret with the certificate of a server with names. It is called after the
+// server, and is what it was unless it has to be made again.
+func ServerSecret(
+	ctx context.Context, secrets kube.Resource[corev1.Secret], terms trust.Terms, by trust.Authorities,
+	server metav1.ObjectMeta, names []string, now time.Time,
+) (*corev1.Secret, error) {
+	secret, was, err := serverSecret(ctx, secrets, server)
+	if err != nil {
+		return nil, err
+	}
+	if secret.Data, err = terms.Server(by, was, names, now); err != nil {
+		return nil, fmt.Errorf("make certificate of %s: %w", server.Name, err)
+	}
+	return secret, nil
+}
+
+// serverSecret returns the Secret of a server without its content, and the content that is stored.
+func serverSecret(
+	ctx context.Context, secrets kube.Resource[corev1.Secret], server metav1.ObjectMeta,
+) (secret *corev1.Secret, was map[string][]byte, err error) {
+	secret = &corev1.Secret{ObjectMeta: server, Type: corev1.SecretTypeTLS}
+	secret.Name = CertificateName(server.Name)
+	was, err = stored(ctx, secrets, kube.KeyOf(secret))
+	return secret, was, err
+}
+
+// ServiceNames returns the names of a Service, for its certificate.
+func ServiceNames(service, namespace string) []string {
+	return []string{host(service, namespace), service + "." + namespace, service}
+}

@@ -1,0 +1,328 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
+	"github.com/pintle-go/pintle/operators/neon/internal/place"
+	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
+	"github.com/pintle-go/pintle/plan"
+	"github.com/pintle-go/pintle/ready"
+)
+
+// compute is the program in an endpoint's pod, as a thing of the plan.
+type compute struct {
+	endpoint kube.Key
+	text     []byte    // of the wanted configuration
+	hash     string    // of its meaning
+	restart  string    // of all that needs another pod
+	podReady bool      // as its StatefulSet has it, or had it when the compute was asked
+	after    time.Time // answers from before are of another compute
+
+	status upstream.ComputeStatus
+	// applied is the hash of the configuration that the compute runs with and the time of its
+	// start, empty if that is not known.
+	applied string
+	silence error     // why it does not answer
+	seen    time.Time // when it was asked
+	since   time.Time // since when it is known to have this status
+	slow    time.Duration
+	lagging string      // why it does not follow its branch
+	version int32       // that its project wants of PostgreSQL
+	pod     *corev1.Pod // unless it runs; nil if there is none
+}
+
+// limits are the times that a compute may stay in a status.
+type limits struct {
+	// outdated is the time after which a compute that is still starting is restarted, if it was
+	// started with a configuration that is not the wanted one any more. It may look for a
+	// pageserver that has moved away, which it would go on with for minutes.
+	outdated time.Duration
+	// slow is the time after which the condition says that a start takes long. A compute with the
+	// wanted configuration is not restarted: another start would have to wait for the same.
+	slow time.Duration
+	// failed is the time after which a compute that has failed is restarted. One that has failed
+	// to start ends by itself before, after 30 s. One that has failed to take a configuration
+	// would stay so.
+	failed time.Duration
+	// lag is the time by which a replica may be late, and followed is the time between two looks at
+	// one that is not late.
+	lag, followed time.Duration
+}
+
+func (op *Operator) wantedCompute(e *api.NeonEndpoint, configuration *corev1.Secret, set *appsv1.StatefulSet) *compute {
+	_, stopped := op.moments.of(kube.KeyOf(e))
+	return &compute{
+		endpoint: kube.KeyOf(e), text: configuration.Data[configFile], after: stopped,
+		hash:    configuration.Annotations[place.HashAnnotation],
+		restart: set.Spec.Template.Annotations[restartAnnotation], podReady: set.Status.ReadyReplicas > 0,
+	}
+}
+
+// computes asks and configures the computes of all endpoints.
+func (op *Operator) computes() *plan.Things[compute] {
+	return &plan.Things[compute]{
+		Kind:    "Compute",
+		Target:  &plan.Target{Name: "the compute", Concurrency: 32, Timeout: 30 * time.Second},
+		Name:    func(c *compute) string { return c.endpoint.String() },
+		Observe: op.observe,
+		Create: func(context.Context, plan.Ref, *compute) (*compute, error) {
+			return nil, fmt.Errorf("%w: a compute is only observed", plan.ErrRefused)
+		},
+		Differs: func(is, want *compute) bool {
+			switch {
+			case is.seen.Before(want.after), is.outdated(want):
+				return true
+			case is.silence != nil:
+				return want.podReady && !is.podReady // it may answer by now
+			}
+			return is.applied != want.hash+"@"+is.startTime()
+		},
+		Update: op.configure,
+		// The pod ends with its StatefulSet.
+		Delete:     func(context.Context, plan.Ref) error { return nil },
+		Idempotent: true,
+		Adopt:      func(plan.Ref, *compute) bool { return true },
+		Poll:       30 * time.Second,
+	}
+}
+
+// observe asks a compute for its status.
+func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
+	key, err := cluster.ParseKey(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	e, err := op.Endpoints.Cached().Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	_, p, err := op.placeOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	is := &compute{endpoint: key, seen: time.Now(), slow: op.limits.slow, version: p.Spec.PostgresVersion}
+	client, err := op.client(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if is.status, is.silence = client.Status(limited); is.silence == nil {
+		is.applied = op.applied(e, is)
+	}
+	is.since = op.moments.entered(key, is.startTime()+" "+is.status.Status, is.seen)
+	if set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: computeName(e)}); err == nil {
+		is.podReady = set.Status.ReadyReplicas > 0
+	}
+	if is.silence != nil || is.status.Status != upstream.ComputeRunning {
+		is.pod, err = op.pod(ctx, e)
+	} else if e.Spec.Type == api.ReadOnly {
+		is.lagging = op.lagging(ctx, e, is.startTime(), is.seen)
+	}
+	return is, err
+}
+
+// pod returns the pod of an endpoint, nil if there is none.
+func (op *Operator) pod(ctx context.Context, e *api.NeonEndpoint) (*corev1.Pod, error) {
+	p, err := op.Pods.In(e.Namespace).Get(ctx, podName(e))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// applied returns the configuration that is known to be applied: that of the endpoint's status,
+// if the compute has not been restarted since.
+func (op *Operator) applied(e *api.NeonEndpoint, is *compute) string {
+	hash, start, ok := cutLast(e.Status.Applied, '@')
+	if !ok || start != is.startTime() {
+		return ""
+	}
+	return hash + "@" + start
+}
+
+// outdated reports that a compute runs in a pod that must be replaced.
+func (c *compute) outdated(want *compute) bool {
+	return c.pod != nil && c.pod.DeletionTimestamp == nil && c.pod.Annotations[restartAnnotation] != want.restart
+}
+
+// startedWith reports that a compute's pod was made with a configuration. A change that needs no
+// restart leaves a pod alone, which has read the file of then.
+func (c *compute) startedWith(hash string) bool {
+	return c.pod == nil || c.pod.Annotations[place.HashAnnotation] == hash
+}
+
+// configure brings a compute to the wanted configuration: by its call for that if the compute runs,
+// or by another pod.
+func (op *Operator) configure(ctx context.Context, r plan.Ref, is, want *compute) (*compute, error) {
+	e, err := op.Endpoints.Cached().Get(ctx, want.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	age := is.seen.Sub(is.since)
+	switch s := is.status.Status; {
+	case is.outdated(want):
+		return op.restart(ctx, is)
+	case is.silence != nil:
+		return is, nil //nolint:nilerr // it is what was seen of the compute
+	case s == upstream.ComputeRunning || s == upstream.ComputeEmpty:
+		return op.reconfigure(ctx, e, r, is, want)
+	case s == upstream.ComputeFailed && age >= op.limits.failed,
+		s != upstream.ComputeFailed && !is.startedWith(want.hash) && age >= op.limits.outdated:
+		return op.restart(ctx, is)
+	}
+	return is, nil
+}
+
+// reconfigure sends a compute that runs the wanted configuration, unless it needs another pod.
+func (op *Operator) reconfigure(ctx context.Context, e *api.NeonEndpoint, r plan.Ref, is, want *compute) (*compute, error) {
+	var err error
+	if is.pod, err = op.pod(ctx, e); err != nil {
+		return nil, err
+	}
+	switch {
+	case is.pod == nil || is.pod.DeletionTimestamp != nil:
+		return is, nil // another one comes
+	case is.outdated(want):
+		return op.restart(ctx, is)
+	}
+	client, err := op.client(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if err := client.Configure(ctx, json.RawMessage(want.text)); err != nil {
+		return nil, fmt.Errorf("configure compute: %w", err)
+	}
+	after, err := op.observe(ctx, r)
+	if err == nil && after.silence == nil && after.startTime() == is.startTime() {
+		after.applied = want.hash + "@" + after.startTime()
+	}
+	return after, err
+}
+
+// restart deletes the pod of a compute. The StatefulSet makes another one when it is gone, as
+// its template has it then.
+func (op *Operator) restart(ctx context.Context, is *compute) (*compute, error) {
+	p := is.pod
+	if p == nil || p.DeletionTimestamp != nil {
+		return is, nil
+	}
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}
+	err := op.Pods.In(p.Namespace).DeleteWith(ctx, p.Name, options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return nil, fmt.Errorf("restart compute: %w", err)
+	}
+	return &compute{endpoint: is.endpoint, seen: is.seen, since: is.since, silence: errRestarted}, nil
+}
+
+// errRestarted is the silence of a compute whose pod was just deleted.
+var errRestarted = errors.New("it is being restarted")
+
+// client returns the client of an endpoint's compute.
+func (op *Operator) client(ctx context.Context, e *api.NeonEndpoint) (*upstream.Compute, error) {
+	return op.clientAt(ctx, e, fmt.Sprintf("%s.%s.svc", computeName(e), e.Namespace))
+}
+
+// clientAt returns the client of an endpoint's compute at a host or an address.
+func (op *Operator) clientAt(ctx context.Context, e *api.NeonEndpoint, host string) (*upstream.Compute, error) {
+	_, p, err := op.placeOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	key, err := op.Clients.Key(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
+	if err != nil {
+		return nil, err
+	}
+	return upstream.NewCompute(upstream.Config{
+		URL:  "http://" + net.JoinHostPort(host, strconv.Itoa(httpPort)),
+		HTTP: op.Clients.HTTP, Sign: key.Sign,
+	}, e.Name), nil
+}
+
+// placeOf returns the branch and the project of an endpoint.
+func (op *Operator) placeOf(ctx context.Context, e *api.NeonEndpoint) (*api.NeonBranch, *api.NeonProject, error) {
+	b, err := op.Branches.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch})
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	return b, p, err
+}
+
+func (c *compute) startTime() string { return c.status.StartTime.UTC().Format(time.RFC3339Nano) }
+
+// lastActive returns the time since when a compute is idle. Sessions that were short go unseen
+// by a compute, so that its start counts too.
+func (c *compute) lastActive() time.Time {
+	if c.status.LastActive != nil && c.status.LastActive.After(c.status.StartTime) {
+		return *c.status.LastActive
+	}
+	return c.status.StartTime
+}
+
+// pullAdvice is a remedy for an image that cannot be had.
+func pullAdvice(p *corev1.Pod) string {
+	for _, s := range p.Status.ContainerStatuses {
+		if s.State.Waiting != nil {
+			switch s.State.Waiting.Reason {
+			case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+				return ": correct spec.computeImages of the NeonCluster, or make the image available to the node"
+			}
+		}
+	}
+	return ""
+}
+
+// failAdvice says where to look if a compute has failed. Another version of PostgreSQL than that of
+// the data says so in the log only.
+func (c *compute) failAdvice() string {
+	if c.pod == nil || len(c.pod.Spec.Containers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". Look at the log of pod %s. Its image, %s, must be one of PostgreSQL %d",
+		c.pod.Name, c.pod.Spec.Containers[0].Image, c.version)
+}
+
+// computeReady judges a compute. podReady says whether its Service leads clients to it.
+func computeReady(c *compute, podReady bool) ready.State {
+	wait := func(message string) ready.State { return ready.State{Phase: ready.Waiting, Message: message} }
+	status := c.status.Status
+	switch {
+	case errors.Is(c.silence, errRestarted):
+		return wait(c.silence.Error())
+	case c.silence != nil && c.pod == nil:
+		return wait("it has no pod")
+	case c.silence != nil && !ready.Is(c.pod):
+		return wait("pod " + c.pod.Name + ": " + ready.Reason(c.pod) + pullAdvice(c.pod))
+	case c.silence != nil:
+		return wait("it does not answer: " + c.silence.Error())
+	case c.status.Error != nil && *c.status.Error != "":
+		return wait("it is " + status + ": " + *c.status.Error + c.failAdvice())
+	case status != upstream.ComputeRunning && c.seen.Sub(c.since) >= c.slow && c.slow > 0:
+		return wait(fmt.Sprintf("it is %s for longer than %s: look at the log of its pod, and whether its "+
+			"pageservers and most of its safekeepers are ready", status, c.slow))
+	case status != upstream.ComputeRunning:
+		return wait("it is " + status)
+	case c.applied == "":
+		return wait("its configuration is not applied")
+	case !podReady:
+		return wait("its pod is not ready")
+	case c.lagging != "":
+		return wait(c.lagging)
+	}
+	return ready.State{Phase: ready.Ready}
+}

@@ -1,0 +1,202 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
+	"github.com/pintle-go/pintle/operators/neon/internal/place"
+	"github.com/pintle-go/pintle/operators/neon/internal/spec"
+	"github.com/pintle-go/pintle/operators/neon/internal/token"
+)
+
+// configuration returns the Secret with a compute's configuration. A compute starts with it
+// even while the operator is away.
+func (op *Operator) configuration(
+	ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch, secure *security,
+) (*corev1.Secret, error) {
+	in, err := op.input(ctx, e, b)
+	if err != nil {
+		return nil, err
+	}
+	secure.certify(&in)
+	if err := op.readable(ctx, e, in.Timeline); err != nil {
+		return nil, err
+	}
+	config, err := spec.Render(in)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	hash := spec.Hash(config)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.Namespace, Name: computeName(e), Labels: labels(e),
+			Annotations: map[string]string{
+				place.HashAnnotation: hash, restartAnnotation: hash,
+				place.ShardsAnnotation:      place.Text(pageservers(in)),
+				place.SafekeepersAnnotation: place.Text(b.Status.Safekeepers),
+			},
+		},
+		Data: map[string][]byte{configFile: text},
+	}
+	before, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret))
+	switch {
+	case apierrors.IsNotFound(err):
+		return secret, nil
+	case err != nil:
+		return nil, err
+	}
+	var was spec.Config
+	if json.Unmarshal(before.Data[configFile], &was) == nil {
+		if hot, _ := spec.Hot(was, config); hot {
+			secret.Annotations[restartAnnotation] = before.Annotations[restartAnnotation]
+		}
+	}
+	return secret, nil
+}
+
+// input returns all that a compute's configuration follows from.
+func (op *Operator) input(ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch) (spec.Input, error) {
+	none := spec.Input{}
+	if b.Spec.Archived {
+		return none, fmt.Errorf("NeonBranch %s is archived: set spec.archived to false", b.Name)
+	}
+	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	if err != nil {
+		return none, err
+	}
+	key, err := op.Clients.Key(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
+	if err != nil {
+		return none, err
+	}
+	in := spec.Input{
+		Tenant: b.Status.TenantID, Timeline: b.Status.TimelineID,
+		Project: p.Name, Branch: b.Name, Endpoint: e.Name,
+		Mode: mode(e), PostgresVersion: int(p.Spec.PostgresVersion),
+		Token:             key.Sign(token.Claims{Scope: token.Tenant, TenantID: b.Status.TenantID}),
+		Keys:              []token.JWK{key.Public().JWK()},
+		DropSubscriptions: b.Spec.From != nil && e.Spec.Type == api.ReadWrite,
+		Port:              postgresPort, Settings: e.Spec.Settings,
+		Memory: memory(e), FileCache: fileCache(memory(e)),
+		SafekeepersGeneration: uint32(b.Status.SafekeepersGeneration), // #nosec G115 -- counts migrations
+	}
+	for _, s := range p.Status.Shards {
+		in.Shards = append(in.Shards, spec.Place{
+			Pageserver: uint64(s.Pageserver), // #nosec G115 -- ids are positive
+			Host:       cluster.PageserverHost(p.Spec.Cluster, e.Namespace, s.Pageserver), Port: cluster.PageserverPort,
+		})
+	}
+	if e.Spec.Type != api.ReadWrite {
+		if in.AtLeast, err = op.ofPrimary(ctx, e); err != nil {
+			return none, err
+		}
+	}
+	if len(in.Shards) > 1 {
+		in.StripeSize = uint32(p.Status.StripeSize) // #nosec G115 -- a few thousand pages
+	}
+	for _, id := range b.Status.Safekeepers {
+		host := cluster.SafekeeperHost(p.Spec.Cluster, e.Namespace, id)
+		in.Safekeepers = append(in.Safekeepers, host+":"+strconv.Itoa(cluster.SafekeeperPort))
+	}
+	return in, op.contents(ctx, e, &in)
+}
+
+// ofPrimary returns the settings that a compute which reads must not have below those of its
+// branch's writer. PostgreSQL would not start, or stop to replay.
+func (op *Operator) ofPrimary(ctx context.Context, e *api.NeonEndpoint) (map[string]int, error) {
+	least := map[string]int{}
+	for other, err := range op.byBranch.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch}) {
+		if err != nil {
+			return nil, err
+		}
+		if other.Spec.Type != api.ReadWrite {
+			continue
+		}
+		for name, value := range spec.Floor(spec.Input{Memory: memory(other), Settings: other.Spec.Settings}) {
+			least[name] = max(least[name], value)
+		}
+	}
+	return least, nil
+}
+
+// pageservers returns the ids of an input's pageservers, by shard.
+func pageservers(in spec.Input) []int64 {
+	ids := make([]int64, len(in.Shards))
+	for i, s := range in.Shards {
+		ids[i] = int64(s.Pageserver) // #nosec G115 -- it was one
+	}
+	return ids
+}
+
+// contents adds the roles and databases. Only an endpoint that writes makes them.
+func (op *Operator) contents(ctx context.Context, e *api.NeonEndpoint, in *spec.Input) error {
+	names := map[string]string{} // in PostgreSQL, by the names of the objects
+	roles, err := op.rolesOf(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, r := range roles {
+		secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: r.Status.Secret})
+		if err != nil {
+			return fmt.Errorf("get the password of NeonRole %s: %w", r.Name, err)
+		}
+		verifier := string(secret.Data[verifierKey])
+		names[r.Name] = roleName(r)
+		in.Roles = append(in.Roles, spec.Role{Name: roleName(r), EncryptedPassword: &verifier})
+	}
+	for d, err := range op.databases.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch}) {
+		if err != nil {
+			return err
+		}
+		owner, ok := names[d.Spec.Owner]
+		if !ok || d.DeletionTimestamp != nil {
+			continue // its own condition says so
+		}
+		in.Databases = append(in.Databases, spec.Database{Name: databaseName(d), Owner: owner})
+	}
+	slices.SortFunc(in.Roles, func(a, b spec.Role) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(in.Databases, func(a, b spec.Database) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func mode(e *api.NeonEndpoint) spec.Mode {
+	switch e.Spec.Type {
+	case api.ReadOnly:
+		return spec.Replica()
+	case api.Static:
+		return spec.Static(string(e.Spec.LSN))
+	}
+	return spec.Primary()
+}
+
+// image returns the image of an endpoint's compute.
+func (op *Operator) image(ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch) (string, error) {
+	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	if err != nil {
+		return "", err
+	}
+	c, err := op.Clusters.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
+	if err != nil {
+		return "", err
+	}
+	version := strconv.Itoa(int(p.Spec.PostgresVersion))
+	if image, ok := c.Spec.ComputeImages[version]; ok {
+		return image, nil
+	}
+	return "", fmt.Errorf("NeonCluster %s has no compute image for PostgreSQL %s: add it to spec.computeImages",
+		c.Name, version)
+}

@@ -1,0 +1,99 @@
+package endpoint
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/internal/replica"
+)
+
+// moments are what this process remembers of endpoints. Other replicas of the operator do not
+// know it, and it is gone after a restart.
+type moments struct {
+	mu sync.Mutex
+	// woken has the times at which clients were last sent to computes. It keeps a compute from
+	// being suspended before it has seen its client.
+	woken map[kube.Key]time.Time
+	// stopped has the times at which computes were last seen to be unwanted. Answers from before
+	// say nothing about computes that were started since.
+	stopped map[kube.Key]time.Time
+	// states have the last seen status of each compute, and since when it has it.
+	states map[kube.Key]state
+	// replicas say how far replicas are behind.
+	replicas map[kube.Key]follows
+}
+
+// follows is the last look at the position of a replica.
+type follows struct {
+	start  string // of its compute
+	looked time.Time
+	lag    replica.Lag
+	behind string // why it is not of use
+}
+
+// followed returns the last look at a replica, nothing if its compute was started since.
+func (m *moments) followed(key kube.Key, start string) follows {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if is := m.replicas[key]; is.start == start {
+		return is
+	}
+	return follows{}
+}
+
+func (m *moments) follow(key kube.Key, is follows) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.replicas == nil {
+		m.replicas = make(map[kube.Key]follows)
+	}
+	m.replicas[key] = is
+}
+
+// state is a status of one compute.
+type state struct {
+	name  string
+	since time.Time
+}
+
+// entered returns the time since when a compute is in a state.
+func (m *moments) entered(key kube.Key, name string, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if is, ok := m.states[key]; ok && is.name == name {
+		return is.since
+	}
+	if m.states == nil {
+		m.states = make(map[kube.Key]state)
+	}
+	m.states[key] = state{name, now}
+	return now
+}
+
+func (m *moments) wake(key kube.Key, now time.Time) { m.note(&m.woken, key, now) }
+func (m *moments) stop(key kube.Key, now time.Time) { m.note(&m.stopped, key, now) }
+
+func (m *moments) note(in *map[kube.Key]time.Time, key kube.Key, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if *in == nil {
+		*in = make(map[kube.Key]time.Time)
+	}
+	(*in)[key] = now
+}
+
+func (m *moments) of(key kube.Key) (woken, stopped time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.woken[key], m.stopped[key]
+}
+
+func (m *moments) forget(key kube.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.woken, key)
+	delete(m.stopped, key)
+	delete(m.states, key)
+	delete(m.replicas, key)
+}

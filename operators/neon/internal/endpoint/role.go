@@ -1,0 +1,136 @@
+package endpoint
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/spec"
+)
+
+// The keys of a role's Secret.
+const (
+	usernameKey = "username"
+	passwordKey = "password"
+	verifierKey = "verifier"
+)
+
+func roleName(r *api.NeonRole) string               { return cmp.Or(r.Spec.Name, r.Name) }
+func databaseName(d *api.NeonBranchDatabase) string { return cmp.Or(d.Spec.Name, d.Name) }
+
+// RoleController returns the controller of NeonRoles.
+func (op *Operator) RoleController() controller.Controller[api.NeonRole] {
+	return controller.Controller[api.NeonRole]{
+		For: op.Roles, Owns: []kube.AnyHandle{op.Secrets}, Reconcile: op.reconcileRole,
+		Watches: []controller.Source{controller.Referenced(op.Secrets, op.givenPasswords)},
+	}
+}
+
+// reconcileRole makes the Secret of a role: its password, and the verifier that PostgreSQL
+// keeps. Both are made once, because a verifier has a random salt: another one would be a
+// change of the role.
+func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (controller.Action, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name + "-password"}}
+	is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return controller.Done, err
+	}
+	if is == nil {
+		if gone, err := op.roleGone(ctx, r); err != nil || gone {
+			return controller.Done, err
+		}
+	}
+	var password string
+	switch {
+	case r.Spec.Password != nil:
+		given, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Password.Name})
+		if err != nil {
+			return controller.Done, fmt.Errorf("get the password: %w", err)
+		}
+		if password = string(given.Data[r.Spec.Password.Key]); password == "" {
+			return controller.Done, fmt.Errorf("get the password: Secret %s has no key %q",
+				r.Spec.Password.Name, r.Spec.Password.Key)
+		}
+	case is != nil && len(is.Data[passwordKey]) > 0:
+		password = string(is.Data[passwordKey])
+	default:
+		password = rand.Text()
+	}
+	verifier := ""
+	if is != nil {
+		verifier = string(is.Data[verifierKey])
+	}
+	if !spec.Verifies(verifier, password) {
+		verifier = spec.Verifier(password)
+	}
+	secret.Data = map[string][]byte{
+		usernameKey: []byte(roleName(r)), passwordKey: []byte(password), verifierKey: []byte(verifier),
+	}
+	if err := kube.SetController(op.Roles, r, op.Secrets, secret); err != nil {
+		return controller.Done, err
+	}
+	if _, err := op.Secrets.Ensure(ctx, secret); err != nil {
+		return controller.Done, err
+	}
+	r.Status.Secret, r.Status.ObservedGeneration = secret.Name, r.Generation
+	controller.SetCondition(r, &r.Status.Conditions.Conditions, metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, Message: "the password is in Secret " + secret.Name,
+	})
+	return controller.Done, op.Roles.EnsureStatus(ctx, r)
+}
+
+// roleGone reports that a role is deleted although the store still has it. Its Secret goes with it, and
+// the store can hear of that first.
+func (op *Operator) roleGone(ctx context.Context, r *api.NeonRole) (bool, error) {
+	is, err := op.Roles.In(r.Namespace).Get(ctx, r.Name)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether the role is there: %w", err)
+	}
+	return is.UID != r.UID || is.DeletionTimestamp != nil, nil
+}
+
+// DatabaseController returns the controller of NeonBranchDatabases.
+func (op *Operator) DatabaseController() controller.Controller[api.NeonBranchDatabase] {
+	return controller.Controller[api.NeonBranchDatabase]{
+		For: op.Databases, Reconcile: op.reconcileDatabase,
+		Watches: []controller.Source{controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) (keys []kube.Key) {
+			for d, err := range op.databases.Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch}) {
+				if err == nil && d.Spec.Owner == r.Name {
+					keys = append(keys, kube.KeyOf(d))
+				}
+			}
+			return keys
+		})},
+	}
+}
+
+// reconcileDatabase says whether a database has an owner. The endpoint that writes to the
+// branch makes it.
+func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchDatabase) (controller.Action, error) {
+	said := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Message: "it is in the configuration of the branch's endpoints"}
+	owner, err := op.Roles.Cached().Get(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Owner})
+	switch {
+	case apierrors.IsNotFound(err):
+		said.Status, said.Reason = metav1.ConditionFalse, "NoOwner"
+		said.Message = fmt.Sprintf("there is no NeonRole %s", d.Spec.Owner)
+	case err != nil:
+		return controller.Done, err
+	case owner.Spec.Branch != d.Spec.Branch:
+		said.Status, said.Reason = metav1.ConditionFalse, "OtherBranch"
+		said.Message = fmt.Sprintf("NeonRole %s is of branch %s", owner.Name, owner.Spec.Branch)
+	}
+	controller.SetCondition(d, &d.Status.Conditions.Conditions, said)
+	d.Status.ObservedGeneration = d.Generation
+	return controller.Done, op.Databases.EnsureStatus(ctx, d)
+}

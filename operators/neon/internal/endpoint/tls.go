@@ -1,0 +1,137 @@
+package endpoint
+
+import (
+	"context"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
+	"github.com/pintle-go/pintle/operators/neon/internal/spec"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/plan"
+)
+
+// security is the TLS of an endpoint's compute. Its nil value is that of a cluster without it.
+//
+// PostgreSQL serves TLS to those clients that ask for it, and demands it of safekeepers and
+// pageservers. The port of compute_ctl has none: upstream's program serves none there.
+type security struct {
+	terms       trust.Terms
+	now         time.Time
+	authorities trust.Authorities
+	issuer      *api.Issuer // of cert-manager, nil for an authority of the cluster's own
+	server      map[string][]byte
+	failed      error
+}
+
+// security returns the TLS of an endpoint's cluster. It is nil for an endpoint whose branch or
+// project is waited for, too.
+func (op *Operator) security(ctx context.Context, e *api.NeonEndpoint, now time.Time) (*security, error) {
+	s, err := op.ofCluster(ctx, e, now)
+	if !apierrors.IsNotFound(err) {
+		return s, err
+	}
+	// A compute that runs keeps its certificate while its cluster is being deleted.
+	was, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: cluster.CertificateName(computeName(e))})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &security{server: was.Data}, nil
+}
+
+// ofCluster returns the TLS of an endpoint whose cluster is there. The error is NotFound otherwise.
+func (op *Operator) ofCluster(ctx context.Context, e *api.NeonEndpoint, now time.Time) (*security, error) {
+	_, p, err := op.placeOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	key := kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster}
+	data, err := op.Clients.Authorities(ctx, key)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	c, err := op.Clusters.Cached().Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &security{terms: op.Certificates, now: now, authorities: trust.Read(data)}
+	if c.Spec.TLS != nil {
+		s.issuer = c.Spec.TLS.Issuer
+	}
+	if s.issuer != nil && op.Issued == nil {
+		s.failed = cluster.ErrNoCertManager
+	}
+	return s, nil
+}
+
+// certificate describes the Secret with the certificate of a compute. It is nil for one without TLS.
+func (op *Operator) certificate(ctx context.Context, all *plan.Plan, e *api.NeonEndpoint, s *security) plan.Need {
+	if s == nil {
+		return nil
+	}
+	meta := metav1.ObjectMeta{Namespace: e.Namespace, Name: computeName(e), Labels: labels(e)}
+	// Clients use the first Service, and the operator the second one.
+	names := append(cluster.ServiceNames(e.Name, e.Namespace), cluster.ServiceNames(computeName(e), e.Namespace)...)
+	node := plan.Object(all, "certificate", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
+		if s.failed != nil {
+			return nil, s.failed
+		}
+		if s.server != nil {
+			secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: s.server}
+			secret.Name = cluster.CertificateName(meta.Name)
+			return secret, nil
+		}
+		if s.issuer != nil {
+			return cluster.IssuedSecret(ctx, op.Secrets, s.authorities, meta, names, s.now, true)
+		}
+		secret, err := cluster.ServerSecret(ctx, op.Secrets, s.terms, s.authorities, meta, names, s.now)
+		if err == nil {
+			s.server = secret.Data
+		}
+		return secret, err
+	})
+	if s.issuer != nil && op.Issued != nil {
+		node.Needs(plan.Object(all, "issued", *op.Issued, func(plan.Inputs) (*certmanager.Certificate, error) {
+			return certmanager.New(meta, names, *s.issuer), nil
+		}).ReadyWhen(cluster.IsIssued).Within(2 * time.Minute))
+	}
+	return node
+}
+
+// due returns when a certificate has to be made next, or zero.
+func (s *security) due() time.Duration {
+	if s == nil || s.authorities == nil {
+		return 0
+	}
+	return s.terms.Due(s.authorities, s.now, s.server)
+}
+
+// certify adds the files of the certificate and of the authorities to an input.
+func (s *security) certify(in *spec.Input) {
+	if s == nil {
+		return
+	}
+	in.TLS = &spec.TLS{KeyPath: path.Join(trust.Dir, trust.Key), CertPath: path.Join(trust.Dir, trust.Cert)}
+	in.Bundle = path.Join(trust.Dir, trust.Bundle)
+}
+
+// mount adds the files to a pod.
+func (s *security) mount(e *api.NeonEndpoint, pod *corev1.PodSpec) {
+	if s == nil {
+		return
+	}
+	from := &corev1.SecretVolumeSource{SecretName: cluster.CertificateName(computeName(e))}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: from}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: trust.Dir, ReadOnly: true})
+}

@@ -1,0 +1,79 @@
+// Package s3test runs an S3 service in tests: versitygw, which is also the store of clusters
+// whose object store is managed. It is built from its Go module.
+package s3test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Module is the program's package and version.
+const Module = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+
+// The credentials of the service's only user.
+const (
+	AccessKey = "access"
+	SecretKey = "secret-of-the-tests" // #nosec G101 -- for tests
+)
+
+// patience is the time in which the service must answer.
+const patience = time.Minute
+
+// Start starts a service with one bucket, and returns its URL and the directory of the bucket.
+// It ends with the test.
+func Start(t testing.TB, bucket string) (url, dir string) {
+	t.Helper()
+	root := t.TempDir()
+	dir = filepath.Join(root, bucket)
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	cmd := exec.Command(build(t), "--port="+address, "--quiet", "posix", root) //nolint:gosec,noctx // it was built here
+	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // it was killed
+	})
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+			return "http://" + address, dir
+		}
+		if time.Since(begun) > patience {
+			t.Fatalf("the object store does not answer: %v", err)
+		}
+	}
+}
+
+// build builds the program. The Go command compiles it once.
+func build(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "install", "-trimpath", Module)
+	cmd.Dir = dir // outside of any module
+	cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", Module, err, out)
+	}
+	return filepath.Join(dir, "versitygw")
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return fmt.Sprint(l.Addr())
+}

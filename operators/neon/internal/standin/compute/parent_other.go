@@ -1,0 +1,7 @@
+//go:build !linux
+
+package compute
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}

@@ -1,0 +1,88 @@
+package pageserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
+	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
+)
+
+// checkpointRecord is the size of the record with which initdb ends, aligned: the timeline's WAL
+// begins after it.
+const checkpointRecord = 0x78
+
+// bootstrap makes a root timeline: the base that initdb of the wanted version makes.
+func (p *Pageserver) bootstrap(ctx context.Context, s *shard, n NewTimeline) (*timeline, error) {
+	if n.Initdb != nil {
+		return nil, wire.BadRequest("existing_initdb_timeline_id is not known to the stand-in")
+	}
+	base, err := p.base(ctx, n.version())
+	if err != nil {
+		return nil, wire.Errorf(http.StatusInternalServerError, "%v", err)
+	}
+	if err := p.Objects.Put(ctx, initdbKey(s.id, n.ID), base); err != nil {
+		return nil, err
+	}
+	const start = upstream.LSN(wal.Start)
+	return &timeline{tenant: tenantOf(s.id), index: index{
+		ID: n.ID, PGVersion: n.version(), Initdb: start - checkpointRecord, Prev: start - checkpointRecord, Start: start, Asked: n,
+	}}, nil
+}
+
+// base returns the first state of a database. It is made once for each version: unlike
+// those of the real program, the timelines of a pageserver share PostgreSQL's identifier.
+func (p *Pageserver) base(ctx context.Context, version int) ([]byte, error) {
+	p.making.Lock()
+	defer p.making.Unlock()
+	bin := filepath.Join(p.PGDistribution, "v"+strconv.Itoa(version), "bin")
+	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
+		return nil, fmt.Errorf("run initdb: %w", err)
+	}
+	if base := p.bases[version]; base != nil {
+		return base, nil
+	}
+	var account *syscall.Credential
+	if os.Geteuid() == 0 {
+		// PostgreSQL refuses to run as root, as the real pageserver never does.
+		id, err := unprivileged()
+		if err != nil {
+			return nil, err
+		}
+		account = &id
+	}
+	base, err := wal.NewBase(ctx, bin, account)
+	if err != nil {
+		return nil, err
+	}
+	p.bases[version] = base
+	return base, nil
+}
+
+// unprivileged returns the user that runs PostgreSQL, or nobody.
+func unprivileged() (syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		known, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(known.Uid, 10, 32)
+		if err != nil {
+			return syscall.Credential{}, fmt.Errorf("parse user of initdb: %w", err)
+		}
+		gid, err := strconv.ParseUint(known.Gid, 10, 32)
+		if err != nil {
+			return syscall.Credential{}, fmt.Errorf("parse group of initdb: %w", err)
+		}
+		return syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return syscall.Credential{}, errors.New("find a user for initdb: neither postgres nor nobody exists")
+}

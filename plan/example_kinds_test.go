@@ -1,0 +1,104 @@
+package plan_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/metrics"
+	"github.com/pintle-go/pintle/plan"
+)
+
+// A Shop has a Deployment for each of its counters. The Service waits for all of them.
+func ExampleEach() {
+	children := func(op operator, s *Shop, counters []string) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		all := plan.Each(p, "counter", counters, op.deployments, func(_ plan.Inputs, key string) (*appsv1.Deployment, error) {
+			about := metav1.ObjectMeta{Name: s.Name + "-" + key, Labels: map[string]string{"shop": s.Name, "counter": key}}
+			return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
+				Template: pod(about, s.Spec.Image, corev1.RestartPolicyAlways, "counter="+key),
+			}}, nil
+		})
+		plan.Object(p, "address", op.services, func(plan.Inputs) (*corev1.Service, error) {
+			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"shop": s.Name}, Ports: []corev1.ServicePort{{Port: 80}},
+			}}, nil
+		}).Needs(all)
+		return p
+	}
+	_ = children
+}
+
+// The certificate of a Shop is somebody else's Secret. Until it exists, the application
+// waits for it.
+func ExampleLookup() {
+	children := func(op operator, s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		certificate := plan.Lookup(p, "certificate", op.secrets, kube.Key{Name: s.Name + "-tls"})
+		plan.Object(p, "app", op.deployments, func(in plan.Inputs) (*appsv1.Deployment, error) {
+			about := metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{"shop": s.Name}}
+			version := "certificate=" + certificate.From(in).ResourceVersion // a change of it restarts the pods
+			return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
+				Template: pod(about, s.Spec.Image, corev1.RestartPolicyAlways, version),
+			}}, nil
+		}).Needs(certificate)
+		return p
+	}
+	_ = children
+}
+
+// The password is made once. It stays while the Secret exists, although each reconcile
+// makes another one.
+func ExampleOnce() {
+	children := func(op operator, s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		plan.Once(p, "password", op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			about := metav1.ObjectMeta{Name: s.Name + "-password"}
+			return &corev1.Secret{ObjectMeta: about, StringData: map[string]string{"password": rand.Text()}}, nil
+		}).Retain()
+		return p
+	}
+	_ = children
+}
+
+// A program has one Monitor for the plans of all owners.
+func ExampleMonitor() {
+	ctx, stop := controller.Signals()
+	defer stop()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	op := operator{shops: kube.For[Shop](client), services: kube.For[corev1.Service](client)}
+	events, shown := &event.Recorder{Controller: "example.com/shop-operator"}, metrics.New()
+	monitor := plan.NewMonitor(events, shown)
+	err = controller.Run(ctx, controller.Options{Address: ":8080", Events: events, Metrics: shown}, controller.Controller[Shop]{
+		For:  op.shops,
+		Owns: []kube.AnyHandle{op.services},
+		Reconcile: func(ctx context.Context, s *Shop) (controller.Action, error) {
+			p := plan.New(op.shops, s, &s.Status.Status)
+			p.Monitor = monitor
+			plan.Object(p, "address", op.services, func(plan.Inputs) (*corev1.Service, error) {
+				spec := corev1.ServiceSpec{Selector: map[string]string{"shop": s.Name}, Ports: []corev1.ServicePort{{Port: 80}}}
+				return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Spec: spec}, nil
+			})
+			return p.Run(ctx)
+		},
+		Gone: func(_ context.Context, s *Shop) error {
+			monitor.Forget(s)
+			return nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
