@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -217,12 +217,7 @@ func isEarlier(a, b metav1.Object) bool {
 	if b.GetDeletionTimestamp() != nil && a.GetDeletionTimestamp() == nil {
 		return true // a deletion is not taken back
 	}
-	x, err := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b.GetResourceVersion(), 10, 64)
-	return err == nil && x < y
+	return versions.Older(a.GetResourceVersion(), b.GetResourceVersion())
 }
 
 // notAsTested reports that the patch may have met another state of the object. The server

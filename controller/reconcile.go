@@ -388,6 +388,9 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 // next returns the request that follows a turn, nil if none does.
 func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	var next *request
+	retry := func(delay time.Duration, err error) {
+		next = &request{due: now.Add(delay), cause: Cause{Reason: Retried, Err: err}, priority: a.priority}
+	}
 	switch {
 	case a.out.err != nil && !IsTerminal(a.out.err):
 		e.counts.Retried()
@@ -395,11 +398,9 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 		if asked := time.Duration(a.out.action); asked > 0 {
 			delay = min(delay, max(asked, e.Backoff.Min))
 		}
-		next = &request{due: now.Add(delay), cause: Cause{Reason: Retried, Err: a.out.err}}
-		next.priority = a.priority
+		retry(delay, a.out.err)
 	case a.out.unseen != nil:
-		due := now.Add(e.Backoff.delay(a.failures, a.out.unseen))
-		next = &request{due: due, cause: Cause{Reason: Retried, Err: a.out.unseen}, priority: a.priority}
+		retry(e.Backoff.delay(a.failures, a.out.unseen), a.out.unseen)
 	case a.out.gone:
 		return nil
 	case a.out.err == nil && a.out.action > 0:

@@ -3,6 +3,7 @@ package kube
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/owned"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
@@ -53,11 +54,11 @@ func (p *ensuredParts) told(key Key, rec *wire.Record, listed bool) {
 		owns, told := rec.AppliedSum(last.manager, id.subresource())
 		p.mu.Lock()
 		now, ok := p.by[id]
-		if ok && listed && olderThan(rec.ResourceVersion, now.rv) {
+		if ok && listed && versions.Older(rec.ResourceVersion, now.rv) {
 			now.rv = "" // a server that was restored gives a version twice
 			p.by[id] = now
 		}
-		if ok && now.manager == last.manager && (listed || !olderThan(rec.ResourceVersion, now.sight.rv)) {
+		if ok && now.manager == last.manager && (listed || !versions.Older(rec.ResourceVersion, now.sight.rv)) {
 			if told {
 				now = now.told(sight{rec.ResourceVersion, owns})
 			} else {
@@ -94,7 +95,7 @@ func (e ensured) untold(rv string) ensured {
 func (e ensured) answered(s sight) ensured {
 	e.owns = s.owns
 	switch {
-	case e.sight.rv == "" || olderThan(e.sight.rv, s.rv):
+	case e.sight.rv == "" || versions.Older(e.sight.rv, s.rv):
 		e.sight = s
 	case e.sight.rv == s.rv:
 		e.owns = e.sight.owns // the server shows the same state in its own way

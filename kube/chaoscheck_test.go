@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -98,14 +99,14 @@ func (c *checker) take(kind WatchEventType, o object, note string, err error) {
 			c.fault("%s is deleted without being there: %v, %v", key, was, is)
 		}
 		delete(c.state, key)
-		if is.rv != "" && olderThan(is.rv, c.last[key]) {
+		if is.rv != "" && versions.Older(is.rv, c.last[key]) {
 			c.fault("%s goes back from %s to %s in its deletion", key, c.last[key], is.rv)
 		}
 		return
 	default:
 		c.fault("event of type %q", kind)
 	}
-	if was, ok := c.last[key]; ok && !olderThan(was, is.rv) {
+	if was, ok := c.last[key]; ok && !versions.Older(was, is.rv) {
 		c.fault("%s goes back from %s to %s", key, was, is.rv)
 	}
 	c.state[key], c.last[key] = is, is.rv

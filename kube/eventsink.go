@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -43,9 +44,9 @@ func (s *eventSink) begin() {
 func (s *eventSink) item(rec wire.Record) error {
 	was, known := s.known[Key(rec.Key)]
 	switch {
-	case known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv):
+	case known && was.round == s.round && versions.Older(rec.ResourceVersion, was.rv):
 		return nil // listed twice, on two pages
-	case known && olderThan(rec.ResourceVersion, was.rv), !known && olderThan(rec.ResourceVersion, s.latest):
+	case known && versions.Older(rec.ResourceVersion, was.rv), !known && versions.Older(rec.ResourceVersion, s.latest):
 		s.heldBack = append(s.heldBack, rec.Clone())
 		return nil
 	}
@@ -65,14 +66,14 @@ func (s *eventSink) keep(key Key) {
 
 func (s *eventSink) drop(rec wire.Record) error {
 	s.heldBack = slices.DeleteFunc(s.heldBack, func(held wire.Record) bool {
-		return held.Key == rec.Key && !olderThan(rec.ResourceVersion, held.ResourceVersion)
+		return held.Key == rec.Key && !versions.Older(rec.ResourceVersion, held.ResourceVersion)
 	})
 	return s.remove(rec)
 }
 
 func (s *eventSink) synced(rv string) error {
 	for _, rec := range s.heldBack {
-		if was, known := s.known[Key(rec.Key)]; known && was.round == s.round && olderThan(rec.ResourceVersion, was.rv) {
+		if was, known := s.known[Key(rec.Key)]; known && was.round == s.round && versions.Older(rec.ResourceVersion, was.rv) {
 			continue
 		}
 		if err := s.show(rec, true); err != nil {
@@ -102,7 +103,7 @@ func (s *eventSink) event(kind string, rec wire.Record) error {
 func (s *eventSink) remove(rec wire.Record) error {
 	key := Key(rec.Key)
 	was, ok := s.known[key]
-	if !ok || was.uid != rec.UID || olderThan(rec.ResourceVersion, was.rv) {
+	if !ok || was.uid != rec.UID || versions.Older(rec.ResourceVersion, was.rv) {
 		return nil // the watch has told it already
 	}
 	delete(s.known, key)
@@ -110,7 +111,7 @@ func (s *eventSink) remove(rec wire.Record) error {
 }
 
 func (s *eventSink) progress(rv string) {
-	if rv != "" && !olderThan(rv, s.latest) {
+	if rv != "" && !versions.Older(rv, s.latest) {
 		s.latest = rv
 	}
 }

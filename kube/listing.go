@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -110,7 +111,7 @@ func (r *reflector) isOfKind(l *listed) error {
 // fresh returns an error for a stale listing: one that is older than the state the
 // reflector has seen. After some tries, the next listing is accepted as it is.
 func (r *reflector) fresh(rv string) error {
-	if !olderThan(rv, r.latest) {
+	if !versions.Older(rv, r.latest) {
 		return nil
 	}
 	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -118,7 +119,7 @@ func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*que
 func (w ownWrite) least(e *entry) (rv string) {
 	rv = w.rv
 	for _, known := range []*entry{w.last, e} {
-		if known != nil && (rv == "" || olderThan(rv, known.ResourceVersion())) {
+		if known != nil && (rv == "" || versions.Older(rv, known.ResourceVersion())) {
 			rv = known.ResourceVersion()
 		}
 	}
@@ -132,7 +133,7 @@ func (q *question) tooOld(found *fetched) error {
 	if found.entry != nil {
 		version = found.entry.ResourceVersion()
 	}
-	if !olderThan(version, q.least) {
+	if !versions.Older(version, q.least) {
 		return nil
 	}
 	return fmt.Errorf("%w: resource version %s after %s", errStale, version, q.least)
@@ -224,7 +225,7 @@ func (t *table) noteAnswer(
 	}
 	e := t.entry(key)
 	moved := is != nil && e != nil && e != before && is.ResourceVersion() != e.ResourceVersion()
-	if asked && moved && !numeric(is.ResourceVersion()) {
+	if asked && moved && !versions.Numeric(is.ResourceVersion()) {
 		q.left = true // it is unknown which of the two is later
 		return nil
 	}

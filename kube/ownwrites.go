@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -155,16 +156,16 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 	case w.deleting && (!e.Deleting() || w.rv == ""):
 		return e.Deleting()
 	}
-	if !numeric(w.rv) {
-		return e != nil && e.Is(w.uid) && reached(e.ResourceVersion(), w.rv) // others may have the same version
+	if !versions.Numeric(w.rv) {
+		return e != nil && e.Is(w.uid) && versions.Reached(e.ResourceVersion(), w.rv) // others may have the same version
 	}
-	return e != nil && reached(e.ResourceVersion(), w.rv) || reached(rv, w.rv)
+	return e != nil && versions.Reached(e.ResourceVersion(), w.rv) || versions.Reached(rv, w.rv)
 }
 
 // outdated notes that the watch has shown an object, or may have. It drops the server's
 // answer about the object if the answer may be older than that. The caller holds the lock.
 func (w *ownWrites) outdated(key Key) {
-	if write, ok := w.pending[key]; ok && write.answer != nil && !numeric(write.rv) {
+	if write, ok := w.pending[key]; ok && write.answer != nil && !versions.Numeric(write.rv) {
 		write.answer = nil
 		w.pending[key] = write
 	}
@@ -193,7 +194,7 @@ func (t *table) wrote(key Key, o metav1.Object, whole bool) {
 // table has seen that state before. The caller holds the lock of the own writes.
 func (t *table) answered(key Key, w ownWrite) (seen bool) {
 	was, pending := t.own.pending[key]
-	if t.own.isGone(key, w.uid) || pending && olderThan(w.rv, was.rv) {
+	if t.own.isGone(key, w.uid) || pending && versions.Older(w.rv, was.rv) {
 		return false // answers may arrive in another order
 	}
 	w.deleting = w.deleting || pending && was.deleting && was.uid == w.uid
@@ -203,7 +204,7 @@ func (t *table) answered(key Key, w ownWrite) (seen bool) {
 		t.own.shown[key] = shown{w.uid, time.Now()}
 		return true
 	}
-	if w.hidden && e == nil && !pending && !numeric(w.rv) {
+	if w.hidden && e == nil && !pending && !versions.Numeric(w.rv) {
 		return false // the table may never see that the write happened
 	}
 	t.own.expect(key, w)
@@ -245,7 +246,7 @@ func (w *ownWrites) expect(key Key, write ownWrite) {
 		}
 	}
 	w.pending[key] = write
-	if l := w.lane(key.Namespace); numeric(write.rv) {
+	if l := w.lane(key.Namespace); versions.Numeric(write.rv) {
 		l.order = append(l.order, laneWrite{key, write.rv, write.seq})
 		if len(l.order) > 2*len(w.pending)+orderKept { // a watch that tells nothing settles nothing
 			l.order = slices.DeleteFunc(l.order, func(x laneWrite) bool { return w.pending[x.key].seq != x.seq })
@@ -353,11 +354,11 @@ func (w *ownWrites) progress(namespace, rv string) []settledWrite {
 // reached does the work of progress. The caller holds the lock.
 func (w *ownWrites) reached(settled []settledWrite, namespace, rv string) []settledWrite {
 	l := w.lanes[namespace]
-	if rv == "" || olderThan(rv, l.heard) {
+	if rv == "" || versions.Older(rv, l.heard) {
 		return settled
 	}
 	l.heard = rv
-	for len(l.order) > 0 && reached(rv, l.order[0].rv) {
+	for len(l.order) > 0 && versions.Reached(rv, l.order[0].rv) {
 		write, ok := w.pending[l.order[0].key]
 		if ok && write.seq == l.order[0].seq && !write.deleting {
 			settled = w.settle(settled, l.order[0].key)

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -123,19 +124,19 @@ func (t *table) relistIn(
 		}
 		return true
 	})
-	if stale = olderThan(rv, heard) && !last; stale || err != nil {
+	if stale = versions.Older(rv, heard) && !last; stale || err != nil {
 		return stale, err
 	}
 	t.own.mu.Lock()
 	defer t.own.mu.Unlock()
 	for key, w := range news {
-		if was := t.own.pending[key]; was.seq <= made || reached(w.rv, was.rv) {
+		if was := t.own.pending[key]; was.seq <= made || versions.Reached(w.rv, was.rv) {
 			t.answered(key, w)
 		}
 	}
 	for key, e := range before {
 		// The entry was there before the list, and the list does not have it.
-		if t.entry(key) == e && !olderThan(rv, e.ResourceVersion()) {
+		if t.entry(key) == e && !versions.Older(rv, e.ResourceVersion()) {
 			if t.own.pending[key].seq <= made {
 				t.own.drop(key)
 			}
@@ -151,5 +152,5 @@ func (t *table) shows(key Key, o metav1.Object) bool {
 	defer t.own.mu.Unlock()
 	_, pending := t.own.pending[key]
 	e := t.entry(key)
-	return !pending && e != nil && e.Is(o.GetUID()) && reached(e.ResourceVersion(), o.GetResourceVersion())
+	return !pending && e != nil && e.Is(o.GetUID()) && versions.Reached(e.ResourceVersion(), o.GetResourceVersion())
 }

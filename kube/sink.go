@@ -1,10 +1,9 @@
 package kube
 
 import (
-	"strconv"
-
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -45,7 +44,7 @@ func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) Watc
 	switch {
 	case !known:
 		return Added
-	case !listed && olderThan(rec.ResourceVersion, rv):
+	case !listed && versions.Older(rec.ResourceVersion, rv):
 		return ""
 	case uid != rec.UID:
 		return Added
@@ -54,32 +53,3 @@ func change(known, listed bool, uid types.UID, rv string, rec *wire.Record) Watc
 	}
 	return Modified
 }
-
-// olderThan reports that resource version a is older than b. It returns false if the two
-// cannot be compared. The versions of most servers are integers that grow, but Kubernetes
-// promises so only since 1.35, by KEP-5504.
-func olderThan(a, b string) bool {
-	x, err := strconv.ParseUint(a, 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && x < y
-}
-
-// reached reports that resource version a is b or later. It returns false if the two
-// cannot be compared.
-func reached(a, b string) bool {
-	if a == b {
-		return a != ""
-	}
-	x, err := strconv.ParseUint(a, 10, 64)
-	if err != nil {
-		return false
-	}
-	y, err := strconv.ParseUint(b, 10, 64)
-	return err == nil && x >= y
-}
-
-// numeric reports that a resource version can be compared with others.
-func numeric(rv string) bool { return reached(rv, "0") }

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -209,7 +210,7 @@ func (s *stream) take(ev wire.Event) error {
 		return asSinkError(s.sink.drop(rec))
 	case s.initial:
 		return asSinkError(s.sink.item(rec))
-	case olderThan(rec.ResourceVersion, s.rv):
+	case versions.Older(rec.ResourceVersion, s.rv):
 		return nil // the server replays old events, and the object may be gone since
 	}
 	return s.change(ev.Type, rec)
@@ -233,7 +234,7 @@ func (s *stream) unreadable(ev wire.Event, err error) error {
 	case s.initial:
 		s.unreadNow++
 		return s.keep(ev.Object, err)
-	case known && ev.Type == wire.Deleted && !olderThan(rec.ResourceVersion, s.rv):
+	case known && ev.Type == wire.Deleted && !versions.Older(rec.ResourceVersion, s.rv):
 		if err := s.sink.event(ev.Type, rec); err != nil {
 			return asSinkError(err)
 		}
@@ -245,7 +246,7 @@ func (s *stream) unreadable(ev wire.Event, err error) error {
 
 // reached moves the resume point forward, never back.
 func (s *stream) reached(rv string) {
-	if rv != "" && !olderThan(rv, s.rv) {
+	if rv != "" && !versions.Older(rv, s.rv) {
 		s.rv = rv
 	}
 }
@@ -273,7 +274,7 @@ func (s *stream) bookmark(object wire.Raw) error {
 	}
 	s.mark()
 	if !s.initial {
-		if olderThan(rv, s.rv) {
+		if versions.Older(rv, s.rv) {
 			return nil
 		}
 		s.reached(rv)

@@ -3,6 +3,7 @@ package kube
 import (
 	"time"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
@@ -43,7 +44,7 @@ func (s *tableSink) item(rec wire.Record) error {
 	switch {
 	case !listed:
 		old = s.entry(key)
-	case olderThan(rec.ResourceVersion, old.ResourceVersion()):
+	case versions.Older(rec.ResourceVersion, old.ResourceVersion()):
 		return nil // listed twice, on two pages
 	}
 	s.staging = s.staging.With(s.edit, key, s.merge(old, rec, true))
@@ -75,7 +76,7 @@ func (s *tableSink) keeps(key Key) bool {
 
 func (s *tableSink) drop(rec wire.Record) error {
 	key := Key(rec.Key)
-	if e, ok := s.staging.Get(key); ok && e.Is(rec.UID) && !olderThan(rec.ResourceVersion, e.ResourceVersion()) {
+	if e, ok := s.staging.Get(key); ok && e.Is(rec.UID) && !versions.Older(rec.ResourceVersion, e.ResourceVersion()) {
 		s.staging = s.staging.Without(s.edit, key)
 	}
 	return nil
@@ -156,7 +157,7 @@ func (s *tableSink) change(kind string, rec wire.Record) (e *entry, removed []ke
 	case kind != wire.Deleted:
 		e = s.merge(old, rec, false)
 		d.set(key, e)
-	case old != nil && old.Is(rec.UID) && !olderThan(rec.ResourceVersion, old.ResourceVersion()):
+	case old != nil && old.Is(rec.UID) && !versions.Older(rec.ResourceVersion, old.ResourceVersion()):
 		e = nil
 		last := old
 		if !rec.Bare {

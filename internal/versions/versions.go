@@ -1,0 +1,34 @@
+// Package versions compares the resource versions of Kubernetes objects. Kubernetes promises since
+// 1.35 that they are integers that grow, by KEP-5504. The versions of other servers may not be.
+package versions
+
+import "strconv"
+
+// Older reports that resource version a is older than b. It returns false if the two cannot be
+// compared.
+func Older(a, b string) bool {
+	x, y, ok := parse(a, b)
+	return ok && x < y
+}
+
+// Reached reports that resource version a is b or later. It returns false if the two cannot be
+// compared.
+func Reached(a, b string) bool {
+	if a == b {
+		return a != ""
+	}
+	x, y, ok := parse(a, b)
+	return ok && x >= y
+}
+
+// Numeric reports that a resource version can be compared with others.
+func Numeric(v string) bool { return Reached(v, "0") }
+
+func parse(a, b string) (x, y uint64, ok bool) {
+	x, err := strconv.ParseUint(a, 10, 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	y, err = strconv.ParseUint(b, 10, 64)
+	return x, y, err == nil
+}
