@@ -8,9 +8,10 @@
 // safekeeper.go and pageserver.go. The plan's steps are in bucket.go, sqlprobe.go and members.go.
 // tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues.
 //
-// membership.go chooses the members and their zones. turn.go restarts safekeepers and roll.go
-// pageservers, one at a time. evacuate.go moves timelines off safekeepers that leave, volume.go
-// finds those that have lost their timelines, and removal.go removes pageservers.
+// membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
+// takes their volumes over. turn.go restarts safekeepers and roll.go pageservers, one at a time.
+// evacuate.go moves timelines off safekeepers that leave, volume.go finds those that have lost their
+// timelines, and removal.go removes pageservers.
 package cluster
 
 import (
@@ -119,6 +120,9 @@ func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
 }
 
 func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
+	if err := op.recall(ctx, c); err != nil {
+		return controller.Done, err
+	}
 	p, security := op.children(ctx, c)
 	was := progress(c)
 	action, err := p.Run(ctx)
@@ -294,11 +298,13 @@ func (op *Operator) once(
 	return secret, nil
 }
 
-// aboutKeys returns the metadata of the keys. They say whether the programs serve TLS.
+// aboutKeys returns the metadata of the keys. They say whether the programs serve TLS, and which
+// members there are.
 func aboutKeys(c *api.NeonCluster) metav1.ObjectMeta {
 	m := named(c, KeysName(c.Name))
+	m.Annotations = map[string]string{membersAnnotation: members(&c.Status)}
 	if c.Spec.TLS != nil {
-		m.Annotations = map[string]string{tlsAnnotation: "on"}
+		m.Annotations[tlsAnnotation] = "on"
 	}
 	return m
 }
