@@ -145,6 +145,9 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 	if len(users) > 0 {
 		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
 	}
+	if safe, err := op.keepVolumes(ctx, c); err != nil || !safe {
+		return controller.After(time.Second), err
+	}
 	p, _ := op.children(ctx, c)
 	action, err := p.Delete(ctx)
 	if err == nil && action == controller.Done {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -68,4 +70,36 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 	s.Safekeepers, s.NextSafekeeper = r.Safekeepers, r.NextSafekeeper
 	s.Pageservers, s.NextPageserver = r.Pageservers, r.NextPageserver
 	return nil
+}
+
+// keepVolumes has the StatefulSets of a cluster that is being deleted leave their claims. The plan does
+// so too, but the spec may have been changed and the cluster deleted before it could. keepVolumes
+// reports whether the claims are safe: the controller of StatefulSets owns them until it has seen the
+// change.
+func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe bool, err error) {
+	if c.Spec.DeletionPolicy != api.Retain {
+		return true, nil
+	}
+	safe = true
+	for _, n := range c.Status.Nodes {
+		if n.Kind != "StatefulSet" {
+			continue
+		}
+		set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: n.ObjectName})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && set.UID != n.UID:
+			continue
+		case err != nil:
+			return false, err
+		}
+		if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; policy == nil ||
+			policy.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
+			const patch = `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain"}}}`
+			if set, err = op.StatefulSets.Patch(ctx, set.Name, types.MergePatchType, []byte(patch)); err != nil {
+				return false, fmt.Errorf("keep the volume: %w", err)
+			}
+		}
+		safe = safe && set.Status.ObservedGeneration >= set.Generation
+	}
+	return safe, nil
 }

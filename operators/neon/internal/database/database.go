@@ -47,6 +47,9 @@ func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 			return op.children(d).Run(ctx)
 		},
 		Cleanup: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
+			if err := op.retain(ctx, d); err != nil {
+				return controller.Done, err
+			}
 			return op.children(d).Delete(ctx)
 		},
 	}

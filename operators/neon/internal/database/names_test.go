@@ -81,16 +81,7 @@ func TestNamesNeverCollide(t *testing.T) {
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	of := kubetest.Start(t, kubetest.Options{})
-	client := optest.Client(t, of.Config())
-	definitions, err := api.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	install, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := crd.Install(install, client, definitions...); err != nil {
-		t.Fatal(err)
-	}
+	client := install(t, of)
 	names := []string{"orders", "orders-controller", "orders-compute", "orders-safekeeper-1"}
 	d := new(api.NeonDatabase)
 	d.Name = "orders-controller"
@@ -105,43 +96,26 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
+// install returns a client of a cluster that has the definitions.
+func install(t *testing.T, of *kubetest.Cluster) *kube.Client {
+	t.Helper()
+	client := optest.Client(t, of.Config())
+	definitions, err := api.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := crd.Install(ctx, client, definitions...); err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 func namesakes(ctx context.Context, t *testing.T, client *kube.Client, ns string, names []string) {
 	t.Helper()
-	op := &Operator{
-		NeonDatabases: kube.For[api.NeonDatabase](client).In(ns), Clusters: kube.For[api.NeonCluster](client).In(ns),
-		Projects: kube.For[api.NeonProject](client).In(ns), Branches: kube.For[api.NeonBranch](client).In(ns),
-		Roles: kube.For[api.NeonRole](client).In(ns), Databases: kube.For[api.NeonBranchDatabase](client).In(ns),
-		Endpoints: kube.For[api.NeonEndpoint](client).In(ns), Secrets: kube.For[corev1.Secret](client).In(ns),
-	}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error)
-	go func() {
-		ended <- controller.Run(running, controller.Options{Logger: slog.New(slog.DiscardHandler)}, op.Controller(),
-			ready(op.Clusters, func(c *api.NeonCluster) (*[]metav1.Condition, *int64) {
-				return &c.Status.Conditions, &c.Status.ObservedGeneration
-			}),
-			ready(op.Projects, func(p *api.NeonProject) (*[]metav1.Condition, *int64) {
-				return &p.Status.Conditions, &p.Status.ObservedGeneration
-			}),
-			ready(op.Branches, func(b *api.NeonBranch) (*[]metav1.Condition, *int64) {
-				return &b.Status.Conditions, &b.Status.ObservedGeneration
-			}),
-			ready(op.Roles, func(r *api.NeonRole) (*[]metav1.Condition, *int64) {
-				return &r.Status.Conditions.Conditions, &r.Status.ObservedGeneration
-			}),
-			ready(op.Databases, func(d *api.NeonBranchDatabase) (*[]metav1.Condition, *int64) {
-				return &d.Status.Conditions.Conditions, &d.Status.ObservedGeneration
-			}),
-			ready(op.Endpoints, func(e *api.NeonEndpoint) (*[]metav1.Condition, *int64) {
-				return &e.Status.Conditions, &e.Status.ObservedGeneration
-			}))
-	}()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	op := operator(client, ns)
+	defer run(ctx, t, op)()
 	for _, name := range names {
 		d := new(api.NeonDatabase)
 		d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = name, "compute:test", "neon:test"
@@ -175,6 +149,51 @@ func namesakes(ctx context.Context, t *testing.T, client *kube.Client, ns string
 				}
 				seen[s] = name
 			}
+		}
+	}
+}
+
+// operator returns an operator of a namespace.
+func operator(client *kube.Client, ns string) *Operator {
+	return &Operator{
+		NeonDatabases: kube.For[api.NeonDatabase](client).In(ns), Clusters: kube.For[api.NeonCluster](client).In(ns),
+		Projects: kube.For[api.NeonProject](client).In(ns), Branches: kube.For[api.NeonBranch](client).In(ns),
+		Roles: kube.For[api.NeonRole](client).In(ns), Databases: kube.For[api.NeonBranchDatabase](client).In(ns),
+		Endpoints: kube.For[api.NeonEndpoint](client).In(ns), Secrets: kube.For[corev1.Secret](client).In(ns),
+	}
+}
+
+// run runs an operator, and makes the objects ready that it creates. It returns the function that stops
+// it.
+func run(ctx context.Context, t *testing.T, op *Operator) (stop func()) {
+	t.Helper()
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() {
+		ended <- controller.Run(running, controller.Options{Logger: slog.New(slog.DiscardHandler)}, op.Controller(),
+			ready(op.Clusters, func(c *api.NeonCluster) (*[]metav1.Condition, *int64) {
+				return &c.Status.Conditions, &c.Status.ObservedGeneration
+			}),
+			ready(op.Projects, func(p *api.NeonProject) (*[]metav1.Condition, *int64) {
+				return &p.Status.Conditions, &p.Status.ObservedGeneration
+			}),
+			ready(op.Branches, func(b *api.NeonBranch) (*[]metav1.Condition, *int64) {
+				return &b.Status.Conditions, &b.Status.ObservedGeneration
+			}),
+			ready(op.Roles, func(r *api.NeonRole) (*[]metav1.Condition, *int64) {
+				return &r.Status.Conditions.Conditions, &r.Status.ObservedGeneration
+			}),
+			ready(op.Databases, func(d *api.NeonBranchDatabase) (*[]metav1.Condition, *int64) {
+				return &d.Status.Conditions.Conditions, &d.Status.ObservedGeneration
+			}),
+			ready(op.Endpoints, func(e *api.NeonEndpoint) (*[]metav1.Condition, *int64) {
+				return &e.Status.Conditions, &e.Status.ObservedGeneration
+			}))
+	}()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -1,0 +1,105 @@
+package database
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/plan"
+)
+
+// TestRetainedLate deletes a NeonDatabase right after its policy was changed to Retain, while no
+// operator runs. Its children keep the data.
+func TestRetainedLate(t *testing.T) {
+	t.Parallel()
+	of := kubetest.Start(t, kubetest.Options{})
+	client, ns := install(t, of), of.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	op := operator(client, ns)
+	stop := run(ctx, t, op)
+	d := new(api.NeonDatabase)
+	d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
+	d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", api.Delete
+	if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	_, err := op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
+		return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool { return n.Name == "endpoint" && n.State == "Ready" })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	hold(ctx, t, op.Clusters, "orders")
+	hold(ctx, t, op.Projects, "orders")
+	hold(ctx, t, op.Branches, "orders-main")
+	_, err = op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
+		d.Spec.DeletionPolicy = api.Retain
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := op.NeonDatabases.Delete(ctx, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	op = operator(client, ns)
+	defer run(ctx, t, op)()
+	b := deleting(ctx, t, op.Branches, "orders-main")
+	p := deleting(ctx, t, op.Projects, "orders")
+	c := deleting(ctx, t, op.Clusters, "orders")
+	for kind, policy := range map[string]api.DeletionPolicy{
+		"NeonBranch": b.Spec.DeletionPolicy, "NeonProject": p.Spec.DeletionPolicy, "NeonCluster": c.Spec.DeletionPolicy,
+	} {
+		if policy != api.Retain {
+			t.Errorf("the policy of the %s that is being deleted is %s", kind, policy)
+		}
+	}
+	if err := op.NeonDatabases.UntilGone(ctx, "orders"); err != nil {
+		t.Error(err)
+	}
+}
+
+const finalizer = "example.com/test"
+
+// hold keeps an object after its deletion.
+func hold[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, t *testing.T, of kube.Resource[T], name string) {
+	t.Helper()
+	_, err := of.Modify(ctx, name, func(o *T) error {
+		P(o).SetFinalizers(append(P(o).GetFinalizers(), finalizer))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleting waits until an object is being deleted, and lets it go.
+func deleting[T any, P interface {
+	*T
+	metav1.Object
+}](ctx context.Context, t *testing.T, of kube.Resource[T], name string) *T {
+	t.Helper()
+	o, err := of.Until(ctx, name, func(o *T) bool { return P(o).GetDeletionTimestamp() != nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = of.Modify(ctx, name, func(o *T) error {
+		P(o).SetFinalizers(slices.DeleteFunc(P(o).GetFinalizers(), func(f string) bool { return f == finalizer }))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
