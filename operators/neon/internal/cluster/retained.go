@@ -95,7 +95,7 @@ func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe b
 		if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; policy == nil ||
 			policy.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
 			const patch = `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain"}}}`
-			if set, err = op.StatefulSets.Patch(ctx, set.Name, types.MergePatchType, []byte(patch)); err != nil {
+			if set, err = op.StatefulSets.In(c.Namespace).Patch(ctx, set.Name, types.MergePatchType, []byte(patch)); err != nil {
 				return false, fmt.Errorf("keep the volume: %w", err)
 			}
 		}

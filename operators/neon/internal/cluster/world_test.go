@@ -30,6 +30,7 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/assassin"
 	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
 	"github.com/pintle-go/pintle/operators/neon/internal/s3test"
 	standin "github.com/pintle-go/pintle/operators/neon/internal/standin/controller"
@@ -79,6 +80,9 @@ type world struct {
 
 	operator *Operator
 	stop     func()
+	// assassin kills the operator, and then starts the next one. It is nil if nobody does.
+	assassin *assassin.Assassin
+	hire     func() *assassin.Assassin
 }
 
 // newWorld makes a cluster, and waits until it is ready.
@@ -87,8 +91,10 @@ func newWorld(t *testing.T, change func(*api.NeonCluster)) *world {
 	return newWorldOf(t, trust.Terms{}, change)
 }
 
-// newWorldOf makes a cluster whose certificates have other times.
-func newWorldOf(t *testing.T, terms trust.Terms, change func(*api.NeonCluster)) *world {
+// newWorldOf makes a cluster whose certificates have other times, in a world that is prepared first.
+func newWorldOf(
+	t *testing.T, terms trust.Terms, change func(*api.NeonCluster), prepare ...func(*world),
+) *world {
 	t.Helper()
 	of := kubetest.Start(t, kubetest.Options{Nodes: 2})
 	client, ns := optest.Client(t, of.Config()), of.Namespace(t)
@@ -130,6 +136,9 @@ func newWorldOf(t *testing.T, terms trust.Terms, change func(*api.NeonCluster)) 
 	}
 	_, err = w.clusters.Create(t.Context(), c)
 	w.ok(err)
+	for _, f := range prepare {
+		f(w)
+	}
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	w.ready()
@@ -195,7 +204,9 @@ func (w *world) known(host string, port int, service string) {
 // start starts the operator, as a process of its own would.
 func (w *world) start() {
 	w.Helper()
-	client := optest.Client(w.T, w.of.Config())
+	config := w.of.Config()
+	config.Wrap(w.watched)
+	client := optest.Client(w.T, config)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, w.resolve(address))
@@ -208,7 +219,7 @@ func (w *world) start() {
 		Secrets: secrets, Services: kube.For[corev1.Service](client).In(w.ns),
 		StatefulSets: kube.For[appsv1.StatefulSet](client).In(w.ns), Deployments: kube.For[appsv1.Deployment](client).In(w.ns),
 		Policies: kube.For[networkingv1.NetworkPolicy](client).In(w.ns), Budgets: kube.For[policyv1.PodDisruptionBudget](client).In(w.ns),
-		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}}, Hooks: "http://operator", Dial: dial,
+		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: w.watched(transport)}}, Hooks: "http://operator", Dial: dial,
 		EmptiedAfter: 3 * time.Second, RemovalLimit: 8 * time.Second, Certificates: w.terms,
 	}
 	if w.issuer != nil {
@@ -327,6 +338,7 @@ func (w *world) until(what string, holds func(c *api.NeonCluster) bool) *api.Neo
 	end := time.Now().Add(patience)
 	for {
 		w.kubelet()
+		w.succeed()
 		c, err := w.clusters.Get(w.Context(), "main")
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatal(err)

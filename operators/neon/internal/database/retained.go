@@ -49,7 +49,8 @@ func keep[T any](
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"deletionPolicy":%q}}`, n.UID, api.Retain)
-	if _, err = of.Patch(ctx, n.ObjectName, types.MergePatchType, patch); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	_, err = of.In(n.Namespace).Patch(ctx, n.ObjectName, types.MergePatchType, patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
