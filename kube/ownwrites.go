@@ -157,7 +157,8 @@ func (w ownWrite) seenBy(e *entry, rv string) bool {
 		return e.Deleting()
 	}
 	if !versions.Numeric(w.rv) {
-		return e != nil && e.Is(w.uid) && versions.Reached(e.ResourceVersion(), w.rv) // others may have the same version
+		// Others may have the same version.
+		return e != nil && e.Is(w.uid) && versions.Reached(e.ResourceVersion(), w.rv)
 	}
 	return e != nil && versions.Reached(e.ResourceVersion(), w.rv) || versions.Reached(rv, w.rv)
 }
