@@ -69,7 +69,9 @@ func newWorld(t *testing.T) *world {
 	w.ok(crd.Install(w.soon(), w.client, definitions...))
 	w.lab = lab.New(t, lab.Config{Quiet: true})
 	w.lab.StartController(t)
-	w.storage = upstream.NewController(upstream.Config{URL: w.lab.URL(t, "controller"), HTTP: w.lab.HTTP, Sign: w.lab.Key.Sign})
+	w.storage = upstream.NewController(upstream.Config{
+		URL: w.lab.URL(t, "controller"), HTTP: w.lab.HTTP, Sign: w.lab.Key.Sign, Timeout: patience,
+	})
 	w.lab.StartPageserver(t, 1)
 	w.lab.WaitPageserver(t, 1)
 	for id := 1; id <= 3; id++ {

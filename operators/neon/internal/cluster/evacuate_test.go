@@ -62,7 +62,7 @@ func TestMoveOff(t *testing.T) {
 	t.Cleanup(hooks.Close)
 	l := lab.New(t, lab.Config{Hooks: hooks.URL})
 	l.StartController(t)
-	sc := upstream.NewController(upstream.Config{URL: l.URL(t, "controller"), HTTP: l.HTTP, Sign: l.Key.Sign})
+	sc := upstream.NewController(upstream.Config{URL: l.URL(t, "controller"), HTTP: l.HTTP, Sign: l.Key.Sign, Timeout: 2 * time.Minute})
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {

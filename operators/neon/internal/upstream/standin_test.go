@@ -29,7 +29,7 @@ func storage(t *testing.T) (*lab.Lab, *upstream.Controller) {
 	t.Helper()
 	l := lab.New(t, lab.Config{Quiet: true, TenantRate: 11})
 	l.StartController(t)
-	c := upstream.NewController(upstream.Config{URL: l.URL(t, "controller"), HTTP: l.HTTP, Sign: l.Key.Sign})
+	c := upstream.NewController(upstream.Config{URL: l.URL(t, "controller"), HTTP: l.HTTP, Sign: l.Key.Sign, Timeout: 2 * time.Minute})
 	for id := 1; id <= 2; id++ {
 		l.StartPageserver(t, id)
 		l.WaitPageserver(t, id)
@@ -118,7 +118,7 @@ func TestNodes(t *testing.T) {
 	if err := c.CancelDeleteNode(ctx, 1); upstream.Status(err) != http.StatusPreconditionFailed {
 		t.Errorf("cancel of no deletion: %v", err)
 	}
-	p := upstream.NewPageserver(upstream.Config{URL: l.URL(t, "pageserver-1"), HTTP: l.HTTP, Sign: l.Key.Sign})
+	p := upstream.NewPageserver(upstream.Config{URL: l.URL(t, "pageserver-1"), HTTP: l.HTTP, Sign: l.Key.Sign, Timeout: 2 * time.Minute})
 	if id := value(p.ID(ctx))(t); id != 1 {
 		t.Errorf("pageserver's ID is %d", id)
 	}
@@ -236,8 +236,8 @@ func keeper(ctx context.Context, t *testing.T, l *lab.Lab, c *upstream.Controlle
 		t.Errorf("location (-want +got):\n%s", diff)
 	}
 	must(t, c.AbortSafekeeperMigration(ctx, tenant, root))
-	first := upstream.NewSafekeeper(upstream.Config{URL: l.URL(t, "safekeeper-1"), HTTP: l.HTTP, Sign: l.Key.Sign})
-	fourth := upstream.NewSafekeeper(upstream.Config{URL: l.URL(t, "safekeeper-4"), HTTP: l.HTTP, Sign: l.Key.Sign})
+	first := upstream.NewSafekeeper(upstream.Config{URL: l.URL(t, "safekeeper-1"), HTTP: l.HTTP, Sign: l.Key.Sign, Timeout: 2 * time.Minute})
+	fourth := upstream.NewSafekeeper(upstream.Config{URL: l.URL(t, "safekeeper-4"), HTTP: l.HTTP, Sign: l.Key.Sign, Timeout: 2 * time.Minute})
 	if id := value(fourth.ID(ctx))(t); id != 4 {
 		t.Errorf("safekeeper's ID is %d", id)
 	}

@@ -284,6 +284,9 @@ func (l *Lab) KeeperDir(id int) string {
 // Bucket returns the directory in place of a bucket.
 func (l *Lab) Bucket(prefix string) string { return filepath.Join(l.dir, "bucket", prefix) }
 
+// bases are shared by the labs of a test's process: initdb takes longer than many a test.
+var bases pageserver.Bases
+
 // StartPageserver starts the pageserver with an ID. It may wait for the storage controller: see
 // WaitPageserver.
 func (l *Lab) StartPageserver(t testing.TB, id int) {
@@ -326,6 +329,7 @@ remote_storage={local_path='%s'}
 		t.Fatal(err)
 	}
 	p.Token, p.HTTP, p.RetryEvery, p.Log = l.Token(token.Safekeeper), l.HTTP, 20*time.Millisecond, slog.New(slog.DiscardHandler)
+	p.Bases = &bases
 	l.Pageservers[number] = p
 	if l.TLS != nil {
 		p.HTTP = l.client(t, name)

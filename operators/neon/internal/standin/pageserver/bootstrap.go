@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
@@ -25,7 +26,7 @@ func (p *Pageserver) bootstrap(ctx context.Context, s *shard, n NewTimeline) (*t
 	if n.Initdb != nil {
 		return nil, wire.BadRequest("existing_initdb_timeline_id is not known to the stand-in")
 	}
-	base, err := p.base(ctx, n.version())
+	base, err := p.Bases.of(ctx, filepath.Join(p.PGDistribution, "v"+strconv.Itoa(n.version()), "bin"))
 	if err != nil {
 		return nil, wire.Errorf(http.StatusInternalServerError, "%v", err)
 	}
@@ -38,16 +39,22 @@ func (p *Pageserver) bootstrap(ctx context.Context, s *shard, n NewTimeline) (*t
 	}}, nil
 }
 
-// base returns the first state of a database. It is made once for each version: unlike
-// those of the real program, the timelines of a pageserver share PostgreSQL's identifier.
-func (p *Pageserver) base(ctx context.Context, version int) ([]byte, error) {
-	p.making.Lock()
-	defer p.making.Unlock()
-	bin := filepath.Join(p.PGDistribution, "v"+strconv.Itoa(version), "bin")
+// Bases are the first states of databases. One is made for each version. Unlike those of the real
+// program, the timelines of all pageservers with the same Bases share PostgreSQL's identifier. The zero
+// value has none yet.
+type Bases struct {
+	mu   sync.Mutex // held while a base is made
+	made map[string][]byte
+}
+
+// of returns the base that initdb of a directory of programs makes.
+func (b *Bases) of(ctx context.Context, bin string) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		return nil, fmt.Errorf("run initdb: %w", err)
 	}
-	if base := p.bases[version]; base != nil {
+	if base := b.made[bin]; base != nil {
 		return base, nil
 	}
 	var account *syscall.Credential
@@ -63,7 +70,10 @@ func (p *Pageserver) base(ctx context.Context, version int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.bases[version] = base
+	if b.made == nil {
+		b.made = map[string][]byte{}
+	}
+	b.made[bin] = base
 	return base, nil
 }
 

@@ -37,14 +37,13 @@ type Pageserver struct {
 	HTTP *http.Client
 	// RetryEvery is the time between tries to register.
 	RetryEvery time.Duration
+	// Bases may be shared with other pageservers.
+	Bases *Bases
 	// Faults go wrong on purpose.
 	Faults wire.Faults
 	Log    *slog.Logger
 
 	attached chan struct{} // closed when the storage controller has named the shards to attach
-
-	making sync.Mutex // held while a base is made
-	bases  map[int][]byte
 
 	mu     sync.Mutex
 	auth   wire.Auth
@@ -66,7 +65,7 @@ func Open(dir string) (*Pageserver, error) {
 	}
 	p := &Pageserver{
 		Settings: settings, Dir: dir, Objects: store, RetryEvery: 3 * time.Second,
-		attached: make(chan struct{}), shards: map[string]*shard{}, bases: map[int][]byte{}, Log: slog.New(slog.DiscardHandler),
+		attached: make(chan struct{}), shards: map[string]*shard{}, Bases: new(Bases), Log: slog.New(slog.DiscardHandler),
 	}
 	return p, p.readKey()
 }
