@@ -46,6 +46,11 @@ func (s *sight[T]) due() time.Time { return s.at.Add(s.every) }
 func (t *Things[T]) remember(key sightKey, is *T, token string, outcome map[string]string) *sight[T] {
 	now := time.Now()
 	poll := cmp.Or(t.Poll, 5*time.Minute)
+	if t.Next != nil && is != nil {
+		if next := t.Next(is); next > 0 {
+			poll = min(poll, max(next, soonest))
+		}
+	}
 	s := &sight[T]{is: is, token: token, outcome: outcome, at: now, poll: poll + rand.N(poll/10+1)}
 	s.judged(false, 0)
 	t.mu.Lock()

@@ -137,6 +137,34 @@ func TestPollsAreSpread(t *testing.T) {
 	})
 }
 
+// A thing says when it must be observed again, if that is before its poll.
+func TestNextLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for next, want := range map[time.Duration]time.Duration{
+			0: 5 * time.Minute, time.Second: 2 * time.Second, 20 * time.Second: 20 * time.Second, time.Hour: 5 * time.Minute,
+		} {
+			s := newScene(t)
+			things := s.shed.things()
+			things.Next = func(*tool) time.Duration { return next }
+			describe := func(p *Plan) { s.step(p, things, "a") }
+			look := func() time.Time {
+				for looked := s.shed.count("observe"); s.shed.count("observe") == looked; {
+					time.Sleep(want / 50)
+					s.must(s.run(describe))
+				}
+				return time.Now()
+			}
+			s.must(s.run(describe))
+			look() // of what was made
+			begun := look()
+			if after := look().Sub(begun); after < want || after > want+want/5 {
+				t.Errorf("with %s, it is observed again after %s", next, after)
+			}
+			s.kill()
+		}
+	})
+}
+
 // A thing that differs from the wanted one after its creation is changed before others
 // rely on it.
 func TestCreatedThingThatDiffers(t *testing.T) {

@@ -56,6 +56,9 @@ type Things[T any] struct {
 	// A thing that is not ready is observed more often: after 2 s at first, and then after a
 	// quarter of the time for which it has not been ready.
 	Poll time.Duration
+	// Next returns the time after which a thing that is ready is observed again if that is less
+	// than Poll, such as the rest of its life; at least 2 s. Zero means Poll, as does no Next.
+	Next func(is *T) time.Duration
 
 	// Adopt reports that a thing which exists before the plan creates it is the owner's.
 	// Default: it is somebody else's, and the error of the node wraps [kube.ErrTaken].
