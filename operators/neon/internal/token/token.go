@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -57,7 +58,10 @@ type Claims struct {
 }
 
 // Key signs tokens.
-type Key struct{ private ed25519.PrivateKey }
+type Key struct {
+	private ed25519.PrivateKey
+	signed  *signed
+}
 
 // New returns a random key.
 func New() Key {
@@ -65,7 +69,7 @@ func New() Key {
 	if err != nil {
 		panic(fmt.Sprintf("generate key: %v", err)) // crypto/rand never fails
 	}
-	return Key{private: private}
+	return Key{private, new(signed)}
 }
 
 const (
@@ -87,7 +91,7 @@ func Parse(text []byte) (Key, error) {
 	if !ok {
 		return Key{}, fmt.Errorf("parse key: is %T, not Ed25519", key)
 	}
-	return Key{private: private}, nil
+	return Key{private, new(signed)}, nil
 }
 
 // PEM returns the key as PKCS #8.
@@ -109,11 +113,35 @@ func (k Key) Equal(other Key) bool { return k.private.Equal(other.private) }
 
 // Sign returns the token with these claims. The same claims give the same token.
 func (k Key) Sign(c Claims) string {
-	text, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims(c)).SignedString(k.private)
-	if err != nil {
-		panic(fmt.Sprintf("sign token: %v", err)) // strings can be encoded and signed
+	return k.signed.get(c, func() string {
+		text, err := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims(c)).SignedString(k.private)
+		if err != nil {
+			panic(fmt.Sprintf("sign token: %v", err)) // strings can be encoded and signed
+		}
+		return text
+	})
+}
+
+// signed are the tokens that a key has signed: each of them is asked for again and again.
+type signed struct {
+	mu     sync.Mutex
+	tokens map[string]string // by the text of their claims
+}
+
+const mostSigned = 10_000
+
+func (s *signed) get(c Claims, sign func() string) string {
+	key := fmt.Sprintf("%q", []any{c.Scope, c.TenantID, c.ComputeID, c.Audience})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if text, ok := s.tokens[key]; ok {
+		return text
 	}
-	return text
+	if s.tokens == nil || len(s.tokens) >= mostSigned {
+		s.tokens = make(map[string]string) // those of former computes are among them
+	}
+	s.tokens[key] = sign()
+	return s.tokens[key]
 }
 
 // Public verifies tokens.

@@ -3,6 +3,7 @@ package token
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestTokens(t *testing.T) {
 		{Scope: Compute, Audience: []string{"compute"}},
 	} {
 		text := key.Sign(c)
-		if again := key.Sign(c); again != text {
+		if again := (Key{key.private, new(signed)}).Sign(c); again != text {
 			t.Errorf("the token of %+v differs from one signature to the next", c)
 		}
 		got, err := key.Public().Verify(text)
@@ -33,6 +34,34 @@ func TestTokens(t *testing.T) {
 		if _, err := New().Public().Verify(text); err == nil {
 			t.Errorf("another key accepts the token of %+v", c)
 		}
+	}
+}
+
+// TestSigned sees that a token is signed once, and that no number of them is too many.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	s, times := new(signed), 0
+	get := func(c Claims) string {
+		return s.get(c, func() string {
+			times++
+			return c.ComputeID + strings.Join(c.Audience, " ")
+		})
+	}
+	for range 2 {
+		for _, c := range []Claims{{ComputeID: "ab"}, {ComputeID: "a", Audience: []string{"b"}}, {Scope: "ab"}, {TenantID: "ab"}} {
+			if text := get(c); text != c.ComputeID+strings.Join(c.Audience, " ") {
+				t.Errorf("the token of %+v is that of others: %q", c, text)
+			}
+		}
+	}
+	if times != 4 {
+		t.Errorf("4 tokens were signed %d times", times)
+	}
+	for i := range 2 * mostSigned {
+		get(Claims{ComputeID: strconv.Itoa(i)})
+	}
+	if n := len(s.tokens); n > mostSigned {
+		t.Errorf("%d tokens are kept", n)
 	}
 }
 
