@@ -1,13 +1,15 @@
 // Package assassin kills an operator, in tests, at one of its requests.
 //
-// A test lets all requests of a process pass through [Assassin.APIServer] and [Assassin.Outside]. From the
-// chosen request on, none of them is sent and each fails. That is all that others see of a process that
-// was killed. The test stops the process when [Assassin.Done] is closed, and starts another one.
+// A test lets all requests of a process pass through [Assassin.APIServer], [Assassin.Outside] and
+// [Assassin.Dial]. From the chosen request on, none of them is sent and each fails. That is all that
+// others see of a process that was killed. The test stops the process when [Assassin.Done] is closed,
+// and starts another one.
 package assassin
 
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -71,35 +73,60 @@ func (a *Assassin) Where() string {
 
 // APIServer sends a request to the API server. Writes count, except those of Events.
 func (a *Assassin) APIServer(r *http.Request, send http.RoundTripper) (*http.Response, error) {
-	return a.see(r, send, r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events"))
+	return a.send(r, send, r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events"))
 }
 
 // Outside sends a request to anything else. Each one counts.
 func (a *Assassin) Outside(r *http.Request, send http.RoundTripper) (*http.Response, error) {
-	return a.see(r, send, true)
+	return a.send(r, send, true)
 }
 
-func (a *Assassin) see(r *http.Request, send http.RoundTripper, counts bool) (*http.Response, error) {
+// Dial makes a connection that is no request over HTTP. Each one counts.
+func (a *Assassin) Dial(address string, dial func() (net.Conn, error)) (net.Conn, error) {
+	err := a.see("dial "+address, true, func() {
+		if conn, err := dial(); err == nil {
+			conn.Close()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dial()
+}
+
+func (a *Assassin) send(r *http.Request, send http.RoundTripper, counts bool) (*http.Response, error) {
+	err := a.see(r.Method+" "+r.URL.Path, counts, func() {
+		if resp, err := send.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
+			resp.Body.Close()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return send.RoundTrip(r)
+}
+
+// see counts a request, and returns an error if the process was killed before it or is killed at it. In
+// the second case act is its effect.
+func (a *Assassin) see(what string, counts bool, act func()) error {
 	a.mu.Lock()
 	if a.dead {
 		a.mu.Unlock()
-		return nil, ErrKilled
+		return ErrKilled
 	}
 	if counts {
 		a.seen++
 	}
 	if !counts || a.at == 0 || a.seen != a.at {
 		a.mu.Unlock()
-		return send.RoundTrip(r)
+		return nil
 	}
-	a.dead, a.where = true, r.Method+" "+r.URL.Path
+	a.dead, a.where = true, what
 	effect := a.effect
 	a.mu.Unlock()
 	defer close(a.done)
 	if effect {
-		if resp, err := send.RoundTrip(r.WithContext(context.WithoutCancel(r.Context()))); err == nil {
-			resp.Body.Close()
-		}
+		act()
 	}
-	return nil, ErrKilled
+	return ErrKilled
 }
