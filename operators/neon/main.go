@@ -103,7 +103,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		issued = &all
 	}
 	var dial func(ctx context.Context, network, address string) (net.Conn, error)
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport := cluster.Transport()
 	if *hostsFile != "" {
 		dial = dialHosts(*hostsFile)
 		transport.DialContext = dial

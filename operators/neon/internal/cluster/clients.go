@@ -52,6 +52,14 @@ type secureClient struct {
 	bundle string // of the authorities that it trusts
 }
 
+// Transport returns the transport of an operator. It keeps a connection to each program that is asked
+// every minute, a compute for example: another one costs several requests to the cluster's DNS.
+func Transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 2
+	return t
+}
+
 // Key returns the key of a cluster. The error is NotFound when there is no such cluster.
 func (c *Clients) Key(ctx context.Context, cluster kube.Key) (token.Key, error) {
 	key, _, err := c.keys(ctx, cluster)

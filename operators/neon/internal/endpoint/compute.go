@@ -26,11 +26,12 @@ import (
 // compute is the program in an endpoint's pod, as a thing of the plan.
 type compute struct {
 	endpoint kube.Key
-	text     []byte    // of the wanted configuration
-	hash     string    // of its meaning
-	restart  string    // of all that needs another pod
-	podReady bool      // as its StatefulSet has it, or had it when the compute was asked
-	after    time.Time // answers from before are of another compute
+	text     []byte        // of the wanted configuration
+	hash     string        // of its meaning
+	restart  string        // of all that needs another pod
+	podReady bool          // as its StatefulSet has it, or had it when the compute was asked
+	after    time.Time     // answers from before are of another compute
+	limit    time.Duration // after which it is idle, 0 for never
 
 	status upstream.ComputeStatus
 	// applied is the hash of the configuration that the compute runs with and the time of its
@@ -65,11 +66,14 @@ type limits struct {
 
 func (op *Operator) wantedCompute(e *api.NeonEndpoint, configuration *corev1.Secret, set *appsv1.StatefulSet) *compute {
 	_, stopped := op.moments.of(kube.KeyOf(e))
-	return &compute{
+	want := &compute{
 		endpoint: kube.KeyOf(e), text: configuration.Data[configFile], after: stopped,
 		hash:    configuration.Annotations[place.HashAnnotation],
 		restart: set.Spec.Template.Annotations[restartAnnotation], podReady: set.Status.ReadyReplicas > 0,
+		limit: idleLimit(e),
 	}
+	op.moments.pod(want.endpoint, want.podReady)
+	return want
 }
 
 // computes asks and configures the computes of all endpoints.
@@ -86,8 +90,10 @@ func (op *Operator) computes() *plan.Things[compute] {
 			switch {
 			case is.seen.Before(want.after), is.outdated(want):
 				return true
+			case is.podReady != want.podReady, is.limit != want.limit:
+				return true // it is asked again: another compute may be there, or none
 			case is.silence != nil:
-				return want.podReady && !is.podReady // it may answer by now
+				return false
 			}
 			return is.applied != want.hash+"@"+is.startTime()
 		},
@@ -96,8 +102,17 @@ func (op *Operator) computes() *plan.Things[compute] {
 		Delete:     func(context.Context, plan.Ref) error { return nil },
 		Idempotent: true,
 		Adopt:      func(plan.Ref, *compute) bool { return true },
-		Poll:       30 * time.Second,
+		Poll:       time.Minute,
+		Next:       (*compute).untilIdle,
 	}
+}
+
+// untilIdle returns the time after which a compute is idle if nobody uses it until then, 0 for never.
+func (c *compute) untilIdle() time.Duration {
+	if c.limit == 0 || c.status.Status != upstream.ComputeRunning {
+		return 0
+	}
+	return max(c.lastActive().Add(c.limit).Sub(c.seen), 5*time.Second)
 }
 
 // observe asks a compute for its status.
@@ -114,8 +129,11 @@ func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
 	if err != nil {
 		return nil, err
 	}
-	is := &compute{endpoint: key, seen: time.Now(), slow: op.limits.slow, version: p.Spec.PostgresVersion}
-	client, err := op.client(ctx, e)
+	is := &compute{
+		endpoint: key, seen: time.Now(), slow: op.limits.slow, version: p.Spec.PostgresVersion,
+		podReady: op.moments.podReady(key), limit: idleLimit(e),
+	}
+	client, err := op.clientAt(ctx, e, p, hostName(e))
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +142,28 @@ func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
 	if is.status, is.silence = client.Status(limited); is.silence == nil {
 		is.applied = op.applied(e, is)
 	}
+	runs := is.silence == nil && is.status.Status == upstream.ComputeRunning
 	is.since = op.moments.entered(key, is.startTime()+" "+is.status.Status, is.seen)
-	if set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: computeName(e)}); err == nil {
-		is.podReady = set.Status.ReadyReplicas > 0
-	}
-	if is.silence != nil || is.status.Status != upstream.ComputeRunning {
+	if !runs || is.since.Equal(is.seen) {
 		is.pod, err = op.pod(ctx, e)
-	} else if e.Spec.Type == api.ReadOnly {
+	}
+	switch {
+	case !runs || err != nil:
+	case is.since.Equal(is.seen) && (is.pod == nil || is.pod.DeletionTimestamp != nil):
+		is = op.ending(is)
+	case e.Spec.Type == api.ReadOnly:
 		is.lagging = op.lagging(ctx, e, is.startTime(), is.seen)
 	}
 	return is, err
+}
+
+// ending returns what is to be said of a compute that answers, and whose pod is ending or gone. The next
+// compute begins after that.
+func (op *Operator) ending(is *compute) *compute {
+	op.moments.leave(is.endpoint)
+	now := *is
+	now.status, now.applied, now.silence = upstream.ComputeStatus{}, "", errEnding
+	return &now
 }
 
 // pod returns the pod of an endpoint, nil if there is none.
@@ -179,6 +209,8 @@ func (op *Operator) configure(ctx context.Context, r plan.Ref, is, want *compute
 		return op.restart(ctx, is)
 	case is.silence != nil:
 		return is, nil //nolint:nilerr // it is what was seen of the compute
+	case is.applied == want.hash+"@"+is.startTime():
+		return is, nil // it was asked only
 	case s == upstream.ComputeRunning || s == upstream.ComputeEmpty:
 		return op.reconfigure(ctx, e, r, is, want)
 	case s == upstream.ComputeFailed && age >= op.limits.failed,
@@ -196,11 +228,15 @@ func (op *Operator) reconfigure(ctx context.Context, e *api.NeonEndpoint, r plan
 	}
 	switch {
 	case is.pod == nil || is.pod.DeletionTimestamp != nil:
-		return is, nil // another one comes
+		return op.ending(is), nil
 	case is.outdated(want):
 		return op.restart(ctx, is)
 	}
-	client, err := op.client(ctx, e)
+	_, p, err := op.placeOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	client, err := op.clientAt(ctx, e, p, hostName(e))
 	if err != nil {
 		return nil, err
 	}
@@ -226,23 +262,28 @@ func (op *Operator) restart(ctx context.Context, is *compute) (*compute, error) 
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return nil, fmt.Errorf("restart compute: %w", err)
 	}
-	return &compute{endpoint: is.endpoint, seen: is.seen, since: is.since, silence: errRestarted}, nil
+	op.moments.leave(is.endpoint)
+	return &compute{
+		endpoint: is.endpoint, seen: is.seen, since: is.since, podReady: is.podReady, limit: is.limit, silence: errRestarted,
+	}, nil
 }
 
-// errRestarted is the silence of a compute whose pod was just deleted.
-var errRestarted = errors.New("it is being restarted")
+// errRestarted is the silence of a compute whose pod was just deleted, and errEnding of one that answers
+// although its pod was deleted.
+var (
+	errRestarted = errors.New("it is being restarted")
+	errEnding    = errors.New("its pod is ending")
+)
 
-// client returns the client of an endpoint's compute.
-func (op *Operator) client(ctx context.Context, e *api.NeonEndpoint) (*upstream.Compute, error) {
-	return op.clientAt(ctx, e, fmt.Sprintf("%s.%s.svc", computeName(e), e.Namespace))
+// hostName is that of an endpoint's compute, ready or not.
+func hostName(e *api.NeonEndpoint) string {
+	return fmt.Sprintf("%s.%s.svc", computeName(e), e.Namespace)
 }
 
-// clientAt returns the client of an endpoint's compute at a host or an address.
-func (op *Operator) clientAt(ctx context.Context, e *api.NeonEndpoint, host string) (*upstream.Compute, error) {
-	_, p, err := op.placeOf(ctx, e)
-	if err != nil {
-		return nil, err
-	}
+// clientAt returns the client of the compute of a project's endpoint, at a host or an address.
+func (op *Operator) clientAt(
+	ctx context.Context, e *api.NeonEndpoint, p *api.NeonProject, host string,
+) (*upstream.Compute, error) {
 	key, err := op.Clients.Key(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
 	if err != nil {
 		return nil, err
@@ -302,7 +343,7 @@ func computeReady(c *compute, podReady bool) ready.State {
 	wait := func(message string) ready.State { return ready.State{Phase: ready.Waiting, Message: message} }
 	status := c.status.Status
 	switch {
-	case errors.Is(c.silence, errRestarted):
+	case errors.Is(c.silence, errRestarted), errors.Is(c.silence, errEnding):
 		return wait(c.silence.Error())
 	case c.silence != nil && c.pod == nil:
 		return wait("it has no pod")

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -59,6 +60,10 @@ func (op *Operator) configuration(
 		return secret, nil
 	case err != nil:
 		return nil, err
+	}
+	if bytes.Equal(before.Data[configFile], text) {
+		secret.Annotations[restartAnnotation] = before.Annotations[restartAnnotation]
+		return secret, nil
 	}
 	var was spec.Config
 	if json.Unmarshal(before.Data[configFile], &was) == nil {

@@ -159,10 +159,8 @@ func (op *Operator) reconcile(ctx context.Context, e *api.NeonEndpoint) (control
 		return controller.Done, err
 	}
 	action, err := all.Run(ctx)
-	for _, next := range []time.Duration{untilIdle(e, now), secure.due()} {
-		if next > 0 && (action == controller.Done || next < time.Duration(action)) {
-			action = controller.After(next)
-		}
+	if next := secure.due(); next > 0 && (action == controller.Done || next < time.Duration(action)) {
+		action = controller.After(next)
 	}
 	return action, err
 }

@@ -36,14 +36,9 @@ func resume(e *api.NeonEndpoint) {
 	}
 }
 
-// untilIdle returns the time until an endpoint must be looked at because it may be idle by
-// then, 0 for never.
-func untilIdle(e *api.NeonEndpoint, now time.Time) time.Duration {
-	if e.Spec.SuspendAfterSeconds == 0 || e.Status.Phase != active {
-		return 0
-	}
-	last := e.Status.LastActive.Add(time.Duration(e.Spec.SuspendAfterSeconds) * time.Second)
-	return max(last.Sub(now), 5*time.Second)
+// idleLimit is the time without queries after which an endpoint is idle, 0 for never.
+func idleLimit(e *api.NeonEndpoint) time.Duration {
+	return time.Duration(e.Spec.SuspendAfterSeconds) * time.Second
 }
 
 // report shows the state of the compute in the endpoint's status, and begins its suspension
@@ -81,7 +76,7 @@ func (op *Operator) report(e *api.NeonEndpoint, set *appsv1.StatefulSet, is *com
 	if !ran || last.Sub(e.Status.LastActive.Time) >= coarse {
 		e.Status.LastActive = metav1.NewTime(last)
 	}
-	limit := time.Duration(e.Spec.SuspendAfterSeconds) * time.Second
+	limit := idleLimit(e)
 	// A session may have begun since the compute was asked.
 	if limit > 0 && now.Sub(last) >= limit && now.Sub(is.seen) < fresh {
 		e.Status.IdleSince = metav1.NewTime(now)

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -17,6 +19,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(answersOnly) != "" {
+		answerAll()
+		return
+	}
 	optest.Parallel(4)
 	goleak.VerifyTestMain(m)
 }
@@ -145,6 +151,64 @@ func TestTimelineIsKeptUntilSuspended(t *testing.T) {
 	new(Operator).report(e, set, nil, false, noon)
 	if e.Status.Timeline != "" {
 		t.Errorf("suspended, the timeline is %q", e.Status.Timeline)
+	}
+}
+
+// TestTurnsInUse has a compute that is in use, and whose last use is known in the status by the minute
+// only. It is looked at when it can be idle, and not before.
+func TestTurnsInUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.branch("trunk", "1")
+	w.busy(true)
+	stop := w.operate()
+	e := endpointOf("shop", "trunk")
+	e.Spec.SuspendAfterSeconds = 60
+	w.create(e)
+	w.ready("shop")
+	stop()
+	e, err := w.endpoints.Get(w.soon(), "shop")
+	w.ok(err)
+	e.Status.LastActive = metav1.NewTime(time.Now().Add(-2 * time.Minute))
+	_, err = w.endpoints.UpdateStatus(w.soon(), e)
+	w.ok(err)
+	first := make(chan controller.Action, 1)
+	w.turned = func(e *api.NeonEndpoint, action controller.Action, err error) {
+		select {
+		case first <- action:
+			if err != nil || e.Status.Phase != active {
+				t.Errorf("the first turn ended with %v in phase %s", err, e.Status.Phase)
+			}
+		default:
+		}
+	}
+	w.operate()
+	if next := time.Duration(<-first); next < 30*time.Second {
+		t.Errorf("the next turn is after %s", next)
+	}
+}
+
+// TestNextLook has computes that are in use, and when they are asked again.
+func TestNextLook(t *testing.T) {
+	t.Parallel()
+	hour, minute, unclear := noon.Add(-time.Hour), noon.Add(-time.Minute), running(noon, nil)
+	unclear.status.Status = upstream.ComputeInit
+	for name, c := range map[string]struct {
+		is    *compute
+		limit time.Duration
+		want  time.Duration
+	}{
+		"never suspended":   {running(hour, nil), 0, 0},
+		"unused":            {running(minute, nil), 5 * time.Minute, 4 * time.Minute},
+		"used a minute ago": {running(hour, &minute), 5 * time.Minute, 4 * time.Minute},
+		"in use":            {running(hour, &noon), 5 * time.Minute, 5 * time.Minute},
+		"idle already":      {running(hour, nil), time.Minute, 5 * time.Second},
+		"starting":          {unclear, time.Minute, 0},
+	} {
+		c.is.limit = c.limit
+		if is := c.is.untilIdle(); is != c.want {
+			t.Errorf("%s: it is asked again after %s, want %s", name, is, c.want)
+		}
 	}
 }
 

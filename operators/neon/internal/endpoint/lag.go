@@ -70,9 +70,9 @@ func (op *Operator) replayed(ctx context.Context, e *api.NeonEndpoint) (upstream
 		return 0, err
 	}
 	if config.TLSConfig != nil {
-		config.TLSConfig.ServerName = fmt.Sprintf("%s.%s.svc", computeName(e), e.Namespace)
+		config.TLSConfig.ServerName = hostName(e)
 	}
-	config.Host, config.Port = fmt.Sprintf("%s.%s.svc", computeName(e), e.Namespace), postgresPort
+	config.Host, config.Port = hostName(e), postgresPort
 	config.User, config.Password = roleName(roles[0]), string(secret.Data[passwordKey])
 	config.RuntimeParams["application_name"] = "neon-operator"
 	config.ConnectTimeout = 5 * time.Second

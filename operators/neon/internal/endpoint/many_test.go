@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -56,42 +55,6 @@ func testMany(t *testing.T, many int) {
 	for i := range many {
 		w.ok(w.endpoints.UntilGone(ctx, fmt.Sprintf("e%d", i)))
 	}
-}
-
-// BenchmarkAtRest measures the operator with 200 endpoints that run and of which nothing changes. The
-// answers of the computes are made in the same process, and count too.
-func BenchmarkAtRest(b *testing.B) {
-	const many = 200
-	w := newWorld(b)
-	seen := new(writeCount)
-	w.requests = seen.wrap
-	w.operate()
-	w.manyReady(many)
-	w.outside.set(func() {
-		w.outside.still = map[string]*process{}
-		for pod, err := range w.pods.List(b.Context()) {
-			w.ok(err)
-			w.outside.still[pod.Name[:len(pod.Name)-len("-0")]] = w.outside.processes[pod.UID]
-		}
-	})
-	time.Sleep(30 * time.Second) // the last of the changes that others see
-	seen.n.Store(0)
-	begin, before := time.Now(), processorTime(b)
-	for b.Loop() {
-		time.Sleep(time.Second)
-	}
-	share := float64(processorTime(b)-before) / float64(time.Since(begin))
-	b.ReportMetric(100*share, "%core")
-	b.ReportMetric(float64(seen.n.Load()), "writes")
-}
-
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // writeCount counts the operator's writes to the API server.

@@ -20,6 +20,8 @@ type moments struct {
 	stopped map[kube.Key]time.Time
 	// states have the last seen status of each compute, and since when it has it.
 	states map[kube.Key]state
+	// ready has whether the pod of each compute counted as ready when it was last wanted.
+	ready map[kube.Key]bool
 	// replicas say how far replicas are behind.
 	replicas map[kube.Key]follows
 }
@@ -71,8 +73,33 @@ func (m *moments) entered(key kube.Key, name string, now time.Time) time.Time {
 	return now
 }
 
+func (m *moments) pod(key kube.Key, ready bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ready == nil {
+		m.ready = make(map[kube.Key]bool)
+	}
+	m.ready[key] = ready
+}
+
+func (m *moments) podReady(key kube.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ready[key]
+}
+
 func (m *moments) wake(key kube.Key, now time.Time) { m.note(&m.woken, key, now) }
-func (m *moments) stop(key kube.Key, now time.Time) { m.note(&m.stopped, key, now) }
+func (m *moments) stop(key kube.Key, now time.Time) {
+	m.note(&m.stopped, key, now)
+	m.leave(key)
+}
+
+// leave forgets the status of a compute: the next one is a new one.
+func (m *moments) leave(key kube.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.states, key)
+}
 
 func (m *moments) note(in *map[kube.Key]time.Time, key kube.Key, now time.Time) {
 	m.mu.Lock()
@@ -95,5 +122,6 @@ func (m *moments) forget(key kube.Key) {
 	delete(m.woken, key)
 	delete(m.stopped, key)
 	delete(m.states, key)
+	delete(m.ready, key)
 	delete(m.replicas, key)
 }

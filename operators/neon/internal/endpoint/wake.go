@@ -65,7 +65,7 @@ func (w Waker) Wake(ctx context.Context, endpoint string) (string, error) {
 			return "", fmt.Errorf("the endpoint is suspended: set spec.suspended of NeonEndpoint %s to false", key)
 		case e.Status.IdleSince.IsZero() && e.Status.Phase == active:
 			w.Operator.moments.wake(key, time.Now())
-			return fmt.Sprintf("%s.%s.svc:%d", computeName(e), e.Namespace, postgresPort), nil
+			return fmt.Sprintf("%s:%d", hostName(e), postgresPort), nil
 		case e.Status.IdleSince.After(asked):
 			asked = resumeAt(time.Now(), e.Status.IdleSince.Time)
 			if err := w.resume(ctx, key, asked); err != nil {
@@ -109,7 +109,11 @@ func (w Waker) early(ctx context.Context, e *api.NeonEndpoint) string {
 	if err != nil || pod.DeletionTimestamp != nil || pod.Status.PodIP == "" {
 		return ""
 	}
-	client, err := w.Operator.clientAt(ctx, e, pod.Status.PodIP)
+	_, p, err := w.Operator.placeOf(ctx, e)
+	if err != nil {
+		return ""
+	}
+	client, err := w.Operator.clientAt(ctx, e, p, pod.Status.PodIP)
 	if err != nil {
 		return ""
 	}

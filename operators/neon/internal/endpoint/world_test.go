@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -46,6 +47,8 @@ type world struct {
 	client    *kube.Client
 	namespace string
 	outside   *outside
+	// turned, if it is set, hears of the turns of endpoints.
+	turned func(*api.NeonEndpoint, controller.Action, error)
 	// requests, if it is set, wraps the operator's requests to the API server.
 	requests func(*rest.Config)
 
@@ -165,6 +168,15 @@ func (w *world) operate(change ...func(*Operator)) (stop func()) {
 	for _, f := range change {
 		f(op)
 	}
+	ofEndpoint := op.Controller()
+	reconcile := ofEndpoint.Reconcile
+	ofEndpoint.Reconcile = func(ctx context.Context, e *api.NeonEndpoint) (controller.Action, error) {
+		action, err := reconcile(ctx, e)
+		if w.turned != nil {
+			w.turned(e, action, err)
+		}
+		return action, err
+	}
 	ofCluster := controller.Controller[api.NeonCluster]{ // it keeps the store that others read
 		For: clusters, Reconcile: func(context.Context, *api.NeonCluster) (controller.Action, error) { return controller.Done, nil },
 	}
@@ -172,7 +184,7 @@ func (w *world) operate(change ...func(*Operator)) (stop func()) {
 	done := make(chan error, 1)
 	go func() {
 		log := slog.New(slog.NewTextHandler(w.Output(), nil))
-		done <- controller.Run(ctx, controller.Options{Logger: log}, op.Controller(), op.RoleController(), op.DatabaseController(), ofCluster)
+		done <- controller.Run(ctx, controller.Options{Logger: log}, ofEndpoint, op.RoleController(), op.DatabaseController(), ofCluster)
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -265,6 +277,24 @@ func (w *world) pod(endpoint string, not types.UID) *corev1.Pod {
 	}
 }
 
+// busy says whether clients use the computes that run.
+func (w *world) busy(is bool) { w.outside.set(func() { w.outside.busy = is }) }
+
+// at returns the pod that runs at an address of PostgreSQL, nothing if there is none.
+func (w *world) at(address string) types.UID {
+	w.Helper()
+	host, _, err := net.SplitHostPort(address)
+	w.ok(err)
+	name, _, _ := strings.Cut(host, ".")
+	for p, err := range w.pods.List(w.soon()) {
+		w.ok(err)
+		if p.DeletionTimestamp == nil && (p.Name == name+"-0" || p.Status.PodIP == host) {
+			return p.UID
+		}
+	}
+	return ""
+}
+
 // outside is all that the operator reaches outside the API server: the computes in the simulated
 // pods, and a storage controller.
 type outside struct {
@@ -274,10 +304,11 @@ type outside struct {
 	mu        sync.Mutex
 	begin     string // the status of computes that start
 	failure   *string
+	busy      bool // clients use the computes
 	processes map[types.UID]*process
-	timeline  upstream.Timeline   // the storage controller's answer for each
-	still     map[string]*process // those of hosts whose pods stay as they are
-	asked     int                 // requests for it
+	timeline  upstream.Timeline // the storage controller's answer for each
+	asked     int               // requests for it
+	elsewhere http.RoundTripper // if it is set, it leads to others that answer
 }
 
 // process is a scripted compute. It begins with its pod.
@@ -285,6 +316,7 @@ type process struct {
 	start      time.Time
 	status     string
 	failure    *string
+	lastActive *time.Time
 	config     spec.Config
 	configured int
 }
@@ -309,6 +341,12 @@ var errRefused = errors.New("connection refused")
 
 // RoundTrip answers the operator's calls.
 func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
+	o.mu.Lock()
+	elsewhere := o.elsewhere
+	o.mu.Unlock()
+	if elsewhere != nil {
+		return elsewhere.RoundTrip(r)
+	}
 	name, _, _ := strings.Cut(r.URL.Hostname(), ".")
 	if name == "main-controller" {
 		o.mu.Lock()
@@ -316,29 +354,15 @@ func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
 		o.asked++
 		return respond(http.StatusOK, o.timeline)
 	}
-	o.mu.Lock()
-	still := o.still[name]
-	o.mu.Unlock()
-	if still != nil {
-		return respond(http.StatusOK, still.answer())
-	}
-	p, err := o.pods.Get(r.Context(), name+"-0")
-	if err != nil || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
-		return nil, errRefused
-	}
-	secret, err := o.secrets.Get(r.Context(), name)
+	is, err := o.compute(r.Context(), name)
 	if err != nil {
 		return nil, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	is := o.processes[p.UID]
-	if is == nil {
-		is = &process{start: time.Now(), status: o.begin, failure: o.failure}
-		if is.config, err = spec.Decode(secret.Data[configFile]); err != nil {
-			return nil, err
-		}
-		o.processes[p.UID] = is
+	if o.busy {
+		now := time.Now()
+		is.lastActive = &now
 	}
 	if r.URL.Path == "/configure" {
 		if is.status != upstream.ComputeRunning {
@@ -356,10 +380,34 @@ func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(http.StatusOK, is.answer())
 }
 
+// compute returns the compute of a name. It answers until its pod is gone, as a real one does while
+// PostgreSQL ends.
+func (o *outside) compute(ctx context.Context, name string) (*process, error) {
+	p, err := o.pods.Get(ctx, name+"-0")
+	if err != nil || p.Status.Phase != corev1.PodRunning {
+		return nil, errRefused
+	}
+	secret, err := o.secrets.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	is := o.processes[p.UID]
+	if is == nil {
+		is = &process{start: time.Now(), status: o.begin, failure: o.failure}
+		if is.config, err = spec.Decode(secret.Data[configFile]); err != nil {
+			return nil, err
+		}
+		o.processes[p.UID] = is
+	}
+	return is, nil
+}
+
 func (p *process) answer() upstream.ComputeStatus {
 	return upstream.ComputeStatus{
 		StartTime: p.start, Tenant: p.config.Spec.TenantID, Timeline: p.config.Spec.TimelineID, Status: p.status,
-		Error: p.failure,
+		Error: p.failure, LastActive: p.lastActive,
 	}
 }
 
