@@ -67,6 +67,7 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	verifier := ""
 	if is != nil {
 		verifier = string(is.Data[verifierKey])
+		secret.UID = is.UID // it is not made again if it has gone with the role
 	}
 	if !spec.Verifies(verifier, password) {
 		verifier = spec.Verifier(password)

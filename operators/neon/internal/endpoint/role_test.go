@@ -1,10 +1,15 @@
 package endpoint
 
 import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -49,5 +54,49 @@ func TestRoleThatIsGone(t *testing.T) {
 	w.ok(err)
 	if owner := next.OwnerReferences[0].UID; owner != again.UID {
 		t.Errorf("the Secret is of %s, and the role is %s", owner, again.UID)
+	}
+}
+
+// TestRoleThatGoesMeanwhile deletes a role and its Secret when another process of the operator, whose store
+// still has both, is about to apply the Secret. It is not made again.
+func TestRoleThatGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stop := w.operate()
+	role := new(api.NeonRole)
+	role.Name, role.Spec.Branch = "app", "trunk"
+	_, err := w.roles.Create(w.soon(), role)
+	w.ok(err)
+	_, err = w.secrets.Until(w.soon(), "app-password", func(s *corev1.Secret) bool { return len(s.Data) > 0 })
+	w.ok(err)
+	stop()
+	history := w.record()
+	applied, last := make(chan struct{}), sync.OnceFunc(func() {
+		if err := errors.Join(w.roles.Delete(w.soon(), "app"), w.secrets.UntilGone(w.soon(), "app-password")); err != nil {
+			t.Error(err)
+		}
+	})
+	end := sync.OnceFunc(func() { close(applied) })
+	w.requests = func(c *rest.Config) {
+		c.Wrap(func(to http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/secrets/app-password") {
+					return to.RoundTrip(r)
+				}
+				last()
+				defer end()
+				return to.RoundTrip(r)
+			})
+		})
+	}
+	w.operate()
+	<-applied
+	marker := new(corev1.Secret)
+	marker.Name = "marker"
+	_, err = w.secrets.Create(w.soon(), marker)
+	w.ok(err)
+	w.eventually("the history has all before", func() bool { return history.made("Secret marker") > 0 })
+	if n := history.made("Secret app-password"); n != 1 {
+		t.Errorf("the Secret was made %d times", n)
 	}
 }
