@@ -264,7 +264,8 @@ func (op *Operator) restart(ctx context.Context, is *compute) (*compute, error) 
 	}
 	op.moments.leave(is.endpoint)
 	return &compute{
-		endpoint: is.endpoint, seen: is.seen, since: is.since, podReady: is.podReady, limit: is.limit, silence: errRestarted,
+		endpoint: is.endpoint, seen: is.seen, since: is.since, podReady: is.podReady, limit: is.limit,
+		silence: errRestarted,
 	}, nil
 }
 
