@@ -41,9 +41,10 @@ type compute struct {
 	seen    time.Time // when it was asked
 	since   time.Time // since when it is known to have this status
 	slow    time.Duration
-	lagging string      // why it does not follow its branch
-	version int32       // that its project wants of PostgreSQL
-	pod     *corev1.Pod // unless it runs; nil if there is none
+	follow  time.Duration // after which a replica is looked at again, 0 if it is none
+	lagging string        // why it does not follow its branch
+	version int32         // that its project wants of PostgreSQL
+	pod     *corev1.Pod   // unless it runs; nil if there is none
 }
 
 // limits are the times that a compute may stay in a status.
@@ -103,8 +104,17 @@ func (op *Operator) computes() *plan.Things[compute] {
 		Idempotent: true,
 		Adopt:      func(plan.Ref, *compute) bool { return true },
 		Poll:       time.Minute,
-		Next:       (*compute).untilIdle,
+		Next:       (*compute).next,
 	}
+}
+
+// next returns the time after which a compute must be asked again, 0 for the time after which all are.
+func (c *compute) next() time.Duration {
+	idle := c.untilIdle()
+	if c.follow > 0 && (idle == 0 || c.follow < idle) {
+		return c.follow
+	}
+	return idle
 }
 
 // untilIdle returns the time after which a compute is idle if nobody uses it until then, 0 for never.
@@ -152,6 +162,7 @@ func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
 	case is.since.Equal(is.seen) && (is.pod == nil || is.pod.DeletionTimestamp != nil):
 		is = op.ending(is)
 	case e.Spec.Type == api.ReadOnly:
+		is.follow = op.limits.followed
 		is.lagging = op.lagging(ctx, e, is.startTime(), is.seen)
 	}
 	return is, err
