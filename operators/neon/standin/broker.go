@@ -6,11 +6,12 @@ import (
 	"net"
 
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/broker"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
 func runBroker(ctx context.Context, args []string, _ io.Writer) error {
-	f := newFlags("storage_broker")
+	f := clap.New("storage_broker")
 	var address, byTLS, key, certificate string
 	for _, name := range []string{"l", "listen-addr"} {
 		f.StringVar(&address, name, "", "")
@@ -18,12 +19,12 @@ func runBroker(ctx context.Context, args []string, _ io.Writer) error {
 	f.StringVar(&byTLS, "listen-https-addr", "", "")
 	f.StringVar(&key, "ssl-key-file", "server.key", "")
 	f.StringVar(&certificate, "ssl-cert-file", "server.crt", "")
-	f.ignored("timeline-chan-size", "all-keys-chan-size", "http2-keepalive-interval", "log-format", "ssl-cert-reload-period")
-	if err := f.parse(args); err != nil {
+	f.Ignored("timeline-chan-size", "all-keys-chan-size", "http2-keepalive-interval", "log-format", "ssl-cert-reload-period")
+	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if address == "" && byTLS == "" {
-		address = "127.0.0.1:50051"
+		return clap.Errorf("the following required arguments were not provided: --listen-addr, or --listen-https-addr")
 	}
 	var listeners []net.Listener
 	if address != "" {

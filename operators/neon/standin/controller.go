@@ -9,15 +9,16 @@ import (
 	"os"
 	"time"
 
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/controller"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
 )
 
 func runController(ctx context.Context, args []string, _ io.Writer) error {
-	f := newFlags("storage_controller")
+	f := clap.New("storage_controller")
 	var address, byTLS, key, certificate, ca, public, url string
-	var dev bool
+	var dev, local bool
 	c := controller.Config{DatabaseWait: 30 * time.Second, SettleEvery: 10 * time.Second, Log: newLog()}
 	for _, name := range []string{"l", "listen"} {
 		f.StringVar(&address, name, "", "")
@@ -45,25 +46,28 @@ func runController(ctx context.Context, args []string, _ io.Writer) error {
 	f.Var(&offline, "max-offline-interval", "")
 	f.Var(&warming, "max-warming-up-interval", "")
 	f.Var(&heartbeat, "heartbeat-interval", "")
-	f.ignored("peer-jwt-token", "split-threshold", "initial-split-threshold", "initial-split-shards", "max-split-shards",
+	f.Ignored("peer-jwt-token", "split-threshold", "initial-split-threshold", "initial-split-shards", "max-split-shards",
 		"reconciler-concurrency", "priority-reconciler-concurrency", "safekeeper-reconciler-concurrency", "address-for-peers",
 		"neon-local-repo-dir", "chaos-interval", "chaos-exit-crontab", "max-secondary-lag-bytes", "long-reconcile-threshold",
-		"ssl-cert-reload-period", "shard-split-request-timeout")
-	f.switches("start-as-candidate", "use-local-compute-notifications", "kick-secondary-downloads")
-	if err := f.parse(args); err != nil {
+		"ssl-cert-reload-period", "shard-split-request-timeout", "kick-secondary-downloads")
+	f.BoolVar(&local, "use-local-compute-notifications", false, "")
+	f.Switches("start-as-candidate")
+	if err := f.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case address == "" && byTLS == "":
-		return &usageError{"the following required arguments were not provided: --listen <LISTEN>"}
+		return clap.Errorf("the following required arguments were not provided: --listen <LISTEN>")
 	case url == "":
 		return errors.New("Database URL is not set (set `--database-url`, or `DATABASE_URL` environment)") //nolint:staticcheck // upstream's text
-	case !dev && (public == "" || c.PageserverToken == "" || c.HooksToken == ""):
+	case !dev && (public == "" || c.PageserverToken == "" || c.HooksToken == "" || c.SafekeeperToken == ""):
 		return errors.New("Insecure config!  One or more secrets is not set.  This is only permitted in `--dev` mode") //nolint:staticcheck // the same
 	case !dev && c.Hooks == "":
 		return errors.New("`--control-plane-url` is not set: this is only permitted in `--dev` mode")
+	case !dev && local:
+		return errors.New("`--use-local-compute-notifications` is only permitted in `--dev` mode")
 	case !dev && c.SafekeeperCount < 3:
-		return errors.New("Running with less than 3 safekeepers per timeline is only allowed in dev mode") //nolint:staticcheck // the same
+		return errors.New("Running with less than 3 safekeepers per timeline is only permitted in `--dev` mode") //nolint:staticcheck // the same
 	}
 	c.DatabaseURL, c.MaxOffline, c.MaxWarmingUp, c.HeartbeatEvery =
 		url, time.Duration(offline), time.Duration(warming), time.Duration(heartbeat)

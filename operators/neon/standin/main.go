@@ -9,7 +9,7 @@ package main
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/compute"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
@@ -60,67 +61,16 @@ func run(args []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
 	defer stop()
 	err := start(ctx, args[1:], stderr)
-	var wrong *usageError
+	var wrong *clap.UsageError
 	switch {
 	case err == nil:
 		return 0
-	case asUsage(err, &wrong):
+	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "error: %v\n", err)
 		return usage
 	}
 	fmt.Fprintf(stderr, "Error: %v\n", err)
 	return 1
-}
-
-// usageError is a command line that the real program refuses.
-type usageError struct{ reason string }
-
-func (e *usageError) Error() string { return e.reason }
-
-func asUsage(err error, into **usageError) bool {
-	wrong, ok := err.(*usageError) //nolint:errorlint // parse wraps nothing
-	*into = wrong
-	return ok
-}
-
-// flags are those of a program.
-type flags struct{ *flag.FlagSet }
-
-func newFlags(name string) flags {
-	set := flags{flag.NewFlagSet(name, flag.ContinueOnError)}
-	set.SetOutput(io.Discard)
-	return set
-}
-
-// parse reads a command line. Flags of one letter come with one dash, and all others with two.
-func (f flags) parse(args []string) error {
-	for _, arg := range args {
-		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		if strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && len(name) > 1 && f.Lookup(name) != nil {
-			return &usageError{fmt.Sprintf("unexpected argument '%s' found", arg)}
-		}
-	}
-	if err := f.Parse(args); err != nil {
-		return &usageError{err.Error()}
-	}
-	if f.NArg() > 0 {
-		return &usageError{fmt.Sprintf("unexpected argument '%s' found", f.Arg(0))}
-	}
-	return nil
-}
-
-// ignored declares flags that take a value which makes no difference here.
-func (f flags) ignored(names ...string) {
-	for _, name := range names {
-		f.String(name, "", "")
-	}
-}
-
-// switches declares flags without a value that make no difference here.
-func (f flags) switches(names ...string) {
-	for _, name := range names {
-		f.Bool(name, false, "")
-	}
 }
 
 // duration is a flag like "30s", in the words of Rust's humantime as far as Go knows them.

@@ -6,19 +6,19 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/pageserver"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
 func runPageserver(ctx context.Context, args []string, _ io.Writer) error {
-	f := newFlags("pageserver")
+	f := clap.New("pageserver")
 	var dir string
 	for _, name := range []string{"D", "workdir"} {
 		f.StringVar(&dir, name, ".neon", "")
 	}
-	f.ignored("enabled-features", "show-features")
-	f.switches("dev")
-	if err := f.parse(args); err != nil {
+	f.Switches("enabled-features")
+	if err := f.Parse(args); err != nil {
 		return err
 	}
 	p, err := pageserver.Open(dir)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,9 +67,10 @@ func command(program string, environment []string, args ...string) *exec.Cmd {
 // open, and it cannot be run then.
 func TestRefusals(t *testing.T) {
 	program := copyProgram(t, t.TempDir())
-	secrets := []string{
+	some := []string{
 		"PUBLIC_KEY=" + string(token.New().Public().PEM()), "PAGESERVER_JWT_TOKEN=a", "CONTROL_PLANE_JWT_TOKEN=b",
 	}
+	secrets := append(slices.Clone(some), "SAFEKEEPER_JWT_TOKEN=c")
 	database := "DATABASE_URL=postgresql://nobody@127.0.0.1:1/none"
 	for name, c := range map[string]struct {
 		environment []string
@@ -80,9 +82,14 @@ func TestRefusals(t *testing.T) {
 		"broker, unknown flag":    {nil, []string{"storage_broker", "--bogus"}, 2, "bogus"},
 		"broker, long flag":       {nil, []string{"storage_broker", "-listen-addr=127.0.0.1:0"}, 2, "unexpected argument"},
 		"broker, by argument":     {nil, []string{"standin", "storage_broker", "extra"}, 2, "extra"},
+		"broker, no listen":       {nil, []string{"storage_broker"}, 2, "--listen-addr"},
 		"controller, no listen":   {nil, []string{"storage_controller"}, 2, "--listen"},
 		"controller, no database": {nil, []string{"storage_controller", "-l", "127.0.0.1:0"}, 1, "Database URL"},
 		"controller, no secrets":  {[]string{database}, []string{"storage_controller", "-l", "127.0.0.1:0"}, 1, "Insecure config"},
+		"controller, no token for safekeepers": {
+			append([]string{database}, some...), []string{"storage_controller", "-l", "127.0.0.1:0", "--control-plane-url=http://x"}, 1,
+			"Insecure config",
+		},
 		"controller, no hooks": {
 			append([]string{database}, secrets...), []string{"storage_controller", "-l", "127.0.0.1:0"}, 1, "--control-plane-url",
 		},
@@ -91,6 +98,7 @@ func TestRefusals(t *testing.T) {
 			[]string{"storage_controller", "-l", "127.0.0.1:0", "--control-plane-url=http://x", "--db-connect-timeout=100ms"}, 1,
 			"connect to database",
 		},
+		"pageserver, no such flag": {nil, []string{"pageserver", "-D", ".", "--dev"}, 2, "--dev"},
 		"safekeeper, no ID":        {nil, []string{"safekeeper", "-D", "."}, 1, "id is not specified"},
 		"safekeeper, bad storage":  {nil, []string{"safekeeper", "-D", ".", "--id=1", "--remote-storage={x"}, 2, "remote-storage"},
 		"safekeeper, no directory": {nil, []string{"safekeeper", "-D", "missing", "--id=1"}, 1, "workdir"},

@@ -12,13 +12,15 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/pintle-go/pintle/operators/neon/internal/objects"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/safekeeper"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
 )
 
 func runSafekeeper(ctx context.Context, args []string, _ io.Writer) error {
-	f := newFlags("safekeeper")
+	f := clap.New("safekeeper")
+	f.Repeats = true
 	c := safekeeper.Config{Log: newLog()}
 	var pg, pgTenant, http, byTLS, key, certificate, ca, remote, tokenPath, httpKey, pgKey string
 	var initialise, walByTLS bool
@@ -43,16 +45,16 @@ func runSafekeeper(ctx context.Context, args []string, _ io.Writer) error {
 	f.StringVar(&key, "ssl-key-file", "server.key", "")
 	f.StringVar(&certificate, "ssl-cert-file", "server.crt", "")
 	f.StringVar(&ca, "ssl-ca-file", "", "")
-	f.ignored("dump-control-file", "broker-keepalive-interval", "heartbeat-timeout", "peer-recovery", "max-offloader-lag",
+	f.Ignored("dump-control-file", "broker-keepalive-interval", "heartbeat-timeout", "peer-recovery", "max-offloader-lag",
 		"max-reelect-offloader-lag-bytes", "max-timeline-disk-usage-bytes", "max-global-disk-usage-ratio",
 		"global-disk-check-interval", "wal-backup-parallel-jobs", "pg-tenant-only-auth-public-key-path", "log-format",
 		"partial-backup-timeout", "control-file-save-interval", "partial-backup-concurrency", "eviction-min-resident",
-		"max-delta-for-fanout", "ssl-cert-reload-period", "pull-timeline-on-startup")
+		"max-delta-for-fanout", "ssl-cert-reload-period")
 	f.BoolVar(&walByTLS, "enable-tls-wal-service-api", false, "")
-	f.switches("n", "no-sync", "disable-wal-backup", "current-thread-runtime", "walsenders-keep-horizon",
+	f.Switches("n", "no-sync", "disable-wal-backup", "current-thread-runtime", "walsenders-keep-horizon",
 		"disable-periodic-broker-push", "enable-offload", "delete-offloaded-wal", "wal-reader-fanout",
-		"use-https-safekeeper-api", "force-metric-collection-on-scrape", "dev")
-	if err := f.parse(args); err != nil {
+		"use-https-safekeeper-api", "force-metric-collection-on-scrape", "enable-pull-timeline-on-startup", "dev")
+	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if remote != "" {
@@ -60,7 +62,7 @@ func runSafekeeper(ctx context.Context, args []string, _ io.Writer) error {
 			Remote objects.Config `toml:"remote_storage"`
 		}
 		if _, err := toml.Decode("remote_storage="+remote, &config); err != nil {
-			return &usageError{fmt.Sprintf("invalid value for '--remote-storage': %v", err)}
+			return clap.Errorf("invalid value for '--remote-storage': %v", err)
 		}
 		store, err := objects.Open(config.Remote, objects.CredentialsFromEnvironment())
 		if err != nil {
@@ -76,7 +78,6 @@ func runSafekeeper(ctx context.Context, args []string, _ io.Writer) error {
 		}
 		c.Auth = auth
 	}
-	c.Token = os.Getenv("SAFEKEEPER_AUTH_TOKEN")
 	if tokenPath != "" {
 		text, err := os.ReadFile(tokenPath)
 		if err != nil {

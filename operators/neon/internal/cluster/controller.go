@@ -58,13 +58,15 @@ func HookURL(base string, c *api.NeonCluster) string {
 }
 
 // findPrograms finds the PostgreSQL in the storage's image with which pageservers make data
-// directories: that of the data, or else the newest.
+// directories: that of the data, or else the newest. Its programs look for their libraries where they
+// were built, which is not in the image: upstream's libs/postgres_initdb names the place as here.
 const findPrograms = `version=
 if [ -f "$PGDATA/PG_VERSION" ]; then read -r version <"$PGDATA/PG_VERSION" || true; fi
 for v in $version 17 16 15 14; do
   bin=/usr/local/v$v/bin
   if [ -x "$bin/postgres" ]; then break; fi
 done
+export LD_LIBRARY_PATH="${bin%/bin}/lib"
 `
 
 // startDatabase makes a data directory on an empty volume, or goes on with one. A directory that

@@ -39,6 +39,9 @@ func pageserverFiles(c *api.NeonCluster, id int64, key token.Key) (map[string][]
 		"auth_validation_public_key_path='/data/.neon/" + publicPEM + "'",
 		"availability_zone=" + quote(zone),
 		"remote_storage=" + remoteStorage(c, "pageserver"),
+		// By default upstream also keeps two gigabytes free. A smaller volume would never have them, and
+		// lose all its pages each minute.
+		"disk_usage_based_eviction={max_usage_pct=80, min_avail_bytes=0, period='60s'}",
 	}
 	if c.Spec.TLS != nil {
 		lines = append(lines, fmt.Sprintf("listen_https_addr='0.0.0.0:%d'", PageserverHTTPPort),

@@ -86,12 +86,13 @@ func (s *Set) directory(ctx context.Context, from, dir string) error {
 	return s.build(ctx, dir, roots[0], roots[len(roots)-1])
 }
 
-// build makes the archives of both images.
+// build makes the archives of both images. As in upstream's, the loader finds the libraries of the
+// compute's PostgreSQL, and those of the storage's only where it is told.
 func (s *Set) build(ctx context.Context, dir, storage, compute string) error {
 	s.Storage, s.Compute = "pintle.test/neon:e2e", "pintle.test/compute-node-v"+s.PostgresVersion+":e2e"
 	path := "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, t := range []image.Tree{
-		{Root: storage, Name: s.Storage, Env: []string{path, "LD_LIBRARY_PATH=/usr/local/v17/lib"}},
+		{Root: storage, Name: s.Storage, Env: []string{path}},
 		{Root: compute, Name: s.Compute, Env: []string{path, "LD_LIBRARY_PATH=/usr/local/lib"}, Entrypoint: []string{"/usr/local/bin/compute_ctl"}},
 	} {
 		t.User, t.Output = user, filepath.Join(dir, fmt.Sprintf("image-%d.tar", len(s.Archives)))

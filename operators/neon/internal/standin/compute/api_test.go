@@ -275,15 +275,15 @@ func TestFlagsOfUpstream(t *testing.T) {
 	valid := []string{"-D", "/d", "-C", "postgresql://u@h/d", "-b", "/bin/postgres", "--compute-id", "c", "-c", "/c.json",
 		"--external-http-port", "3080", "--internal-http-port", "3081"}
 	want := options{data: "/d", connection: "postgresql://u@h/d", postgres: "/bin/postgres", id: "c", config: "/c.json", external: 3080, internal: 3081}
-	if got, err := parse(valid, &output{}); err != nil || got != want {
+	if got, err := parse(valid); err != nil || got != want {
 		t.Errorf("parse: %+v, %v", got, err)
 	}
-	for _, bad := range [][]string{{"--no-such-flag"}, {"argument"}, {"--http-port", "1"}} {
-		if _, err := parse(slices.Concat(valid, bad), &output{}); err == nil {
+	for _, bad := range [][]string{{"--no-such-flag"}, {"argument"}, {"--http-port", "1"}, {"-D", "/e"}, {"-config", "/c"}} {
+		if _, err := parse(slices.Concat(valid, bad)); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	if _, err := parse(valid[2:], &output{}); err == nil {
+	if _, err := parse(valid[2:]); err == nil {
 		t.Error("-D may be missing")
 	}
 }

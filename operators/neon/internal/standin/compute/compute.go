@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,6 +26,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/clap"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
 )
 
@@ -36,10 +36,9 @@ type options struct {
 	external, internal                     int
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+func parse(args []string) (options, error) {
 	var o options
-	flags := flag.NewFlagSet("compute_ctl", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := clap.New("compute_ctl")
 	for names, text := range map[[2]string]*string{
 		{"D", "pgdata"}: &o.data, {"C", "connstr"}: &o.connection, {"i", "compute-id"}: &o.id, {"c", "config"}: &o.config,
 	} {
@@ -53,9 +52,6 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.internal, "internal-http-port", 3081, "")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	for name, value := range map[string]string{"-D": o.data, "-C": o.connection, "--compute-id": o.id, "-c": o.config} {
 		if value == "" {
@@ -106,7 +102,7 @@ var upstreamTiming = timing{afterFailure: 30 * time.Second, afterFast: 30 * time
 
 // Main runs the program and returns its exit code.
 func Main(args []string, stderr io.Writer) int {
-	o, err := parse(args, stderr)
+	o, err := parse(args)
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
 		return 2 // as upstream's parser of flags

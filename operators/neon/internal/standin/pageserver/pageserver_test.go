@@ -26,11 +26,14 @@ func TestSettings(t *testing.T) {
 		change map[string]string
 		want   string
 	}{
-		"good":                {nil, ""},
-		"no identity":         {map[string]string{"identity.toml": ""}, "identity.toml"},
-		"no control plane":    {map[string]string{"pageserver.toml": "remote_storage={local_path='x'}"}, "control_plane_api"},
-		"no zone":             {map[string]string{"metadata.json": `{"host":"h","port":1,"http_host":"h","http_port":2}`}, "availability zone"},
-		"unknown auth":        {map[string]string{"pageserver.toml": good["pageserver.toml"] + "\n"}, ""},
+		"good":             {nil, ""},
+		"no identity":      {map[string]string{"identity.toml": ""}, "identity.toml"},
+		"no control plane": {map[string]string{"pageserver.toml": "remote_storage={local_path='x'}"}, "control_plane_api"},
+		"no zone":          {map[string]string{"metadata.json": `{"host":"h","port":1,"http_host":"h","http_port":2}`}, "availability zone"},
+		"unknown auth":     {map[string]string{"pageserver.toml": good["pageserver.toml"] + "\n"}, ""},
+		"too much of a disk": {map[string]string{
+			"pageserver.toml": "control_plane_api='x'\ndisk_usage_based_eviction={max_usage_pct=101}\n",
+		}, "disk_usage_based_eviction"},
 		"key that is nowhere": {map[string]string{"pageserver.toml": "http_auth_type='NeonJWT'\ncontrol_plane_api='x'\n"}, "public_key"},
 	} {
 		t.Run(name, func(t *testing.T) {

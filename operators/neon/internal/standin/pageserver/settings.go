@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/BurntSushi/toml"
 
@@ -38,12 +39,20 @@ type Settings struct {
 	PublicKeyPath     string         `toml:"auth_validation_public_key_path"`
 	Zone              string         `toml:"availability_zone"`
 	RemoteStorage     objects.Config `toml:"remote_storage"`
+	Eviction          Eviction       `toml:"disk_usage_based_eviction"`
 
 	// Ignored are keys that this program does not know. The real one warns of those that it
 	// does not know.
 	Ignored []string `toml:"-"`
 	// Metadata is metadata.json, or nil.
 	Metadata *Metadata `toml:"-"`
+}
+
+// Eviction says when pages leave a disk that is nearly full. The stand-in keeps all.
+type Eviction struct {
+	MaxUsage     uint8  `toml:"max_usage_pct"`
+	MinAvailable uint64 `toml:"min_avail_bytes"`
+	Period       string `toml:"period"`
 }
 
 // Metadata is how others reach a pageserver.
@@ -65,7 +74,10 @@ func readSettings(dir string) (Settings, error) {
 	if _, err := toml.DecodeFile(filepath.Join(dir, "identity.toml"), &identity); err != nil {
 		return Settings{}, fmt.Errorf("read identity.toml: %w", err)
 	}
-	s := Settings{ID: identity.ID, ListenPG: "127.0.0.1:64000", ListenHTTP: "127.0.0.1:9898", Certificate: "server.crt", Key: "server.key"}
+	s := Settings{
+		ID: identity.ID, ListenPG: "127.0.0.1:64000", ListenHTTP: "127.0.0.1:9898", Certificate: "server.crt", Key: "server.key",
+		Eviction: Eviction{MaxUsage: 80, MinAvailable: 2_000_000_000, Period: "60s"},
+	}
 	meta, err := toml.DecodeFile(filepath.Join(dir, "pageserver.toml"), &s)
 	if err != nil {
 		return Settings{}, fmt.Errorf("read pageserver.toml: %w", err)
@@ -92,20 +104,30 @@ func readSettings(dir string) (Settings, error) {
 			return Settings{}, errNoZone
 		}
 	}
+	return s, s.validate()
+}
+
+// validate returns why the real program does not start.
+func (s Settings) validate() error {
 	if s.ControlPlane == "" {
-		return Settings{}, errors.New("read pageserver.toml: control_plane_api is missing")
+		return errors.New("read pageserver.toml: control_plane_api is missing")
 	}
+	byToken := false
 	for name, kind := range map[string]string{
 		"http_auth_type": s.HTTPAuth, "pg_auth_type": s.PGAuth, "grpc_auth_type": s.GRPCAuth,
 	} {
 		if kind != "" && kind != "Trust" && kind != "NeonJWT" {
-			return Settings{}, fmt.Errorf("read pageserver.toml: %s: unknown variant %q, expected Trust or NeonJWT", name, kind)
+			return fmt.Errorf("read pageserver.toml: %s: unknown variant %q, expected Trust or NeonJWT", name, kind)
 		}
+		byToken = byToken || kind == "NeonJWT"
 	}
-	if s.HTTPAuth == "NeonJWT" && s.PublicKeyPath == "" {
-		return Settings{}, errors.New("read pageserver.toml: NeonJWT needs auth_validation_public_key_path")
+	if byToken && s.PublicKeyPath == "" {
+		return errors.New("read pageserver.toml: NeonJWT needs auth_validation_public_key_path")
 	}
-	return s, nil
+	if _, err := time.ParseDuration(s.Eviction.Period); err != nil || s.Eviction.MaxUsage > 100 {
+		return fmt.Errorf("read pageserver.toml: disk_usage_based_eviction: invalid value: %+v", s.Eviction)
+	}
+	return nil
 }
 
 // readKey reads the key of tokens, at the start and on demand.

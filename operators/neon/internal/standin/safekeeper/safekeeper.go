@@ -49,7 +49,7 @@ type Config struct {
 	AdvertiseHTTPS string
 	// Auth checks the tokens of requests to the HTTP service.
 	Auth wire.Auth
-	// Token is SAFEKEEPER_AUTH_TOKEN or that of the file of --auth-token-path. It is sent to other safekeepers.
+	// Token is that of the file of --auth-token-path. It is sent to other safekeepers.
 	Token string
 	// Objects is the remote storage, or nil.
 	Objects objects.Store
