@@ -115,7 +115,12 @@ func (p part) template() corev1.PodTemplateSpec {
 		spec.Affinity = apart(p.about.Labels)
 	}
 	// Programs write temporary files.
-	p.mount(&spec, &main, "tmp", "/tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	p.mount(&spec, &main, "tmp", "/tmp", scratch())
+	if p.data != workDir && !p.entryPoint {
+		// Upstream's image says that it is a volume, and has an archive there. The runtime would copy that
+		// to the node's disk for each container.
+		p.mount(&spec, &main, "work", workDir, scratch())
+	}
 	for i, dir := range slices.Sorted(maps.Keys(p.files)) {
 		p.mount(&spec, &main, fmt.Sprintf("files-%d", i), dir, p.files[dir])
 	}
@@ -145,6 +150,15 @@ func (p part) template() corev1.PodTemplateSpec {
 		t.Annotations[authorityAnnotation] = p.authority
 	}
 	return t
+}
+
+// workDir is the directory in which the programs of upstream's storage image start.
+const workDir = "/data"
+
+// scratch is a directory on the node's disk for little. A pod that writes more is evicted.
+func scratch() corev1.VolumeSource {
+	limit := resource.MustParse("1Gi")
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}
 }
 
 func (part) mount(spec *corev1.PodSpec, c *corev1.Container, name, dir string, from corev1.VolumeSource) {

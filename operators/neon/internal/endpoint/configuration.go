@@ -80,6 +80,9 @@ func (op *Operator) input(ctx context.Context, e *api.NeonEndpoint, b *api.NeonB
 	if b.Spec.Archived {
 		return none, fmt.Errorf("NeonBranch %s is archived: set spec.archived to false", b.Name)
 	}
+	if err := fits(e); err != nil {
+		return none, err
+	}
 	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
 	if err != nil {
 		return none, err
@@ -96,7 +99,7 @@ func (op *Operator) input(ctx context.Context, e *api.NeonEndpoint, b *api.NeonB
 		Keys:              []token.JWK{key.Public().JWK()},
 		DropSubscriptions: b.Spec.From != nil && e.Spec.Type == api.ReadWrite,
 		Port:              postgresPort, Settings: e.Spec.Settings,
-		Memory: memory(e), FileCache: fileCache(memory(e)),
+		Memory: memory(e), FileCache: fileCache(e), TemporaryFiles: temporary(e),
 		SafekeepersGeneration: uint32(b.Status.SafekeepersGeneration), // #nosec G115 -- counts migrations
 	}
 	for _, s := range p.Status.Shards {

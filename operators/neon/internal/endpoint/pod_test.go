@@ -58,45 +58,94 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
+// TestResources has the resources of computes, and the parts of their disks.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	list := func(cpu, memory string) corev1.ResourceList {
+	list := func(cpu, memory, disk string) corev1.ResourceList {
 		all := corev1.ResourceList{}
-		for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+		for name, text := range map[corev1.ResourceName]string{
+			corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: disk,
+		} {
 			if text != "" {
 				all[name] = resource.MustParse(text)
 			}
 		}
 		return all
 	}
+	limits := func(l corev1.ResourceList) corev1.ResourceRequirements { return corev1.ResourceRequirements{Limits: l} }
+	requests := func(l corev1.ResourceList) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: l}
+	}
 	for name, c := range map[string]struct {
-		is       corev1.ResourceRequirements
-		requests corev1.ResourceList
-		memory   int64
-		cache    string
+		is        corev1.ResourceRequirements
+		settings  map[string]string
+		requests  corev1.ResourceList
+		disk      string // its limit
+		cache     string
+		temporary string
+		refused   bool
 	}{
-		"nothing":            {corev1.ResourceRequirements{}, list("100m", "256Mi"), 0, "512Mi"},
-		"a limit of memory":  {corev1.ResourceRequirements{Limits: list("", "4Gi")}, list("100m", ""), 4 << 30, "2Gi"},
-		"a request of both":  {corev1.ResourceRequirements{Requests: list("2", "2Gi")}, list("2", "2Gi"), 2 << 30, "1Gi"},
-		"a request of CPU":   {corev1.ResourceRequirements{Requests: list("2", "")}, list("2", "256Mi"), 0, "512Mi"},
-		"limits of both":     {corev1.ResourceRequirements{Limits: list("1", "1Gi")}, nil, 1 << 30, "512Mi"},
-		"a limit above that": {corev1.ResourceRequirements{Limits: list("", "8Gi"), Requests: list("", "1Gi")}, list("100m", "1Gi"), 8 << 30, "4Gi"},
+		"nothing": {requests: list("100m", "256Mi", "1536Mi"), disk: "10752Mi", cache: "512Mi", temporary: "4608Mi"},
+		"a limit of memory": {
+			is: limits(list("", "4Gi", "")), requests: list("100m", "", "3Gi"), disk: "12Gi", cache: "2Gi", temporary: "4608Mi",
+		},
+		"a request of both": {
+			is: requests(list("2", "2Gi", "")), requests: list("2", "2Gi", "2Gi"), disk: "11Gi", cache: "1Gi", temporary: "4608Mi",
+		},
+		"a request of CPU": {
+			is: requests(list("2", "", "")), requests: list("2", "256Mi", "1536Mi"), disk: "10752Mi", cache: "512Mi", temporary: "4608Mi",
+		},
+		"limits of both": {
+			is: limits(list("1", "1Gi", "")), requests: list("", "", "1536Mi"), disk: "10752Mi", cache: "512Mi", temporary: "4608Mi",
+		},
+		"a limit above that": {
+			is:       corev1.ResourceRequirements{Limits: list("", "8Gi", ""), Requests: list("", "1Gi", "")},
+			requests: list("100m", "1Gi", "5Gi"), disk: "14Gi", cache: "4Gi", temporary: "4608Mi",
+		},
+		"a limit of the disk": {
+			is: limits(list("", "", "50Gi")), requests: list("100m", "256Mi", ""), disk: "50Gi", cache: "512Mi", temporary: "24832Mi",
+		},
+		"a small disk": {
+			is: limits(list("", "8Gi", "2Gi")), requests: list("100m", "", ""), disk: "2Gi", cache: "1Gi", temporary: "64Mi",
+		},
+		"a request of the disk": {
+			is: requests(list("", "", "40Gi")), requests: list("100m", "256Mi", "40Gi"), disk: "40Gi", cache: "512Mi", temporary: "19712Mi",
+		},
+		"a disk of a rack": {
+			is: limits(list("", "", "8Ti")), requests: list("100m", "256Mi", ""), disk: "8Ti", cache: "512Mi", temporary: "1Ti",
+		},
+		"a larger cache": {
+			settings: map[string]string{"neon.max_file_cache_size": "20GB"},
+			requests: list("100m", "256Mi", "21Gi"), disk: "30Gi", cache: "20Gi", temporary: "4608Mi",
+		},
+		"a cache above the disk": {
+			is: limits(list("", "", "4Gi")), settings: map[string]string{"neon.max_file_cache_size": "4096"},
+			requests: list("100m", "256Mi", ""), disk: "4Gi", cache: "4Gi", temporary: "64Mi", refused: true,
+		},
 	} {
 		e := endpointOf("shop", "trunk")
-		e.Spec.Resources = c.is
-		got := resources(e).Requests
-		if diff := cmp.Diff(c.requests, got); diff != "" {
+		e.Spec.Resources, e.Spec.Settings = c.is, c.settings
+		got := resources(e)
+		if diff := cmp.Diff(c.requests, got.Requests, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
 			t.Errorf("%s: requests (-want +got):\n%s", name, diff)
 		}
-		if memory(e) != c.memory {
-			t.Errorf("%s: the memory is %d", name, memory(e))
+		for what, q := range map[string]struct {
+			got  int64
+			want string
+		}{
+			"limit of the disk": {got.Limits.StorageEphemeral().Value(), c.disk}, "cache": {fileCache(e), c.cache},
+			"temporary files": {temporary(e), c.temporary},
+		} {
+			if want := resource.MustParse(q.want); q.got != want.Value() {
+				t.Errorf("%s: the %s is %d MiB, want %s", name, what, q.got>>20, q.want)
+			}
 		}
-		if want := resource.MustParse(c.cache); fileCache(memory(e)) != want.Value() {
-			t.Errorf("%s: the file cache has %d bytes", name, fileCache(memory(e)))
+		if err := fits(e); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	e := endpointOf("shop", "trunk")
-	e.Spec.Resources.Limits = list("", "4Gi")
+	e.Spec.Resources.Limits = list("", "4Gi", "")
 	for _, v := range podOf(e).Spec.Volumes {
 		if v.Name == "shm" && (v.EmptyDir.Medium != corev1.StorageMediumMemory || v.EmptyDir.SizeLimit.String() != "2Gi") {
 			t.Errorf("the shared memory is %+v", v.EmptyDir)

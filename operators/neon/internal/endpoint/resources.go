@@ -9,13 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 )
 
 // resources returns the resources of a compute's pod. An endpoint that asks for nothing gets enough to
-// start: the scheduler would put any number of computes on a node otherwise.
+// start: the scheduler would put any number of computes on a node otherwise. Its disk is limited, so
+// that a compute cannot fill that of its node.
 func resources(e *api.NeonEndpoint) corev1.ResourceRequirements {
 	all := *e.Spec.Resources.DeepCopy()
-	for name, least := range map[corev1.ResourceName]string{corev1.ResourceCPU: "100m", corev1.ResourceMemory: "256Mi"} {
+	for name, least := range map[corev1.ResourceName]resource.Quantity{
+		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
+		corev1.ResourceEphemeralStorage: *resource.NewQuantity(fileCache(e)+diskBase, resource.BinarySI),
+	} {
 		_, asks := all.Requests[name]
 		_, limited := all.Limits[name] // it is the request too, by Kubernetes' own rule
 		if asks || limited {
@@ -24,7 +29,13 @@ func resources(e *api.NeonEndpoint) corev1.ResourceRequirements {
 		if all.Requests == nil {
 			all.Requests = corev1.ResourceList{}
 		}
-		all.Requests[name] = resource.MustParse(least)
+		all.Requests[name] = least
+	}
+	if _, limited := all.Limits[corev1.ResourceEphemeralStorage]; !limited {
+		if all.Limits == nil {
+			all.Limits = corev1.ResourceList{}
+		}
+		all.Limits[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk(e), resource.BinarySI)
 	}
 	return all
 }
@@ -39,14 +50,57 @@ func memory(e *api.NeonEndpoint) int64 {
 	return 0
 }
 
+// A compute's disk is a part of its node's. It has the cache of pages, which grows to its size, the
+// first data and WAL, and temporary files.
+const (
+	diskBase = 1 << 30  // for data and WAL
+	diskRoom = 10 << 30 // for all but the cache
+)
+
+// disk returns the limit of a compute's disk.
+func disk(e *api.NeonEndpoint) int64 {
+	if limit, ok := e.Spec.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+		return limit.Value()
+	}
+	asks := e.Spec.Resources.Requests[corev1.ResourceEphemeralStorage]
+	return max(fileCache(e)+diskRoom, asks.Value())
+}
+
 // fileCache returns the size of a compute's cache of pages, which is a file on the node's disk. Its
 // pages are in the node's memory too as long as there is room: half of the compute's memory, so
-// that sessions have the rest.
-func fileCache(memory int64) int64 {
-	if memory == 0 {
-		memory = 1 << 30
+// that sessions have the rest. It has at most half of a disk that the spec limits.
+func fileCache(e *api.NeonEndpoint) int64 {
+	for name, value := range e.Spec.Settings {
+		if size, ok := spec.Megabytes(value); ok && strings.EqualFold(name, spec.FileCache) {
+			return size
+		}
 	}
-	return memory / 2
+	size := memory(e)
+	if size == 0 {
+		size = 1 << 30
+	}
+	size /= 2
+	if limit, ok := e.Spec.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+		size = min(size, limit.Value()/2)
+	}
+	return size
+}
+
+// temporary returns the room that one session has for temporary files: half of all there is. A query
+// that needs more fails. Without that, the kubelet would end the compute, with all sessions.
+func temporary(e *api.NeonEndpoint) int64 {
+	const least, most = 64 << 20, 1 << 40 // PostgreSQL takes up to 2 TB
+	return min(max((disk(e)-fileCache(e)-diskBase)/2, least), most)
+}
+
+// fits returns an error if a compute's disk cannot hold its cache of pages: the kubelet would end it again
+// and again.
+func fits(e *api.NeonEndpoint) error {
+	if cache, limit := fileCache(e), disk(e); cache >= limit {
+		return fmt.Errorf("setting %s: %d MiB do not fit in resources.limits.ephemeral-storage, which are %d MiB",
+			spec.FileCache, cache>>20, limit>>20)
+	}
+	return nil
 }
 
 // sharedMemory is the volume for PostgreSQL's dynamic shared memory, which parallel queries need. A

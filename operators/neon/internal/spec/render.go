@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +59,9 @@ type Input struct {
 	AtLeast map[string]int
 	// FileCache is the size of the cache of pages on the compute's disk, in bytes.
 	FileCache int64
+	// TemporaryFiles is the room that a session has for its temporary files on that disk, in bytes;
+	// without one there is no limit.
+	TemporaryFiles int64
 	// Settings are of Postgres, by their names. They win over those that Render gives,
 	// except for those that storage depends on: Validate refuses them.
 	Settings map[string]string
@@ -239,8 +244,11 @@ func common(in Input) []Option {
 		{"restart_after_crash", "off", "bool"}, // compute_ctl ends instead, and its pod starts again
 		{"password_encryption", "scram-sha-256", "enum"},
 		{"fsync", "off", "bool"}, // the compute's disk holds no data: safekeepers make commits durable
-		{"neon.max_file_cache_size", megabytes(in.FileCache), "string"},
-		{"neon.file_cache_size_limit", megabytes(in.FileCache), "string"},
+		{FileCache, megabytes(in.FileCache), "string"},
+		{fileCacheLimit, megabytes(in.FileCache), "string"},
+	}
+	if in.TemporaryFiles > 0 {
+		list = append(list, Option{"temp_file_limit", megabytes(in.TemporaryFiles), "string"})
 	}
 	if in.SocketDirectory != "" {
 		list = append(list, Option{"unix_socket_directories", in.SocketDirectory, "string"})
@@ -287,6 +295,29 @@ func following(in Input) []Option {
 		list = append(list, Option{"recovery_prefetch", "off", "bool"})
 	}
 	return list
+}
+
+// The settings of the cache of pages: its greatest size, and the present one.
+const (
+	FileCache      = "neon.max_file_cache_size"
+	fileCacheLimit = "neon.file_cache_size_limit"
+)
+
+var size = regexp.MustCompile(`^\s*(\d{1,12})\s*(B|kB|MB|GB|TB)?\s*$`)
+
+// Megabytes returns the value of a setting that Postgres reads as a number of megabytes unless it has
+// a unit, in bytes.
+func Megabytes(value string) (bytes int64, ok bool) {
+	parts := size.FindStringSubmatch(value)
+	if parts == nil {
+		return 0, false
+	}
+	number, err := strconv.ParseInt(parts[1], 10, 64)
+	unit := map[string]int64{"B": 1, "kB": 1 << 10, "": 1 << 20, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}[parts[2]]
+	if err != nil || number > math.MaxInt64/unit {
+		return 0, false
+	}
+	return number * unit, true
 }
 
 // megabytes returns a size as Postgres reads it. Zero is zero.

@@ -208,3 +208,17 @@ func randomInput(t *rapid.T, key token.JWK) Input {
 	}
 	return in
 }
+
+// TestMegabytes reads sizes as PostgreSQL does.
+func TestMegabytes(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int64{
+		"512": 512 << 20, "0": 0, " 2 GB ": 2 << 30, "1024kB": 1 << 20, "3TB": 3 << 40, "7B": 7,
+		"": -1, "-1": -1, "2gb": -1, "1.5GB": -1, "999999999999TB": -1, "x": -1,
+	} {
+		got, ok := Megabytes(value)
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("Megabytes(%q) = %d, %t", value, got, ok)
+		}
+	}
+}

@@ -241,6 +241,10 @@ func (s Spec) validateSettings(p *problems) {
 	if s.Mode == Primary() && values["synchronous_standby_names"] != "walproposer" {
 		p.add("setting synchronous_standby_names: without walproposer a commit returns before it is durable")
 	}
+	most, known := Megabytes(values[FileCache])
+	if now, ok := Megabytes(values[fileCacheLimit]); ok && known && now > most {
+		p.add("setting %s: above %s, Postgres would not start", fileCacheLimit, FileCache)
+	}
 	if !port(values["port"]) {
 		p.add("setting port: %q is no port", values["port"])
 	}

@@ -59,6 +59,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"without walproposer a commit returns":      func(c *Config) { change(c, "synchronous_standby_names", "") },
 		`its value "4 MB" needs the type string`:    func(c *Config) { change(c, "max_connections", "4 MB") },
 		`setting port: "0" is no port`:              func(c *Config) { change(c, "port", "0") },
+		"neon.file_cache_size_limit: above":         func(c *Config) { change(c, "neon.file_cache_size_limit", "1GB") },
 		"jwks: no key":                              func(c *Config) { c.ComputeCtl.JWKS.Keys = nil },
 		"jwks: parse JWK":                           func(c *Config) { c.ComputeCtl.JWKS.Keys = []token.JWK{{KeyType: "RSA"}} },
 		"a replica without host= never advances":    func(c *Config) { c.Spec.Mode = Replica() },
