@@ -93,18 +93,28 @@ func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *security 
 		s.failed = err
 		return s
 	}
-	is := trust.Read(data)
 	if s.issuer != nil {
-		if s.authorities, s.failed = op.joined(ctx, c, is, s.now); s.failed == nil {
+		if s.authorities, s.failed = op.joined(ctx, c, trust.Read(data), s.now); s.failed == nil {
 			s.known, s.failed = op.trusts(ctx, c, s.newest())
 		}
 		return s
 	}
+	var stores []map[string][]byte
+	for _, server := range servers(c) {
+		was, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: CertificateName(server.Name)})
+		if err != nil {
+			s.failed = err
+			return s
+		}
+		stores = append(stores, was)
+	}
+	is := trust.Recall(data, stores...)
 	if s.known, err = op.trusts(ctx, c, is.Newest()); err != nil {
 		s.failed = err
 		return s
 	}
 	s.authorities, s.failed = s.terms.Next(is, s.now, s.known)
+	s.known = s.known && s.newest() == is.Newest()
 	return s
 }
 
@@ -233,7 +243,7 @@ func (op *Operator) server(ctx context.Context, s *security, about metav1.Object
 	if s.issuer != nil {
 		return IssuedSecret(ctx, op.Secrets, s.authorities, about, names, s.now, s.known)
 	}
-	secret, err := ServerSecret(ctx, op.Secrets, s.terms, s.authorities, about, names, s.now)
+	secret, err := ServerSecret(ctx, op.Secrets, s.terms, s.authorities, about, names, s.now, s.known)
 	if err == nil {
 		s.servers = append(s.servers, secret.Data)
 	}
@@ -241,16 +251,17 @@ func (op *Operator) server(ctx context.Context, s *security, about metav1.Object
 }
 
 // ServerSecret returns the Secret with the certificate of a server with names. It is called after the
-// server, and is what it was unless it has to be made again.
+// server, and is what it was unless it has to be made again. known says that all who connect trust the
+// newest authority.
 func ServerSecret(
 	ctx context.Context, secrets kube.Resource[corev1.Secret], terms trust.Terms, by trust.Authorities,
-	server metav1.ObjectMeta, names []string, now time.Time,
+	server metav1.ObjectMeta, names []string, now time.Time, known bool,
 ) (*corev1.Secret, error) {
 	secret, was, err := serverSecret(ctx, secrets, server)
 	if err != nil {
 		return nil, err
 	}
-	if secret.Data, err = terms.Server(by, was, names, now); err != nil {
+	if secret.Data, err = terms.Server(by, was, names, now, known); err != nil {
 		return nil, fmt.Errorf("make certificate of %s: %w", server.Name, err)
 	}
 	return secret, nil

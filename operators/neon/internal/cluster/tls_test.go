@@ -1,10 +1,18 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pintle-go/pintle/internal/pki"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
@@ -94,7 +103,7 @@ func TestTLS(t *testing.T) {
 	t.Log("a storage controller with a certificate of another authority")
 	strange, err := trust.Terms{}.Next(nil, time.Now(), false)
 	w.ok(err)
-	data, err := trust.Terms{}.Server(strange, nil, ServiceNames("main-controller", w.ns), time.Now())
+	data, err := trust.Terms{}.Server(strange, nil, ServiceNames("main-controller", w.ns), time.Now(), true)
 	w.ok(err)
 	back := w.crash("controller")
 	w.foreign["controller"] = data
@@ -242,6 +251,79 @@ func TestAuthorities(t *testing.T) {
 	if len(c.Status.Safekeepers) != 3 || len(w.located(tenantID)) != 3 {
 		t.Error("the safekeepers are others")
 	}
+}
+
+// TestLostAuthority deletes the Secret of the authority, and then has a foreign authority in its place. The
+// certificates stay until all programs have been restarted with the next one, so that all go on.
+func TestLostAuthority(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withTLS)
+	w.timeline(tenantID, 1)
+	strange := foreign(t)
+	for what, lose := range map[string]func(){
+		"the Secret is deleted": func() { w.ok(w.secrets.Delete(t.Context(), AuthorityName("main"))) },
+		"it has a foreign authority": func() {
+			_, err := w.secrets.Modify(t.Context(), AuthorityName("main"), func(s *corev1.Secret) error {
+				s.Data = map[string][]byte{trust.Bundle: strange}
+				return nil
+			})
+			w.ok(err)
+		},
+	} {
+		first, was := w.authorities(), w.served()
+		lose()
+		w.until(what+", and another authority signs all certificates", func(*api.NeonCluster) bool {
+			s, err := w.secrets.Get(t.Context(), AuthorityName("main"))
+			if err != nil {
+				return false
+			}
+			all := trust.Read(s.Data)
+			if len(all) < 2 || all.Newest() == first.Newest() {
+				return false // the operator has not seen it yet
+			}
+			if !bytes.Contains(s.Data[trust.Bundle], pki.Bundle(first[:1])) {
+				t.Fatalf("%s: the former authority is not trusted any more", what)
+			}
+			left := 0
+			for name, cert := range w.served() {
+				if cert == was[name] {
+					left++
+				}
+			}
+			if left < len(was) {
+				w.allTrust(all.Newest())
+			}
+			return left == 0
+		})
+		w.ready()
+		w.ok(w.controller().Ready(t.Context()))
+		s, err := w.secrets.Get(t.Context(), AuthorityName("main"))
+		w.ok(err)
+		if bytes.Contains(s.Data[trust.Bundle], strange) {
+			t.Error("the programs trust the foreign authority")
+		}
+	}
+	if len(w.located(tenantID)) != 3 {
+		t.Error("the timeline is not on three safekeepers")
+	}
+}
+
+// foreign returns a certificate that says that it is one of an authority.
+func foreign(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(9), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "somebody else"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pki.CertBlock, Bytes: der})
 }
 
 // allTrust sees that the pods of all programs that call others were made with an authority.

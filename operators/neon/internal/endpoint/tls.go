@@ -94,7 +94,8 @@ func (op *Operator) certificate(ctx context.Context, all *plan.Plan, e *api.Neon
 		if s.issuer != nil {
 			return cluster.IssuedSecret(ctx, op.Secrets, s.authorities, meta, names, s.now, true)
 		}
-		secret, err := cluster.ServerSecret(ctx, op.Secrets, s.terms, s.authorities, meta, names, s.now)
+		// Nobody knows which authorities the clients trust.
+		secret, err := cluster.ServerSecret(ctx, op.Secrets, s.terms, s.authorities, meta, names, s.now, false)
 		if err == nil {
 			s.server = secret.Data
 		}

@@ -79,6 +79,31 @@ type Authorities []pki.Authority
 // Read returns the authorities in a Secret.
 func Read(data map[string][]byte) Authorities { return pki.Read(data[Bundle], data[bundleKeys]) }
 
+// Recall returns the authorities of a cluster in its Secret. If none of them can sign, because somebody
+// has deleted or changed the Secret, those beside the certificates of servers are added: the programs
+// that run trust no others. Authorities that this package has not made are left out.
+func Recall(data map[string][]byte, servers ...map[string][]byte) Authorities {
+	own := func(bundle []byte) Authorities {
+		return slices.DeleteFunc(pki.Read(bundle, data[bundleKeys]), pki.Authority.IsForeign)
+	}
+	all := own(data[Bundle])
+	if _, err := all.signer(); err == nil {
+		return all
+	}
+	for _, server := range servers {
+		for _, one := range own(server[Bundle]) {
+			if !all.has(one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+func (a Authorities) has(one pki.Authority) bool {
+	return slices.ContainsFunc(a, func(a pki.Authority) bool { return bytes.Equal(a.Cert.Raw, one.Cert.Raw) })
+}
+
 // Data returns the content of the Secret with the authorities.
 func (a Authorities) Data() (map[string][]byte, error) {
 	keys, err := pki.Keys(a)
@@ -136,15 +161,22 @@ func (a Authorities) signer() (pki.Authority, error) {
 }
 
 // Server returns the content of the Secret of a server with names. The former certificate stays
-// unless it has to be made again. All that the programs trust is beside it.
-func (t Terms) Server(a Authorities, was map[string][]byte, names []string, now time.Time) (map[string][]byte, error) {
+// unless it has to be made again. All that the programs trust is beside it. known says that all who
+// connect trust the newest authority. Until then a certificate of a former one stays, even if that
+// cannot sign any more.
+func (t Terms) Server(a Authorities, was map[string][]byte, names []string, now time.Time, known bool) (map[string][]byte, error) {
 	t = t.or()
 	by, err := a.signer()
 	if err != nil {
 		return nil, err
 	}
 	data := map[string][]byte{Cert: was[Cert], Key: was[Key], Bundle: pki.Bundle(a)}
-	if t.serves(by, data, names, now) {
+	of := a
+	if known {
+		of = Authorities{by}
+	}
+	if leaf := of.served(data, names, now); leaf != nil &&
+		(now.Before(pki.Renewal(leaf, t.Serving)) || !by.Cert.NotAfter.After(leaf.NotAfter)) {
 		return data, nil
 	}
 	is, err := by.Serving(names, now, t.Serving)
@@ -166,15 +198,19 @@ func (t Terms) Server(a Authorities, was map[string][]byte, names []string, now 
 
 const sec1Block = "EC PRIVATE KEY"
 
-// serves reports that a server's certificate can stay.
-func (t Terms) serves(by pki.Authority, data map[string][]byte, names []string, now time.Time) bool {
+// served returns a server's certificate, if it is for names, one of the authorities has signed it, and
+// all programs can read it. It is nil otherwise.
+func (a Authorities) served(data map[string][]byte, names []string, now time.Time) *x509.Certificate {
 	pair, err := tls.X509KeyPair(data[Cert], data[Key])
-	if err != nil || !pki.IsPositive(pair.Leaf) || !by.Signed(&pair) {
-		return false
+	if err != nil || !pki.IsPositive(pair.Leaf) || readable(pair.Leaf, data[Key]) != nil {
+		return nil
 	}
-	longer := by.Cert.NotAfter.After(pair.Leaf.NotAfter)
-	return slices.Equal(pki.Names(pair.Leaf), names) && now.Before(pair.Leaf.NotAfter) &&
-		(now.Before(pki.Renewal(pair.Leaf, t.Serving)) || !longer)
+	alone := bytes.Equal(data[Cert], pem.EncodeToMemory(&pem.Block{Type: pki.CertBlock, Bytes: pair.Leaf.Raw}))
+	signed := slices.ContainsFunc(a, func(a pki.Authority) bool { return a.Signed(&pair) })
+	if !alone || !signed || !slices.Equal(pki.Names(pair.Leaf), names) || !now.Before(pair.Leaf.NotAfter) {
+		return nil
+	}
+	return pair.Leaf
 }
 
 // Due returns when to look again, in at most an hour. data are the contents of the servers' Secrets.
@@ -269,8 +305,7 @@ func readable(leaf *x509.Certificate, key []byte) error {
 func Join(a Authorities, bundle []byte, now time.Time) Authorities {
 	next := slices.DeleteFunc(slices.Clone(a), func(a pki.Authority) bool { return !now.Before(a.Cert.NotAfter) })
 	for _, one := range pki.Read(bundle, nil) {
-		known := func(a pki.Authority) bool { return bytes.Equal(a.Cert.Raw, one.Cert.Raw) }
-		if now.Before(one.Cert.NotAfter) && !slices.ContainsFunc(next, known) {
+		if now.Before(one.Cert.NotAfter) && !next.has(one) {
 			next = slices.Insert(next, 0, one)
 		}
 	}

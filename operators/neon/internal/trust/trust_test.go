@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"maps"
 	"math/big"
@@ -58,7 +59,7 @@ func TestYears(t *testing.T) {
 			t.Fatal(err)
 		}
 		all = Read(data)
-		made, err := terms.Server(all, server, names, now)
+		made, err := terms.Server(all, server, names, now, known)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,34 +99,109 @@ func TestLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := terms.Server(all, nil, names, now)
+	server, err := terms.Server(all, nil, names, now, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, change := range map[string]func(map[string][]byte){
-		"no key":            func(m map[string][]byte) { delete(m, Key) },
-		"a damaged one":     func(m map[string][]byte) { m[Cert] = m[Cert][:100] },
-		"of another server": func(m map[string][]byte) { other, _ := terms.Server(all, nil, names, now); m[Key] = other[Key] },
+		"no key":        func(m map[string][]byte) { delete(m, Key) },
+		"a damaged one": func(m map[string][]byte) { m[Cert] = m[Cert][:100] },
+		"an unreadable key": func(m map[string][]byte) {
+			pair, _ := tls.X509KeyPair(m[Cert], m[Key])
+			m[Key], _ = pki.Key(pair.PrivateKey)
+		},
+		"one more":          func(m map[string][]byte) { m[Cert] = append(bytes.Clone(m[Cert]), all.bundle()...) },
+		"of another server": func(m map[string][]byte) { other, _ := terms.Server(all, nil, names, now, true); m[Key] = other[Key] },
 	} {
 		damaged := maps.Clone(server)
 		change(damaged)
-		again, err := terms.Server(all, damaged, names, now)
+		again, err := terms.Server(all, damaged, names, now, true)
 		if err != nil || bytes.Equal(again[Cert], server[Cert]) || verify(t, again, all.bundle(), now) != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if same, err := terms.Server(all, server, names, now); err != nil || !bytes.Equal(same[Cert], server[Cert]) {
+	if same, err := terms.Server(all, server, names, now, true); err != nil || !bytes.Equal(same[Cert], server[Cert]) {
 		t.Errorf("a good one was replaced: %v", err)
 	}
-	if other, err := terms.Server(all, server, []string{"b.data.svc"}, now); err != nil || bytes.Equal(other[Cert], server[Cert]) {
+	if other, err := terms.Server(all, server, []string{"b.data.svc"}, now, true); err != nil || bytes.Equal(other[Cert], server[Cert]) {
 		t.Errorf("other names: %v", err)
 	}
-	// Without its key an authority signs no more, and is trusted until its successor is known.
+	// Without its key an authority signs no more, and is trusted until its successor is known. So its
+	// certificates stay as long.
 	all[0].Key = nil
 	next, err := terms.Next(all, now, true)
 	if err != nil || len(next) != 2 || next[0].Key == nil {
 		t.Errorf("after the loss of the key there are %d authorities: %v", len(next), err)
 	}
+	for _, known := range []bool{false, true} {
+		data, err := terms.Server(next, server, names, now, known)
+		if err != nil || bytes.Equal(data[Cert], server[Cert]) == known || !bytes.Equal(data[Bundle], next.bundle()) {
+			t.Errorf("the successor is known: %t, and the certificate is another one: %t, %v", known,
+				!bytes.Equal(data[Cert], server[Cert]), err)
+		}
+	}
+	if data, err := terms.Server(next, nil, names, now, false); err != nil || verify(t, data, next[:1].bundle(), now) != nil {
+		t.Errorf("a first certificate: %v", err)
+	}
+}
+
+// TestRecall has what is left of the Secret of the authorities.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	terms, now := Terms{}, time.Now()
+	all, err := terms.Next(nil, now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := all.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := terms.Server(all, nil, names, now, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := pem.EncodeToMemory(&pem.Block{Type: pki.CertBlock, Bytes: foreign(t)})
+	for name, c := range map[string]struct {
+		data    map[string][]byte
+		servers []map[string][]byte
+		want    int
+		signs   bool
+	}{
+		"all":                      {data, []map[string][]byte{server}, 1, true},
+		"nothing":                  {nil, nil, 0, false},
+		"it is deleted":            {nil, []map[string][]byte{nil, server, server}, 1, false},
+		"it has the key only":      {map[string][]byte{bundleKeys: data[bundleKeys]}, []map[string][]byte{server}, 1, true},
+		"the key is gone":          {map[string][]byte{Bundle: data[Bundle]}, []map[string][]byte{server}, 1, false},
+		"it has another authority": {map[string][]byte{Bundle: foreign}, []map[string][]byte{server}, 1, false},
+		"it has one more": {
+			map[string][]byte{Bundle: append(bytes.Clone(foreign), data[Bundle]...), bundleKeys: data[bundleKeys]}, nil, 1, true,
+		},
+		"a server's has another one": {nil, []map[string][]byte{{Bundle: foreign}, server}, 1, false},
+	} {
+		got := Recall(c.data, c.servers...)
+		if _, err := got.signer(); len(got) != c.want || (err == nil) != c.signs || c.want > 0 && got.Newest() != all.Newest() {
+			t.Errorf("%s: %d authorities, %v", name, len(got), err)
+		}
+	}
+}
+
+// foreign returns the certificate of an authority that package pki has not made.
+func foreign(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(9), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "somebody else"},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 // TestCheck refuses the certificates that a program of Neon could not use.
@@ -136,7 +212,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, err := terms.Server(all, nil, names, now)
+	good, err := terms.Server(all, nil, names, now, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +285,7 @@ func TestCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		issued, err := terms.Server(a, nil, names, now)
+		issued, err := terms.Server(a, nil, names, now, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +327,7 @@ func TestCopy(t *testing.T) {
 // renewed returns another certificate of an authority.
 func renewed(t *testing.T, a Authorities) map[string][]byte {
 	t.Helper()
-	issued, err := Terms{}.Server(a, nil, names, time.Now())
+	issued, err := Terms{}.Server(a, nil, names, time.Now(), true)
 	if err != nil {
 		t.Fatal(err)
 	}

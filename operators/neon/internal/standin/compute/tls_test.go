@@ -18,7 +18,7 @@ func TestReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := trust.Terms{}.Server(a, nil, []string{"orders.data.svc"}, time.Now())
+	data, err := trust.Terms{}.Server(a, nil, []string{"orders.data.svc"}, time.Now(), true)
 	if err != nil {
 		t.Fatal(err)
 	}

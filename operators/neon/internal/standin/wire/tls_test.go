@@ -17,7 +17,7 @@ import (
 // files writes the certificate of a server and its authorities into a directory.
 func files(t *testing.T, dir string, a trust.Authorities) {
 	t.Helper()
-	data, err := trust.Terms{}.Server(a, nil, []string{"server.data.svc"}, time.Now())
+	data, err := trust.Terms{}.Server(a, nil, []string{"server.data.svc"}, time.Now(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
