@@ -78,27 +78,6 @@ func (op *Operator) joined(ctx context.Context, c *api.NeonCluster, is trust.Aut
 	return is, nil
 }
 
-// IssuedSecret returns the Secret with the certificate of a server with names, which cert-manager has
-// issued. known says that all programs trust the newest authority.
-func IssuedSecret(
-	ctx context.Context, secrets kube.Resource[corev1.Secret], by trust.Authorities,
-	server metav1.ObjectMeta, names []string, now time.Time, known bool,
-) (*corev1.Secret, error) {
-	secret, was, err := serverSecret(ctx, secrets, server)
-	if err != nil {
-		return nil, err
-	}
-	from := kube.Key{Namespace: server.Namespace, Name: certmanager.SecretName(server.Name)}
-	issued, err := stored(ctx, secrets, from)
-	if err != nil {
-		return nil, err
-	}
-	if secret.Data, err = trust.Copy(by, was, issued, names, now, known); err != nil {
-		return nil, fmt.Errorf("use the certificate in Secret %s: %w", from, err)
-	}
-	return secret, nil
-}
-
 // forgetIssued deletes the Secrets that cert-manager has made. It does not delete them itself.
 func (op *Operator) forgetIssued(ctx context.Context, c *api.NeonCluster) error {
 	if op.Issued == nil || c.Spec.TLS == nil || c.Spec.TLS.Issuer == nil {

@@ -126,7 +126,7 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 	p, security := op.children(ctx, c)
 	was := progress(c)
 	action, err := p.Run(ctx)
-	if due := controller.After(security.due()); err == nil && due > 0 && (action == controller.Done || due < action) {
+	if due := controller.After(security.Due()); err == nil && due > 0 && (action == controller.Done || due < action) {
 		action = due
 	}
 	// The status says what the next run does.
@@ -160,7 +160,7 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 }
 
 // children describes the children of a cluster.
-func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Plan, *security) {
+func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Plan, *Certifier) {
 	p := plan.New(op.Clusters, c, &c.Status.Status)
 	p.Monitor = op.Monitor
 	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
@@ -223,7 +223,7 @@ type basis struct {
 	keep                    bool
 	keys                    *plan.Node[corev1.Secret]
 	bucket, broker, running plan.Need
-	security                *security
+	security                *Certifier
 	authority               *plan.Node[corev1.Secret]
 }
 

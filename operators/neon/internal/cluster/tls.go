@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"time"
 
@@ -68,34 +67,21 @@ func (p *part) secured() {
 	p.files[trust.Dir] = secretFiles(CertificateName(p.about.Name), trust.Cert, trust.Key, trust.Bundle)
 }
 
-// security is the TLS of a cluster's programs. Its nil value is that of programs without it.
-type security struct {
-	terms       trust.Terms
-	now         time.Time
-	authorities trust.Authorities
-	// issuer is that of cert-manager, nil for an authority of the cluster's own. known says that all
-	// programs were started with the newest authority.
-	issuer *api.Issuer
-	known  bool
-	failed error
-	// servers are the contents of the servers' Secrets.
-	servers []map[string][]byte
-}
-
-// security returns the authorities that the programs of a cluster shall trust.
-func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *security {
+// security returns the certificates of a cluster's programs, with the authorities that they shall trust.
+// It is nil for a cluster without TLS.
+func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *Certifier {
 	if c.Spec.TLS == nil {
 		return nil
 	}
-	s := &security{terms: op.Certificates, now: time.Now(), issuer: c.Spec.TLS.Issuer}
+	s := &Certifier{Secrets: op.Secrets, Terms: op.Certificates, Now: time.Now(), Issuer: c.Spec.TLS.Issuer}
 	data, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: AuthorityName(c.Name)})
 	if err != nil {
-		s.failed = err
+		s.Failed = err
 		return s
 	}
-	if s.issuer != nil {
-		if s.authorities, s.failed = op.joined(ctx, c, trust.Read(data), s.now); s.failed == nil {
-			s.known, s.failed = op.trusts(ctx, c, s.newest())
+	if s.Issuer != nil {
+		if s.Authorities, s.Failed = op.joined(ctx, c, trust.Read(data), s.Now); s.Failed == nil {
+			s.Known, s.Failed = op.trusts(ctx, c, s.newest())
 		}
 		return s
 	}
@@ -103,18 +89,18 @@ func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *security 
 	for _, server := range servers(c) {
 		was, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: CertificateName(server.Name)})
 		if err != nil {
-			s.failed = err
+			s.Failed = err
 			return s
 		}
 		stores = append(stores, was)
 	}
 	is := trust.Recall(data, stores...)
-	if s.known, err = op.trusts(ctx, c, is.Newest()); err != nil {
-		s.failed = err
+	if s.Known, err = op.trusts(ctx, c, is.Newest()); err != nil {
+		s.Failed = err
 		return s
 	}
-	s.authorities, s.failed = s.terms.Next(is, s.now, s.known)
-	s.known = s.known && s.newest() == is.Newest()
+	s.Authorities, s.Failed = s.Terms.Next(is, s.Now, s.Known)
+	s.Known = s.Known && s.newest() == is.Newest()
 	return s
 }
 
@@ -128,22 +114,6 @@ func stored(ctx context.Context, secrets kube.Resource[corev1.Secret], key kube.
 		return nil, err
 	}
 	return secret.Data, nil
-}
-
-// newest names the authority with which the programs are to be started.
-func (s *security) newest() string {
-	if s == nil {
-		return ""
-	}
-	return s.authorities.Newest()
-}
-
-// due returns when a certificate has to be made next, or zero.
-func (s *security) due() time.Duration {
-	if s == nil || s.failed != nil {
-		return 0
-	}
-	return s.terms.Due(s.authorities, s.now, s.servers...)
 }
 
 // trusts reports that all programs were started with an authority, and run.
@@ -186,21 +156,21 @@ func unlessMissing(err error) error {
 }
 
 // authority describes the Secret with the authorities. It is nil for a cluster without TLS.
-func (op *Operator) authority(p *plan.Plan, c *api.NeonCluster, s *security) *plan.Node[corev1.Secret] {
+func (op *Operator) authority(p *plan.Plan, c *api.NeonCluster, s *Certifier) *plan.Node[corev1.Secret] {
 	if s == nil {
 		return nil
 	}
 	node := plan.Object(p, "authority", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
 		switch {
-		case s.failed != nil:
-			return nil, s.failed
-		case len(s.authorities) == 0:
+		case s.Failed != nil:
+			return nil, s.Failed
+		case len(s.Authorities) == 0:
 			return nil, errors.New("the Secrets that cert-manager has made have no ca.crt: name an issuer with an authority of its own")
 		}
-		data, err := s.authorities.Data()
+		data, err := s.Authorities.Data()
 		return &corev1.Secret{ObjectMeta: named(c, AuthorityName(c.Name)), Data: data}, err
 	})
-	if s.issuer != nil && op.Issued != nil {
+	if s.Issuer != nil && op.Issued != nil {
 		node.Needs(op.issued(p, c))
 	}
 	return node
@@ -209,7 +179,7 @@ func (op *Operator) authority(p *plan.Plan, c *api.NeonCluster, s *security) *pl
 // certificate describes the Secret with the certificate of a program with one pod. It is nil for a
 // cluster without TLS.
 func (op *Operator) certificate(
-	ctx context.Context, p *plan.Plan, s *security, authority *plan.Node[corev1.Secret], about metav1.ObjectMeta,
+	ctx context.Context, p *plan.Plan, s *Certifier, authority *plan.Node[corev1.Secret], about metav1.ObjectMeta,
 ) plan.Need {
 	if s == nil {
 		return nil
@@ -222,7 +192,7 @@ func (op *Operator) certificate(
 
 // certificates describes those of all members of a component. It is nil for a cluster without TLS.
 func (op *Operator) certificates(
-	ctx context.Context, p *plan.Plan, c *api.NeonCluster, s *security, authority *plan.Node[corev1.Secret],
+	ctx context.Context, p *plan.Plan, c *api.NeonCluster, s *Certifier, authority *plan.Node[corev1.Secret],
 	component string, ids []string, numbers map[string]int64,
 ) *plan.Nodes[corev1.Secret] {
 	if s == nil {
@@ -235,46 +205,8 @@ func (op *Operator) certificates(
 }
 
 // server returns the Secret with the certificate of a Service.
-func (op *Operator) server(ctx context.Context, s *security, about metav1.ObjectMeta) (*corev1.Secret, error) {
-	if s.failed != nil {
-		return nil, s.failed
-	}
-	names := ServiceNames(about.Name, about.Namespace)
-	if s.issuer != nil {
-		return IssuedSecret(ctx, op.Secrets, s.authorities, about, names, s.now, s.known)
-	}
-	secret, err := ServerSecret(ctx, op.Secrets, s.terms, s.authorities, about, names, s.now, s.known)
-	if err == nil {
-		s.servers = append(s.servers, secret.Data)
-	}
-	return secret, err
-}
-
-// ServerSecret returns the Secret with the certificate of a server with names. It is called after the
-// server, and is what it was unless it has to be made again. known says that all who connect trust the
-// newest authority.
-func ServerSecret(
-	ctx context.Context, secrets kube.Resource[corev1.Secret], terms trust.Terms, by trust.Authorities,
-	server metav1.ObjectMeta, names []string, now time.Time, known bool,
-) (*corev1.Secret, error) {
-	secret, was, err := serverSecret(ctx, secrets, server)
-	if err != nil {
-		return nil, err
-	}
-	if secret.Data, err = terms.Server(by, was, names, now, known); err != nil {
-		return nil, fmt.Errorf("make certificate of %s: %w", server.Name, err)
-	}
-	return secret, nil
-}
-
-// serverSecret returns the Secret of a server without its content, and the content that is stored.
-func serverSecret(
-	ctx context.Context, secrets kube.Resource[corev1.Secret], server metav1.ObjectMeta,
-) (secret *corev1.Secret, was map[string][]byte, err error) {
-	secret = &corev1.Secret{ObjectMeta: server, Type: corev1.SecretTypeTLS}
-	secret.Name = CertificateName(server.Name)
-	was, err = stored(ctx, secrets, kube.KeyOf(secret))
-	return secret, was, err
+func (op *Operator) server(ctx context.Context, s *Certifier, about metav1.ObjectMeta) (*corev1.Secret, error) {
+	return s.Secret(ctx, about, ServiceNames(about.Name, about.Namespace))
 }
 
 // ServiceNames returns the names of a Service, for its certificate.

@@ -23,12 +23,8 @@ import (
 // PostgreSQL serves TLS to those clients that ask for it, and demands it of safekeepers and
 // pageservers. The port of compute_ctl has none: upstream's program serves none there.
 type security struct {
-	terms       trust.Terms
-	now         time.Time
-	authorities trust.Authorities
-	issuer      *api.Issuer // of cert-manager, nil for an authority of the cluster's own
-	server      map[string][]byte
-	failed      error
+	*cluster.Certifier
+	kept map[string][]byte // the content of its Secret, for a compute whose cluster is gone
 }
 
 // security returns the TLS of an endpoint's cluster. It is nil for an endpoint whose branch or
@@ -46,7 +42,7 @@ func (op *Operator) security(ctx context.Context, e *api.NeonEndpoint, now time.
 	case err != nil:
 		return nil, err
 	}
-	return &security{server: was.Data}, nil
+	return &security{kept: was.Data}, nil
 }
 
 // ofCluster returns the TLS of an endpoint whose cluster is there. The error is NotFound otherwise.
@@ -64,14 +60,16 @@ func (op *Operator) ofCluster(ctx context.Context, e *api.NeonEndpoint, now time
 	if err != nil {
 		return nil, err
 	}
-	s := &security{terms: op.Certificates, now: now, authorities: trust.Read(data)}
+	s := &cluster.Certifier{Secrets: op.Secrets, Terms: op.Certificates, Now: now, Authorities: trust.Read(data)}
 	if c.Spec.TLS != nil {
-		s.issuer = c.Spec.TLS.Issuer
+		s.Issuer = c.Spec.TLS.Issuer
 	}
-	if s.issuer != nil && op.Issued == nil {
-		s.failed = cluster.ErrNoCertManager
+	if s.Issuer != nil && op.Issued == nil {
+		s.Failed = cluster.ErrNoCertManager
 	}
-	return s, nil
+	// Nobody knows which authorities the clients trust. Certificates that others issue are as they are.
+	s.Known = s.Issuer != nil
+	return &security{Certifier: s}, nil
 }
 
 // certificate describes the Secret with the certificate of a compute. It is nil for one without TLS.
@@ -83,27 +81,16 @@ func (op *Operator) certificate(ctx context.Context, all *plan.Plan, e *api.Neon
 	// Clients use the first Service, and the operator the second one.
 	names := append(cluster.ServiceNames(e.Name, e.Namespace), cluster.ServiceNames(computeName(e), e.Namespace)...)
 	node := plan.Object(all, "certificate", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
-		if s.failed != nil {
-			return nil, s.failed
-		}
-		if s.server != nil {
-			secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: s.server}
+		if s.Certifier == nil {
+			secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS, Data: s.kept}
 			secret.Name = cluster.CertificateName(meta.Name)
 			return secret, nil
 		}
-		if s.issuer != nil {
-			return cluster.IssuedSecret(ctx, op.Secrets, s.authorities, meta, names, s.now, true)
-		}
-		// Nobody knows which authorities the clients trust.
-		secret, err := cluster.ServerSecret(ctx, op.Secrets, s.terms, s.authorities, meta, names, s.now, false)
-		if err == nil {
-			s.server = secret.Data
-		}
-		return secret, err
+		return s.Secret(ctx, meta, names)
 	})
-	if s.issuer != nil && op.Issued != nil {
+	if s.Certifier != nil && s.Issuer != nil && op.Issued != nil {
 		node.Needs(plan.Object(all, "issued", *op.Issued, func(plan.Inputs) (*certmanager.Certificate, error) {
-			return certmanager.New(meta, names, *s.issuer), nil
+			return certmanager.New(meta, names, *s.Issuer), nil
 		}).ReadyWhen(cluster.IsIssued).Within(2 * time.Minute))
 	}
 	return node
@@ -111,10 +98,10 @@ func (op *Operator) certificate(ctx context.Context, all *plan.Plan, e *api.Neon
 
 // due returns when a certificate has to be made next, or zero.
 func (s *security) due() time.Duration {
-	if s == nil || s.authorities == nil {
+	if s == nil {
 		return 0
 	}
-	return s.terms.Due(s.authorities, s.now, s.server)
+	return s.Due()
 }
 
 // certify adds the files of the certificate and of the authorities to an input.
