@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
@@ -54,11 +53,19 @@ func (n *node) certify(ctx context.Context, from *spec.TLS) error {
 	}
 }
 
-// renew brings a certificate that has changed to PostgreSQL until that ends. Upstream looks once a
-// minute.
+// renew brings the certificate to PostgreSQL until that ends: once it runs, and each time it changes.
+// Upstream looks once a minute, and is configured again each time, so that it takes no other
+// configuration meanwhile.
 func (n *node) renew(ctx context.Context, from *spec.TLS, p *postgres) {
-	was, _ := os.ReadFile(from.CertPath)
+	var was []byte
 	for {
+		is, err := os.ReadFile(from.CertPath)
+		if err == nil && !bytes.Equal(is, was) && n.setStatus(statusRunning, statusConfiguration) {
+			was = is
+			if n.certify(ctx, from) != nil || n.reconfigure(ctx, n.config) != nil {
+				return
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -66,15 +73,6 @@ func (n *node) renew(ctx context.Context, from *spec.TLS, p *postgres) {
 			return
 		case <-time.After(time.Second):
 		}
-		is, err := os.ReadFile(from.CertPath)
-		if err != nil || bytes.Equal(is, was) {
-			continue
-		}
-		if err := n.certify(ctx, from); err != nil {
-			return
-		}
-		was = is
-		p.signal(syscall.SIGHUP)
 	}
 }
 
