@@ -109,7 +109,7 @@ type Azure struct {
 	SecretName string `json:"secretName" crd:"minLength=1"`
 }
 
-// GCS is a bucket. It must exist.
+// GCS is a bucket. It must exist. Not all releases of upstream's storage know such buckets.
 type GCS struct {
 	Bucket string `json:"bucket" crd:"minLength=1,immutable"`
 	// Prefix of the objects' names in the bucket. Default: none.

@@ -51,7 +51,9 @@ type EndpointSpec struct {
 	Suspended bool `json:"suspended,omitempty"`
 	// Time without queries after which the compute is suspended. 0 means never.
 	SuspendAfterSeconds int32 `json:"suspendAfterSeconds,omitempty" crd:"min=0"`
-	// Resources of the compute's pod.
+	// Resources of the compute's pod. Half of its memory is the size of its cache of pages, a file on the
+	// node's disk. ephemeral-storage is that disk: the limit is 10 GiB and the size of the cache by
+	// default.
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 	// Settings of PostgreSQL, by name.
 	Settings map[string]string `json:"settings,omitempty"`
