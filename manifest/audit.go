@@ -76,18 +76,19 @@ func (r *Audit) Refused() []string {
 }
 
 // Compare returns an error that names two sorts of rights: those that requests needed and
-// the operator does not get, and those that the operator gets and no request needed.
-//
-// The rights that follow from Options, such as those for a Lease and for events, count as
-// well. Few tests need all of them: only a process that waits for the lease watches it. A
-// test about Needs runs the operator with zero Options and compares a Bundle with zero
-// Options.
+// the operator does not get, and those that Needs declares and no request needed. The
+// rights that follow from Options, such as those for a Lease and for events, may be unused:
+// only a process that waits for the lease watches it.
 func (r *Audit) Compare(o Bundle) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err
 	}
 	given, err := grants(o.needs(), o.Definitions)
+	if err != nil {
+		return err
+	}
+	declared, err := grants(o.declared(), o.Definitions)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (r *Audit) Compare(o Bundle) error {
 	for _, g := range missing {
 		wrong = append(wrong, fmt.Errorf("missing: the right to %s", g))
 	}
-	for _, have := range given {
+	for _, have := range declared {
 		if strings.HasSuffix(have.resource, "/finalizers") && r.blocks {
 			continue // admission checks this right; no request names it
 		}

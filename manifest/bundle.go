@@ -147,9 +147,9 @@ func (o Bundle) withDefaults() (Bundle, error) {
 	return o, errors.Join(wrong...)
 }
 
-// needs returns all rights: the declared ones, and those that follow from other fields.
+// needs returns all rights: the declared ones, and those that follow from Options.
 func (o Bundle) needs() []Rules {
-	all := slices.Clone(o.Needs)
+	all := o.declared()
 	if l := o.Options.Lease; l.Name != "" {
 		all = append(all, elects(l.Name, cmp.Or(l.Namespace, o.Namespace)))
 	}
@@ -157,6 +157,16 @@ func (o Bundle) needs() []Rules {
 	if o.Options.Events != nil && !said {
 		all = append(all, Events())
 	}
+	asks := func(r controller.Route) bool { return r.Authorize }
+	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, asks) {
+		all = append(all, Authorizes())
+	}
+	return all
+}
+
+// declared returns the rights of Needs.
+func (o Bundle) declared() []Rules {
+	all := slices.Clone(o.Needs)
 	for i, rules := range all {
 		all[i] = slices.Clone(rules)
 		for j := range rules {
@@ -164,10 +174,6 @@ func (o Bundle) needs() []Rules {
 				all[i][j].Namespaces = []string{o.Namespace}
 			}
 		}
-	}
-	asks := func(r controller.Route) bool { return r.Authorize }
-	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, asks) {
-		all = append(all, Authorizes())
 	}
 	return all
 }

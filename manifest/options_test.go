@@ -144,3 +144,23 @@ func TestOptionsRender(t *testing.T) {
 		})
 	}
 }
+
+// An audit grants the rights that follow from options, and does not ask for their use: few
+// tests repeat an event or wait for a lease.
+func TestOptionsAudited(t *testing.T) {
+	write := grant{namespace: "a", group: "events.k8s.io", resource: "events", verb: "create"}
+	used := Audit{used: map[grant]bool{write: true}}
+	o := Bundle{Name: "farm", Image: "farm", Replicas: 2}
+	o.Options = controller.Options{Lease: lease.Lease{Name: "farm"}, Events: new(event.Recorder), Authorize: true}
+	if err := used.Compare(o); err != nil {
+		t.Error(err)
+	}
+	o.Needs = []Rules{Events("a")}
+	if err := used.Compare(o); err == nil || err.Error() != "superfluous: the right to patch events.events.k8s.io in a" {
+		t.Errorf("declared events: %v", err)
+	}
+	o.Options.Events, o.Needs = nil, nil
+	if err := used.Compare(o); err == nil || err.Error() != "missing: the right to "+write.String() {
+		t.Errorf("no events: %v", err)
+	}
+}

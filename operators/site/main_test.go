@@ -91,9 +91,7 @@ func TestSite(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	declared := op.Manifest
-	declared.Options = controller.Options{} // the test runs without the lease and the events
-	if err := used.Compare(declared); err != nil {
+	if err := used.Compare(op.Manifest); err != nil {
 		t.Error(err)
 	}
 }

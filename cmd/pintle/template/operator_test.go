@@ -47,8 +47,6 @@ func start(t *testing.T) *bench {
 	op, err := describe(theirs)
 	b.ok(err)
 	b.manifest = op.Manifest
-	// Without these, the test is about the rights that the operator names itself.
-	b.manifest.Options = controller.Options{}
 
 	ours := connect(t, kube.Config{Rest: cluster.Config(), FieldManager: "test"})
 	b.ok(crd.Install(t.Context(), ours, op.Manifest.Definitions...))
@@ -56,8 +54,10 @@ func start(t *testing.T) *bench {
 	b.gizmos = kube.For[Gizmo](ours).In(namespace)
 	b.deployments = kube.For[appsv1.Deployment](ours).In(namespace)
 
+	// The operator runs without its lease, which another test may hold.
+	options := controller.Options{Events: op.Manifest.Options.Events}
 	ended := make(chan error, 1)
-	go func() { ended <- controller.Run(t.Context(), b.manifest.Options, op.Controllers...) }()
+	go func() { ended <- controller.Run(t.Context(), options, op.Controllers...) }()
 	t.Cleanup(func() { // the test's context has ended
 		if err := <-ended; err != nil {
 			t.Errorf("the operator ended: %v", err)
