@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -12,16 +14,28 @@ import (
 // condition owns the objects that it gets. Its counterparts are UntilWithSync of
 // client-go and await_condition of kube-rs.
 func (r Reader[T]) Until(ctx context.Context, name string, holds func(*T) bool) (*T, error) {
-	o, err := r.handle.await(ctx, name, func(o object) (bool, string) {
-		switch {
-		case o == nil:
-			return false, "it does not exist"
-		case holds(typed[T](o)):
-			return true, ""
-		}
-		return false, "the condition does not hold"
-	})
+	o, err := r.handle.await(ctx, name, func(o object) bool { return o != nil && holds(typed[T](o)) }, unmet)
 	return typed[T](o), err
+}
+
+// unmet describes an object whose condition does not hold: by its status and nothing else,
+// because the rest may be large or secret.
+func unmet(o object) string {
+	if o == nil {
+		return "it does not exist"
+	}
+	const limit = 500
+	why := "the condition does not hold"
+	var is struct{ Status json.RawMessage }
+	text, err := json.Marshal(o)
+	if err != nil || json.Unmarshal(text, &is) != nil || len(is.Status) <= len("{}") {
+		return why
+	}
+	status := string(is.Status)
+	if len(status) > limit {
+		status = strings.ToValidUTF8(status[:limit], "") + "…"
+	}
+	return why + ", the status is " + status
 }
 
 // UntilGone waits until no object has the name, or until the object with the name has
@@ -41,24 +55,23 @@ func (h handle) untilGone(ctx context.Context, name string) error {
 		return err
 	}
 	uid := first.GetUID()
-	_, err = h.await(ctx, name, func(o object) (bool, string) {
-		if o == nil || o.GetUID() != uid {
-			return true, ""
-		}
-		return false, fmt.Sprintf("the finalizers %q keep it", o.GetFinalizers())
+	gone := func(o object) bool { return o == nil || o.GetUID() != uid }
+	_, err = h.await(ctx, name, gone, func(o object) string {
+		return fmt.Sprintf("the finalizers %q keep it", o.GetFinalizers())
 	})
 	return err
 }
 
-// await watches one object until ok returns true. While there is no object, ok gets nil.
-func (h handle) await(ctx context.Context, name string, ok func(object) (bool, string)) (object, error) {
+// await watches one object until ok returns true. If ctx ends before, why describes the
+// object for the error. While there is no object, ok and why get nil.
+func (h handle) await(ctx context.Context, name string, ok func(object) bool, why func(object) string) (object, error) {
 	req, err := h.one(ctx, "wait for", "", name)
 	if err != nil {
 		return nil, err
 	}
 	var now object
 	var trouble error
-	last := "no state of the object was read"
+	seen := false
 	field := "metadata.name=" + name
 	if h.selector.field != "" {
 		field += "," + h.selector.field
@@ -74,24 +87,19 @@ func (h handle) await(ctx context.Context, name string, ok func(object) (bool, s
 			now = nil
 		case ev.kind != Synced:
 			now = ev.object
-			// If the condition is met, no sync mark is needed: the object exists.
-			if done, _ := ok(now); done {
-				return now, nil
-			}
-			continue
 		}
-		done, why := ok(now)
-		if done {
+		seen = true
+		if ok(now) { // no sync mark is needed to know an object
 			return now, nil
 		}
-		last = why
 	}
 	err = context.Cause(ctx)
 	if trouble != nil {
 		return nil, req.wrap(fmt.Errorf("%w: %w", err, trouble))
 	}
-	if now != nil {
-		_, last = ok(now)
+	last := "no state of the object was read"
+	if seen {
+		last = why(now)
 	}
 	return nil, req.wrap(fmt.Errorf("%w: %s", err, last))
 }

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,22 @@ func TestUntil(t *testing.T) {
 				})
 		})
 	}
+}
+
+// The error of a wait shows the status as it was last, and no other content: it may be secret.
+func TestUntilStatus(t *testing.T) {
+	s := start(t)
+	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
+	pod := new(corev1.Pod)
+	pod.Name, pod.Spec.Containers = "p", []corev1.Container{{Name: "c", Image: "i"}}
+	got(pods.Create(soon(t), pod))(t)
+	patch := []byte(`{"status":{"phase":"Failed","message":"` + strings.Repeat("ö", 600) + `","qosClass":"BestEffort"}}`)
+	got(kube.Sub[corev1.Pod](pods, "status").Patch(soon(t), "p", types.MergePatchType, patch))(t)
+	want := `the condition does not hold, the status is {"phase":"Failed","message":"` + strings.Repeat("ö", 235) + "…"
+	patiently(t, "wait for Pod "+s.namespace+"/p: context deadline exceeded: "+want, func(ctx context.Context) error {
+		_, err := pods.Until(ctx, "p", func(*corev1.Pod) bool { return false })
+		return err
+	})
 }
 
 func TestUntilGone(t *testing.T) {
