@@ -40,8 +40,12 @@ func pack(ctx context.Context, repo *Repo, dir string) error {
 	if status != "" {
 		fmt.Printf("pack: %d files differ from the last commit and are packed as committed\n", strings.Count(status, "\n"))
 	}
+	root, commit, err := mainTree(ctx, repo)
+	if err != nil {
+		return fmt.Errorf("find the repository: %w", err)
+	}
 	for _, m := range repo.Modules {
-		if err := packModule(ctx, repo, m, dir); err != nil {
+		if err := packModule(ctx, repo, m, root, commit, dir); err != nil {
 			return fmt.Errorf("pack module %s: %w", m.Path, err)
 		}
 		fmt.Printf("pack: %s@%s\n", m.Path, packed)
@@ -49,7 +53,18 @@ func pack(ctx context.Context, repo *Repo, dir string) error {
 	return nil
 }
 
-func packModule(ctx context.Context, repo *Repo, m Module, dir string) error {
+// mainTree returns the directory of the repository's main working tree and the last commit
+// of this one. CreateFromVCS does not take a further tree of git worktree for a repository.
+func mainTree(ctx context.Context, repo *Repo) (root, commit string, err error) {
+	out, err := repo.output(ctx, repo.Dir, "git", "rev-parse", "--path-format=absolute", "--git-common-dir", "HEAD")
+	if err != nil {
+		return "", "", err
+	}
+	common, commit, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	return filepath.Dir(common), commit, nil
+}
+
+func packModule(ctx context.Context, repo *Repo, m Module, root, commit, dir string) error {
 	path, err := module.EscapePath(m.Path)
 	if err != nil {
 		return err
@@ -63,7 +78,7 @@ func packModule(ctx context.Context, repo *Repo, m Module, dir string) error {
 		return err
 	}
 	version := module.Version{Path: m.Path, Version: packed}
-	if err := modzip.CreateFromVCS(archive, version, repo.Dir, "HEAD", m.Sub); err != nil {
+	if err := modzip.CreateFromVCS(archive, version, root, commit, m.Sub); err != nil {
 		return err
 	}
 	if err := archive.Close(); err != nil {
