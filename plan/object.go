@@ -30,6 +30,10 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 // Lookup adds a node that only reads an object of somebody else. The object is never
 // written or deleted. An empty namespace stands for the owner's. If no store of the kind
 // runs, each reconcile asks the server.
+//
+// While the key has no name, the node waits. That is for a name which another object has:
+// read that object from the cache, and give an empty key if it is not there. The objects of
+// nodes that are left out instead would be deleted.
 func Lookup[T any](p *Plan, name string, objects kube.Handle[T], key kube.Key) *Node[T] {
 	n := newObject[T](p, name, objects)
 	n.reads = true
@@ -164,6 +168,9 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	var is *T
 	if c.object != nil && kube.KeyOf(c.object) != c.key {
 		return answer{}, fmt.Errorf("%w: the object was renamed from %s to %s after it was built", ErrGraph, c.key, kube.KeyOf(c.object))
+	}
+	if n.writes == nil && n.key.Name == "" {
+		return answer{wait: "the name of its object is not known"}, nil
 	}
 	err := n.mayTake(ctx, c)
 	switch {

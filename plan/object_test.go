@@ -43,6 +43,16 @@ func TestLookupKeepsNoObjectThatLeft(t *testing.T) {
 	})
 }
 
+// A node that reads an object whose name is not known yet waits, without a request.
+func TestLookupWithoutName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.must(s.run(func(p *Plan) { Lookup(p, "soil", s.handle, kube.Key{}) }))
+		s.is("soil", Waiting, "the name of its object is not known")
+		s.kill()
+	})
+}
+
 // Without a store, too, an object of somebody else in the place of a recorded one is not
 // taken over.
 func TestForeignObjectInThePlaceOfARecordedOne(t *testing.T) {

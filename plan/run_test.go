@@ -205,6 +205,9 @@ func TestFailureBlocksOnlyItsDependents(t *testing.T) {
 	if got := s.condition("Degraded"); !strings.HasPrefix(got, "True Failed a: ") {
 		t.Errorf("Degraded is %q", got)
 	}
+	if got := s.condition("Progressing"); got != "False Failed " {
+		t.Errorf("Progressing is %q", got)
+	}
 }
 
 // A node that is not ready in time is degraded, and says since when it waits.

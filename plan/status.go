@@ -132,6 +132,7 @@ func (s *Status) summarize(owner metav1.Object) {
 	if bad := s.tell(Failed, Degraded); bad != "" {
 		degraded.Status, degraded.Reason, degraded.Message = metav1.ConditionTrue, "Failed", bad
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Failed", bad
+		progressing.Reason = "Failed"
 	}
 	waits := s.tell(Waiting)
 	if waits == "" && ready.Status == metav1.ConditionTrue {

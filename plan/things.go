@@ -19,7 +19,10 @@ import (
 // [Step]. The counterpart in crossplane-runtime is managed.ExternalClient.
 //
 // The functions are called on several goroutines. Their context ends after the Target's
-// Timeout. They should be as cheap as a request.
+// Timeout. They should be as cheap as a request. They get no owner: if the address or the
+// credentials differ from owner to owner, the name of the thing says which it needs, as in
+// namespace/server/user, and the functions read them from the cache. Delete needs them too,
+// so they must stay as long as there are things.
 type Things[T any] struct {
 	// Kind names the type of the things in the status and in messages, such as Bucket. It
 	// must stay the same from release to release.
@@ -80,7 +83,7 @@ type Things[T any] struct {
 
 // ErrRefused is wrapped by the error of a function Create if the thing was certainly not
 // made. Then there is no uncertainty, and Create may be called again.
-var ErrRefused = errors.New("the creation was refused")
+var ErrRefused = errors.New("refused")
 
 // Ref identifies a thing for the functions of [Things].
 type Ref struct {
