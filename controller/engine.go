@@ -90,7 +90,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 		e.sources = append(e.sources, opened{Source: s})
 	}
 	for _, s := range e.sources {
-		if err := s.validate(); err != nil {
+		if err := s.validate(e.gvk); err != nil {
 			return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -48,4 +50,24 @@ func TestReferencedWithAPredicateThatFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A program with several controllers may take the index of another one. The keys of its
+// objects would be reconciled as if they were the controller's.
+func TestReferencedByAnIndexOfAnotherKind(t *testing.T) {
+	onStage(t, func(s *stage) {
+		secrets := kube.For[corev1.Secret](s.gizmos.Client())
+		c := Controller[gizmo]{
+			For:       s.gizmos,
+			Watches:   []Source{Referenced(s.gizmos, kube.IndexBy(secrets, func(*corev1.Secret) []kube.Key { return nil }))},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+		}
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		err := Run(ended, Options{}, c)
+		const want = `configure controller "gizmo": Referenced has an index of Secret, and needs one of the controller's own kind Gizmo`
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
 }

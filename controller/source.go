@@ -21,6 +21,8 @@ type Source struct {
 	// have no namespace if cluster is true.
 	keys       func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	predicates []Predicate
+	// indexed is the kind of the objects of an index, if there is one.
+	indexed kube.GVK
 	// persists makes a failed call of keys be retried, because nothing else tells of the
 	// change.
 	persists bool
@@ -79,7 +81,9 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], pred
 		}
 		return keys, nil
 	}
-	return Source{objects: objects, predicates: predicates, keys: referring, persists: true}
+	return Source{
+		objects: objects, predicates: predicates, keys: referring, indexed: by.Kind().GVK, persists: true,
+	}
 }
 
 // Mapped reconciles the keys that the function keys returns for an object, when that
@@ -160,9 +164,13 @@ func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
 	return Source{name: pattern, pattern: pattern, hook: keys}
 }
 
-// validate returns the mistake in a source.
-func (s Source) validate() error {
+// validate returns the mistake in a source of a controller for a kind.
+func (s Source) validate(of kube.GVK) error {
 	switch {
+	case s.indexed.Kind != "" && s.indexed.GroupKind() != of.GroupKind():
+		return fmt.Errorf(
+			"Referenced has an index of %s, and needs one of the controller's own kind %s", s.indexed.Kind, of.Kind,
+		)
 	case s.objects != nil:
 		return nil
 	case s.run == nil && s.hook == nil:
