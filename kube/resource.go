@@ -217,7 +217,8 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 
 // In returns the handle narrowed to one or several namespaces, as client.InNamespace of
 // controller-runtime does for one call. Reading or writing one object by name needs
-// exactly one namespace, unless the kind is cluster-scoped.
+// exactly one namespace, unless the kind is cluster-scoped. The namespaces replace those of
+// an earlier In; without any the handle covers all namespaces.
 func (r Reader[T]) In(namespaces ...string) Reader[T] {
 	return Reader[T]{r.handle.in(namespaces)}
 }
