@@ -25,10 +25,10 @@
 //
 // Tests that ask for the same Options share a cluster: all tests of one package, and all
 // packages of one run of go test. The cluster ends with that run. Each test has its own
-// [Cluster.Namespace], whose objects no other test sees. Cluster-scoped objects, such as
-// a CustomResourceDefinition, are seen by all tests. Two runs of go test share nothing. A
-// test that needs a cluster for itself, to disturb it (Kill, Pause and so on of a
-// [Component]), sets Options.Private.
+// [Cluster.Namespace]. Cluster-scoped objects, such as a CustomResourceDefinition, are seen
+// by all tests, and an operator that a test runs may see all namespaces. Two runs of go test
+// share nothing. A test that needs a cluster for itself, to disturb it (Kill, Pause and so on
+// of a [Component]), sets Options.Private.
 //
 // # Cleanup
 //
