@@ -99,7 +99,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 
 	var issued *kube.Resource[certmanager.Certificate]
 	if *useIssuers {
-		all := kube.For[certmanager.Certificate](client)
+		all := certmanager.All(client)
 		issued = &all
 	}
 	var dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -21,6 +21,12 @@ func (Certificate) GVK() kube.GVK {
 	return kube.GVK{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
 }
 
+// All returns the Certificates of all namespaces. The plural is named here, because the manifests are
+// printed without a cluster that knows it.
+func All(client *kube.Client) kube.Resource[Certificate] {
+	return kube.ForKind[Certificate](client, kube.Kind{Plural: "certificates", Scope: kube.Namespaced})
+}
+
 // Spec says which certificate is wanted.
 type Spec struct {
 	SecretName string     `json:"secretName"`

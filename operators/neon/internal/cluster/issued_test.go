@@ -33,7 +33,7 @@ func newIssuer(w *world, client *kube.Client) *issuer {
 	w.ok(crd.Install(w.Context(), client, definition))
 	authority, err := trust.Terms{}.Next(nil, time.Now(), false)
 	w.ok(err)
-	return &issuer{kube.For[certmanager.Certificate](client).In(w.ns), authority, map[string]bool{}}
+	return &issuer{certmanager.All(client).In(w.ns), authority, map[string]bool{}}
 }
 
 func (i *issuer) issue(w *world) {

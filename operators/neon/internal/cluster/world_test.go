@@ -223,7 +223,7 @@ func (w *world) start() {
 		EmptiedAfter: 3 * time.Second, RemovalLimit: 8 * time.Second, Certificates: w.terms,
 	}
 	if w.issuer != nil {
-		all := kube.For[certmanager.Certificate](client).In(w.ns)
+		all := certmanager.All(client).In(w.ns)
 		w.operator.Issued = &all
 	}
 	w.operator.Start()
