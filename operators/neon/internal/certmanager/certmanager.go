@@ -3,6 +3,8 @@
 package certmanager
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
@@ -34,6 +36,8 @@ type Spec struct {
 	IssuerRef  IssuerRef  `json:"issuerRef"`
 	PrivateKey PrivateKey `json:"privateKey"`
 	Usages     []string   `json:"usages"`
+	// SecretTemplate is about the Secret that is made.
+	SecretTemplate SecretTemplate `json:"secretTemplate"`
 }
 
 // IssuerRef names the issuer.
@@ -51,6 +55,11 @@ type PrivateKey struct {
 	RotationPolicy string `json:"rotationPolicy"`
 }
 
+// SecretTemplate has metadata of a Secret.
+type SecretTemplate struct {
+	Labels map[string]string `json:"labels"`
+}
+
 // Status is what cert-manager says.
 type Status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -58,16 +67,21 @@ type Status struct {
 	Revision int32 `json:"revision,omitempty"`
 }
 
+// IssuedLabel is on the Secrets that cert-manager makes, beside the labels of the server.
+const IssuedLabel = "neon.pintle.dev/issued"
+
 // SecretName returns the name of the Secret that cert-manager makes for a server.
 func SecretName(server string) string { return server + "-issued" }
 
 // New returns the Certificate of a server. Its key has the only form that computes read, besides
 // Ed25519: see package trust.
 func New(server metav1.ObjectMeta, names []string, by api.Issuer) *Certificate {
+	labels := maps.Clone(server.Labels)
+	labels[IssuedLabel] = "true"
 	return &Certificate{Object: kube.Object{ObjectMeta: server}, Spec: Spec{
 		SecretName: SecretName(server.Name), DNSNames: names,
 		IssuerRef:  IssuerRef{Group: "cert-manager.io", Kind: by.Kind, Name: by.Name},
 		PrivateKey: PrivateKey{Algorithm: "ECDSA", Encoding: "PKCS1", Size: 256, RotationPolicy: "Always"},
-		Usages:     []string{"digital signature", "server auth"},
+		Usages:     []string{"digital signature", "server auth"}, SecretTemplate: SecretTemplate{labels},
 	}}
 }

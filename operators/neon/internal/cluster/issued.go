@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +80,17 @@ func (op *Operator) joined(ctx context.Context, c *api.NeonCluster, is trust.Aut
 	return is, nil
 }
 
+// issuedFor returns the cluster of the server that a Secret was issued for.
+func issuedFor(s *corev1.Secret) []kube.Key {
+	if s.Labels[certmanager.IssuedLabel] == "" || !slices.Contains(components, s.Labels[componentLabel]) {
+		return nil
+	}
+	return []kube.Key{{Namespace: s.Namespace, Name: s.Labels[instanceLabel]}}
+}
+
+// components are those whose servers have certificates. An endpoint may have the name of a cluster.
+var components = []string{"broker", "controller", "safekeeper", "pageserver"}
+
 // forgetIssued deletes the Secrets that cert-manager has made. It does not delete them itself.
 func (op *Operator) forgetIssued(ctx context.Context, c *api.NeonCluster) error {
 	if op.Issued == nil || c.Spec.TLS == nil || c.Spec.TLS.Issuer == nil {
@@ -85,6 +98,31 @@ func (op *Operator) forgetIssued(ctx context.Context, c *api.NeonCluster) error 
 	}
 	for _, server := range servers(c) {
 		if err := ForgetIssued(ctx, op.Secrets.In(c.Namespace), server.Name); err != nil {
+			return err
+		}
+	}
+	return op.forgetLeft(ctx, c)
+}
+
+// forgetLeft deletes those of members that have left. While a Certificate is there, cert-manager would make
+// its Secret again; the end of the Certificate is an event.
+func (op *Operator) forgetLeft(ctx context.Context, c *api.NeonCluster) error {
+	if op.Issued == nil {
+		return nil
+	}
+	for s, err := range op.issuedByCluster.Get(ctx, kube.KeyOf(c)) {
+		if err != nil {
+			return err
+		}
+		server := strings.TrimSuffix(s.Name, certmanager.SecretName(""))
+		_, err := op.Issued.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: server})
+		if err == nil {
+			continue
+		}
+		if unlessMissing(err) != nil {
+			return err
+		}
+		if err := ForgetIssued(ctx, op.Secrets.In(c.Namespace), server); err != nil {
 			return err
 		}
 	}

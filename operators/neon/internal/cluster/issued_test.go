@@ -49,7 +49,7 @@ func (i *issuer) issue(w *world) {
 			delete(data, trust.Bundle)
 		}
 		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: data}
-		secret.Name = c.Spec.SecretName
+		secret.Name, secret.Labels = c.Spec.SecretName, c.Spec.SecretTemplate.Labels
 		if _, err := w.secrets.Create(w.Context(), secret); !apierrors.IsAlreadyExists(err) {
 			w.ok(err)
 		}
@@ -79,6 +79,9 @@ func TestIssuer(t *testing.T) {
 		IssuerRef:  certmanager.IssuerRef{Group: "cert-manager.io", Kind: "ClusterIssuer", Name: "neon"},
 		PrivateKey: certmanager.PrivateKey{Algorithm: "ECDSA", Encoding: "PKCS1", Size: 256, RotationPolicy: "Always"},
 		Usages:     []string{"digital signature", "server auth"},
+		SecretTemplate: certmanager.SecretTemplate{Labels: map[string]string{
+			nameLabel: "neon", instanceLabel: "main", componentLabel: "safekeeper", idLabel: "2", certmanager.IssuedLabel: "true",
+		}},
 	}
 	if diff := cmp.Diff(want, c.Spec); diff != "" {
 		t.Errorf("the Certificate (-want +got):\n%s", diff)
@@ -119,6 +122,13 @@ func TestIssuer(t *testing.T) {
 			t.Errorf("the certificate %s is another one: %v", name, err)
 		}
 	}
+
+	t.Log("a safekeeper that leaves takes its Secret with it")
+	w.change(func(c *api.NeonCluster) { c.Spec.Safekeepers.Count = 3 })
+	w.until("the Secret is gone", func(*api.NeonCluster) bool {
+		_, err := w.secrets.Get(t.Context(), "main-safekeeper-4-issued")
+		return apierrors.IsNotFound(err)
+	})
 }
 
 // TestNoCertManager names an issuer, and the operator does not use cert-manager.

@@ -75,6 +75,8 @@ type Operator struct {
 	removals   removals
 	byCluster  *kube.Index[api.NeonProject, kube.Key]
 
+	issuedByCluster *kube.Index[corev1.Secret, kube.Key]
+
 	controllerTarget *plan.Target
 	bucketThings     *plan.Things[bucket]
 	databaseThings   *plan.Things[controllerDatabase]
@@ -91,7 +93,7 @@ func (op *Operator) Start() {
 	op.bucketThings, op.databaseThings = op.buckets(), op.databases()
 	op.safekeeperThings, op.nodeThings = op.registrations(), op.nodes()
 	op.evacuationThings, op.turnThings, op.rollThings = op.evacuations(), op.turns(), op.rolls()
-	op.byCluster = kube.IndexBy(op.Projects, clusterOf)
+	op.byCluster, op.issuedByCluster = kube.IndexBy(op.Projects, clusterOf), kube.IndexBy(op.Secrets, issuedFor)
 }
 
 // clusterOf returns the cluster of a project.
@@ -126,6 +128,9 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 	p, security := op.children(ctx, c)
 	was := progress(c)
 	action, err := p.Run(ctx)
+	if err == nil {
+		err = op.forgetLeft(ctx, c)
+	}
 	if due := controller.After(security.Due()); err == nil && due > 0 && (action == controller.Done || due < action) {
 		action = due
 	}
