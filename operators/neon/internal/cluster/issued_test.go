@@ -18,7 +18,9 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
 )
 
-// issuer plays cert-manager: it issues the certificates that Certificates ask for.
+// issuer plays cert-manager for clusters whose programs run: it issues the certificates that Certificates ask
+// for, and some that they do not. The real one is in operators/thirdparty/certmanager, with clusters without
+// pods.
 type issuer struct {
 	certificates kube.Resource[certmanager.Certificate]
 	authority    trust.Authorities
