@@ -23,7 +23,10 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A watch of metadata of controller-runtime may end while an event is passed on, and then nobody takes the event.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"))
+}
 
 // The kinds of these modules' types are declared once for each module.
 var (

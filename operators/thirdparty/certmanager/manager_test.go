@@ -18,20 +18,6 @@ import (
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	"github.com/cert-manager/cert-manager/pkg/controller"
 	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
-	// These packages register their controllers.
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/issuing"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/keymanager"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/readiness"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/requestmanager"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/revisionmanager"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/clusterissuers"
-	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
-	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
-	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"go.uber.org/goleak"
@@ -49,13 +35,30 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
+
+	// These packages register their controllers.
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/issuing"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/keymanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/readiness"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/requestmanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/revisionmanager"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/clusterissuers"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
-// cert-manager never ends the recorders of its events, nor the timers of renewals. Its program ends instead.
+// cert-manager never ends the recorders of its events, nor the timers of renewals. Its program ends instead. A
+// watch of metadata of controller-runtime may end while an event is passed on, and then nobody takes the event.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
+		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
 		goleak.IgnoreTopFunction("github.com/cert-manager/cert-manager/pkg/scheduler.afterFunc.func2"),
 	)
 }

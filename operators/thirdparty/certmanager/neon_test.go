@@ -94,7 +94,7 @@ func (n neon) account(program string) string {
 	for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		var o kube.Object
 		n.ok(yaml.Unmarshal(doc, &o))
-		objects := kube.ViewOfKind[kube.Object](n.client, kube.Kind{GVK: kube.GVK(o.GroupVersionKind())})
+		objects := kube.ViewOfKind[kube.Object](n.client, kube.Kind{GVK: o.GroupVersionKind()})
 		switch o.Kind {
 		case "CustomResourceDefinition":
 			n.define(doc)
