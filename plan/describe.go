@@ -242,7 +242,8 @@ func (n *Node[T]) Retain() *Node[T] {
 
 // UntilGone makes the deletion of the nodes that this one needs wait until its object and
 // all dependents of it are gone, or until its thing is. Without it, they wait until the
-// deletion has begun.
+// deletion has begun. The dependents of a custom resource with a finalizer are left to its
+// controller: the nodes wait until the resource is gone.
 func (n *Node[T]) UntilGone() *Node[T] {
 	n.untilGone = true
 	return n

@@ -242,10 +242,24 @@ func waitsFor(s NodeStatus, is *metav1.PartialObjectMetadata) removal {
 // given because the default for Jobs leaves their pods.
 func deletionOf(s NodeStatus, is *metav1.PartialObjectMetadata) metav1.DeleteOptions {
 	how := metav1.DeletePropagationBackground
-	if s.Undo == undoWait {
+	if s.Undo == undoWait && !cleansUp(s, is) {
 		how = metav1.DeletePropagationForeground
 	}
 	return metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how}
+}
+
+// cleansUp reports that a custom resource has a finalizer of its controller, which deletes the
+// dependents in an order of its own. A deletion in the foreground would have the garbage collector
+// delete them at once. The controllers of built-in kinds leave their dependents to the garbage
+// collector, whatever finalizers these objects have.
+func cleansUp(s NodeStatus, is *metav1.PartialObjectMetadata) bool {
+	group := s.gvk().Group
+	if !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") {
+		return false
+	}
+	return slices.ContainsFunc(is.Finalizers, func(f string) bool {
+		return f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents
+	})
 }
 
 // asSeen returns preconditions by which an object is deleted only in the state that was seen.
