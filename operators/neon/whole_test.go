@@ -162,8 +162,8 @@ func TestWhole(t *testing.T) {
 	gone(l.bench, l.databases, "orders")
 }
 
-// TestRetained deletes a NeonDatabase whose data is to stay. Another one of its name finds the
-// storage as it was.
+// TestRetained deletes a NeonDatabase whose data is to stay, which is said just before. Another one of
+// its name finds the storage as it was.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	l := newLand(t)
@@ -172,7 +172,7 @@ func TestRetained(t *testing.T) {
 	begin := func() *api.NeonProject {
 		d := new(api.NeonDatabase)
 		d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
-		d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", api.Retain
+		d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", api.Delete
 		_, err := l.databases.Create(l.soon(), d)
 		l.ok(err)
 		until(l.bench, l.databases, "orders", databaseStatus, "is ready",
@@ -196,6 +196,11 @@ func TestRetained(t *testing.T) {
 	if stored == 0 {
 		t.Error("there are no objects in the bucket")
 	}
+	_, err = l.databases.Modify(l.soon(), "orders", func(d *api.NeonDatabase) error {
+		d.Spec.DeletionPolicy = api.Retain
+		return nil
+	})
+	l.ok(err)
 	gone(l.bench, l.databases, "orders")
 	l.ok(l.clusters.UntilGone(l.soon(), "orders"))
 

@@ -44,7 +44,7 @@ func TestNeonDatabase(t *testing.T) {
 	w.suspend(through)
 	w.disturb(through)
 	w.nodes(through)
-	w.delete()
+	w.retained(through)
 }
 
 // allReady waits until all nodes of all plans are ready.
@@ -218,25 +218,15 @@ func (w *world) podOf(component string) string {
 	return found
 }
 
-// delete deletes the NeonDatabase. Nothing is left: its policy is Delete.
-func (w *world) delete() {
-	w.Helper()
-	begun := time.Now()
-	w.ok(w.databases.Delete(w.soon(), "orders"))
-	w.ok(w.databases.UntilGone(w.soon(), "orders"))
-	w.eventually("nothing is left", func(ctx context.Context) error {
-		left := slices.Concat(
-			names(ctx, w.clusters.Reader), names(ctx, w.projects.Reader), names(ctx, w.branches.Reader),
-			names(ctx, w.roles.Reader), names(ctx, w.contents.Reader), names(ctx, w.endpoints.Reader),
-			names(ctx, w.secrets.Reader), names(ctx, w.services.Reader), names(ctx, w.sets.Reader),
-			names(ctx, w.deployments.Reader), names(ctx, w.pods.Reader), names(ctx, w.claims.Reader),
-		)
-		if len(left) > 0 {
-			return fmt.Errorf("left are %v", left)
-		}
-		return nil
-	})
-	w.Logf("all was gone %s after the deletion", time.Since(begun).Round(100*time.Millisecond))
+// left returns the objects of all kinds that the operator makes.
+func (w *world) left(ctx context.Context) []string {
+	return slices.Concat(
+		names(ctx, w.databases.Reader), names(ctx, w.clusters.Reader), names(ctx, w.projects.Reader),
+		names(ctx, w.branches.Reader), names(ctx, w.roles.Reader), names(ctx, w.contents.Reader),
+		names(ctx, w.endpoints.Reader), names(ctx, w.secrets.Reader), names(ctx, w.services.Reader),
+		names(ctx, w.sets.Reader), names(ctx, w.deployments.Reader), names(ctx, w.pods.Reader),
+		names(ctx, w.claims.Reader),
+	)
 }
 
 // names returns the kinds and names of objects, except the Service that each cluster has. An error

@@ -209,14 +209,18 @@ func (w *world) Fatalf(format string, args ...any) {
 // eventually calls try until it returns nil.
 func (w *world) eventually(what string, try func(ctx context.Context) error) {
 	w.Helper()
+	var last error
 	for ctx := w.soon(); ; {
 		err := try(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil { // later errors are of the deadline
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			w.Fatalf("%s: it did not happen in %s: %v", what, patience, err)
+			w.Fatalf("%s: it did not happen in %s: %v", what, patience, last)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Request is a request that a stand-in has answered.
+// Request is a request that a stand-in got.
 type Request struct {
-	Time   time.Time `json:"time"`
+	Time   time.Time `json:"time"` // when it came
 	Method string    `json:"method"`
 	Path   string    `json:"path"`
 	// Status is 0 for a request that got no answer.
@@ -91,19 +91,20 @@ func (f *Faults) next(r *http.Request) Fault {
 	return Fault{}
 }
 
-func (f *Faults) record(r *http.Request, status int) {
+func (f *Faults) record(r *http.Request, arrived time.Time, status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.requests) >= remembered {
 		f.requests = f.requests[remembered/2:]
 	}
-	f.requests = append(f.requests, Request{Time: time.Now(), Method: r.Method, Path: r.URL.RequestURI(), Status: status})
+	f.requests = append(f.requests, Request{Time: arrived, Method: r.Method, Path: r.URL.RequestURI(), Status: status})
 }
 
 // Wrap returns a handler that goes wrong by the rules, records requests and says that it is a
 // stand-in.
 func (f *Faults) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived := time.Now()
 		w.Header().Set("Server", Name)
 		fault := f.next(r)
 		if fault.Delay > 0 || fault.Hang { // net/http notices that a client has given up once the body is read
@@ -116,26 +117,26 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 		if fault.Delay > 0 {
 			select {
 			case <-r.Context().Done(): // its client has given up
-				f.record(r, 0)
+				f.record(r, arrived, 0)
 				panic(http.ErrAbortHandler)
 			case <-time.After(fault.Delay):
 			}
 		}
 		switch {
 		case fault.Hang:
+			f.record(r, arrived, 0)
 			<-r.Context().Done()
-			f.record(r, 0)
 			panic(http.ErrAbortHandler)
 		case fault.Status != 0:
-			f.record(r, fault.Status)
+			f.record(r, arrived, fault.Status)
 			Write(w, Answer{fault.Status, map[string]string{"msg": "fault that was asked for"}})
 		case fault.Lost:
 			h.ServeHTTP(nowhere{http.Header{}}, r)
-			f.record(r, 0)
+			f.record(r, arrived, 0)
 			panic(http.ErrAbortHandler)
 		default:
 			counted := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-			defer func() { f.record(r, counted.status) }()
+			defer func() { f.record(r, arrived, counted.status) }()
 			h.ServeHTTP(counted, r)
 		}
 	})
