@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -162,6 +164,18 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// robot returns a client with a service account, which has no rights.
+func (s *server) robot(t *testing.T) *kube.Client {
+	t.Helper()
+	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
+	got(accounts.Create(soon(t), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}))(t)
+	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot",
+		&authenticationv1.TokenRequest{}))(t)
+	config := rest.AnonymousClientConfig(s.Config().Rest)
+	config.BearerToken = token.Status.Token
+	return s.connect(t, config)
+}
+
 // TestCredentials asks the real server with bad credentials and with few rights.
 func TestCredentials(t *testing.T) {
 	s := start(t)
@@ -177,13 +191,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 
-	accounts := kube.For[corev1.ServiceAccount](s.Client).In(s.namespace)
-	got(accounts.Create(soon(t), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}))(t)
-	token := got(kube.Sub[authenticationv1.TokenRequest](accounts, "token").Create(soon(t), "robot",
-		&authenticationv1.TokenRequest{}))(t)
-	poor := rest.CopyConfig(bare)
-	poor.BearerToken = token.Status.Token
-	robot := s.connect(t, poor)
+	robot := s.robot(t)
 	_, err = kube.For[corev1.Secret](robot).In("a").Get(soon(t), "x")
 	sentence(
 		t,
@@ -200,6 +208,42 @@ func TestCredentials(t *testing.T) {
 		t,
 		err,
 		`list Secret: not allowed (a Role or ClusterRole must grant it): secrets is forbidden: User "system:serviceaccount:NS:robot" cannot list resource "secrets" in API group "" at the cluster scope`,
+		s.namespace,
+		"NS",
+	)
+}
+
+// TestOwnerOfUnknownKind has an owner of a kind that the admission plugin for owner references does not
+// know, as it does not know a kind whose definition is a few seconds old.
+func TestOwnerOfUnknownKind(t *testing.T) {
+	s := start(t)
+	robot := s.robot(t)
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "robot"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}}},
+	}
+	got(kube.For[rbacv1.Role](s.Client).In(s.namespace).Create(soon(t), role))(t)
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "robot"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "robot", Namespace: s.namespace}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "robot"},
+	}
+	got(kube.For[rbacv1.RoleBinding](s.Client).In(s.namespace).Create(soon(t), binding))(t)
+	block := true
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "example.com/v1", Kind: "Nothing", Name: "nothing", UID: "1", BlockOwnerDeletion: &block,
+	}}}}
+	var err error
+	for ctx := soon(t); ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		_, err = kube.For[corev1.ConfigMap](robot).In(s.namespace).Create(ctx, o)
+		if !strings.Contains(fmt.Sprint(err), "cannot create resource") {
+			break // the authorizer has seen the binding
+		}
+	}
+	sentence(
+		t,
+		err,
+		`create ConfigMap NS/owned: the admission plugin for owner references does not know the owner's kind (it reads the kinds every 30 s): configmaps "owned" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion example.com/v1 Kind Nothing: no matches for kind "Nothing" in version "example.com/v1"`,
 		s.namespace,
 		"NS",
 	)

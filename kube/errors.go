@@ -128,7 +128,13 @@ func hint(err *apierrors.StatusError) error {
 		return fmt.Errorf("the server does not accept the credentials (expired, or of another cluster? see "+
 			"the kubeconfig's user): %w", err)
 	case http.StatusForbidden:
-		if err.ErrStatus.Reason == metav1.StatusReasonForbidden && strings.Contains(err.ErrStatus.Message, "cannot") {
+		message := err.ErrStatus.Message
+		switch {
+		case err.ErrStatus.Reason != metav1.StatusReasonForbidden:
+		case strings.Contains(message, "cannot find RESTMapping"): // of OwnerReferencesPermissionEnforcement
+			return fmt.Errorf("the admission plugin for owner references does not know the owner's kind (it reads "+
+				"the kinds every 30 s): %w", err)
+		case strings.Contains(message, "cannot"):
 			return fmt.Errorf("not allowed (a Role or ClusterRole must grant it): %w", err)
 		}
 	}

@@ -61,6 +61,8 @@ type writer struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
+	first int // its rows come after this number
+
 	mu     sync.Mutex
 	next   int
 	acked  []int
@@ -68,6 +70,9 @@ type writer struct {
 	longer time.Duration
 	err    error // the last one
 }
+
+// rows is more than a writer writes.
+const rows = 1_000_000
 
 // write starts a writer.
 func (w *world) write(login *corev1.Secret) *writer {
@@ -79,7 +84,8 @@ func (w *world) write(login *corev1.Secret) *writer {
 	config.ConnectTimeout = 20 * time.Second
 	config.DialFunc = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &writer{config: config, cancel: cancel, last: time.Now(), next: w.writers * 1_000_000}
+	first := w.writers * rows
+	c := &writer{config: config, cancel: cancel, last: time.Now(), first: first, next: first}
 	w.writers++
 	c.done.Go(func() { c.run(ctx) })
 	w.Cleanup(c.stop)
@@ -159,7 +165,7 @@ func (c *writer) goesOn(w *world) time.Duration {
 func (c *writer) check(w *world, login *corev1.Secret) {
 	w.Helper()
 	c.stop()
-	there := strings.Fields(w.ask(login, "select n from written where n > 0"))
+	there := strings.Fields(w.ask(login, fmt.Sprintf("select n from written where n > %d and n <= %d", c.first, c.first+rows)))
 	slices.Sort(there)
 	lost := 0
 	for _, n := range c.acked {
@@ -167,7 +173,7 @@ func (c *writer) check(w *world, login *corev1.Secret) {
 			lost++
 		}
 	}
-	w.Logf("%d rows were acknowledged, of %d that were sent; %d are there", len(c.acked), c.next, len(there))
+	w.Logf("%d rows were acknowledged, of %d that were sent; %d are there", len(c.acked), c.next-c.first, len(there))
 	if lost > 0 || len(c.acked) == 0 {
 		w.Errorf("%d of %d acknowledged rows are lost", lost, len(c.acked))
 	}

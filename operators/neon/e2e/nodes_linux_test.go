@@ -70,6 +70,13 @@ func (w *world) nodes(login *corev1.Secret) {
 	})
 	w.allReady()
 	client.check(w, login)
+	w.eventually("the pageserver that left has no volume", func(ctx context.Context) error {
+		const volume = "v1.PersistentVolumeClaim data-orders-pageserver-2-0"
+		if slices.Contains(names(ctx, w.claims.Reader), volume) {
+			return fmt.Errorf("%s is there", volume)
+		}
+		return nil
+	})
 }
 
 // pause sets the annotation that pauses the plan of the NeonDatabase.
