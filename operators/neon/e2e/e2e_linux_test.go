@@ -87,22 +87,7 @@ func (w *world) past(login *corev1.Secret) {
 	b.Spec.From = &api.BranchPoint{Branch: "orders-main", Time: &moment}
 	_, err := w.branches.Create(w.soon(), b)
 	w.ok(err)
-	r := new(api.NeonRole)
-	r.Name, r.Spec.Branch, r.Spec.Name = "past-app", "past", "app"
-	_, err = w.roles.Create(w.soon(), r)
-	w.ok(err)
-	content := new(api.NeonBranchDatabase)
-	content.Name, content.Spec.Branch, content.Spec.Name, content.Spec.Owner = "past-app", "past", "app", "past-app"
-	_, err = w.contents.Create(w.soon(), content)
-	w.ok(err)
-	e := new(api.NeonEndpoint)
-	e.Name, e.Spec.Branch, e.Spec.Type = "past", "past", api.ReadWrite
-	_, err = w.endpoints.Create(w.soon(), e)
-	w.ok(err)
-	_, err = w.endpoints.Until(w.soon(), "past", func(e *api.NeonEndpoint) bool { return holds(e, e.Status.Conditions) })
-	w.ok(err)
-	then, err := w.secrets.Until(w.soon(), "past-past-app", func(s *corev1.Secret) bool { return string(s.Data["dbname"]) == "app" })
-	w.ok(err)
+	then := w.serve("past", "past")
 	if rows := w.ask(then, "select string_agg(n::text, ',') from written"); rows != "-1" {
 		w.Errorf("the branch at %s has the rows %s", moment.UTC().Format(time.RFC3339), rows)
 	}
@@ -110,11 +95,42 @@ func (w *world) past(login *corev1.Secret) {
 	if rows := w.ask(login, "select count(*) from written"); rows != "2" {
 		w.Errorf("after a deletion in the branch its parent has %s rows", rows)
 	}
-	w.ok(w.endpoints.Delete(w.soon(), "past"))
-	w.ok(w.contents.Delete(w.soon(), "past-app"))
-	w.ok(w.roles.Delete(w.soon(), "past-app"))
-	w.ok(w.branches.Delete(w.soon(), "past"))
+	w.withdraw("past", "past")
 	w.ok(w.branches.UntilGone(w.soon(), "past"))
+}
+
+// serve makes an endpoint of a branch with the role and the database app. It returns the Secret of their
+// connection.
+func (w *world) serve(branch, endpoint string) *corev1.Secret {
+	w.Helper()
+	r := new(api.NeonRole)
+	r.Name, r.Spec.Branch, r.Spec.Name = endpoint+"-app", branch, "app"
+	_, err := w.roles.Create(w.soon(), r)
+	w.ok(err)
+	content := new(api.NeonBranchDatabase)
+	content.Name, content.Spec.Branch, content.Spec.Name, content.Spec.Owner = r.Name, branch, "app", r.Name
+	_, err = w.contents.Create(w.soon(), content)
+	w.ok(err)
+	e := new(api.NeonEndpoint)
+	e.Name, e.Spec.Branch, e.Spec.Type = endpoint, branch, api.ReadWrite
+	_, err = w.endpoints.Create(w.soon(), e)
+	w.ok(err)
+	_, err = w.endpoints.Until(w.soon(), endpoint, func(e *api.NeonEndpoint) bool { return holds(e, e.Status.Conditions) })
+	w.ok(err)
+	login, err := w.secrets.Until(w.soon(), endpoint+"-"+r.Name, func(s *corev1.Secret) bool {
+		return string(s.Data["dbname"]) == "app"
+	})
+	w.ok(err)
+	return login
+}
+
+// withdraw deletes a branch and all that serve has made.
+func (w *world) withdraw(branch, endpoint string) {
+	w.Helper()
+	w.ok(w.endpoints.Delete(w.soon(), endpoint))
+	w.ok(w.contents.Delete(w.soon(), endpoint+"-app"))
+	w.ok(w.roles.Delete(w.soon(), endpoint+"-app"))
+	w.ok(w.branches.Delete(w.soon(), branch))
 }
 
 // resume suspends the endpoint because it is idle, and connects by the Secret. It returns that, which

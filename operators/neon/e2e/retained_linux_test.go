@@ -64,32 +64,14 @@ func (w *world) retained(login *corev1.Secret) {
 	branch.Spec.TimelineID, branch.Spec.DeletionPolicy = b.Status.TimelineID, api.Delete
 	_, err = w.branches.Create(w.soon(), branch)
 	w.ok(err)
-	r := new(api.NeonRole)
-	r.Name, r.Spec.Branch, r.Spec.Name = "orders-app", "orders-main", "app"
-	_, err = w.roles.Create(w.soon(), r)
-	w.ok(err)
-	content := new(api.NeonBranchDatabase)
-	content.Name, content.Spec.Branch, content.Spec.Name, content.Spec.Owner = "orders-app", "orders-main", "app", "orders-app"
-	_, err = w.contents.Create(w.soon(), content)
-	w.ok(err)
-	e := new(api.NeonEndpoint)
-	e.Name, e.Spec.Branch, e.Spec.Type = "orders", "orders-main", api.ReadWrite
-	_, err = w.endpoints.Create(w.soon(), e)
-	w.ok(err)
-	_, err = w.endpoints.Until(w.soon(), "orders", func(e *api.NeonEndpoint) bool { return holds(e, e.Status.Conditions) })
-	w.ok(err)
-	taken, err := w.secrets.Until(w.soon(), "orders-orders-app", func(s *corev1.Secret) bool { return string(s.Data["dbname"]) == "app" })
-	w.ok(err)
+	taken := w.serve("orders-main", "orders")
 	if is := w.ask(taken, "select count(*) from written"); is != rows {
 		w.Errorf("of %s rows %s were taken over", rows, is)
 	}
 	w.Logf("the data was served again %s after the new objects", time.Since(begun).Round(100*time.Millisecond))
 	w.sameSafekeepers(c)
 
-	w.ok(w.endpoints.Delete(w.soon(), "orders"))
-	w.ok(w.contents.Delete(w.soon(), "orders-app"))
-	w.ok(w.roles.Delete(w.soon(), "orders-app"))
-	w.ok(w.branches.Delete(w.soon(), "orders-main"))
+	w.withdraw("orders-main", "orders")
 	w.ok(w.projects.Delete(w.soon(), "orders"))
 	w.ok(w.clusters.Delete(w.soon(), "orders"))
 	w.onlyLeft()
