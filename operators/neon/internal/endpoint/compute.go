@@ -45,6 +45,7 @@ type compute struct {
 	lagging string        // why it does not follow its branch
 	version int32         // that its project wants of PostgreSQL
 	pod     *corev1.Pod   // unless it runs; nil if there is none
+	made    string        // the part of its pod that needs a restart, empty if that is not known
 }
 
 // limits are the times that a compute may stay in a status.
@@ -153,19 +154,25 @@ func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
 		is.applied = op.applied(e, is)
 	}
 	runs := is.silence == nil && is.status.Status == upstream.ComputeRunning
-	is.since = op.moments.entered(key, is.startTime()+" "+is.status.Status, is.seen)
-	if !runs || is.since.Equal(is.seen) {
+	is.since, is.made = op.moments.entered(key, is.startTime()+" "+is.status.Status, is.seen)
+	looks := !runs || is.made == ""
+	if looks {
 		is.pod, err = op.pod(ctx, e)
 	}
 	switch {
 	case !runs || err != nil:
-	case is.since.Equal(is.seen) && (is.pod == nil || is.pod.DeletionTimestamp != nil):
-		is = op.ending(is)
-	case e.Spec.Type == api.ReadOnly:
+		return is, err
+	case looks && (is.pod == nil || is.pod.DeletionTimestamp != nil):
+		return op.ending(is), nil
+	case looks:
+		is.made = is.pod.Annotations[restartAnnotation]
+		op.moments.made(key, is.made)
+	}
+	if e.Spec.Type == api.ReadOnly {
 		is.follow = op.limits.followed
 		is.lagging = op.lagging(ctx, e, is.startTime(), is.seen)
 	}
-	return is, err
+	return is, nil
 }
 
 // ending returns what is to be said of a compute that answers, and whose pod is ending or gone. The next
@@ -196,9 +203,13 @@ func (op *Operator) applied(e *api.NeonEndpoint, is *compute) string {
 	return hash + "@" + start
 }
 
-// outdated reports that a compute runs in a pod that must be replaced.
+// outdated reports that a compute runs in a pod that must be replaced. The pod of one that runs is not
+// looked at again: it stays as it was made.
 func (c *compute) outdated(want *compute) bool {
-	return c.pod != nil && c.pod.DeletionTimestamp == nil && c.pod.Annotations[restartAnnotation] != want.restart
+	if c.pod == nil {
+		return c.made != "" && c.made != want.restart
+	}
+	return c.pod.DeletionTimestamp == nil && c.pod.Annotations[restartAnnotation] != want.restart
 }
 
 // startedWith reports that a compute's pod was made with a configuration. A change that needs no
@@ -217,7 +228,11 @@ func (op *Operator) configure(ctx context.Context, r plan.Ref, is, want *compute
 	age := is.seen.Sub(is.since)
 	switch s := is.status.Status; {
 	case is.outdated(want):
-		return op.restart(ctx, is)
+		if now, err := op.replace(ctx, e, is, want); err != nil || now != nil {
+			return now, err
+		}
+		op.moments.leave(is.endpoint) // it is in another pod than it was
+		return op.observe(ctx, r)
 	case is.silence != nil:
 		return is, nil //nolint:nilerr // it is what was seen of the compute
 	case is.applied == want.hash+"@"+is.startTime():
@@ -233,15 +248,8 @@ func (op *Operator) configure(ctx context.Context, r plan.Ref, is, want *compute
 
 // reconfigure sends a compute that runs the wanted configuration, unless it needs another pod.
 func (op *Operator) reconfigure(ctx context.Context, e *api.NeonEndpoint, r plan.Ref, is, want *compute) (*compute, error) {
-	var err error
-	if is.pod, err = op.pod(ctx, e); err != nil {
-		return nil, err
-	}
-	switch {
-	case is.pod == nil || is.pod.DeletionTimestamp != nil:
-		return op.ending(is), nil
-	case is.outdated(want):
-		return op.restart(ctx, is)
+	if now, err := op.replace(ctx, e, is, want); err != nil || now != nil {
+		return now, err
 	}
 	_, p, err := op.placeOf(ctx, e)
 	if err != nil {
@@ -259,6 +267,21 @@ func (op *Operator) reconfigure(ctx context.Context, e *api.NeonEndpoint, r plan
 		after.applied = want.hash + "@" + after.startTime()
 	}
 	return after, err
+}
+
+// replace restarts a compute whose pod must be replaced. It returns nothing for one whose pod is as wanted.
+func (op *Operator) replace(ctx context.Context, e *api.NeonEndpoint, is, want *compute) (*compute, error) {
+	now, err := *is, error(nil)
+	if now.pod, err = op.pod(ctx, e); err != nil {
+		return nil, err
+	}
+	switch {
+	case now.pod == nil || now.pod.DeletionTimestamp != nil:
+		return op.ending(is), nil
+	case now.outdated(want):
+		return op.restart(ctx, &now)
+	}
+	return nil, nil
 }
 
 // restart deletes the pod of a compute. The StatefulSet makes another one when it is gone, as

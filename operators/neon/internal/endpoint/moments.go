@@ -57,20 +57,31 @@ func (m *moments) follow(key kube.Key, is follows) {
 type state struct {
 	name  string
 	since time.Time
+	made  string // see compute
 }
 
-// entered returns the time since when a compute is in a state.
-func (m *moments) entered(key kube.Key, name string, now time.Time) time.Time {
+// entered returns the time since when a compute is in a state, and how its pod was made.
+func (m *moments) entered(key kube.Key, name string, now time.Time) (since time.Time, made string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if is, ok := m.states[key]; ok && is.name == name {
-		return is.since
+		return is.since, is.made
 	}
 	if m.states == nil {
 		m.states = make(map[kube.Key]state)
 	}
-	m.states[key] = state{name, now}
-	return now
+	m.states[key] = state{name: name, since: now}
+	return now, ""
+}
+
+// made keeps how the pod of a compute was made, while the compute stays in its state.
+func (m *moments) made(key kube.Key, made string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if is, ok := m.states[key]; ok {
+		is.made = made
+		m.states[key] = is
+	}
 }
 
 func (m *moments) pod(key kube.Key, ready bool) {
