@@ -116,10 +116,13 @@ func (op *Operator) reconcile(ctx context.Context, b *api.NeonBranch) (controlle
 	return action, err
 }
 
+// ever is a lifetime in seconds that counts as for ever. A time.Duration ends after 292 years.
+const ever = 100 * 365 * 24 * 60 * 60
+
 // lifetime returns the time that a branch has left, nil for ever. A deletion cannot be taken
 // back, so a branch that is protected does not end.
 func lifetime(b *api.NeonBranch, now time.Time) *time.Duration {
-	if b.Spec.TTLSeconds == 0 || b.Spec.Protected {
+	if b.Spec.TTLSeconds == 0 || b.Spec.TTLSeconds >= ever || b.Spec.Protected {
 		return nil
 	}
 	left := b.CreationTimestamp.Add(time.Duration(b.Spec.TTLSeconds) * time.Second).Sub(now)

@@ -78,7 +78,7 @@ func (op *Operator) connection(ctx context.Context, e *api.NeonEndpoint, r *api.
 		"type": []byte("postgresql"), "provider": []byte("neon"),
 		"host": []byte(at.host), "port": fmt.Append(nil, at.port), "database": []byte(database), "dbname": []byte(database),
 		"username": []byte(at.user), "user": []byte(at.user), "password": []byte(password),
-		"pgpass":      fmt.Appendf(nil, "%s:%d:%s:%s:%s\n", at.host, at.port, database, at.user, password),
+		"pgpass":      []byte(pgpass(at, password, database)),
 		"direct-host": []byte(direct.host), "direct-port": fmt.Append(nil, direct.port), "direct-username": []byte(direct.user),
 		"direct-uri": []byte(uri(direct, password, database, nil)),
 	}
@@ -101,4 +101,10 @@ func uri(at loginAt, password, database string, query url.Values) string {
 		Host: fmt.Sprintf("%s:%d", at.host, at.port), Path: "/" + database, RawQuery: query.Encode(),
 	}
 	return u.String()
+}
+
+// pgpass returns a line of libpq's file of passwords. In it, fields end at a colon.
+func pgpass(at loginAt, password, database string) string {
+	plain := strings.NewReplacer(`\`, `\\`, ":", `\:`)
+	return fmt.Sprintf("%s:%d:%s:%s:%s\n", at.host, at.port, database, at.user, plain.Replace(password))
 }

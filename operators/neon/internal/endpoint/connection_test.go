@@ -79,3 +79,17 @@ func TestNamesOfEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// A password that a NeonRole is given can have characters that mean something in its Secret.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	at := loginAt{"shop.default.svc", "app", 5432}
+	for password, want := range map[string]string{
+		"plain": "shop.default.svc:5432:shop:app:plain\n",
+		`a:b\c`: `shop.default.svc:5432:shop:app:a\:b\\c` + "\n",
+	} {
+		if is := pgpass(at, password, "shop"); is != want {
+			t.Errorf("%q: %q, want %q", password, is, want)
+		}
+	}
+}
