@@ -2,11 +2,9 @@ package endpoint
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -166,18 +164,17 @@ func (op *Operator) contents(ctx context.Context, e *api.NeonEndpoint, in *spec.
 		names[r.Name] = roleName(r)
 		in.Roles = append(in.Roles, spec.Role{Name: roleName(r), EncryptedPassword: &verifier})
 	}
-	for d, err := range op.databases.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch}) {
-		if err != nil {
-			return err
-		}
+	all, err := databases.usable(op.databasesOn(ctx, e.Namespace, e.Spec.Branch))
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
 		owner, ok := names[d.Spec.Owner]
-		if !ok || d.DeletionTimestamp != nil {
+		if !ok {
 			continue // its own condition says so
 		}
 		in.Databases = append(in.Databases, spec.Database{Name: databaseName(d), Owner: owner})
 	}
-	slices.SortFunc(in.Roles, func(a, b spec.Role) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(in.Databases, func(a, b spec.Database) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
+	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
 )
 
 // Proxy is where clients connect to endpoints that may be suspended.
@@ -58,18 +61,26 @@ func (op *Operator) logins(e *api.NeonEndpoint, role string) (first, direct logi
 // https://servicebinding.io and those that CloudNativePG has. Keys that begin with "direct-" are of
 // the compute itself, which refuses clients while it is suspended.
 func (op *Operator) connection(ctx context.Context, e *api.NeonEndpoint, r *api.NeonRole) (*corev1.Secret, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name + "-" + r.Name, Labels: labels(e)},
+		Type:       corev1.SecretTypeBasicAuth,
+	}
+	own := computeName(e)
+	if slices.Contains([]string{own, cluster.CertificateName(own), certmanager.SecretName(own)}, secret.Name) {
+		return nil, fmt.Errorf("Secret %s is a part of the endpoint: make another NeonRole of this name in PostgreSQL (spec.name)",
+			secret.Name)
+	}
 	from, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: r.Status.Secret})
 	if err != nil {
 		return nil, fmt.Errorf("get the password of NeonRole %s: %w", r.Name, err)
 	}
 	database := "postgres"
-	for d, err := range op.databases.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch}) {
-		if err != nil {
-			return nil, err
-		}
-		if name := databaseName(d); d.Spec.Owner == r.Name && (database == "postgres" || name < database) {
-			database = name
-		}
+	all, err := databases.usable(op.databasesOn(ctx, e.Namespace, e.Spec.Branch))
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(all, func(d *api.NeonBranchDatabase) bool { return d.Spec.Owner == r.Name }); i >= 0 {
+		database = databaseName(all[i])
 	}
 	password := string(from.Data[passwordKey])
 	at, direct := op.logins(e, roleName(r))
@@ -89,10 +100,8 @@ func (op *Operator) connection(ctx context.Context, e *api.NeonEndpoint, r *api.
 	}
 	data["uri"] = []byte(uri(at, password, database, query))
 	data["jdbc-uri"] = fmt.Appendf(nil, "jdbc:postgresql://%s:%d/%s?%s", at.host, at.port, database, login.Encode())
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name + "-" + r.Name, Labels: labels(e)},
-		Type:       corev1.SecretTypeBasicAuth, Data: data,
-	}, nil
+	secret.Data = data
+	return secret, nil
 }
 
 func uri(at loginAt, password, database string, query url.Values) string {

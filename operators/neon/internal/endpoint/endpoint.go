@@ -257,16 +257,3 @@ func (op *Operator) children(ctx context.Context, e *api.NeonEndpoint, now time.
 	}
 	return all, secure, nil
 }
-
-// rolesOf returns the roles of an endpoint's branch whose passwords are there.
-func (op *Operator) rolesOf(ctx context.Context, e *api.NeonEndpoint) (roles []*api.NeonRole, err error) {
-	for r, err := range op.roles.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch}) {
-		if err != nil {
-			return nil, err // without the roles, their Secrets would leave the plan
-		}
-		if r.Status.Secret != "" && r.DeletionTimestamp == nil {
-			roles = append(roles, r)
-		}
-	}
-	return roles, nil
-}

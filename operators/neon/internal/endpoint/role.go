@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -23,14 +22,16 @@ const (
 	verifierKey = "verifier"
 )
 
-func roleName(r *api.NeonRole) string               { return cmp.Or(r.Spec.Name, r.Name) }
-func databaseName(d *api.NeonBranchDatabase) string { return cmp.Or(d.Spec.Name, d.Name) }
-
 // RoleController returns the controller of NeonRoles.
 func (op *Operator) RoleController() controller.Controller[api.NeonRole] {
 	return controller.Controller[api.NeonRole]{
 		For: op.Roles, Owns: []kube.AnyHandle{op.Secrets}, Reconcile: op.reconcileRole,
-		Watches: []controller.Source{controller.Referenced(op.Secrets, op.givenPasswords)},
+		Watches: []controller.Source{
+			controller.Referenced(op.Secrets, op.givenPasswords),
+			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) []kube.Key {
+				return roles.namesakes(r, op.rolesOn(ctx, r.Namespace, r.Spec.Branch))
+			}),
+		},
 	}
 }
 
@@ -38,6 +39,15 @@ func (op *Operator) RoleController() controller.Controller[api.NeonRole] {
 // keeps. Both are made once, because a verifier has a random salt: another one would be a
 // change of the role.
 func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (controller.Action, error) {
+	all, err := roles.usable(op.rolesOn(ctx, r.Namespace, r.Spec.Branch))
+	if err != nil {
+		return controller.Done, err
+	}
+	if said, refused := roles.refusal(r, all); refused {
+		r.Status.Secret, r.Status.ObservedGeneration = "", r.Generation
+		controller.SetCondition(r, &r.Status.Conditions.Conditions, said)
+		return controller.Done, op.Roles.EnsureStatus(ctx, r)
+	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name + "-password"}}
 	is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret))
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -105,20 +115,29 @@ func (op *Operator) roleGone(ctx context.Context, r *api.NeonRole) (bool, error)
 func (op *Operator) DatabaseController() controller.Controller[api.NeonBranchDatabase] {
 	return controller.Controller[api.NeonBranchDatabase]{
 		For: op.Databases, Reconcile: op.reconcileDatabase,
-		Watches: []controller.Source{controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) (keys []kube.Key) {
-			for d, err := range op.databases.Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch}) {
-				if err == nil && d.Spec.Owner == r.Name {
-					keys = append(keys, kube.KeyOf(d))
+		Watches: []controller.Source{
+			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) (keys []kube.Key) {
+				for d, err := range op.databases.Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch}) {
+					if err == nil && d.Spec.Owner == r.Name {
+						keys = append(keys, kube.KeyOf(d))
+					}
 				}
-			}
-			return keys
-		})},
+				return keys
+			}),
+			controller.Mapped(op.Databases, func(ctx context.Context, d *api.NeonBranchDatabase) []kube.Key {
+				return databases.namesakes(d, op.databasesOn(ctx, d.Namespace, d.Spec.Branch))
+			}),
+		},
 	}
 }
 
-// reconcileDatabase says whether a database has an owner. The endpoint that writes to the
+// reconcileDatabase says whether a database has its name and an owner. The endpoint that writes to the
 // branch makes it.
 func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchDatabase) (controller.Action, error) {
+	all, err := databases.usable(op.databasesOn(ctx, d.Namespace, d.Spec.Branch))
+	if err != nil {
+		return controller.Done, err
+	}
 	said := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Message: "it is in the configuration of the branch's endpoints"}
 	owner, err := op.Roles.Cached().Get(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Owner})
 	switch {
@@ -130,6 +149,9 @@ func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchData
 	case owner.Spec.Branch != d.Spec.Branch:
 		said.Status, said.Reason = metav1.ConditionFalse, "OtherBranch"
 		said.Message = fmt.Sprintf("NeonRole %s is of branch %s", owner.Name, owner.Spec.Branch)
+	}
+	if why, refused := databases.refusal(d, all); refused {
+		said = why
 	}
 	controller.SetCondition(d, &d.Status.Conditions.Conditions, said)
 	d.Status.ObservedGeneration = d.Generation

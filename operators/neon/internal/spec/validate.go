@@ -147,12 +147,8 @@ func (s Spec) validateSafekeepers(p *problems) {
 
 func (c Cluster) validateRoles(p *problems) {
 	for i, role := range c.Roles {
-		if why := badName(role.Name); why != "" {
+		if why := BadRole(role.Name); why != "" {
 			p.add("role %q: %s", role.Name, why)
-		}
-		reserved := []string{"cloud_admin", "neon_superuser", "privileged_role_name", "public", "none", "walproposer"}
-		if slices.Contains(reserved, role.Name) || strings.HasPrefix(role.Name, "pg_") {
-			p.add("role %q: the name belongs to Postgres or to the compute", role.Name)
 		}
 		if slices.ContainsFunc(c.Roles[:i], func(r Role) bool { return r.Name == role.Name }) {
 			p.add("role %q: named twice", role.Name)
@@ -166,11 +162,8 @@ func (c Cluster) validateRoles(p *problems) {
 
 func (c Cluster) validateDatabases(p *problems) {
 	for i, database := range c.Databases {
-		if why := badName(database.Name); why != "" {
+		if why := BadDatabase(database.Name); why != "" {
 			p.add("database %q: %s", database.Name, why)
-		}
-		if slices.Contains([]string{"postgres", "template0", "template1"}, database.Name) {
-			p.add("database %q: the name belongs to Postgres", database.Name)
 		}
 		if slices.ContainsFunc(c.Databases[:i], func(d Database) bool { return d.Name == database.Name }) {
 			p.add("database %q: named twice", database.Name)
@@ -258,6 +251,23 @@ func (s Spec) validateSettings(p *problems) {
 			p.add("settings primary_slot_name and hot_standby: a replica needs them")
 		}
 	}
+}
+
+// BadRole says why a name is none of a role that a configuration can have, or nothing.
+func BadRole(name string) string {
+	reserved := []string{"cloud_admin", "neon_superuser", "privileged_role_name", "public", "none", "walproposer"}
+	if slices.Contains(reserved, name) || strings.HasPrefix(name, "pg_") {
+		return "the name belongs to Postgres or to the compute"
+	}
+	return badName(name)
+}
+
+// BadDatabase says why a name is none of a database that a configuration can have, or nothing.
+func BadDatabase(name string) string {
+	if slices.Contains([]string{"postgres", "template0", "template1"}, name) {
+		return "the name belongs to Postgres"
+	}
+	return badName(name)
 }
 
 // badName says why a name is none of a role or a database. Postgres cuts longer names.
