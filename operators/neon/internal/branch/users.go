@@ -2,6 +2,7 @@ package branch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -213,7 +214,11 @@ func reader[T any](
 ) *recent.Reader[[]*T] {
 	if by[namespace] == nil {
 		by[namespace] = &recent.Reader[[]*T]{Read: func(ctx context.Context) ([]*T, error) {
-			return cached(objects.In(namespace).List(ctx))
+			all, err := cached(objects.In(namespace).List(ctx))
+			if errors.Is(err, kube.ErrNotServed) {
+				return nil, nil // with the definition of a kind its objects are gone
+			}
+			return all, err
 		}}
 	}
 	return by[namespace]

@@ -63,7 +63,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := newNamespace(t)
+	return newWorldOf(t, kubetest.Options{})
+}
+
+// newWorldOf returns a world of a cluster with options.
+func newWorldOf(t *testing.T, options kubetest.Options) *world {
+	t.Helper()
+	w := newNamespace(t, options)
 	definitions, err := api.Definitions()
 	w.ok(err)
 	w.ok(crd.Install(w.soon(), w.client, definitions...))
@@ -88,9 +94,9 @@ func newWorld(t *testing.T) *world {
 }
 
 // newNamespace returns a world without storage.
-func newNamespace(t *testing.T) *world {
+func newNamespace(t *testing.T, options kubetest.Options) *world {
 	t.Helper()
-	of := kubetest.Start(t, kubetest.Options{})
+	of := kubetest.Start(t, options)
 	client, ns := optest.Client(t, of.Config()), of.Namespace(t)
 	w := &world{
 		T: t, rest: of.Config(), client: client, namespace: ns,
@@ -104,7 +110,7 @@ func newNamespace(t *testing.T) *world {
 // elsewhere returns another namespace for a test, with the same storage.
 func (w *world) elsewhere(t *testing.T) *world {
 	t.Helper()
-	other := newNamespace(t)
+	other := newNamespace(t, kubetest.Options{})
 	other.lab, other.storage = w.lab, w.storage
 	other.cluster()
 	return other

@@ -3,6 +3,7 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -88,6 +89,9 @@ func (op *Operator) cleanup(ctx context.Context, p *api.NeonProject) (controller
 // liveBranches asks the API server for the branches of a project.
 func (op *Operator) liveBranches(ctx context.Context, p *api.NeonProject) (names []string, err error) {
 	for b, err := range op.Branches.In(p.Namespace).List(ctx) {
+		if errors.Is(err, kube.ErrNotServed) {
+			return nil, nil // with the definition of the kind all are gone
+		}
 		if err != nil {
 			return nil, fmt.Errorf("look for branches: %w", err)
 		}
