@@ -108,7 +108,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 		dial = dialHosts(*hostsFile)
 		transport.DialContext = dial
 	}
-	clients := &cluster.Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}}
+	clients := &cluster.Clients{Secrets: secrets, Clusters: &clusters, HTTP: &http.Client{Transport: transport}}
 
 	fronted, err := newFront(client)
 	if err != nil {

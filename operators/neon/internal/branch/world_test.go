@@ -121,7 +121,7 @@ func (w *world) cluster() {
 	w.Helper()
 	keys := &corev1.Secret{Data: map[string][]byte{"private.pem": w.lab.Key.PEM()}}
 	keys.Name = cluster.KeysName("main")
-	_, err := kube.For[corev1.Secret](w.client).In(w.namespace).Create(w.soon(), keys)
+	keys, err := kube.For[corev1.Secret](w.client).In(w.namespace).Create(w.soon(), keys)
 	w.ok(err)
 	clusters := kube.For[api.NeonCluster](w.client).In(w.namespace)
 	c := new(api.NeonCluster)
@@ -137,6 +137,9 @@ func (w *world) cluster() {
 		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: "in place of its controller",
 	})
 	c.Status.ObservedGeneration = c.Generation
+	c.Status.Nodes = []plan.NodeStatus{{
+		Name: "keys", State: plan.Ready, Since: metav1.Now(), APIVersion: "v1", Kind: "Secret", Namespace: w.namespace, ObjectName: keys.Name, UID: keys.UID,
+	}}
 	w.ok(clusters.EnsureStatus(w.soon(), c))
 }
 
@@ -155,11 +158,12 @@ func (w *world) start() {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
+	clusters := kube.For[api.NeonCluster](client)
 	clients := &cluster.Clients{
-		Secrets: kube.For[corev1.Secret](client), HTTP: &http.Client{Transport: hop{transport, w.outside}},
+		Secrets: kube.For[corev1.Secret](client), Clusters: &clusters, HTTP: &http.Client{Transport: hop{transport, w.outside}},
 	}
 	projects := &project.Operator{
-		Projects: kube.For[api.NeonProject](client), Clusters: kube.For[api.NeonCluster](client),
+		Projects: kube.For[api.NeonProject](client), Clusters: clusters,
 		Branches: kube.For[api.NeonBranch](client), Clients: clients,
 	}
 	branches := &branch.Operator{

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
@@ -24,6 +26,8 @@ import (
 type Clients struct {
 	// Secrets are those of the clusters' keys.
 	Secrets kube.Resource[corev1.Secret]
+	// Clusters, if it is set, tells a cluster that is gone from one whose Secret somebody has deleted.
+	Clusters *kube.Resource[api.NeonCluster]
 	// HTTP makes the requests. Default: http.DefaultClient.
 	HTTP *http.Client
 
@@ -60,7 +64,8 @@ func Transport() *http.Transport {
 	return t
 }
 
-// Key returns the key of a cluster. The error is NotFound when there is no such cluster.
+// Key returns the key of a cluster. The error is NotFound when there is no such cluster, or when a
+// cluster that is being deleted has no key any more.
 func (c *Clients) Key(ctx context.Context, cluster kube.Key) (token.Key, error) {
 	key, _, err := c.keys(ctx, cluster)
 	return key, err
@@ -71,6 +76,9 @@ func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, se
 	name := kube.Key{Namespace: cluster.Namespace, Name: KeysName(cluster.Name)}
 	secret, err := c.Secrets.Cached().Get(ctx, name)
 	if err != nil {
+		if there := c.exists(ctx, cluster); apierrors.IsNotFound(err) && there != nil {
+			err = there
+		}
 		return token.Key{}, false, fmt.Errorf("get the keys of NeonCluster %s: %w", cluster, err)
 	}
 	secure = secret.Annotations[tlsAnnotation] != ""
@@ -88,6 +96,23 @@ func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, se
 	}
 	c.known[cluster] = knownKey{key, secret.UID, secret.ResourceVersion}
 	return key, secure, nil
+}
+
+// exists returns an error, which is not NotFound, if a cluster exists that has had keys.
+func (c *Clients) exists(ctx context.Context, cluster kube.Key) error {
+	if c.Clusters == nil {
+		return nil
+	}
+	switch is, err := c.Clusters.Cached().Get(ctx, cluster); {
+	case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed):
+		return nil
+	case err != nil:
+		return err
+	case is.DeletionTimestamp != nil:
+		return nil
+	default:
+		return lostSecret(is, KeysName(is.Name))
+	}
 }
 
 // Authorities returns the content of the Secret with the authorities of a cluster with TLS, and nil

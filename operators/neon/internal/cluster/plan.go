@@ -17,6 +17,7 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -175,7 +176,7 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 
 	op.guard(p, c)
 	keys := plan.Object(p, "keys", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
-		return op.once(ctx, aboutKeys(c), newKeys)
+		return op.once(ctx, c, aboutKeys(c), newKeys)
 	})
 	if keep {
 		keys.Retain()
@@ -247,7 +248,7 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 	}
 	s := store(c)
 	access := plan.Object(p, "store-access", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
-		return op.once(ctx, s.about, func() map[string][]byte {
+		return op.once(ctx, c, s.about, func() map[string][]byte {
 			return map[string][]byte{accessKey: []byte(rand.Text()), secretKey: []byte(rand.Text())}
 		})
 	})
@@ -274,7 +275,7 @@ func (op *Operator) controllerDatabase(ctx context.Context, p *plan.Plan, c *api
 	}
 	d := database(c)
 	access := plan.Object(p, "database-access", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
-		return op.once(ctx, d.about, func() map[string][]byte { return databaseAccess(c, rand.Text()) })
+		return op.once(ctx, c, d.about, func() map[string][]byte { return databaseAccess(c, rand.Text()) })
 	})
 	plan.Object(p, "database-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
 		return d.service(false), nil
@@ -289,14 +290,27 @@ func (op *Operator) controllerDatabase(ctx context.Context, p *plan.Plan, c *api
 	return answers.Needs(running)
 }
 
-// once returns a Secret as it is, or with content that is made here.
+// lostSecret returns an error if a cluster has had a Secret. The programs know its content, and no other.
+func lostSecret(c *api.NeonCluster, name string) error {
+	if !slices.ContainsFunc(c.Status.Nodes, func(n plan.NodeStatus) bool {
+		return n.Kind == "Secret" && n.ObjectName == name && n.UID != ""
+	}) {
+		return nil
+	}
+	return fmt.Errorf("Secret %s is gone, and the cluster's programs know its content only: make it again from a copy", name)
+}
+
+// once returns a Secret as it is, or with content that is made here if the cluster never had it.
 func (op *Operator) once(
-	ctx context.Context, meta metav1.ObjectMeta, content func() map[string][]byte,
+	ctx context.Context, c *api.NeonCluster, meta metav1.ObjectMeta, content func() map[string][]byte,
 ) (*corev1.Secret, error) {
 	immutable := true
 	secret := &corev1.Secret{ObjectMeta: meta, Immutable: &immutable}
 	switch is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret)); {
 	case apierrors.IsNotFound(err):
+		if err := lostSecret(c, meta.Name); err != nil {
+			return nil, err
+		}
 		secret.Data = content()
 	case err != nil:
 		return nil, err
