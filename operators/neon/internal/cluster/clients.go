@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -26,11 +27,14 @@ type Clients struct {
 	Secrets kube.Resource[corev1.Secret]
 	// HTTP makes the requests. Default: http.DefaultClient.
 	HTTP *http.Client
+	// Wrap, if it is set, wraps the transport of HTTP, and those with TLS that are made of it.
+	Wrap func(http.RoundTripper) http.RoundTripper
 
 	mu          sync.Mutex
 	known       map[kube.Key]knownKey
 	controllers map[kube.Key]controllerClient
 	secure      map[kube.Key]secureClient
+	open        *http.Client // for requests without TLS, if there is a Wrap
 }
 
 // knownKey is the key in a Secret as it was at a resourceVersion.
@@ -140,7 +144,7 @@ func (c *Clients) reach(ctx context.Context, cluster kube.Key) (*http.Client, st
 	case err != nil:
 		return nil, "", err
 	case call == "":
-		return c.HTTP, "http", nil
+		return c.plain(), "http", nil
 	}
 	authorities, err := c.authorities(ctx, cluster)
 	if err != nil {
@@ -160,12 +164,34 @@ func (c *Clients) reach(ctx context.Context, cluster kube.Key) (*http.Client, st
 	if err != nil {
 		return nil, "", fmt.Errorf("connect to NeonCluster %s: %w", cluster, err)
 	}
+	if c.Wrap != nil {
+		made.Transport = idling{c.Wrap(made.Transport), made.Transport.(*http.Transport)}
+	}
 	if c.secure == nil {
 		c.secure = make(map[kube.Key]secureClient)
 	}
 	c.secure[cluster] = secureClient{made, string(bundle), call}
 	return made, "https", nil
 }
+
+// plain returns the client for requests without TLS.
+func (c *Clients) plain() *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Wrap != nil && c.open == nil {
+		c.open = &http.Client{Transport: c.Wrap(c.HTTP.Transport)}
+	}
+	return cmp.Or(c.open, c.HTTP)
+}
+
+// idling is a transport that is wrapped.
+type idling struct {
+	http.RoundTripper
+	*http.Transport
+}
+
+// RoundTrip makes a request by the outer transport.
+func (t idling) RoundTrip(r *http.Request) (*http.Response, error) { return t.RoundTripper.RoundTrip(r) }
 
 // trusting returns a client like another one, that trusts the authorities of a bundle only. With either it
 // tries the port beside that of a program first.

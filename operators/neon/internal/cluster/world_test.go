@@ -222,7 +222,7 @@ func (w *world) start() {
 		Secrets: secrets, Services: kube.For[corev1.Service](client).In(w.ns),
 		StatefulSets: kube.For[appsv1.StatefulSet](client).In(w.ns), Deployments: kube.For[appsv1.Deployment](client).In(w.ns),
 		Policies: kube.For[networkingv1.NetworkPolicy](client).In(w.ns), Budgets: kube.For[policyv1.PodDisruptionBudget](client).In(w.ns),
-		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: w.watched(transport)}}, Hooks: "http://operator", Dial: dial,
+		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}, Wrap: w.watched}, Hooks: "http://operator", Dial: dial,
 		EmptiedAfter: 3 * time.Second, RemovalLimit: 8 * time.Second, Certificates: w.terms,
 	}
 	if w.issuer != nil {
