@@ -286,3 +286,48 @@ func TestChangeOfTLS(t *testing.T) {
 	drains(w, "/drain", 1, 2)
 	w.timeline(otherID, 1)
 }
+
+// TestIssuerLater adds TLS with an issuer of cert-manager.
+func TestIssuerLater(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, trust.Terms{}, nil, func(w *world) {
+		w.named()
+		w.issuer = newIssuer(w, w.client)
+	})
+	w.timeline(tenantID, 1)
+	w.change(withIssuer)
+	c := w.until("TLS is added", hasTLS)
+	w.likeNew(c)
+	if diff := cmp.Diff(c.Spec.TLS.Issuer, IssuerOf(c)); diff != "" {
+		t.Errorf("the issuer (-want +got):\n%s", diff)
+	}
+}
+
+// TestTurn adds TLS with an issuer that the operator cannot use. Nothing is restarted for it, so that the user can
+// remove it and name another one.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, trust.Terms{}, nil, (*world).named)
+	seen := new(course)
+	w.change(withIssuer)
+	w.until("the operator says why", func(c *api.NeonCluster) bool {
+		seen.see(w, c)
+		return says("authority", ErrNoCertManager.Error())(c)
+	})
+	w.change(removeTLS)
+	c := w.until("it is as it was", func(c *api.NeonCluster) bool {
+		seen.see(w, c)
+		return hasNone(c)
+	})
+	w.likeNew(c)
+	seen.restarts(w, map[string]int{
+		"controller": 0, "safekeeper-1": 0, "safekeeper-2": 0, "safekeeper-3": 0, "pageserver-1": 0, "pageserver-2": 0,
+	})
+
+	t.Log("TLS is removed before it is there: the programs that serve both go back")
+	w.change(addTLS)
+	w.until("the members are restarted", func(c *api.NeonCluster) bool { return c.Status.TLS != nil && c.Status.TLS.Step == "Joining" })
+	w.change(removeTLS)
+	w.likeNew(w.until("it is as it was", hasNone))
+	w.timeline(tenantID, 1)
+}

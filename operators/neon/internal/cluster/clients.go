@@ -191,7 +191,9 @@ type idling struct {
 }
 
 // RoundTrip makes a request by the outer transport.
-func (t idling) RoundTrip(r *http.Request) (*http.Response, error) { return t.RoundTripper.RoundTrip(r) }
+func (t idling) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.RoundTripper.RoundTrip(r)
+}
 
 // trusting returns a client like another one, that trusts the authorities of a bundle only. With either it
 // tries the port beside that of a program first.
