@@ -6,7 +6,8 @@
 // pageservers. pod.go makes pods, services and sets of a part, and guard.go says who may
 // connect to them. The other files have one part each: store.go, controller.go, broker.go,
 // safekeeper.go and pageserver.go. The plan's steps are in bucket.go, sqlprobe.go and members.go.
-// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues.
+// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues. change.go adds
+// TLS to a cluster that runs and removes it, and crossing.go has the addresses of programs meanwhile.
 //
 // membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
 // takes their volumes over. turn.go restarts safekeepers and roll.go pageservers, one at a time.

@@ -397,7 +397,8 @@ func TestSecured(t *testing.T) {
 	}
 }
 
-// TestChoiceOfIssuer sees that an issuer stays while a cluster has TLS, and that TLS comes back only when all of it is gone.
+// TestChoiceOfIssuer sees that an issuer stays while a cluster has TLS, and that TLS comes back only when all of it
+// is gone.
 func TestChoiceOfIssuer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withTLS)

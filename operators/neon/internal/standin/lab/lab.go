@@ -48,14 +48,14 @@ type TLS struct {
 	// Host returns the host and the port by which others know a program's HTTP service, and that
 	// of its port for PostgreSQL.
 	Host func(program string) (host string, http, pg int)
-	// Mode returns what a program serves that starts. Default: only TLS.
+	// Mode returns the mode of a program that starts. Default: TLS only.
 	Mode func(program string) Mode
 }
 
-// Mode is what a program serves, and how it calls others.
+// Mode has the ports of a program, and the way in which it calls others.
 type Mode struct {
-	// Plain and Secure say what it serves. If both are set, the port with TLS is Lab.Port of the name with
-	// "-tls" behind it.
+	// Plain and Secure are set for a port without TLS, and for one with it. If both are, the latter is Lab.Port
+	// of the name with "-tls" behind it.
 	Plain, Secure bool
 	// ByTLS has the storage controller call the others with TLS.
 	ByTLS bool

@@ -11,7 +11,7 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
-// mode returns what a program serves.
+// mode returns the mode of a program.
 func (l *Lab) mode(t testing.TB, program string) Mode {
 	t.Helper()
 	switch {
