@@ -21,6 +21,7 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/plan"
 )
 
 // TestWholeWithTLS makes a NeonDatabase whose programs talk TLS, as processes with the flags, the
@@ -132,4 +133,133 @@ func (l *land) tryVerified(bundle []byte) (s session, err error) {
 	defer c.Close(context.Background())
 	err = c.QueryRow(l.soon(), "select ssl from pg_stat_ssl where pid = pg_backend_pid()").Scan(&s.ssl)
 	return s, err
+}
+
+// client writes rows, one after the other, and connects again when its session ends.
+type client struct {
+	acknowledged int
+	sessions     int           // in which rows were written
+	longest      time.Duration // between two rows
+	problem      error         // the last one
+}
+
+// write writes rows until ctx ends.
+func (c *client) write(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) {
+	last := time.Now()
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		conn, err := connect(limited)
+		written := c.acknowledged
+		for err == nil {
+			row, done := context.WithTimeout(ctx, 2*time.Minute)
+			if _, err = conn.Exec(row, "insert into kept values ($1) on conflict do nothing", c.acknowledged+1); err == nil {
+				c.acknowledged++
+				c.longest, last = max(c.longest, time.Since(last)), time.Now()
+			}
+			done()
+		}
+		cancel()
+		c.problem = err
+		if conn != nil {
+			_ = conn.Close(context.Background()) // its session has ended
+		}
+		if c.acknowledged > written {
+			c.sessions++
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// TestTLSLater adds TLS to a NeonDatabase that holds data, and removes it, while a client writes. The programs are
+// processes with the flags, the files and the configurations that the operator made. No row that was acknowledged
+// is lost, and the session ends only when its compute is restarted.
+func TestTLSLater(t *testing.T) {
+	t.Parallel()
+	l := newLand(t)
+	l.run(l.kubeconfig)
+	optest.Expect(t, l.operator, "controller runs", "controller=neoncluster")
+	l.order("orders")
+	until(l.bench, l.databases, "orders", databaseStatus, "is ready",
+		func(d *api.NeonDatabase) bool { return isReady(d, d.Status.Conditions) })
+	var n int
+	login := l.login("orders", &n, "select 1")
+	config, err := pgx.ParseConfig(string(login.Data["direct-uri"]) + "?sslmode=disable")
+	l.ok(err)
+	dial := dialHosts(l.hostsFile)
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dial(ctx, network, address)
+	}
+	connect := func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config) }
+	conn, err := connect(l.soon())
+	l.ok(err)
+	_, err = conn.Exec(l.soon(), "create table kept (n integer primary key)")
+	l.ok(err)
+	l.ok(conn.Close(l.soon()))
+
+	for _, tls := range []*api.TLS{new(api.TLS), nil} {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, over := new(client), make(chan struct{})
+		l.ok(l.exec(connect, "delete from kept"))
+		go func() {
+			defer close(over)
+			c.write(ctx, connect)
+		}()
+		_, err := l.databases.Modify(l.soon(), "orders", func(d *api.NeonDatabase) error {
+			d.Spec.TLS = tls
+			return nil
+		})
+		l.ok(err)
+		until(l.bench, l.clusters, "orders", func(c *api.NeonCluster) *plan.Status { return &c.Status.Status }, "has changed its TLS",
+			func(c *api.NeonCluster) bool {
+				done := c.Status.TLS == nil
+				if tls != nil {
+					done = !done && c.Status.TLS.Step == "On"
+				}
+				return done && (c.Spec.TLS != nil) == (tls != nil) && isReady(c, c.Status.Conditions)
+			})
+		lab.Eventually(t, "the compute is restarted", func() bool {
+			pod, err := kube.For[corev1.Pod](l.client).In(l.namespace).Get(l.soon(), "orders-compute-0")
+			secure := err == nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "tls" })
+			return err == nil && pod.DeletionTimestamp == nil && secure == (tls != nil)
+		})
+		until(l.bench, l.databases, "orders", databaseStatus, "is ready",
+			func(d *api.NeonDatabase) bool { return isReady(d, d.Status.Conditions) })
+		// The client goes on after the change.
+		lab.Eventually(t, "the database can be written", func() bool { return l.exec(connect, "create table if not exists other ()") == nil })
+		cancel()
+		<-over
+		t.Logf("%d rows in %d sessions, the longest pause was %s; %v", c.acknowledged, c.sessions, c.longest, c.problem)
+		if c.sessions != 2 {
+			t.Errorf("the client had %d sessions, although its compute was restarted once: %v", c.sessions, c.problem)
+		}
+		l.login("orders", &n, "select count(*) from kept")
+		// The last row may be there without an answer.
+		if n < c.acknowledged || n > c.acknowledged+1 || n == 0 {
+			t.Errorf("%d rows are there, %d were acknowledged", n, c.acknowledged)
+		}
+		if authority, err := l.secrets.Get(l.soon(), cluster.AuthorityName("orders")); tls != nil {
+			l.ok(err)
+			secure, err := l.tryVerified(authority.Data[trust.Bundle])
+			l.ok(err)
+			if !secure.ssl {
+				t.Error("the session has no TLS")
+			}
+		}
+	}
+	gone(l.bench, l.databases, "orders")
+}
+
+// exec runs a statement in a session of its own.
+func (l *land) exec(connect func(context.Context) (*pgx.Conn, error), statement string) error {
+	conn, err := connect(l.soon())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(l.soon(), statement)
+	return err
 }

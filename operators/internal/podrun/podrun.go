@@ -26,6 +26,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -197,13 +198,28 @@ func (r *Runner) route(ctx context.Context, pods map[string]*corev1.Pod) error {
 			host, address := s.Name+"."+s.Namespace+".svc", r.address(name)
 			hosts[host] = address
 			for _, port := range s.Spec.Ports {
-				if to := port.TargetPort.IntVal; to != 0 && to != port.Port {
+				if to := target(p, port.TargetPort); to != 0 && to != port.Port {
 					hosts[fmt.Sprintf("%s:%d", host, port.Port)] = fmt.Sprintf("%s:%d", address, to)
 				}
 			}
 		}
 	}
 	return r.writeHosts(hosts)
+}
+
+// target returns the port of a pod that a Service leads to, 0 if the pod has none of the name.
+func target(p *corev1.Pod, to intstr.IntOrString) int32 {
+	if to.Type == intstr.Int {
+		return to.IntVal
+	}
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.Name == to.StrVal {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 0
 }
 
 func selects(selector, labels map[string]string) bool {

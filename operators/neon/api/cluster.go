@@ -15,6 +15,7 @@ type NeonCluster struct {
 	kube.Object
 	Spec   ClusterSpec   `json:"spec"`
 	Status ClusterStatus `json:"status,omitzero"`
+	_      struct{}      `crd:"rule='!has(self.spec.tls) || has(oldSelf.spec.tls) || !has(self.status) || !has(self.status.tls)',message='tls is being removed: add it again when status.tls is gone'"`
 	_      struct{}      `crd:"rule='self.metadata.name.matches(\"^[a-z][-a-z0-9]{0,29}$\")',message='the name must be a DNS label of at most 30 characters'"`
 }
 
@@ -44,13 +45,13 @@ type ClusterSpec struct {
 	// them, and close them to all others.
 	NetworkPolicies Switch `json:"networkPolicies,omitempty" crd:"enum=On|Off,default=On"`
 	// TLS encrypts the connections between the programs. Each of them checks the certificates of
-	// the others. It is chosen when the cluster is made.
+	// the others. It can be added and removed while the cluster runs: all programs are restarted, the
+	// safekeepers and pageservers twice, one at a time.
 	TLS *TLS `json:"tls,omitempty"`
 	// Secrets for pulling the images.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	// Whether the volumes, the keys and the objects in the store outlive the cluster.
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy" crd:"enum=Retain|Delete,default=Retain"`
-	_              struct{}       `crd:"rule='has(self.tls) == has(oldSelf.tls)',message='tls is chosen when the cluster is made: it cannot be added or removed'"`
 }
 
 // TLS says who signs the certificates of the programs. Without an issuer it is a certificate
@@ -59,7 +60,7 @@ type TLS struct {
 	// Issuer of cert-manager. Its authority must have an ECDSA key of P-256: computes read no other
 	// certificates. The operator needs its flag -cert-manager.
 	Issuer *Issuer  `json:"issuer,omitempty"`
-	_      struct{} `crd:"rule='has(self.issuer) == has(oldSelf.issuer) && (!has(self.issuer) || self.issuer == oldSelf.issuer)',message='the issuer cannot change: the programs trust its authority'"`
+	_      struct{} `crd:"rule='has(self.issuer) == has(oldSelf.issuer) && (!has(self.issuer) || self.issuer == oldSelf.issuer)',message='the issuer cannot change, because the programs trust its authority: remove tls, and add it again when status.tls is gone'"`
 }
 
 // Issuer names an issuer of cert-manager.
@@ -196,8 +197,21 @@ type ClusterStatus struct {
 	SafekeeperTurn int64 `json:"safekeeperTurn,omitempty"`
 	// Pageserver that is being restarted for the same reason.
 	PageserverRoll *Roll `json:"pageserverRoll,omitempty"`
+	// TLS of the programs. It is missing in a cluster without TLS.
+	TLS *TLSStatus `json:"tls,omitempty"`
 	// Generation of the spec that the status is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// TLSStatus is the state of the programs' TLS.
+type TLSStatus struct {
+	// Step is On, or a step of the change to it or from it: Offering, Joining, Moving and Closing.
+	// A removal takes them backwards.
+	Step string `json:"step" crd:"enum=Offering|Joining|Moving|Closing|On"`
+	// Removing says that TLS is being removed.
+	Removing bool `json:"removing,omitempty"`
+	// Issuer of the certificates, if it is one of cert-manager.
+	Issuer *Issuer `json:"issuer,omitempty"`
 }
 
 // Member is a safekeeper or a pageserver.

@@ -25,12 +25,10 @@ type NeonDatabase struct {
 		// NetworkPolicies open the ports of the programs to those who need them, and close
 		// them to all others.
 		NetworkPolicies Switch `json:"network_policies,omitempty" crd:"enum=On|Off,default=On"`
-		// TLS encrypts the connections between the programs. It is chosen when the NeonDatabase is
-		// made.
+		// TLS encrypts the connections between the programs. It can be added and removed while they run.
 		TLS *TLS `json:"tls,omitempty"`
 		// Whether the data outlives the NeonDatabase.
 		DeletionPolicy DeletionPolicy `json:"deletion_policy" crd:"enum=Retain|Delete,default=Delete"`
-		_              struct{}       `crd:"rule='has(self.tls) == has(oldSelf.tls)',message='tls is chosen when the NeonDatabase is made: it cannot be added or removed'"`
 	} `json:"spec"`
 	Status struct {
 		plan.Status `json:",inline"`

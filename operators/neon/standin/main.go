@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -38,6 +39,7 @@ const computeName = "compute_ctl"
 func main() {
 	if file := os.Getenv(hostsVariable); file != "" {
 		net.DefaultResolver = resolver(file)
+		http.DefaultTransport.(*http.Transport).DialContext = toServices(file)
 	}
 	os.Exit(run(os.Args, os.Stderr))
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // hostsVariable names a file for machines that cannot look up a cluster's names: an object in
-// JSON, from hosts to IPv4 addresses. Keys with a port are for others. The file is read again for
-// each name. It belongs to no real program.
+// JSON, from hosts to IPv4 addresses, and from host:port to address:port for Services whose pods have
+// other ports than they. The file is read again for each name. It belongs to no real program.
 const hostsVariable = "STANDIN_HOSTS"
 
 // resolver returns a resolver of the names in a file. It knows no others, besides those in the
@@ -68,13 +68,9 @@ func answerQuery(query []byte, file string) ([]byte, error) {
 		Header:    dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{q},
 	}
-	text, err := os.ReadFile(file)
+	hosts, err := readHosts(file)
 	if err != nil {
-		return nil, fmt.Errorf("read hosts: %w", err)
-	}
-	var hosts map[string]string
-	if err := json.Unmarshal(text, &hosts); err != nil {
-		return nil, fmt.Errorf("read hosts: %w", err)
+		return nil, err
 	}
 	address, err := netip.ParseAddr(hosts[strings.TrimSuffix(q.Name.String(), ".")])
 	switch {
@@ -86,4 +82,30 @@ func answerQuery(query []byte, file string) ([]byte, error) {
 		}}
 	}
 	return m.Pack()
+}
+
+func readHosts(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read hosts: %w", err)
+	}
+	var hosts map[string]string
+	if err := json.Unmarshal(text, &hosts); err != nil {
+		return nil, fmt.Errorf("read hosts: %w", err)
+	}
+	return hosts, nil
+}
+
+// toServices returns a dialer that leads to the pods of Services with other ports, as a node does.
+func toServices(file string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		hosts, err := readHosts(file)
+		if err != nil {
+			return nil, err
+		}
+		if to, ok := hosts[address]; ok {
+			address = to
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
 }

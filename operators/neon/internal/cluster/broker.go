@@ -17,14 +17,18 @@ func broker(c *api.NeonCluster) part {
 		started: "/status", ready: "/status", resources: c.Spec.Broker.Resources,
 		pullSecrets: c.Spec.ImagePullSecrets,
 	}
-	if c.Spec.TLS != nil {
+	switch at := stageOf(c); {
+	case at >= moving:
 		p.args[1] = fmt.Sprintf("--listen-https-addr=0.0.0.0:%d", BrokerPort)
 		p.args = append(p.args, servingFlags...)
 		p.secured()
+	case at >= offering:
+		p.args = append(p.args, fmt.Sprintf("--listen-https-addr=0.0.0.0:%d", beside(BrokerPort)))
+		p.args = append(p.args, servingFlags...)
+		p.alsoSecured("https")
 	}
 	return p
 }
 
-func brokerURL(c *api.NeonCluster) string {
-	return fmt.Sprintf("%s://%s:%d", scheme(c), host(about(c, "broker").Name, c.Namespace), BrokerPort)
-}
+// brokerURL is the broker's address for safekeepers and pageservers.
+func brokerURL(c *api.NeonCluster) string { return urlOf(c, about(c, "broker").Name, BrokerPort) }

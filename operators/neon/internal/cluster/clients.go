@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -30,11 +31,14 @@ type Clients struct {
 	Clusters *kube.Resource[api.NeonCluster]
 	// HTTP makes the requests. Default: http.DefaultClient.
 	HTTP *http.Client
+	// Wrap, if it is set, wraps the transport of HTTP, and those with TLS that are made of it.
+	Wrap func(http.RoundTripper) http.RoundTripper
 
 	mu          sync.Mutex
 	known       map[kube.Key]knownKey
 	controllers map[kube.Key]controllerClient
 	secure      map[kube.Key]secureClient
+	open        *http.Client // for requests without TLS, if there is a Wrap
 }
 
 // knownKey is the key in a Secret as it was at a resourceVersion.
@@ -54,6 +58,7 @@ type controllerClient struct {
 type secureClient struct {
 	*http.Client
 	bundle string // of the authorities that it trusts
+	call   string // the value of tlsAnnotation
 }
 
 // Transport returns the transport of an operator. It keeps a connection to each program that is asked
@@ -71,31 +76,31 @@ func (c *Clients) Key(ctx context.Context, cluster kube.Key) (token.Key, error) 
 	return key, err
 }
 
-// keys returns the key of a cluster, and whether its programs serve TLS only.
-func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, secure bool, err error) {
+// keys returns the key of a cluster, and the value of tlsAnnotation.
+func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, call string, err error) {
 	name := kube.Key{Namespace: cluster.Namespace, Name: KeysName(cluster.Name)}
 	secret, err := c.Secrets.Cached().Get(ctx, name)
 	if err != nil {
 		if there := c.exists(ctx, cluster); apierrors.IsNotFound(err) && there != nil {
 			err = there
 		}
-		return token.Key{}, false, fmt.Errorf("get the keys of NeonCluster %s: %w", cluster, err)
+		return token.Key{}, "", fmt.Errorf("get the keys of NeonCluster %s: %w", cluster, err)
 	}
-	secure = secret.Annotations[tlsAnnotation] != ""
+	call = secret.Annotations[tlsAnnotation]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is, ok := c.known[cluster]
 	if ok && is.uid == secret.UID && is.resourceVersion == secret.ResourceVersion {
-		return is.Key, secure, nil
+		return is.Key, call, nil
 	}
 	if key, err = ParseKeys(secret); err != nil {
-		return token.Key{}, false, err
+		return token.Key{}, "", err
 	}
 	if c.known == nil {
 		c.known = make(map[kube.Key]knownKey)
 	}
 	c.known[cluster] = knownKey{key, secret.UID, secret.ResourceVersion}
-	return key, secure, nil
+	return key, call, nil
 }
 
 // exists returns an error, which is not NotFound, if a cluster exists that has had keys.
@@ -116,12 +121,17 @@ func (c *Clients) exists(ctx context.Context, cluster kube.Key) error {
 }
 
 // Authorities returns the content of the Secret with the authorities of a cluster with TLS, and nil
-// for one without it. The error is NotFound when there is no such cluster.
+// for one without it, and one that is changed to it or from it. The error is NotFound when there is no such
+// cluster.
 func (c *Clients) Authorities(ctx context.Context, cluster kube.Key) (map[string][]byte, error) {
-	_, secure, err := c.keys(ctx, cluster)
-	if err != nil || !secure {
+	_, call, err := c.keys(ctx, cluster)
+	if err != nil || call != byTLS {
 		return nil, err
 	}
+	return c.authorities(ctx, cluster)
+}
+
+func (c *Clients) authorities(ctx context.Context, cluster kube.Key) (map[string][]byte, error) {
 	name := kube.Key{Namespace: cluster.Namespace, Name: AuthorityName(cluster.Name)}
 	secret, err := c.Secrets.Cached().Get(ctx, name)
 	if err != nil {
@@ -154,36 +164,65 @@ func trustingOnly(bundle []byte) (*tls.Config, error) {
 
 // reach returns the client and the scheme for requests to the programs of a cluster.
 func (c *Clients) reach(ctx context.Context, cluster kube.Key) (*http.Client, string, error) {
-	authorities, err := c.Authorities(ctx, cluster)
+	_, call, err := c.keys(ctx, cluster)
 	switch {
 	case err != nil:
 		return nil, "", err
-	case authorities == nil:
-		return c.HTTP, "http", nil
+	case call == "":
+		return c.plain(), "http", nil
+	}
+	authorities, err := c.authorities(ctx, cluster)
+	if err != nil {
+		return nil, "", err
 	}
 	bundle := authorities[trust.Bundle]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	is, ok := c.secure[cluster]
-	if ok && is.bundle == string(bundle) {
+	if ok && is.bundle == string(bundle) && is.call == call {
 		return is.Client, "https", nil
 	}
 	if ok {
 		is.CloseIdleConnections()
 	}
-	made, err := trusting(c.HTTP, bundle)
+	made, err := trusting(c.HTTP, bundle, call == byEither)
 	if err != nil {
 		return nil, "", fmt.Errorf("connect to NeonCluster %s: %w", cluster, err)
+	}
+	if c.Wrap != nil {
+		made.Transport = idling{c.Wrap(made.Transport), made.Transport.(*http.Transport)}
 	}
 	if c.secure == nil {
 		c.secure = make(map[kube.Key]secureClient)
 	}
-	c.secure[cluster] = secureClient{made, string(bundle)}
+	c.secure[cluster] = secureClient{made, string(bundle), call}
 	return made, "https", nil
 }
 
-// trusting returns a client like another one, that trusts the authorities of a bundle only.
-func trusting(like *http.Client, bundle []byte) (*http.Client, error) {
+// plain returns the client for requests without TLS.
+func (c *Clients) plain() *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Wrap != nil && c.open == nil {
+		c.open = &http.Client{Transport: c.Wrap(c.HTTP.Transport)}
+	}
+	return cmp.Or(c.open, c.HTTP)
+}
+
+// idling is a transport that is wrapped.
+type idling struct {
+	http.RoundTripper
+	*http.Transport
+}
+
+// RoundTrip makes a request by the outer transport.
+func (t idling) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// trusting returns a client like another one, that trusts the authorities of a bundle only. With either it
+// tries the port beside that of a program first.
+func trusting(like *http.Client, bundle []byte, either bool) (*http.Client, error) {
 	config, err := trustingOnly(bundle)
 	if err != nil {
 		return nil, err
@@ -198,6 +237,9 @@ func trusting(like *http.Client, bundle []byte) (*http.Client, error) {
 	}
 	transport = transport.Clone()
 	transport.TLSClientConfig = config
+	if either {
+		transport.DialContext = besideFirst(transport.DialContext)
+	}
 	return &http.Client{Transport: transport}, nil
 }
 

@@ -42,11 +42,17 @@ func storageController(c *api.NeonCluster, hooks string, url api.SecretKey) part
 		started: "/status", ready: "/ready", resources: c.Spec.StorageController.Resources,
 		pullSecrets: c.Spec.ImagePullSecrets,
 	}
-	if c.Spec.TLS != nil {
+	switch at := stageOf(c); {
+	case at >= moving:
 		p.args[1] = "--listen-https"
 		p.args = append(p.args, servingFlags...)
 		p.args = append(p.args, authorityFlag, "--use-https-pageserver-api", "--use-https-safekeeper-api")
 		p.secured()
+	case at >= offering:
+		p.args = append(p.args, "--listen-https", fmt.Sprintf("0.0.0.0:%d", beside(ControllerPort)))
+		p.args = append(p.args, servingFlags...)
+		p.args = append(p.args, authorityFlag)
+		p.alsoSecured("https")
 	}
 	return p
 }

@@ -61,6 +61,16 @@ func policies(c *api.NeonCluster, peers policy.Peers) map[string]*networkingv1.N
 	add("safekeeper", policy.Door(SafekeeperPort, safekeeper, pageserver, compute),
 		scraped(SafekeeperHTTPPort, safekeeper, controller, operator))
 	add("pageserver", policy.Door(PageserverPort, compute), scraped(PageserverHTTPPort, controller, operator))
+	if at := stageOf(c); at > plain && at < secured {
+		open := func(component string, port int32, from ...networkingv1.NetworkPolicyPeer) {
+			spec := &all[component].Spec
+			spec.Ingress = append(spec.Ingress, scraped(port, from...))
+		}
+		open("broker", beside(BrokerPort), safekeeper, pageserver)
+		open("controller", beside(ControllerPort), controller, pageserver, operator)
+		open("safekeeper", beside(SafekeeperHTTPPort), safekeeper, controller, operator)
+		open("pageserver", beside(PageserverHTTPPort), controller, operator)
+	}
 	if c.Spec.ObjectStore.Managed != nil {
 		add("store", policy.Door(storePort, safekeeper, pageserver, operator))
 	}

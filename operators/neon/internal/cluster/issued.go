@@ -49,7 +49,7 @@ func (op *Operator) issued(p *plan.Plan, c *api.NeonCluster) *plan.Nodes[certman
 	}
 	return plan.Each(p, "issued", names, *op.Issued, func(_ plan.Inputs, key string) (*certmanager.Certificate, error) {
 		server := by[key]
-		return certmanager.New(server, ServiceNames(server.Name, server.Namespace), *c.Spec.TLS.Issuer), nil
+		return certmanager.New(server, serverNames(server), *IssuerOf(c)), nil
 	}).Do(func(_ string, n *plan.Node[certmanager.Certificate]) { n.ReadyWhen(IsIssued).Within(2 * time.Minute) })
 }
 
@@ -93,7 +93,7 @@ var components = []string{"broker", "controller", "safekeeper", "pageserver"}
 
 // forgetIssued deletes the Secrets that cert-manager has made. It does not delete them itself.
 func (op *Operator) forgetIssued(ctx context.Context, c *api.NeonCluster) error {
-	if op.Issued == nil || c.Spec.TLS == nil || c.Spec.TLS.Issuer == nil {
+	if op.Issued == nil || IssuerOf(c) == nil {
 		return nil
 	}
 	for _, server := range servers(c) {

@@ -197,3 +197,75 @@ func (w *world) members(safekeepers, pageservers []int64) {
 		}
 	}
 }
+
+// TestKilledTLS kills operators that add TLS to a cluster at some of their writes, and that remove it. Each program is
+// restarted as often as it would be by one operator.
+func TestKilledTLS(t *testing.T) {
+	t.Parallel()
+	seed := rapid.IntRange(0, 6).Example()
+	t.Logf("seed %d", seed)
+	killedTLS(t, func(n int) (at int, effect bool) { return 2 + seed + 9*n, n%2 == 0 })
+}
+
+// TestSoakKilledTLS kills them at each of their writes: once with its effect, and once without it.
+func TestSoakKilledTLS(t *testing.T) {
+	for name, effect := range map[string]bool{"with the effect": true, "without it": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killedTLS(t, func(n int) (int, bool) { return n + 1, effect })
+		})
+	}
+}
+
+// killedTLS adds TLS to a cluster and removes it. In each of these phases the nth operator, from 0 on, is killed at
+// the write that choose returns, until one lives to the end of the phase.
+func killedTLS(t *testing.T, choose func(n int) (at int, effect bool)) {
+	t.Helper()
+	w := newWorldOf(t, trust.Terms{}, nil, (*world).named)
+	w.timeline(tenantID, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	q, over := &quorum{images: map[string]string{}}, make(chan error, 1)
+	go q.watch(ctx, w, over)
+	for _, way := range []struct {
+		change func(*api.NeonCluster)
+		done   func(*api.NeonCluster) bool
+	}{{addTLS, hasTLS}, {removeTLS, hasNone}} {
+		n := 0
+		w.hire = func() *assassin.Assassin {
+			a := assassin.New()
+			a.Arm(choose(n))
+			n++
+			return a
+		}
+		w.stop()
+		w.assassin = w.hire()
+		w.start()
+		seen := new(course)
+		w.kubelet()
+		c, err := w.clusters.Get(t.Context(), "main")
+		w.ok(err)
+		seen.see(w, c)
+		w.change(way.change)
+		c = w.until("TLS is changed", func(c *api.NeonCluster) bool {
+			seen.see(w, c)
+			return way.done(c)
+		})
+		w.stop()
+		w.assassin = nil
+		w.start()
+		t.Logf("%d operators were killed", n-1)
+		seen.restarts(w, map[string]int{
+			"controller": 2, "safekeeper-1": 2, "safekeeper-2": 2, "safekeeper-3": 2, "pageserver-1": 2, "pageserver-2": 2,
+		})
+		w.likeNew(c)
+		if len(w.located(tenantID)) != 3 {
+			t.Error("the timeline is not on three safekeepers")
+		}
+	}
+	cancel()
+	w.ok(<-over)
+	if len(q.worst) > 1 {
+		t.Errorf("%v were down at the same time", q.worst)
+	}
+	w.timeline(otherID, 1)
+}

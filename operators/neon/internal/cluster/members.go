@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube"
@@ -137,12 +138,13 @@ func (op *Operator) registrations() *plan.Things[registration] {
 	}
 }
 
-// registered returns the registration that a safekeeper should have.
-func registered(c *api.NeonCluster, id int64) *registration {
+// registered returns the registration that a safekeeper with a StatefulSet should have. While TLS is added
+// or removed, some serve it at another port than the others.
+func registered(c *api.NeonCluster, id int64, is *appsv1.StatefulSet) *registration {
 	name, _ := zoneOf(c.Spec.Safekeepers.Zones, c.Status.Safekeepers, id)
 	return &registration{cluster: kube.KeyOf(c), id: id, T: upstream.Registration{
 		ID: id, Region: "neon", Version: 1, Host: SafekeeperHost(c.Name, c.Namespace, id), Port: SafekeeperPort,
-		HTTPPort: SafekeeperHTTPPort, HTTPSPort: securePort(c, SafekeeperHTTPPort), Zone: name,
+		HTTPPort: SafekeeperHTTPPort, HTTPSPort: servedPort(is), Zone: name,
 	}}
 }
 

@@ -47,7 +47,7 @@ func settleMembers(c *api.NeonCluster, now metav1.Time) (refused string) {
 
 // progress is a text that differs when the status of a cluster asks for another run.
 func progress(c *api.NeonCluster) string {
-	text := fmt.Sprint(c.Status.SafekeeperTurn, " ")
+	text := fmt.Sprint(c.Status.SafekeeperTurn, " ", stageOf(c), " ")
 	if r := c.Status.PageserverRoll; r != nil {
 		text += fmt.Sprint(r.ID, r.Step)
 	}

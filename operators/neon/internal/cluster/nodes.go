@@ -27,6 +27,7 @@ type keeperNodes struct {
 	registered  *plan.Nodes[registration]
 	evacuations *plan.Nodes[evacuation]
 	turn        *plan.Node[turn]
+	sets        *plan.Nodes[appsv1.StatefulSet]
 	state       *turn // the turns at the begin of the run; nil if that is unknown
 }
 
@@ -70,9 +71,11 @@ func (op *Operator) safekeepers(
 			n.Needs(certificates.Key(key))
 		}
 	})
-	all := keeperNodes{state: state}
+	all := keeperNodes{state: state, sets: sets}
 	all.registered = plan.EachStep(p, "safekeeper-registration", ids, op.safekeeperThings,
-		func(_ plan.Inputs, key string) (*registration, error) { return registered(c, numbers[key]), nil },
+		func(in plan.Inputs, key string) (*registration, error) {
+			return registered(c, numbers[key], sets.Key(key).From(in)), nil
+		},
 	).Do(func(key string, n *plan.Node[registration]) {
 		leaves := state != nil && slices.Contains(state.leaving, numbers[key])
 		judge := func(r *registration) ready.State { return registrationReady(r, leaves) }
@@ -95,6 +98,7 @@ func (op *Operator) safekeepers(
 type serverNodes struct {
 	registered *plan.Nodes[node]
 	roll       *plan.Node[roll]
+	sets       *plan.Nodes[appsv1.StatefulSet]
 	state      *roll // the restarts at the begin of the run; nil if that is unknown
 }
 
@@ -123,7 +127,7 @@ func (op *Operator) pageservers(
 	sets := plan.Each(p, "pageserver", ids, op.StatefulSets,
 		func(in plan.Inputs, key string) (*appsv1.StatefulSet, error) {
 			part := pageserver(c, numbers[key], files.Key(key).From(in).Data)
-			part.authority = on.security.newest()
+			part.authority = on.memberAuthority(c)
 			// The operator deletes the pods when the others have their data.
 			return part.statefulSet(c.Spec.Pageservers.Volume, on.keep, appsv1.OnDeleteStatefulSetStrategyType), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {
@@ -132,7 +136,7 @@ func (op *Operator) pageservers(
 			n.Needs(certificates.Key(key))
 		}
 	})
-	all := serverNodes{}
+	all := serverNodes{sets: sets}
 	all.registered = plan.EachStep(p, "pageserver-registration", ids, op.nodeThings,
 		func(_ plan.Inputs, key string) (*node, error) {
 			return &node{cluster: kube.KeyOf(c), id: numbers[key], T: upstream.Node{ID: numbers[key]}}, nil

@@ -23,11 +23,11 @@ func pageserverFiles(c *api.NeonCluster, id int64, key token.Key) (map[string][]
 		HTTPPort  int    `json:"http_port"`
 		HTTPSPort *int   `json:"https_port,omitempty"`
 		Zone      string `json:"availability_zone_id"`
-	}{host, PageserverPort, host, PageserverHTTPPort, securePort(c, PageserverHTTPPort), zone})
+	}{host, PageserverPort, host, PageserverHTTPPort, securePort(stageOf(c), PageserverHTTPPort), zone})
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata of pageserver %d: %w", id, err)
 	}
-	upcall := fmt.Sprintf("%s://%s:%d/upcall/v1/", scheme(c), ControllerHost(c.Name, c.Namespace), ControllerPort)
+	upcall := urlOf(c, about(c, "controller").Name, ControllerPort) + "/upcall/v1/"
 	lines := []string{
 		fmt.Sprintf("listen_pg_addr='0.0.0.0:%d'", PageserverPort),
 		fmt.Sprintf("listen_http_addr='%s'", pageserverPlain(c)),
@@ -43,8 +43,8 @@ func pageserverFiles(c *api.NeonCluster, id int64, key token.Key) (map[string][]
 		// lose all its pages each minute.
 		"disk_usage_based_eviction={max_usage_pct=80, min_avail_bytes=0, period='60s'}",
 	}
-	if c.Spec.TLS != nil {
-		lines = append(lines, fmt.Sprintf("listen_https_addr='0.0.0.0:%d'", PageserverHTTPPort),
+	if port := securePort(stageOf(c), PageserverHTTPPort); port != nil {
+		lines = append(lines, fmt.Sprintf("listen_https_addr='0.0.0.0:%d'", *port),
 			"enable_tls_page_service_api=true", "ssl_key_file="+quote(keyPath), "ssl_cert_file="+quote(certPath),
 			"ssl_ca_file="+quote(bundlePath))
 	}
@@ -77,15 +77,18 @@ func pageserver(c *api.NeonCluster, id int64, files map[string][]byte) part {
 		grace:         300,
 		configuration: string(files["pageserver.toml"]) + string(files["metadata.json"]),
 	}
-	if c.Spec.TLS != nil {
+	switch at := stageOf(c); {
+	case at >= closing:
 		p.secured()
+	case at >= joining:
+		p.alsoSecured("tls")
 	}
 	return p
 }
 
 // pageserverPlain is the address of the port without TLS, on which the program insists.
 func pageserverPlain(c *api.NeonCluster) string {
-	if c.Spec.TLS != nil {
+	if stageOf(c) >= closing {
 		return fmt.Sprintf("127.0.0.1:%d", PageserverHTTPPort-1)
 	}
 	return fmt.Sprintf("0.0.0.0:%d", PageserverHTTPPort)

@@ -6,7 +6,8 @@
 // pageservers. pod.go makes pods, services and sets of a part, and guard.go says who may
 // connect to them. The other files have one part each: store.go, controller.go, broker.go,
 // safekeeper.go and pageserver.go. The plan's steps are in bucket.go, sqlprobe.go and members.go.
-// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues.
+// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues. change.go adds
+// TLS to a cluster that runs and removes it, and crossing.go has the addresses of programs meanwhile.
 //
 // membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
 // takes their volumes over. turn.go restarts safekeepers and roll.go pageservers, one at a time.
@@ -86,6 +87,7 @@ type Operator struct {
 	evacuationThings *plan.Things[evacuation]
 	turnThings       *plan.Things[turn]
 	rollThings       *plan.Things[roll]
+	changeThings     *plan.Things[change]
 }
 
 // Start completes the operator. It is called once, before the controller is made.
@@ -94,6 +96,7 @@ func (op *Operator) Start() {
 	op.bucketThings, op.databaseThings = op.buckets(), op.databases()
 	op.safekeeperThings, op.nodeThings = op.registrations(), op.nodes()
 	op.evacuationThings, op.turnThings, op.rollThings = op.evacuations(), op.turns(), op.rolls()
+	op.changeThings = op.changes()
 	op.byCluster, op.issuedByCluster = kube.IndexBy(op.Projects, clusterOf), kube.IndexBy(op.Secrets, issuedFor)
 }
 
@@ -124,6 +127,9 @@ func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
 
 func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
 	if err := op.recall(ctx, c); err != nil {
+		return controller.Done, err
+	}
+	if err := op.turnTo(ctx, c); err != nil {
 		return controller.Done, err
 	}
 	p, security := op.children(ctx, c)
@@ -170,7 +176,7 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	p := plan.New(op.Clusters, c, &c.Status.Status)
 	p.Monitor = op.Monitor
 	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
-	p.Knows(op.evacuationThings, op.turnThings, op.rollThings)
+	p.Knows(op.evacuationThings, op.turnThings, op.rollThings, op.changeThings)
 	refused := settleMembers(c, metav1.Now())
 	keep := c.Spec.DeletionPolicy == api.Retain
 
@@ -194,9 +200,11 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		}
 		return &corev1.Secret{ObjectMeta: meta, Data: controllerTokens(key)}, nil
 	}).Needs(keys)
+	b := broker(c)
 	storage := storageController(c, HookURL(op.Hooks, c), databaseURL(c))
 	storage.authority = secure.newest()
 	certificate := op.certificate(ctx, p, secure, authority, meta)
+	op.crossings(p, c, storage, b)
 	plan.Object(p, "controller-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
 		return storage.service(false), nil
 	})
@@ -204,7 +212,6 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		return storage.deployment(), nil
 	}).Needs(existing(tokens, database, certificate)...).Within(5 * time.Minute)
 
-	b := broker(c)
 	plan.Object(p, "broker-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
 		return b.service(false), nil
 	})
@@ -215,7 +222,11 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	all := basis{keep, keys, bucket, brokering, running, secure, authority}
 	keepers := op.safekeepers(ctx, p, c, all)
 	servers := op.pageservers(ctx, p, c, all)
-	p.Report = func() { report(c, keepers, servers, refused) }
+	changing := op.change(p, c, running, brokering, keepers, servers)
+	p.Report = func() {
+		report(c, keepers, servers, refused)
+		reportChange(c, changing)
+	}
 	return p, secure
 }
 
@@ -231,6 +242,15 @@ type basis struct {
 	bucket, broker, running plan.Need
 	security                *Certifier
 	authority               *plan.Node[corev1.Secret]
+}
+
+// memberAuthority names the newest authority that members trust. It is empty for those that call nobody
+// with TLS.
+func (b basis) memberAuthority(c *api.NeonCluster) string {
+	if stageOf(c) < joining {
+		return ""
+	}
+	return b.security.newest()
 }
 
 // objectStore describes the object store, and returns the node that is ready when objects can
@@ -325,8 +345,11 @@ func (op *Operator) once(
 func aboutKeys(c *api.NeonCluster) metav1.ObjectMeta {
 	m := named(c, KeysName(c.Name))
 	m.Annotations = map[string]string{membersAnnotation: members(&c.Status)}
-	if c.Spec.TLS != nil {
-		m.Annotations[tlsAnnotation] = "on"
+	switch at := stageOf(c); {
+	case at == secured:
+		m.Annotations[tlsAnnotation] = byTLS
+	case at >= moving:
+		m.Annotations[tlsAnnotation] = byEither
 	}
 	return m
 }

@@ -46,7 +46,8 @@ func safekeeper(c *api.NeonCluster, id int64) part {
 		resources: c.Spec.Safekeepers.Resources, pullSecrets: c.Spec.ImagePullSecrets,
 		grace: 60,
 	}
-	if c.Spec.TLS != nil {
+	switch at := stageOf(c); {
+	case at >= closing:
 		// The program insists on a port without TLS. On the loopback address it is the pod's own.
 		i := slices.Index(p.args, fmt.Sprintf("--listen-http=0.0.0.0:%d", SafekeeperHTTPPort))
 		p.args[i] = fmt.Sprintf("--listen-http=127.0.0.1:%d", SafekeeperHTTPPort-1)
@@ -54,6 +55,11 @@ func safekeeper(c *api.NeonCluster, id int64) part {
 		p.args = append(p.args, servingFlags...)
 		p.args = append(p.args, authorityFlag, "--use-https-safekeeper-api", "--enable-tls-wal-service-api")
 		p.secured()
+	case at >= joining:
+		p.args = append(p.args, fmt.Sprintf("--listen-https=0.0.0.0:%d", beside(SafekeeperHTTPPort)))
+		p.args = append(p.args, servingFlags...)
+		p.args = append(p.args, authorityFlag, "--enable-tls-wal-service-api")
+		p.alsoSecured("tls")
 	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,8 +22,16 @@ import (
 // authorityAnnotation of a pod template names the newest authority that its program trusts.
 const authorityAnnotation = "neon.pintle.dev/authority"
 
-// tlsAnnotation is on the keys of a cluster whose programs serve TLS only.
+// tlsAnnotation of the keys of a cluster says how its programs are called. Without it they are called
+// without TLS.
 const tlsAnnotation = "neon.pintle.dev/tls"
+
+// The values of tlsAnnotation.
+const (
+	byTLS = "on"
+	// byEither is for programs that serve TLS at their own ports or at the ones beside them.
+	byEither = "changing"
+)
 
 var (
 	certPath   = path.Join(trust.Dir, trust.Cert)
@@ -41,26 +50,15 @@ func AuthorityName(cluster string) string { return cluster + "-ca" }
 // CertificateName returns the name of the Secret with the certificate of a server.
 func CertificateName(server string) string { return server + "-tls" }
 
-// scheme is that of the programs' URLs.
-func scheme(c *api.NeonCluster) string {
-	if c.Spec.TLS != nil {
-		return "https"
-	}
-	return "http"
-}
-
-// securePort returns the port of a program if it serves TLS, or nil.
-func securePort(c *api.NeonCluster, port int) *int {
-	if c.Spec.TLS == nil {
-		return nil
-	}
-	return &port
-}
-
 // secured makes a part that serves TLS at its first port, with the certificate of its Service.
 func (p *part) secured() {
 	p.secure = true
 	p.ports[0].Name = "https"
+	p.certified()
+}
+
+// certified gives a part the certificate of its Service.
+func (p *part) certified() {
 	if p.files == nil {
 		p.files = map[string]corev1.VolumeSource{}
 	}
@@ -70,10 +68,10 @@ func (p *part) secured() {
 // security returns the certificates of a cluster's programs, with the authorities that they shall trust.
 // It is nil for a cluster without TLS.
 func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *Certifier {
-	if c.Spec.TLS == nil {
+	if stageOf(c) == plain {
 		return nil
 	}
-	s := &Certifier{Secrets: op.Secrets, Terms: op.Certificates, Now: time.Now(), Issuer: c.Spec.TLS.Issuer}
+	s := &Certifier{Secrets: op.Secrets, Terms: op.Certificates, Now: time.Now(), Issuer: IssuerOf(c)}
 	data, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: AuthorityName(c.Name)})
 	if err != nil {
 		s.Failed = err
@@ -206,7 +204,16 @@ func (op *Operator) certificates(
 
 // server returns the Secret with the certificate of a Service.
 func (op *Operator) server(ctx context.Context, s *Certifier, about metav1.ObjectMeta) (*corev1.Secret, error) {
-	return s.Secret(ctx, about, ServiceNames(about.Name, about.Namespace))
+	return s.Secret(ctx, about, serverNames(about))
+}
+
+// serverNames returns the names of a server of a cluster. Some are also called through a second Service.
+func serverNames(about metav1.ObjectMeta) []string {
+	names := ServiceNames(about.Name, about.Namespace)
+	if slices.Contains(crossed, about.Labels[componentLabel]) {
+		names = append(names, host(crossingName(about.Name), about.Namespace))
+	}
+	return names
 }
 
 // ServiceNames returns the names of a Service, for its certificate.

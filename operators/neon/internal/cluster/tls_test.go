@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -398,15 +397,22 @@ func TestSecured(t *testing.T) {
 	}
 }
 
-// TestChoiceOfTLS sees that TLS is chosen when a cluster is made.
-func TestChoiceOfTLS(t *testing.T) {
+// TestChoiceOfIssuer sees that an issuer stays while a cluster has TLS, and that TLS comes back only when all of it
+// is gone.
+func TestChoiceOfIssuer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	_, err := w.clusters.Modify(context.Background(), "main", func(c *api.NeonCluster) error {
-		withTLS(c)
-		return nil
-	})
-	if err == nil || !strings.Contains(err.Error(), "tls is chosen when the cluster is made") {
-		t.Errorf("TLS for a cluster that is there: %v", err)
+	w := newWorld(t, withTLS)
+	refused := func(text string, change func(*api.NeonCluster)) {
+		t.Helper()
+		_, err := w.clusters.Modify(t.Context(), "main", func(c *api.NeonCluster) error {
+			change(c)
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("the API server says %v instead of %q", err, text)
+		}
 	}
+	refused("the issuer cannot change", withIssuer)
+	w.change(removeTLS)
+	refused("tls is being removed", withIssuer)
 }

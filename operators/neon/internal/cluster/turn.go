@@ -101,7 +101,7 @@ func (op *Operator) turnOf(ctx context.Context, c *api.NeonCluster, on basis) (*
 // safekeeperSet returns the StatefulSet that a safekeeper should have.
 func safekeeperSet(c *api.NeonCluster, id int64, on basis) (*appsv1.StatefulSet, error) {
 	part := safekeeper(c, id)
-	part.authority = on.security.newest()
+	part.authority = on.memberAuthority(c)
 	s := part.statefulSet(c.Spec.Safekeepers.Volume, on.keep, appsv1.RollingUpdateStatefulSetStrategyType)
 	return s, stamp(s)
 }

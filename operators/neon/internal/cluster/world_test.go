@@ -54,6 +54,7 @@ const (
 type world struct {
 	*testing.T
 	of       *kubetest.Cluster
+	client   *kube.Client
 	ns       string
 	clusters kube.Resource[api.NeonCluster]
 	projects kube.Resource[api.NeonProject]
@@ -64,6 +65,7 @@ type world struct {
 	claims   kube.Resource[corev1.PersistentVolumeClaim]
 	lab      *lab.Lab
 	runs     map[string]types.UID // the pods whose programs run
+	modes    map[string]lab.Mode  // of the programs
 	away     map[string]bool      // the programs that are not started
 	// controllers are the storage controllers, one after the other.
 	controllers []*standin.Controller
@@ -103,7 +105,7 @@ func newWorldOf(
 		projects: kube.For[api.NeonProject](client).In(ns), branches: kube.For[api.NeonBranch](client).In(ns),
 		secrets: kube.For[corev1.Secret](client).In(ns), pods: kube.For[corev1.Pod](client).In(ns),
 		sets: kube.For[appsv1.StatefulSet](client).In(ns), claims: kube.For[corev1.PersistentVolumeClaim](client).In(ns),
-		runs: map[string]types.UID{}, away: map[string]bool{}, hosts: map[string]string{},
+		runs: map[string]types.UID{}, modes: map[string]lab.Mode{}, away: map[string]bool{}, hosts: map[string]string{},
 		certs: t.TempDir(), foreign: map[string]map[string][]byte{}, terms: terms,
 	}
 	definitions, err := api.Definitions()
@@ -134,6 +136,7 @@ func newWorldOf(
 			w.issuer = newIssuer(w, client)
 		}
 	}
+	w.client = client
 	_, err = w.clusters.Create(t.Context(), c)
 	w.ok(err)
 	for _, f := range prepare {
@@ -219,7 +222,7 @@ func (w *world) start() {
 		Secrets: secrets, Services: kube.For[corev1.Service](client).In(w.ns),
 		StatefulSets: kube.For[appsv1.StatefulSet](client).In(w.ns), Deployments: kube.For[appsv1.Deployment](client).In(w.ns),
 		Policies: kube.For[networkingv1.NetworkPolicy](client).In(w.ns), Budgets: kube.For[policyv1.PodDisruptionBudget](client).In(w.ns),
-		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: w.watched(transport)}}, Hooks: "http://operator", Dial: dial,
+		Clients: &Clients{Secrets: secrets, HTTP: &http.Client{Transport: transport}, Wrap: w.watched}, Hooks: "http://operator", Dial: dial,
 		EmptiedAfter: 3 * time.Second, RemovalLimit: 8 * time.Second, Certificates: w.terms,
 	}
 	if w.issuer != nil {
@@ -257,7 +260,7 @@ func (w *world) kubelet() {
 	if w.issuer != nil {
 		w.issuer.issue(w)
 	}
-	here := map[string]types.UID{}
+	here, pods := map[string]types.UID{}, map[string]*corev1.Pod{}
 	for pod, err := range w.pods.List(w.Context()) {
 		w.ok(err)
 		name := pod.Labels[componentLabel]
@@ -265,7 +268,7 @@ func (w *world) kubelet() {
 			name += "-" + id
 		}
 		if pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && name != "broker" {
-			here[name] = pod.UID
+			here[name], pods[name] = pod.UID, pod
 		}
 	}
 	for name, uid := range w.runs {
@@ -282,11 +285,12 @@ func (w *world) kubelet() {
 		w.known(ControllerHost("main", w.ns), ControllerPort, "controller")
 	}
 	for name, uid := range here {
-		if w.lab.TLS != nil {
+		if certified(pods[name]) {
 			w.mount(name)
 		}
 		waits := name == "controller" && !w.lab.Postgres.Runs() // it would end, and be started again
 		if w.runs[name] == "" && !w.away[name] && !waits {
+			w.modes[name] = w.mode(name, pods[name])
 			w.begin(name, uid)
 		}
 	}
@@ -310,14 +314,15 @@ func (w *world) begin(name string, uid types.UID) {
 	}
 	switch component {
 	case "controller":
+		w.servedBy(ControllerHost("main", w.ns), ControllerPort, name)
 		w.lab.StartController(w.T)
 		w.controllers = append(w.controllers, w.lab.Controller)
 	case "safekeeper":
-		w.known(SafekeeperHost("main", w.ns, int64(id)), SafekeeperHTTPPort, name)
+		w.servedBy(SafekeeperHost("main", w.ns, int64(id)), SafekeeperHTTPPort, name)
 		w.known(SafekeeperHost("main", w.ns, int64(id)), SafekeeperPort, name+"-pg")
 		w.lab.StartSafekeeper(w.T, id)
 	case "pageserver":
-		w.known(PageserverHost("main", w.ns, int64(id)), PageserverHTTPPort, name)
+		w.servedBy(PageserverHost("main", w.ns, int64(id)), PageserverHTTPPort, name)
 		w.known(PageserverHost("main", w.ns, int64(id)), PageserverPort, name+"-pg")
 		w.lab.StartPageserver(w.T, id)
 	}

@@ -113,6 +113,8 @@ func (op *Operator) Controller() controller.Controller[api.NeonEndpoint] {
 				return op.serving(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Branch})
 			}),
 			controller.Mapped(op.Projects, op.ofProject),
+			// The keys of a cluster say that its programs serve TLS.
+			controller.Mapped(op.Secrets, op.ofKeys, controller.FieldsChanged("metadata.annotations")),
 			controller.Mapped(op.Leases.Labeled(writerSelector), op.ofWriter),
 			// Some settings of a branch's readers follow from those of its writer.
 			controller.Mapped(op.Endpoints, func(ctx context.Context, e *api.NeonEndpoint) []kube.Key {
@@ -146,6 +148,23 @@ func (op *Operator) ofProject(ctx context.Context, p *api.NeonProject) (keys []k
 		b, err := op.Branches.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch})
 		if err == nil && b.Spec.Project == p.Name {
 			keys = append(keys, kube.KeyOf(e))
+		}
+	}
+	return keys
+}
+
+// ofKeys returns the endpoints of the cluster whose keys are in a Secret.
+func (op *Operator) ofKeys(ctx context.Context, s *corev1.Secret) (keys []kube.Key) {
+	name := s.Labels["app.kubernetes.io/instance"]
+	if s.Name != cluster.KeysName(name) || s.Labels["app.kubernetes.io/component"] != "cluster" {
+		return nil
+	}
+	for p, err := range op.Projects.In(s.Namespace).Cached().All(ctx) {
+		if err != nil {
+			return keys
+		}
+		if p.Spec.Cluster == name {
+			keys = append(keys, op.ofProject(ctx, p)...)
 		}
 	}
 	return keys

@@ -61,9 +61,7 @@ func (op *Operator) ofCluster(ctx context.Context, e *api.NeonEndpoint, now time
 		return nil, err
 	}
 	s := &cluster.Certifier{Secrets: op.Secrets, Terms: op.Certificates, Now: now, Authorities: trust.Read(data)}
-	if c.Spec.TLS != nil {
-		s.Issuer = c.Spec.TLS.Issuer
-	}
+	s.Issuer = cluster.IssuerOf(c)
 	if s.Issuer != nil && op.Issued == nil {
 		s.Failed = cluster.ErrNoCertManager
 	}

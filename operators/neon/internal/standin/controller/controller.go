@@ -268,6 +268,9 @@ func (c *Controller) load(ctx context.Context) error {
 		if n.Scheduling != upstream.SchedulePause && n.Scheduling != upstream.SchedulePauseForRestart {
 			n.Scheduling = upstream.ScheduleActive
 		}
+		if c.PageserversByTLS && n.HTTPSPort == nil {
+			return fmt.Errorf("cannot load node %d from persistent: https is enabled, but https port is not specified", n.ID)
+		}
 		c.nodes[n.ID] = n
 	}
 	var keepers []*keeper
@@ -275,6 +278,9 @@ func (c *Controller) load(ctx context.Context) error {
 		return err
 	}
 	for _, k := range keepers {
+		if c.SafekeepersByTLS && k.HTTPSPort == nil { // decommissioned ones, too
+			return fmt.Errorf("cannot load safekeeper %d from persistence: https is enabled, but https port is not specified", k.ID)
+		}
 		c.keepers[k.ID] = k
 	}
 	var tenants []*tenant
@@ -306,7 +312,7 @@ func (c *Controller) load(ctx context.Context) error {
 func (c *Controller) client(token string) wire.Client { return wire.Client{HTTP: c.HTTP, Token: token} }
 
 func (n *node) url(byTLS bool) string {
-	if byTLS && n.HTTPSPort != nil {
+	if byTLS {
 		return fmt.Sprintf("https://%s:%d", n.HTTPHost, *n.HTTPSPort)
 	}
 	return fmt.Sprintf("http://%s:%d", n.HTTPHost, n.HTTPPort)
@@ -316,7 +322,7 @@ func (n *node) url(byTLS bool) string {
 func (n *node) String() string { return fmt.Sprintf("%d (%s)", n.ID, n.HTTPHost) }
 
 func (k *keeper) url(byTLS bool) string {
-	if byTLS && k.HTTPSPort != nil {
+	if byTLS {
 		return fmt.Sprintf("https://%s:%d", k.Host, *k.HTTPSPort)
 	}
 	return fmt.Sprintf("http://%s:%d", k.Host, k.HTTPPort)

@@ -65,7 +65,8 @@ func (c *Controller) registerKeeper(r *http.Request) (wire.Answer, error) {
 		return wire.Answer{}, wire.BadRequest("id not allowed to be zero or negative: %d", id)
 	}
 	if c.SafekeepersByTLS && body.HTTPSPort == nil {
-		return wire.Answer{}, wire.Errorf(http.StatusInternalServerError, "safekeeper %d: https port is not specified", id)
+		return wire.Answer{}, wire.Errorf(http.StatusPreconditionFailed,
+			"cannot upsert safekeeper %d: https is enabled, but https port is not specified", id)
 	}
 	c.mu.Lock()
 	k := c.keepers[id]

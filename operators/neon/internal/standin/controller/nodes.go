@@ -98,10 +98,14 @@ func (c *Controller) register(ctx context.Context, r pageserver.Registration) er
 			known.Zone != r.Zone {
 			return wire.Conflict("Node is already registered with different address")
 		}
-		return nil
+		// These may change while the nodes of a cluster are moved to TLS.
+		if samePort(known.HTTPSPort, r.HTTPSPort) && samePort(known.GRPCPort, r.GRPCPort) {
+			return nil
+		}
 	}
 	if c.PageserversByTLS && r.HTTPSPort == nil {
-		return wire.Errorf(http.StatusInternalServerError, "https is enabled, but node %d has no https port", r.Node)
+		return wire.Errorf(http.StatusInternalServerError,
+			"cannot create node %d: https is enabled, but https port is not specified", r.Node)
 	}
 	lookup := c.Lookup
 	if lookup == nil {
@@ -117,6 +121,15 @@ func (c *Controller) register(ctx context.Context, r pageserver.Registration) er
 		},
 		GRPCHost: r.GRPCHost, GRPCPort: r.GRPCPort,
 	}
+	if known != nil {
+		// As in the real program, it is a new node in memory until it attaches again.
+		c.mu.Lock()
+		known.HTTPSPort, known.GRPCHost, known.GRPCPort = n.HTTPSPort, n.GRPCHost, n.GRPCPort
+		known.Scheduling = n.Scheduling
+		known.setAvailability(n.Availability)
+		c.mu.Unlock()
+		return c.saveNode(ctx, known)
+	}
 	if err := c.saveNode(ctx, n); err != nil {
 		return err
 	}
@@ -125,6 +138,9 @@ func (c *Controller) register(ctx context.Context, r pageserver.Registration) er
 	c.nodes[r.Node] = n
 	return nil
 }
+
+// samePort compares ports that may be missing.
+func samePort(a, b *int) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
 func (c *Controller) saveNode(ctx context.Context, n *node) error {
 	c.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -47,6 +48,21 @@ type TLS struct {
 	// Host returns the host and the port by which others know a program's HTTP service, and that
 	// of its port for PostgreSQL.
 	Host func(program string) (host string, http, pg int)
+	// Mode returns the mode of a program that starts. Default: TLS only.
+	Mode func(program string) Mode
+}
+
+// Mode has the ports of a program, and the way in which it calls others.
+type Mode struct {
+	// Plain and Secure are set for a port without TLS, and for one with it. If both are, the latter is Lab.Port
+	// of the name with "-tls" behind it.
+	Plain, Secure bool
+	// ByTLS has the storage controller call the others with TLS.
+	ByTLS bool
+	// HTTPS is the port by which others know the service with TLS.
+	HTTPS int
+	// Controller is the URL of the storage controller, for a pageserver.
+	Controller string
 }
 
 // Lab is a running set of stand-ins.
@@ -225,8 +241,9 @@ func (l *Lab) StartController(t testing.TB) {
 	if l.DatabaseWait > 0 {
 		config.DatabaseWait = l.DatabaseWait
 	}
+	mode := l.mode(t, "controller")
 	if l.TLS != nil {
-		config.HTTP, config.PageserversByTLS, config.SafekeepersByTLS = l.client(t, "controller"), true, true
+		config.HTTP, config.PageserversByTLS, config.SafekeepersByTLS = l.client(t, "controller"), mode.ByTLS, mode.ByTLS
 		config.Lookup = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	}
 	c, err := controller.Open(t.Context(), config, 5*time.Second)
@@ -234,10 +251,15 @@ func (l *Lab) StartController(t testing.TB) {
 		t.Fatal(err)
 	}
 	l.Controller = c
-	listener := l.secure(t, "controller", l.listen(t, "controller"))
+	open, secure := l.listeners(t, "controller")
+	listeners := slices.Concat(open, secure)
 	l.start("controller", func(ctx context.Context) error {
-		defer listener.Close()
-		return c.Run(ctx, listener)
+		defer func() {
+			for _, listener := range listeners {
+				listener.Close()
+			}
+		}()
+		return c.Run(ctx, listeners...)
 	})
 	l.answers(t, "controller", "/ready")
 }
@@ -259,12 +281,14 @@ func (l *Lab) StartSafekeeper(t testing.TB, id int) {
 		AdvertisePG: fmt.Sprintf("127.0.0.1:%d", l.Port(t, name+"-pg")), Auth: wire.Auth{Key: &public},
 		Token: l.Token(token.Safekeeper), HTTP: l.HTTP, Objects: store,
 	}
-	on := safekeeper.Listeners{HTTP: []net.Listener{l.listen(t, name)}, PG: []net.Listener{l.listen(t, name+"-pg")}}
+	mode, on := l.mode(t, name), safekeeper.Listeners{PG: []net.Listener{l.listen(t, name+"-pg")}}
+	on.HTTP, on.HTTPS = l.listeners(t, name)
 	if l.TLS != nil {
-		host, http, pg := l.TLS.Host(name)
+		host, _, pg := l.TLS.Host(name)
 		config.HTTP, config.AdvertisePG = l.client(t, name), net.JoinHostPort(host, strconv.Itoa(pg))
-		config.AdvertiseHTTPS = net.JoinHostPort(host, strconv.Itoa(http))
-		on.HTTPS, on.HTTP = []net.Listener{l.secure(t, name, on.HTTP[0])}, nil
+		config.AdvertiseHTTPS = net.JoinHostPort(host, strconv.Itoa(mode.HTTPS))
+	}
+	if mode.Secure {
 		on.PG[0] = wire.ListenPostgres(on.PG[0], l.config(t, name))
 	}
 	s, err := safekeeper.Open(config)
@@ -298,6 +322,7 @@ func (l *Lab) StartPageserver(t testing.TB, id int) {
 func (l *Lab) StartPageserverAs(t testing.TB, number, id int) {
 	t.Helper()
 	name := fmt.Sprintf("pageserver-%d", number)
+	mode := l.mode(t, name)
 	l.write(t, name+"/identity.toml", fmt.Appendf(nil, "id=%d\n", id))
 	l.write(t, name+"/pageserver.toml", fmt.Appendf(nil, `
 listen_pg_addr='127.0.0.1:%d'
@@ -312,16 +337,20 @@ grpc_auth_type='NeonJWT'
 auth_validation_public_key_path='%s'
 availability_zone='zone-%d'
 remote_storage={local_path='%s'}
-`, l.Port(t, name+"-pg"), l.Port(t, name), l.URL(t, "broker"), l.distribution, l.known(t, "controller"),
+`, l.Port(t, name+"-pg"), l.Port(t, name), l.URL(t, "broker"), l.distribution, mode.Controller,
 		l.Token(token.Generations), filepath.Join(l.dir, "public.pem"), number, l.Bucket("pageserver")))
 	metadata := fmt.Appendf(nil,
 		`{"host":"127.0.0.1","port":%d,"http_host":"127.0.0.1","http_port":%d,"availability_zone_id":"zone-%d"}`,
 		l.Port(t, name+"-pg"), l.Port(t, name), number)
 	if l.TLS != nil {
 		host, http, pg := l.TLS.Host(name)
+		https := "null"
+		if mode.Secure {
+			https = strconv.Itoa(mode.HTTPS)
+		}
 		metadata = fmt.Appendf(nil,
-			`{"host":%q,"port":%d,"http_host":%q,"http_port":%d,"https_port":%d,"availability_zone_id":"zone-%d"}`,
-			host, pg, host, http, http, number)
+			`{"host":%q,"port":%d,"http_host":%q,"http_port":%d,"https_port":%s,"availability_zone_id":"zone-%d"}`,
+			host, pg, host, http, https, number)
 	}
 	l.write(t, name+"/metadata.json", metadata)
 	p, err := pageserver.Open(filepath.Join(l.dir, name))
@@ -331,13 +360,10 @@ remote_storage={local_path='%s'}
 	p.Token, p.HTTP, p.RetryEvery, p.Log = l.Token(token.Safekeeper), l.HTTP, 20*time.Millisecond, slog.New(slog.DiscardHandler)
 	p.Bases = &bases
 	l.Pageservers[number] = p
-	if l.TLS != nil {
-		p.HTTP = l.client(t, name)
-	}
-	on := pageserver.Listeners{
-		HTTP: []net.Listener{l.secure(t, name, l.listen(t, name))}, PG: []net.Listener{l.listen(t, name+"-pg")},
-	}
-	if l.TLS != nil {
+	open, secure := l.listeners(t, name)
+	on := pageserver.Listeners{HTTP: slices.Concat(open, secure), PG: []net.Listener{l.listen(t, name+"-pg")}}
+	if mode.Secure {
+		p.HTTP, p.CA = l.client(t, name), l.authorities(name)
 		on.PG[0] = wire.ListenPostgres(on.PG[0], l.config(t, name))
 	}
 	l.start(name, func(ctx context.Context) error { return p.Run(ctx, on) })
@@ -351,9 +377,9 @@ func (l *Lab) WaitPageserver(t testing.TB, id int) {
 
 func (l *Lab) answers(t testing.TB, program, path string) {
 	t.Helper()
-	url, client := l.known(t, program)+path, l.HTTP
-	if l.TLS != nil {
-		client = l.client(t, program)
+	url, client := l.URL(t, program)+path, l.HTTP
+	if !l.mode(t, program).Plain {
+		url, client = l.known(program)+path, l.client(t, program)
 	}
 	Eventually(t, url+" answers", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -11,20 +11,37 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
-// known returns the URL by which others know a program.
-func (l *Lab) known(t testing.TB, program string) string {
+// mode returns the mode of a program.
+func (l *Lab) mode(t testing.TB, program string) Mode {
 	t.Helper()
-	if l.TLS == nil {
-		return l.URL(t, program)
+	switch {
+	case l.TLS == nil:
+		return Mode{Plain: true, Controller: l.URL(t, "controller")}
+	case l.TLS.Mode != nil:
+		return l.TLS.Mode(program)
 	}
+	_, http, _ := l.TLS.Host(program)
+	return Mode{Secure: true, ByTLS: true, HTTPS: http, Controller: l.known("controller")}
+}
+
+// known returns the URL by which others know a program that serves TLS only.
+func (l *Lab) known(program string) string {
 	host, port, _ := l.TLS.Host(program)
 	return fmt.Sprintf("https://%s:%d", host, port)
 }
 
-// client returns the client of a program, which trusts its file of authorities.
+// authorities returns the file with those that a program trusts.
+func (l *Lab) authorities(program string) string {
+	return filepath.Join(l.TLS.Dir(program), "ca.crt")
+}
+
+// client returns the client of a program. It trusts the file of authorities of one that has a certificate.
 func (l *Lab) client(t testing.TB, program string) *http.Client {
 	t.Helper()
-	config, err := wire.Trusting(filepath.Join(l.TLS.Dir(program), "ca.crt"))
+	if !l.mode(t, program).Secure {
+		return l.HTTP
+	}
+	config, err := wire.Trusting(l.authorities(program))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +62,17 @@ func (l *Lab) config(t testing.TB, program string) *tls.Config {
 	return config
 }
 
-// secure makes a listener one with TLS, if the lab has it.
-func (l *Lab) secure(t testing.TB, program string, on net.Listener) net.Listener {
+// listeners returns those of a program's HTTP service, without TLS and with it.
+func (l *Lab) listeners(t testing.TB, program string) (plain, secure []net.Listener) {
 	t.Helper()
-	if l.TLS == nil {
-		return on
+	mode := l.mode(t, program)
+	name := program
+	if mode.Plain {
+		plain = []net.Listener{l.listen(t, program)}
+		name += "-tls"
 	}
-	return tls.NewListener(on, l.config(t, program))
+	if mode.Secure {
+		secure = []net.Listener{tls.NewListener(l.listen(t, name), l.config(t, program))}
+	}
+	return plain, secure
 }

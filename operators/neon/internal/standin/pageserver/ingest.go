@@ -64,6 +64,9 @@ func (p *Pageserver) refresh(ctx context.Context, s *shard, t *timeline) {
 	p.read(ctx, s, t, said)
 }
 
+// trusts reports that the pageserver has authorities by which it checks certificates.
+func (p *Pageserver) trusts() bool { return p.CA != "" }
+
 func (p *Pageserver) walPath(s *shard, t *timeline) string {
 	return filepath.Join(p.shardDir(s.id), "timelines", t.index.ID, "wal")
 }
@@ -82,7 +85,7 @@ func (p *Pageserver) read(ctx context.Context, s *shard, t *timeline, said []saf
 			continue
 		}
 		var wal []byte
-		address := from.URL() + "/standin/tenant/" + t.tenant + "/timeline/" + t.index.ID +
+		address := from.URL(p.trusts()) + "/standin/tenant/" + t.tenant + "/timeline/" + t.index.ID +
 			"/wal?" + url.Values{"from": {have.String()}}.Encode()
 		client := wire.Client{HTTP: p.HTTP, Token: p.Token}
 		if err := client.Do(ctx, http.MethodGet, address, nil, &wal); err != nil {
@@ -144,7 +147,7 @@ func (p *Pageserver) moments(ctx context.Context, t *timeline) ([]safekeeper.Mom
 	var longest []safekeeper.Moment
 	for _, from := range said {
 		var moments []safekeeper.Moment
-		address := from.URL() + "/standin/tenant/" + t.tenant + "/timeline/" + t.index.ID + "/moments"
+		address := from.URL(p.trusts()) + "/standin/tenant/" + t.tenant + "/timeline/" + t.index.ID + "/moments"
 		client := wire.Client{HTTP: p.HTTP, Token: p.Token}
 		if err := client.Do(ctx, http.MethodGet, address, nil, &moments); err == nil && len(moments) > len(longest) {
 			longest = moments

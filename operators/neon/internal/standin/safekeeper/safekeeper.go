@@ -319,9 +319,10 @@ func (s *Safekeeper) publish(ctx context.Context) {
 	}
 }
 
-// URL returns the address of the HTTP service of the safekeeper that published news.
-func (p Published) URL() string {
-	if p.HTTPS != "" {
+// URL returns the address of the HTTP service of the safekeeper that published news, for a reader that
+// trusts the authority of its certificate or does not.
+func (p Published) URL(trusts bool) string {
+	if trusts && p.HTTPS != "" {
 		return "https://" + p.HTTPS
 	}
 	return "http://" + p.HTTP
