@@ -249,6 +249,10 @@ func growVolume(
 	if err == nil {
 		_, err = volumes.Patch(ctx, v.Name, types.MergePatchType, patch)
 	}
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must support resize") && v.Spec.StorageClassName != nil {
+		return fmt.Errorf("grow the volume %s to %s: set allowVolumeExpansion of StorageClass %s, or the former size: %w",
+			v.Name, &size, *v.Spec.StorageClassName, err)
+	}
 	if err != nil {
 		return fmt.Errorf("grow the volume %s to %s: %w", v.Name, &size, err)
 	}

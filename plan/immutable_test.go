@@ -264,7 +264,8 @@ func TestVolumesThatCannotGrow(t *testing.T) {
 	before, pods := s.get(), s.uids()
 	want = s.set("2Gi")
 	err := s.converge(describe)
-	if err == nil || !strings.Contains(err.Error(), "grow the volume data-stubborn-0 to 2Gi") {
+	remedy := "grow the volume data-stubborn-0 to 2Gi: set allowVolumeExpansion of StorageClass " + s.class + ", or the former size: "
+	if err == nil || !strings.Contains(err.Error(), remedy) {
 		t.Errorf("got %v", err)
 	}
 	if after := s.get(); after.UID != before.UID || s.uids() != pods || s.sizes() != "1Gi 1Gi " {
