@@ -236,10 +236,10 @@ func (op *Operator) hinders(ctx context.Context, c *change) (string, error) {
 			return fmt.Sprintf("pageserver %d is about to register its port with TLS", n.ID), nil
 		}
 	}
-	if c.at == closing && c.removing {
+	switch {
+	case c.removing:
 		return op.demands(ctx, c.cluster)
-	}
-	if c.at == joining && !c.removing {
+	case c.at == joining:
 		return "", op.registerFormer(ctx, sc, c.members)
 	}
 	return "", nil
