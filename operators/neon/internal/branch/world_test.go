@@ -103,6 +103,7 @@ func newNamespace(t *testing.T, options kubetest.Options) *world {
 		projects: kube.For[api.NeonProject](client).In(ns), branches: kube.For[api.NeonBranch](client).In(ns),
 		endpoints: kube.For[api.NeonEndpoint](client).In(ns),
 	}
+	optest.Release(t, w.projects, w.branches)
 	t.Cleanup(w.kill)
 	return w
 }
@@ -158,17 +159,18 @@ func (w *world) start() {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	clusters := kube.For[api.NeonCluster](client)
+	clusters := kube.For[api.NeonCluster](client).In(w.namespace)
 	clients := &cluster.Clients{
-		Secrets: kube.For[corev1.Secret](client), Clusters: &clusters, HTTP: &http.Client{Transport: hop{transport, w.outside}},
+		Secrets: kube.For[corev1.Secret](client).In(w.namespace), Clusters: &clusters,
+		HTTP: &http.Client{Transport: hop{transport, w.outside}},
 	}
+	// Other namespaces are other tests'.
+	ofProjects, ofBranches := kube.For[api.NeonProject](client).In(w.namespace), kube.For[api.NeonBranch](client).In(w.namespace)
 	projects := &project.Operator{
-		Projects: kube.For[api.NeonProject](client), Clusters: clusters,
-		Branches: kube.For[api.NeonBranch](client), Clients: clients,
+		Projects: ofProjects, Clusters: clusters, Branches: ofBranches, Clients: clients,
 	}
 	branches := &branch.Operator{
-		Branches: kube.For[api.NeonBranch](client), Projects: kube.For[api.NeonProject](client),
-		Endpoints: kube.For[api.NeonEndpoint](client), Clients: clients,
+		Branches: ofBranches, Projects: ofProjects, Endpoints: kube.For[api.NeonEndpoint](client).In(w.namespace), Clients: clients,
 	}
 	projects.Start()
 	branches.Start()
@@ -176,8 +178,6 @@ func (w *world) start() {
 	w.stop = stop
 	ofProject, ofBranch := projects.Controller(), branches.Controller()
 	ofProject.Reads = append(ofProject.Reads, clients.Secrets)
-	// Other namespaces are other tests'.
-	ofProject.For, ofBranch.For = projects.Projects.In(w.namespace), branches.Branches.In(w.namespace)
 	w.over.Go(func() {
 		options := controller.Options{Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 		if err := controller.Run(ctx, options, ofProject, ofBranch); err != nil && ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
+	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/plan"
 )
@@ -23,6 +24,7 @@ func TestRetainedLate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	op := operator(client, ns)
+	optest.Release(t, op.NeonDatabases)
 	stop := run(ctx, t, op)
 	d := new(api.NeonDatabase)
 	d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"

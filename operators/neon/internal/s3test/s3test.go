@@ -3,13 +3,18 @@
 package s3test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pintle-go/pintle/internal/private"
 )
 
 // Module is the program's package and version.
@@ -34,7 +39,7 @@ func Start(t testing.TB, bucket string) (url, dir string) {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	cmd := exec.Command(build(t), "--port="+address, "--quiet", "posix", root) //nolint:gosec,noctx // it was built here
+	cmd := exec.Command(program(t), "--port="+address, "--quiet", "posix", root) //nolint:gosec,noctx // it was built here
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -55,17 +60,50 @@ func Start(t testing.TB, bucket string) (url, dir string) {
 	}
 }
 
-// build builds the program. The Go command compiles it once.
-func build(t testing.TB) string {
+// built is the program of all tests of a process.
+var built struct {
+	sync.Once
+	path string
+	err  error
+}
+
+func program(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "install", "-trimpath", Module)
+	built.Do(func() { built.path, built.err = build(context.Background()) }) // other tests wait for it
+	if built.err != nil {
+		t.Fatalf("build %s: %v", Module, built.err)
+	}
+	return built.path
+}
+
+// build builds the program in this user's cache. The Go command links it again only if it is
+// not there.
+func build(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "pintle", "s3test")
+	// A user who can write to the directory could have this user run any program.
+	if err := private.Dir(dir); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // and releases the lock
+	// Another process may be starting the program.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("wait for another build: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", Module)
 	cmd.Dir = dir // outside of any module
 	cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", Module, err, out)
+		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return filepath.Join(dir, "versitygw")
+	return filepath.Join(dir, "versitygw"), nil
 }
 
 func freeAddress(t testing.TB) string {
