@@ -17,6 +17,8 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
+	"github.com/pintle-go/pintle/operators/neon/internal/policy"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
@@ -291,7 +293,8 @@ func TestChangeOfTLS(t *testing.T) {
 	w.timeline(otherID, 1)
 }
 
-// TestIssuerLater adds TLS with an issuer of cert-manager.
+// TestIssuerLater adds TLS with an issuer of cert-manager, and removes it. As long as a compute demands TLS, all
+// members serve it.
 func TestIssuerLater(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, trust.Terms{}, nil, func(w *world) {
@@ -305,6 +308,27 @@ func TestIssuerLater(t *testing.T) {
 	if diff := cmp.Diff(c.Spec.TLS.Issuer, IssuerOf(c)); diff != "" {
 		t.Errorf("the issuer (-want +got):\n%s", diff)
 	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers:   []corev1.Container{{Name: "compute", Image: "compute:test"}},
+		NodeSelector: map[string]string{"nowhere": "true"},
+		Volumes:      []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{EmptyDir: new(corev1.EmptyDirVolumeSource)}}},
+	}}
+	pod.Name, pod.Labels = "shop-compute-0", map[string]string{componentLabel: "compute", policy.ClusterLabel: "main"}
+	_, err := w.pods.Create(t.Context(), pod)
+	w.ok(err)
+	w.change(removeTLS)
+	w.until("the compute is waited for", says("tls", "compute shop-compute-0 is about to be restarted without TLS"))
+	w.ok(w.pods.Delete(t.Context(), pod.Name))
+	w.likeNew(w.until("TLS is removed", hasNone))
+	w.until("the Secrets of cert-manager are gone", func(*api.NeonCluster) bool {
+		for s, err := range w.secrets.List(t.Context()) {
+			w.ok(err)
+			if strings.HasSuffix(s.Name, certmanager.SecretName("")) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // TestTurn adds TLS with an issuer that the operator cannot use. Nothing is restarted for it, so that the user can
