@@ -32,6 +32,6 @@ func load(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	say("loaded %s: %.1f MB compressed", result.Name, float64(result.Size)/1e6)
+	say("loaded %s: %.1f MB", result.Name, float64(result.Size)/1e6)
 	return nil
 }

@@ -40,9 +40,18 @@ type file struct {
 
 // An archive is an image before it is compressed.
 type archive struct {
-	name   string
-	layer  []byte // tar
-	config v1.Image
+	name         string
+	layer        []byte // tar
+	config       v1.Image
+	uncompressed bool // the layer stays so
+}
+
+// mediaType returns the type of the layer when it is written.
+func (a *archive) mediaType() string {
+	if a.uncompressed {
+		return v1.MediaTypeImageLayer
+	}
+	return v1.MediaTypeImageLayerGzip
 }
 
 func newArchive(name, goarch string, entrypoint []string, files []file) (*archive, error) {
@@ -155,23 +164,27 @@ type dockerManifest struct {
 	Layers   []string
 }
 
-// write compresses the layer and writes an OCI layout that is also a docker archive.
+// write writes an OCI layout that is also a docker archive. It compresses the layer first,
+// unless that stays uncompressed.
 func (a *archive) write(output string) (Result, error) {
-	compressed, err := compress(a.layer)
-	if err != nil {
-		return Result{}, fmt.Errorf("compress layer: %w", err)
+	layer := a.layer
+	if !a.uncompressed {
+		var err error
+		if layer, err = compress(a.layer); err != nil {
+			return Result{}, fmt.Errorf("compress layer: %w", err)
+		}
 	}
 	config, err := json.Marshal(a.config)
 	if err != nil {
 		return Result{}, err
 	}
-	files, manifest, err := layout(a.name, a.config.Architecture, config, descriptor(v1.MediaTypeImageLayerGzip, compressed))
+	files, manifest, err := layout(a.name, a.config.Architecture, config, descriptor(a.mediaType(), layer))
 	if err != nil {
 		return Result{}, err
 	}
-	files = append(files, file{name: blob(compressed), data: compressed})
+	files = append(files, file{name: blob(layer), data: layer})
 	return Result{
-		Name: a.name, Digest: manifest.Digest.String(), Size: int64(len(compressed)+len(config)) + manifest.Size,
+		Name: a.name, Digest: manifest.Digest.String(), Size: int64(len(layer)+len(config)) + manifest.Size,
 	}, writeTar(output, files)
 }
 
@@ -304,7 +317,7 @@ func readResult(output string, a *archive) (Result, bool) {
 			entry := index.Manifests[0]
 			data, err := io.ReadAll(r)
 			if err != nil || json.Unmarshal(data, &manifest) != nil || len(manifest.Layers) != 1 ||
-				manifest.Config.Digest != digest.FromBytes(config) {
+				manifest.Layers[0].MediaType != a.mediaType() || manifest.Config.Digest != digest.FromBytes(config) {
 				return Result{}, false
 			}
 			layer := manifest.Layers[0].Size

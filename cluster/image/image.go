@@ -58,8 +58,11 @@ type Options struct {
 	// are local files.
 	Files map[string]string
 
-	// MaxSize is the largest allowed number of bytes of the compressed image; 0 means no
-	// limit.
+	// Uncompressed leaves the layer as it is: compressing it takes seconds, and is of no use
+	// to an image that is loaded where it was made.
+	Uncompressed bool
+	// MaxSize is the largest allowed number of bytes of the image, which is compressed unless
+	// Uncompressed is set; 0 means no limit.
 	MaxSize int64
 }
 
@@ -67,7 +70,7 @@ type Options struct {
 type Result struct {
 	Name   string // the full name
 	Digest string // of the manifest
-	Size   int64  // compressed, as a registry stores it: layer, config and manifest
+	Size   int64  // as a registry stores it: layer, config and manifest
 	Binary int64  // bytes of the program itself
 }
 
@@ -157,6 +160,7 @@ func pack(o Options, name, binary, base string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	a.uncompressed = o.Uncompressed
 	if old, ok := readResult(o.Output, a); ok {
 		old.Binary = info.Size()
 		return old, nil

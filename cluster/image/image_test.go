@@ -133,6 +133,35 @@ func TestBuildIsReproducible(t *testing.T) {
 	}
 }
 
+// TestUncompressed writes an image in place of the same one, which is compressed.
+func TestUncompressed(t *testing.T) {
+	o := Options{Package: "./testdata/hello", Name: "hello", Output: filepath.Join(t.TempDir(), "hello.tar")}
+	compressed, err := Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Uncompressed = true
+	got, err := Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Size <= compressed.Size || got.Size <= got.Binary {
+		t.Errorf("the image has %d bytes, its program %d, the compressed image %d", got.Size, got.Binary, compressed.Size)
+	}
+	members := readTar(t, o.Output)
+	var index v1.Index
+	decode(t, members["index.json"].data, &index)
+	var manifest v1.Manifest
+	decode(t, blobOf(t, members, index.Manifests[0]), &manifest)
+	var config v1.Image
+	decode(t, blobOf(t, members, manifest.Config), &config)
+	layer := manifest.Layers[0]
+	if layer.MediaType != v1.MediaTypeImageLayer || layer.Digest != config.RootFS.DiffIDs[0] {
+		t.Errorf("the layer is %+v, the config names %s", layer, config.RootFS.DiffIDs[0])
+	}
+	readMembers(t, bytes.NewReader(blobOf(t, members, layer)))
+}
+
 func TestBuildFromBinary(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "tool")
@@ -171,7 +200,7 @@ func TestBuildElsewhere(t *testing.T) {
 		{Package: "./tool", Dir: dir},
 		{Package: "example.com/else/tool", Dir: dir},
 	} {
-		o.Name, o.Output = "tool", filepath.Join(dir, "tool.tar")
+		o.Name, o.Output, o.Uncompressed = "tool", filepath.Join(dir, "tool.tar"), true
 		if _, err := Build(t.Context(), o); err != nil {
 			t.Errorf("%s in %q: %v", o.Package, o.Dir, err)
 		}
@@ -189,7 +218,7 @@ func TestBuildWithTags(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := Options{Package: dir, Name: "tagged", Output: filepath.Join(dir, "tagged.tar")}
+	o := Options{Package: dir, Name: "tagged", Output: filepath.Join(dir, "tagged.tar"), Uncompressed: true}
 	if _, err := Build(t.Context(), o); err == nil {
 		t.Error("without its tags the program was built")
 	}

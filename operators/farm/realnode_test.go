@@ -24,6 +24,7 @@ func TestSoakRealNode(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "farm.tar")
 	_, err := image.Build(t.Context(), image.Options{
 		Package: "github.com/pintle-go/pintle/operators/farm", Name: "ghcr.io/pintle-go/farm:v0.1.0", Output: archive,
+		Uncompressed: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func BuildImages(ctx context.Context, b build.Builder) error {
 }
 
 // LoadMain builds an image (of a main package, for example) and loads it into the node of
-// the cluster in dir. Without an Output its archive is not kept.
+// the cluster in dir. Without an Output its archive is not kept, and not compressed.
 func LoadMain(ctx context.Context, dir string, o image.Options) (result image.Result, err error) {
 	if o.Output == "" {
 		var temp string
@@ -126,7 +126,7 @@ func LoadMain(ctx context.Context, dir string, o image.Options) (result image.Re
 			return image.Result{}, fmt.Errorf("load image: %w", err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-		o.Output = filepath.Join(temp, "image.tar")
+		o.Output, o.Uncompressed = filepath.Join(temp, "image.tar"), true
 	}
 	result, err = image.Build(ctx, o)
 	if err != nil {

@@ -150,6 +150,7 @@ func operator(ctx context.Context, dir string) (archives []string, list []instal
 		{Binary: program, Name: "ghcr.io/pintle-go/neon:v0.1.0", Output: filepath.Join(dir, "operator.tar")},
 		{Package: s3test.Module, Name: "ghcr.io/versity/versitygw:v1.8.0", Output: filepath.Join(dir, "store.tar")},
 	} {
+		o.Uncompressed = true
 		if _, err := image.Build(ctx, o); err != nil {
 			return nil, nil, err
 		}
