@@ -65,6 +65,8 @@ type BranchStatus struct {
 	TenantID string `json:"tenantID,omitempty"`
 	// TimelineID is the id of the timeline in the storage.
 	TimelineID string `json:"timelineID,omitempty" crd:"column=Timeline,priority=1"`
+	// Reset is the text of spec.reset that the timeline was made for.
+	Reset string `json:"reset,omitempty"`
 	// Parent is the timeline that this one is a copy of, as the storage has it: promotions
 	// of other branches can change it.
 	Parent string `json:"parent,omitempty"`

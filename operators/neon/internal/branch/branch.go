@@ -158,6 +158,9 @@ func (op *Operator) cleanup(ctx context.Context, b *api.NeonBranch) (controller.
 // children describes the timelines of a branch: the current one, the one that a reset makes,
 // and former ones on which computes still run.
 func (op *Operator) children(ctx context.Context, b *api.NeonBranch) *plan.Plan {
+	if b.Status.TimelineID == "" {
+		b.Status.Reset = b.Spec.Reset // the first timeline is made for it
+	}
 	b.Status.TimelineID = current(b)
 	op.located.recall(b)
 	target := timelineID(b)
@@ -217,7 +220,7 @@ func (op *Operator) children(ctx context.Context, b *api.NeonBranch) *plan.Plan 
 		if fresh != nil {
 			if f := fresh.Last(); f != nil && f.confirmed && f.judge(false, "").Phase == ready.Ready {
 				t = f
-				b.Status.TimelineID = target
+				b.Status.TimelineID, b.Status.Reset = target, b.Spec.Reset
 			}
 		}
 		if t != nil && (t.confirmed || t.archived || made(b)) {
@@ -252,16 +255,34 @@ func current(b *api.NeonBranch) string {
 
 // timelineID returns the id of the timeline that a branch should have: that of the spec, or the
 // branch's own uid, which no other branch ever has. Each reset has an id of its own, which
-// follows from it, so that no reset is done twice.
+// follows from the timeline before it, so that no reset is done twice. No id comes again: safekeepers
+// refuse a timeline that was deleted.
 func timelineID(b *api.NeonBranch) string {
+	first := firstID(b)
+	switch {
+	case b.Status.TimelineID == "", b.Status.TimelineID == first:
+		return first
+	case b.Status.Reset == b.Spec.Reset:
+		return b.Status.TimelineID
+	}
+	return derived(b, b.Spec.Reset+"/"+b.Status.TimelineID)
+}
+
+// firstID returns the id of a branch's first timeline.
+func firstID(b *api.NeonBranch) string {
 	switch {
 	case b.Spec.Reset != "":
-		sum := sha256.Sum256([]byte(string(b.UID) + "/" + b.Spec.Reset))
-		return hex.EncodeToString(sum[:16])
+		return derived(b, b.Spec.Reset)
 	case b.Spec.TimelineID != "":
 		return b.Spec.TimelineID
 	}
 	return project.ID(b.UID)
+}
+
+// derived returns an id that no other branch has.
+func derived(b *api.NeonBranch, text string) string {
+	sum := sha256.Sum256([]byte(string(b.UID) + "/" + text))
+	return hex.EncodeToString(sum[:16])
 }
 
 // made reports that the timeline of a branch was there: no timeline is without safekeepers.
