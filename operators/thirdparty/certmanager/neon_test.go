@@ -203,7 +203,11 @@ func (n neon) check(s *corev1.Secret, authority []byte) {
 	}
 	service := strings.TrimSuffix(s.Name, "-tls")
 	name := service + "." + s.Namespace
-	if diff := cmp.Diff([]string{name + ".svc", name, service}, pair.Leaf.DNSNames); diff != "" {
+	names := []string{name + ".svc", name, service}
+	if service == "main-broker" || service == "main-controller" {
+		names = append(names, service+"-tls."+s.Namespace+".svc") // while TLS is added or removed
+	}
+	if diff := cmp.Diff(names, pair.Leaf.DNSNames); diff != "" {
 		n.Errorf("names in %s, -want +got:\n%s", s.Name, diff)
 	}
 	if block, _ := pem.Decode(s.Data[corev1.TLSPrivateKeyKey]); block.Type != "EC PRIVATE KEY" {
