@@ -151,15 +151,15 @@ func (w *world) start() {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 	clients := &cluster.Clients{
-		Secrets: kube.For[corev1.Secret](client).In(w.namespace), HTTP: &http.Client{Transport: hop{transport, w.outside}},
+		Secrets: kube.For[corev1.Secret](client), HTTP: &http.Client{Transport: hop{transport, w.outside}},
 	}
-	// Other namespaces are other tests'.
-	ofProjects, ofBranches := kube.For[api.NeonProject](client).In(w.namespace), kube.For[api.NeonBranch](client).In(w.namespace)
 	projects := &project.Operator{
-		Projects: ofProjects, Clusters: kube.For[api.NeonCluster](client).In(w.namespace), Branches: ofBranches, Clients: clients,
+		Projects: kube.For[api.NeonProject](client), Clusters: kube.For[api.NeonCluster](client),
+		Branches: kube.For[api.NeonBranch](client), Clients: clients,
 	}
 	branches := &branch.Operator{
-		Branches: ofBranches, Projects: ofProjects, Endpoints: kube.For[api.NeonEndpoint](client).In(w.namespace), Clients: clients,
+		Branches: kube.For[api.NeonBranch](client), Projects: kube.For[api.NeonProject](client),
+		Endpoints: kube.For[api.NeonEndpoint](client), Clients: clients,
 	}
 	projects.Start()
 	branches.Start()
@@ -167,6 +167,8 @@ func (w *world) start() {
 	w.stop = stop
 	ofProject, ofBranch := projects.Controller(), branches.Controller()
 	ofProject.Reads = append(ofProject.Reads, clients.Secrets)
+	// Other namespaces are other tests'.
+	ofProject.For, ofBranch.For = projects.Projects.In(w.namespace), branches.Branches.In(w.namespace)
 	w.over.Go(func() {
 		options := controller.Options{Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 		if err := controller.Run(ctx, options, ofProject, ofBranch); err != nil && ctx.Err() == nil {
