@@ -271,10 +271,12 @@ func (op *Operator) reconfigure(ctx context.Context, e *api.NeonEndpoint, r plan
 
 // replace restarts a compute whose pod must be replaced. It returns nothing for one whose pod is as wanted.
 func (op *Operator) replace(ctx context.Context, e *api.NeonEndpoint, is, want *compute) (*compute, error) {
-	now, err := *is, error(nil)
-	if now.pod, err = op.pod(ctx, e); err != nil {
+	pod, err := op.pod(ctx, e)
+	if err != nil {
 		return nil, err
 	}
+	now := *is
+	now.pod = pod
 	switch {
 	case now.pod == nil || now.pod.DeletionTimestamp != nil:
 		return op.ending(is), nil

@@ -67,8 +67,8 @@ func (op *Operator) connection(ctx context.Context, e *api.NeonEndpoint, r *api.
 	}
 	own := computeName(e)
 	if slices.Contains([]string{own, cluster.CertificateName(own), certmanager.SecretName(own)}, secret.Name) {
-		return nil, fmt.Errorf("Secret %s is a part of the endpoint: make another NeonRole of this name in PostgreSQL (spec.name)",
-			secret.Name)
+		return nil, fmt.Errorf("keep Secret %s, which is a part of the endpoint: make another NeonRole of this name in "+
+			"PostgreSQL (spec.name)", secret.Name)
 	}
 	from, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: r.Status.Secret})
 	if err != nil {

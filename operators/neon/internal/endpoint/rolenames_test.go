@@ -82,7 +82,7 @@ func TestRoleNamedAsAPart(t *testing.T) {
 	w.create(endpointOf("shop", "trunk"))
 	w.ready("shop")
 	w.role("compute", "")
-	w.says("shop", "connection/compute: Secret shop-compute is a part of the endpoint")
+	w.says("shop", "connection/compute: keep Secret shop-compute, which is a part of the endpoint")
 	pod := w.pod("shop", "")
 	before := w.outside.process(pod.UID).configured
 	w.modify("shop", func(e *api.NeonEndpoint) { e.Spec.Settings = map[string]string{"work_mem": "8MB"} })
