@@ -16,7 +16,8 @@ func TestKeysDeleted(t *testing.T) {
 	w.ok(w.secrets.Delete(t.Context(), was.Name))
 	w.until("the cluster says so", says("keys", "Secret main-keys is gone"))
 	again := &corev1.Secret{Data: was.Data, Immutable: was.Immutable}
-	again.Name, again.Labels, again.Annotations, again.OwnerReferences = was.Name, was.Labels, was.Annotations, was.OwnerReferences
+	again.Name, again.Labels, again.Annotations = was.Name, was.Labels, was.Annotations
+	again.OwnerReferences = was.OwnerReferences
 	_, err = w.secrets.Create(t.Context(), again)
 	w.ok(err)
 	w.ready()

@@ -317,7 +317,8 @@ func lostSecret(c *api.NeonCluster, name string) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("Secret %s is gone, and the cluster's programs know its content only: make it again from a copy", name)
+	return fmt.Errorf("Secret %s is gone, and the cluster's programs know its content only: "+
+		"make it again from a copy", name)
 }
 
 // once returns a Secret as it is, or with content that is made here if the cluster never had it.

@@ -84,7 +84,8 @@ func (c contents[T, P]) refusal(of *T, usable []*T) (said metav1.Condition, refu
 	for _, o := range usable {
 		if c.name(o) == name && P(o).GetUID() != P(of).GetUID() {
 			said.Reason = "NameTaken"
-			said.Message = fmt.Sprintf("%s %s has the name %s in PostgreSQL: delete one of the two", c.kind, P(o).GetName(), name)
+			said.Message = fmt.Sprintf("%s %s has the name %s in PostgreSQL: delete one of the two",
+				c.kind, P(o).GetName(), name)
 			return said, true
 		}
 	}
@@ -107,7 +108,9 @@ func (op *Operator) rolesOn(ctx context.Context, namespace, branch string) iter.
 }
 
 // databasesOn returns the databases of a branch.
-func (op *Operator) databasesOn(ctx context.Context, namespace, branch string) iter.Seq2[*api.NeonBranchDatabase, error] {
+func (op *Operator) databasesOn(
+	ctx context.Context, namespace, branch string,
+) iter.Seq2[*api.NeonBranchDatabase, error] {
 	return op.databases.Get(ctx, kube.Key{Namespace: namespace, Name: branch})
 }
 
