@@ -65,8 +65,8 @@ func (w *world) allReady() {
 		"NeonBranch": b.Status.Status, "NeonEndpoint": e.Status.Status,
 	} {
 		for _, n := range s.Nodes {
-			// Nothing has to be restarted.
-			idle := n.State == plan.Absent && (n.Name == "safekeeper-turn" || n.Name == "pageserver-roll")
+			// Nothing has to be restarted, and TLS does not change.
+			idle := n.State == plan.Absent && slices.Contains([]string{"safekeeper-turn", "pageserver-roll", "tls"}, n.Name)
 			if n.State != plan.Ready && !idle {
 				w.Errorf("%s: node %s is %s: %s", name, n.Name, n.State, n.Message)
 			}
