@@ -30,18 +30,11 @@ func TestBuildFromPackage(t *testing.T) {
 	if got.Name != "docker.io/library/hello:v1" {
 		t.Errorf("name %q", got.Name)
 	}
-	members := readTar(t, o.Output)
-
 	// The OCI layout.
-	var index v1.Index
-	decode(t, members["index.json"].data, &index)
+	members, index, manifest, config := contentOf(t, o.Output)
 	if len(index.Manifests) != 1 || index.Manifests[0].Digest.String() != got.Digest {
 		t.Fatalf("index: %+v, result %+v", index, got)
 	}
-	var manifest v1.Manifest
-	decode(t, blobOf(t, members, index.Manifests[0]), &manifest)
-	var config v1.Image
-	decode(t, blobOf(t, members, manifest.Config), &config)
 	layer := blobOf(t, members, manifest.Layers[0])
 	if size := index.Manifests[0].Size + manifest.Config.Size + manifest.Layers[0].Size; size != got.Size {
 		t.Errorf("size is %d, blobs have %d", got.Size, size)
@@ -148,13 +141,7 @@ func TestUncompressed(t *testing.T) {
 	if got.Size <= compressed.Size || got.Size <= got.Binary {
 		t.Errorf("the image has %d bytes, its program %d, the compressed image %d", got.Size, got.Binary, compressed.Size)
 	}
-	members := readTar(t, o.Output)
-	var index v1.Index
-	decode(t, members["index.json"].data, &index)
-	var manifest v1.Manifest
-	decode(t, blobOf(t, members, index.Manifests[0]), &manifest)
-	var config v1.Image
-	decode(t, blobOf(t, members, manifest.Config), &config)
+	members, _, manifest, config := contentOf(t, o.Output)
 	layer := manifest.Layers[0]
 	if layer.MediaType != v1.MediaTypeImageLayer || layer.Digest != config.RootFS.DiffIDs[0] {
 		t.Errorf("the layer is %+v, the config names %s", layer, config.RootFS.DiffIDs[0])
@@ -305,6 +292,21 @@ func readTar(t *testing.T, name string) map[string]member {
 		byName[m.name] = m
 	}
 	return byName
+}
+
+// contentOf reads an archive as an OCI layout, whose first manifest is that of the image.
+func contentOf(t *testing.T, archive string) (
+	members map[string]member, index v1.Index, manifest v1.Manifest, config v1.Image,
+) {
+	t.Helper()
+	members = readTar(t, archive)
+	decode(t, members["index.json"].data, &index)
+	if len(index.Manifests) == 0 {
+		t.Fatal("the index names no manifest")
+	}
+	decode(t, blobOf(t, members, index.Manifests[0]), &manifest)
+	decode(t, blobOf(t, members, manifest.Config), &config)
+	return members, index, manifest, config
 }
 
 func blobOf(t *testing.T, members map[string]member, d v1.Descriptor) []byte {

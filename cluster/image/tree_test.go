@@ -35,13 +35,7 @@ func TestBuildTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := readTar(t, tree.Output)
-	var index v1.Index
-	decode(t, members["index.json"].data, &index)
-	var manifest v1.Manifest
-	decode(t, blobOf(t, members, index.Manifests[0]), &manifest)
-	var config v1.Image
-	decode(t, blobOf(t, members, manifest.Config), &config)
+	members, index, manifest, config := contentOf(t, tree.Output)
 	want := v1.ImageConfig{User: "1000:1000", Env: tree.Env, Entrypoint: tree.Entrypoint, WorkingDir: "/"}
 	if diff := cmp.Diff(want, config.Config); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -42,6 +42,9 @@ const (
 	secured
 )
 
+// changing reports that the stage is one between plain and secured.
+func (s stage) changing() bool { return s > plain && s < secured }
+
 // steps are the names of the stages in a cluster's status.
 var steps = []string{"", "Offering", "Joining", "Moving", "Closing", "On"}
 
@@ -136,7 +139,7 @@ type change struct {
 	done  bool
 }
 
-func (c *change) busy() bool { return c.at > plain && c.at < secured }
+func (c *change) busy() bool { return c.at.changing() }
 
 // change describes the stage of a cluster's TLS, if it is one of a change.
 func (op *Operator) change(

@@ -79,7 +79,7 @@ func urlOf(c *api.NeonCluster, service string, port int) string {
 func (op *Operator) crossings(p *plan.Plan, c *api.NeonCluster, parts ...part) {
 	by := map[string]part{}
 	var components []string
-	if at := stageOf(c); at > plain && at < secured {
+	if stageOf(c).changing() {
 		for _, part := range parts {
 			component := part.about.Labels[componentLabel]
 			by[component], components = part, append(components, component)

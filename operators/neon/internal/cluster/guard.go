@@ -61,7 +61,7 @@ func policies(c *api.NeonCluster, peers policy.Peers) map[string]*networkingv1.N
 	add("safekeeper", policy.Door(SafekeeperPort, safekeeper, pageserver, compute),
 		scraped(SafekeeperHTTPPort, safekeeper, controller, operator))
 	add("pageserver", policy.Door(PageserverPort, compute), scraped(PageserverHTTPPort, controller, operator))
-	if at := stageOf(c); at > plain && at < secured {
+	if stageOf(c).changing() {
 		open := func(component string, port int32, from ...networkingv1.NetworkPolicyPeer) {
 			spec := &all[component].Spec
 			spec.Ingress = append(spec.Ingress, scraped(port, from...))

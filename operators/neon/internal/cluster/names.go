@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -31,6 +32,15 @@ const (
 
 // KeysName returns the name of the Secret that holds the cluster's private key.
 func KeysName(cluster string) string { return cluster + "-keys" }
+
+// OfKeys returns the name of the cluster whose keys are in a Secret, empty for another Secret.
+func OfKeys(s *corev1.Secret) string {
+	name := s.Labels[instanceLabel]
+	if s.Name != KeysName(name) || s.Labels[componentLabel] != "cluster" {
+		return ""
+	}
+	return name
+}
 
 // ControllerHost returns the host of the storage controller.
 func ControllerHost(cluster, namespace string) string { return host(cluster+"-controller", namespace) }

@@ -2,16 +2,9 @@ package cluster
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,6 +22,7 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust/trusttest"
 )
 
 // withTLS makes a cluster whose authority is its own.
@@ -258,7 +252,7 @@ func TestLostAuthority(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withTLS)
 	w.timeline(tenantID, 1)
-	strange := foreign(t)
+	strange := trusttest.Foreign(t)
 	for what, lose := range map[string]func(){
 		"the Secret is deleted": func() { w.ok(w.secrets.Delete(t.Context(), AuthorityName("main"))) },
 		"it has a foreign authority": func() {
@@ -305,24 +299,6 @@ func TestLostAuthority(t *testing.T) {
 	if len(w.located(tenantID)) != 3 {
 		t.Error("the timeline is not on three safekeepers")
 	}
-}
-
-// foreign returns a certificate that says that it is one of an authority.
-func foreign(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(9), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "somebody else"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: pki.CertBlock, Bytes: der})
 }
 
 // allTrust sees that the pods of all programs that call others were made with an authority.

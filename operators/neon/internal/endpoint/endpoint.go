@@ -155,8 +155,8 @@ func (op *Operator) ofProject(ctx context.Context, p *api.NeonProject) (keys []k
 
 // ofKeys returns the endpoints of the cluster whose keys are in a Secret.
 func (op *Operator) ofKeys(ctx context.Context, s *corev1.Secret) (keys []kube.Key) {
-	name := s.Labels["app.kubernetes.io/instance"]
-	if s.Name != cluster.KeysName(name) || s.Labels["app.kubernetes.io/component"] != "cluster" {
+	name := cluster.OfKeys(s)
+	if name == "" {
 		return nil
 	}
 	for p, err := range op.Projects.In(s.Namespace).Cached().All(ctx) {

@@ -8,7 +8,6 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"maps"
 	"math/big"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/internal/pki"
+	"github.com/pintle-go/pintle/operators/neon/internal/trust/trusttest"
 )
 
 var names = []string{"main-broker.data.svc"}
@@ -161,7 +161,7 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := pem.EncodeToMemory(&pem.Block{Type: pki.CertBlock, Bytes: foreign(t)})
+	foreign := trusttest.Foreign(t)
 	for name, c := range map[string]struct {
 		data    map[string][]byte
 		servers []map[string][]byte
@@ -184,24 +184,6 @@ func TestRecall(t *testing.T) {
 			t.Errorf("%s: %d authorities, %v", name, len(got), err)
 		}
 	}
-}
-
-// foreign returns the certificate of an authority that package pki has not made.
-func foreign(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(9), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "somebody else"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
 }
 
 // TestCheck refuses the certificates that a program of Neon could not use.
