@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -43,7 +44,7 @@ func (c Controller[T]) checkFinalizers() error {
 		if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
 			return fmt.Errorf("%q cannot name a finalizer: %s", name, strings.Join(wrong, ", "))
 		}
-		if name == metav1.FinalizerOrphanDependents || name == metav1.FinalizerDeleteDependents {
+		if finalizers.OfCollector(name) {
 			return fmt.Errorf("%q cannot name a finalizer: the garbage collector removes it", name)
 		}
 	}

@@ -101,6 +101,11 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 			// The collector of pods looks for an absent node for 40 s. After that it deletes its pods at once.
 			Target: corev1.ObjectReference{Kind: "Node", Name: s.namespace + key.Name},
 		}))(t)
+		// A deletion begins with the copy of the API server's watch cache. If that copy has no
+		// node yet, the pod is deleted without a grace period.
+		for got(podStore.Get(soon(t), key))(t).Spec.NodeName == "" {
+			time.Sleep(time.Millisecond)
+		}
 		must(t, pods.Delete(soon(t), key.Name))
 		wantState(t, podStore, key, "deletion", "going")
 		none := int64(0)

@@ -15,14 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/kube"
 )
 
 // Delete deletes the objects of the plan backwards: an object is deleted after all that
 // were made with its help. It is the Cleanup of a controller, and asks to be called again
 // until all is done. If the owner is deleted with the option to orphan its children, the
-// objects stay. If the owner is deleted in the foreground, the garbage collector deletes the
-// objects with owner references at once, in no order, whatever the Cleanup waits for.
+// objects stay. If the owner is deleted in the foreground, the order is the same: objects of
+// an owner with a Cleanup do not have blockOwnerDeletion, so the garbage collector leaves
+// them to Delete.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	r := p.begin(ctx)
 	defer func() {
@@ -258,9 +260,7 @@ func cleansUp(s NodeStatus, is *metav1.PartialObjectMetadata) bool {
 	if !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") {
 		return false
 	}
-	return slices.ContainsFunc(is.Finalizers, func(f string) bool {
-		return f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents
-	})
+	return finalizers.HasCleanup(is)
 }
 
 // asSeen returns preconditions by which an object is deleted only in the state that was seen.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
@@ -112,7 +113,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		return nil, errors.New("the object has no name")
 	case !c.marked:
 		return c, p.setController(o)
-	case !n.retain && !p.hasCleanup():
+	case !n.retain && !finalizers.HasCleanup(p.owner):
 		return nil, fmt.Errorf("%s %s has no owner reference, so nothing would delete it after its owner: "+
 			"give the controller a Cleanup that calls Delete", n.kind.Kind, c.key)
 	}

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
@@ -65,7 +66,7 @@ func (n *thingNode[T]) build(_ context.Context, in Inputs) (*claim, error) {
 	if name == "" {
 		return nil, errors.New("the thing has no name")
 	}
-	if !n.retain && !n.plan.hasCleanup() {
+	if !n.retain && !finalizers.HasCleanup(n.plan.owner) {
 		return nil, fmt.Errorf("nothing would delete %s %s after its owner: give the controller a Cleanup that calls Delete",
 			n.things.Kind, name)
 	}
