@@ -24,6 +24,13 @@ type Plan struct {
 	Concurrency int
 	// Monitor, if it is set, makes events and metrics of the run.
 	Monitor *Monitor
+	// Marks gives the objects a [Mark] in place of an owner reference. If the owner is deleted in
+	// the foreground, the garbage collector deletes all objects with an owner reference at
+	// once. It leaves marked objects to [Plan.Delete], so set Marks if the Cleanup waits for
+	// something that needs the objects. The controller needs a [Marked] source for each kind
+	// in place of Owns. Programs that follow owner references, such as kubectl tree, do not
+	// see the objects.
+	Marks bool
 
 	owner       metav1.Object
 	kind        kube.Kind

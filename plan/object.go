@@ -107,7 +107,7 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 		}
 	}
 	ns := p.owner.GetNamespace()
-	c := &claim{key: kube.KeyOf(o), object: o, marked: n.retain || ns != "" && ns != o.GetNamespace()}
+	c := &claim{key: kube.KeyOf(o), object: o, marked: p.Marks || n.retain || ns != "" && ns != o.GetNamespace()}
 	switch {
 	case o.GetName() == "":
 		return nil, errors.New("the object has no name")

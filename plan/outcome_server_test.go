@@ -268,8 +268,8 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// A deletion of the owner in the foreground does not take the outcome away before the
-// thing.
+// A deletion of the owner in the foreground takes neither a marked child nor the outcome away before
+// the thing. The garbage collector deletes the children with owner references.
 func TestForegroundDeletion(t *testing.T) {
 	s := newStubborn(t, true)
 	s.finalizers(keeper)
@@ -282,7 +282,15 @@ func TestForegroundDeletion(t *testing.T) {
 		return remove(ctx, r)
 	}
 	describe := func(p *plan.Plan) {
-		plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) { return &account{Name: "rent"}, nil })
+		p.Marks = true
+		child := plan.Object(p, "child", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			o := new(corev1.Secret)
+			o.Name = "child"
+			return o, nil
+		})
+		plan.Step(p, "rent", things, func(plan.Inputs) (*account, error) {
+			return &account{Name: "rent"}, nil
+		}).Needs(child)
 	}
 	s.ok(s.converge(describe))
 	shop, err := s.op.shops.Get(s.soon(), "stubborn")
@@ -294,19 +302,26 @@ func TestForegroundDeletion(t *testing.T) {
 	s.ok(err)
 	how := metav1.DeletePropagationForeground
 	s.ok(s.op.shops.DeleteWith(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
-	// The operator is restarted meanwhile. The garbage collector deletes all children at
-	// about the same time.
+	// The operator is restarted meanwhile.
 	s.ok(s.op.secrets.UntilGone(s.soon(), other.Name))
 	time.Sleep(3 * time.Second)
-	if _, err := s.op.secrets.Get(s.soon(), plan.OutcomeName("Account", "rent")); err != nil {
-		t.Errorf("the garbage collector has deleted the outcome: %v", err)
+	for _, name := range []string{"child", plan.OutcomeName("Account", "rent")} {
+		if o, err := s.op.secrets.Get(s.soon(), name); err != nil || o.DeletionTimestamp != nil {
+			t.Errorf("the garbage collector has deleted %s: %v", name, err)
+		}
 	}
 	shop, err = s.op.shops.Get(s.soon(), "stubborn")
 	s.ok(err)
 	p := plan.New(s.op.shops, shop, &shop.Status.Status)
 	describe(p)
-	_, err = p.Delete(s.soon())
+	action, err := p.Delete(s.soon())
 	s.ok(err)
+	for action != controller.Done {
+		time.Sleep(200 * time.Millisecond)
+		action, err = p.Delete(s.soon())
+		s.ok(err)
+	}
+	s.ok(s.op.secrets.UntilGone(s.soon(), "child"))
 	if got["secret"] != "secret-1" {
 		t.Errorf("Delete got the outcome %v", got)
 	}

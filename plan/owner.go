@@ -15,8 +15,8 @@ import (
 )
 
 // Mark is the annotation of an object that belongs to an owner and has no owner reference
-// to it. That is an object that is retained, is cluster-scoped, or is in another
-// namespace than the owner. Its value names the owner's kind, key and uid.
+// to it. That is an object that is retained, is cluster-scoped, is in another namespace
+// than the owner, or belongs to a plan with Marks. Its value names the owner's kind, key and uid.
 const Mark = "plan.pintle.dev/owner"
 
 // Marked reconciles the owners of objects that have a [Mark]. It is for the kinds of such

@@ -200,10 +200,12 @@ func anythingHappens(t *rapid.T, draw func(t *rapid.T) []bed, requests int) {
 		}
 	}
 	process()
+	marks := rapid.Bool().Draw(t, "marks")
 	turn := func(f func(ctx context.Context, p *Plan) (controller.Action, error)) (controller.Action, error) {
 		ctx, gardens, plants := w.process(context.Background())
 		defer w.kill()
 		p := describe(w.read(), gardens, plants, tools, beds)
+		p.Marks = marks
 		p.Concurrency = rapid.SampledFrom([]int{1, 1, 1, 1, 8}).Draw(t, "concurrency")
 		return f(ctx, p)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
@@ -153,7 +154,7 @@ func (w *world) servers(ids ...int64) func(*api.NeonCluster) bool {
 }
 
 // TestDatabaseAway takes the storage controller's database away, of which the storage controller
-// says nothing, and gives it back. Then the cluster is deleted, after its project.
+// says nothing, and gives it back. Then the cluster is deleted in the foreground, after its project.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -181,7 +182,8 @@ func TestDatabaseAway(t *testing.T) {
 		}
 		return false
 	})
-	w.ok(w.clusters.Delete(t.Context(), "main"))
+	how := metav1.DeletePropagationForeground
+	w.ok(w.clusters.DeleteWith(t.Context(), "main", metav1.DeleteOptions{PropagationPolicy: &how}))
 	w.until("the cluster says so", func(c *api.NeonCluster) bool {
 		if c == nil {
 			t.Fatal("the cluster is gone while a project needs it")
@@ -192,6 +194,9 @@ func TestDatabaseAway(t *testing.T) {
 			}
 		}
 		return false
+	})
+	w.until("the garbage collector is done with the cluster", func(c *api.NeonCluster) bool {
+		return !slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents)
 	})
 	time.Sleep(time.Second) // nothing may happen
 	for id := int64(1); id <= 3; id++ {

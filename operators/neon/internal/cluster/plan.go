@@ -105,24 +105,21 @@ func clusterOf(p *api.NeonProject) []kube.Key {
 	return []kube.Key{{Namespace: p.Namespace, Name: p.Spec.Cluster}}
 }
 
-// Owned returns the kinds of a cluster's children.
-func (op *Operator) Owned() []kube.AnyHandle {
-	all := []kube.AnyHandle{op.Secrets, op.Services, op.StatefulSets, op.Deployments, op.Policies, op.Budgets}
-	if op.Issued != nil {
-		all = append(all, *op.Issued)
-	}
-	return all
-}
-
 // Controller returns the controller of NeonClusters.
 func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
-	return controller.Controller[api.NeonCluster]{
-		For: op.Clusters, Owns: op.Owned(), Reconcile: op.reconcile, Cleanup: op.cleanup,
+	c := controller.Controller[api.NeonCluster]{
+		For: op.Clusters, Reconcile: op.reconcile, Cleanup: op.cleanup,
 		Watches: []controller.Source{
-			plan.Marked(op.Clusters, op.Secrets), plan.Marked(op.Clusters, op.StatefulSets),
+			plan.Marked(op.Clusters, op.Secrets), plan.Marked(op.Clusters, op.Services),
+			plan.Marked(op.Clusters, op.StatefulSets), plan.Marked(op.Clusters, op.Deployments),
+			plan.Marked(op.Clusters, op.Policies), plan.Marked(op.Clusters, op.Budgets),
 			controller.Mapped(op.Projects, func(_ context.Context, p *api.NeonProject) []kube.Key { return clusterOf(p) }),
 		},
 	}
+	if op.Issued != nil {
+		c.Watches = append(c.Watches, plan.Marked(op.Clusters, *op.Issued))
+	}
+	return c
 }
 
 func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
@@ -174,7 +171,8 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 // children describes the children of a cluster.
 func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Plan, *Certifier) {
 	p := plan.New(op.Clusters, c, &c.Status.Status)
-	p.Monitor = op.Monitor
+	// Projects need the children until they are gone, also if the cluster is deleted in the foreground.
+	p.Marks, p.Monitor = true, op.Monitor
 	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
 	p.Knows(op.evacuationThings, op.turnThings, op.rollThings, op.changeThings)
 	refused := settleMembers(c, metav1.Now())

@@ -32,17 +32,16 @@ type Operator struct {
 	StoreImage string
 }
 
-// Owned returns the kinds of a NeonDatabase's children.
-func (op *Operator) Owned() []kube.AnyHandle {
-	return []kube.AnyHandle{
-		op.Clusters, op.Projects, op.Branches, op.Roles, op.Databases, op.Endpoints, op.Secrets,
-	}
-}
-
 // Controller returns the controller of NeonDatabases.
 func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 	return controller.Controller[api.NeonDatabase]{
-		For: op.NeonDatabases, Owns: op.Owned(),
+		For: op.NeonDatabases,
+		Watches: []controller.Source{
+			plan.Marked(op.NeonDatabases, op.Clusters), plan.Marked(op.NeonDatabases, op.Projects),
+			plan.Marked(op.NeonDatabases, op.Branches), plan.Marked(op.NeonDatabases, op.Roles),
+			plan.Marked(op.NeonDatabases, op.Databases), plan.Marked(op.NeonDatabases, op.Endpoints),
+			plan.Marked(op.NeonDatabases, op.Secrets),
+		},
 		Reconcile: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
 			return op.children(d).Run(ctx)
 		},
@@ -61,7 +60,8 @@ const application = "app"
 // children describes what a NeonDatabase is made of. See baseName for their names.
 func (op *Operator) children(d *api.NeonDatabase) *plan.Plan {
 	all := plan.New(op.NeonDatabases, d, &d.Status.Status)
-	all.Monitor = op.Monitor
+	// The garbage collector would delete the cluster before it has its last policy.
+	all.Marks, all.Monitor = true, op.Monitor
 	base := baseName(d)
 	meta := func(suffix string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{

@@ -15,8 +15,8 @@ import (
 	"github.com/pintle-go/pintle/plan"
 )
 
-// TestRetainedLate deletes a NeonDatabase right after its policy was changed to Retain, while no
-// operator runs. Its children keep the data.
+// TestRetainedLate deletes a NeonDatabase in the foreground right after its policy was changed to
+// Retain, while no operator runs. Its children keep the data.
 func TestRetainedLate(t *testing.T) {
 	t.Parallel()
 	of := kubetest.Start(t, kubetest.Options{})
@@ -49,8 +49,18 @@ func TestRetainedLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := op.NeonDatabases.Delete(ctx, "orders"); err != nil {
+	how := metav1.DeletePropagationForeground
+	if err := op.NeonDatabases.DeleteWith(ctx, "orders", metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
 		t.Fatal(err)
+	}
+	_, err = op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
+		return !slices.Contains(d.Finalizers, metav1.FinalizerDeleteDependents) // the garbage collector is done
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := op.Clusters.Get(ctx, "orders"); err != nil || c.DeletionTimestamp != nil {
+		t.Errorf("the garbage collector has deleted the cluster: %v", err)
 	}
 	op = operator(client, ns)
 	defer run(ctx, t, op)()
