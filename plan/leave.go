@@ -22,9 +22,9 @@ import (
 // Delete deletes the objects of the plan backwards: an object is deleted after all that
 // were made with its help. It is the Cleanup of a controller, and asks to be called again
 // until all is done. If the owner is deleted with the option to orphan its children, the
-// objects stay. If the owner is deleted in the foreground, the garbage collector deletes the
-// objects with owner references at once, in no order, whatever the Cleanup waits for. It
-// leaves the objects of a plan with Marks to Delete.
+// objects with owner references stay. If the owner is deleted in the foreground, the
+// garbage collector deletes the objects with owner references at once, in no order,
+// whatever the Cleanup waits for. It leaves the objects of a plan with Marks to Delete.
 func (p *Plan) Delete(ctx context.Context) (controller.Action, error) {
 	r := p.begin(ctx)
 	defer func() {
