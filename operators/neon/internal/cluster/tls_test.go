@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/pki"
 	"github.com/pintle-go/pintle/kube"
@@ -46,10 +48,14 @@ func (w *world) secure() *lab.TLS {
 	}
 }
 
-// mount brings the files of a program to the state of its Secret, as the kubelet does.
-func (w *world) mount(program string) {
+// mount brings the files of a pod's program to the state of its Secret, as the kubelet does. A pod that has begun
+// keeps its files when the Secret is gone. It returns false if the pod has to wait for the Secret.
+func (w *world) mount(program string, pod types.UID) bool {
 	w.Helper()
 	s, err := w.secrets.Get(w.Context(), CertificateName("main-"+program))
+	if apierrors.IsNotFound(err) {
+		return w.runs[program] == pod
+	}
 	w.ok(err)
 	data := s.Data
 	if w.foreign[program] != nil {
@@ -63,6 +69,7 @@ func (w *world) mount(program string) {
 		}
 		w.ok(os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
+	return true
 }
 
 // authorities returns those that the operator has stored.

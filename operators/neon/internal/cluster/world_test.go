@@ -286,8 +286,8 @@ func (w *world) kubelet() {
 		w.known(ControllerHost("main", w.ns), ControllerPort, "controller")
 	}
 	for name, uid := range here {
-		if certified(pods[name]) {
-			w.mount(name)
+		if certified(pods[name]) && !w.mount(name, uid) {
+			continue
 		}
 		waits := name == "controller" && !w.lab.Postgres.Runs() // it would end, and be started again
 		if w.runs[name] == "" && !w.away[name] && !waits {

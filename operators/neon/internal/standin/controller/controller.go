@@ -311,8 +311,11 @@ func (c *Controller) load(ctx context.Context) error {
 
 func (c *Controller) client(token string) wire.Client { return wire.Client{HTTP: c.HTTP, Token: token} }
 
-func (n *node) url(byTLS bool) string {
-	if byTLS {
+// urlOf returns the URL of a node, whose ports change when it registers again.
+func (c *Controller) urlOf(n *node) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.PageserversByTLS {
 		return fmt.Sprintf("https://%s:%d", n.HTTPHost, *n.HTTPSPort)
 	}
 	return fmt.Sprintf("http://%s:%d", n.HTTPHost, n.HTTPPort)

@@ -89,17 +89,21 @@ func (c *Controller) registerNode(r *http.Request) (wire.Answer, error) {
 func (c *Controller) register(ctx context.Context, r pageserver.Registration) error {
 	c.mu.Lock()
 	known, dead := c.nodes[r.Node], c.tombstones[r.Node]
+	var was node
+	if known != nil {
+		was = *known
+	}
 	c.mu.Unlock()
 	if dead != nil {
 		return wire.Conflict("Node %d is already exists", r.Node)
 	}
 	if known != nil {
-		if known.HTTPHost != r.HTTPHost || known.HTTPPort != r.HTTPPort || known.PGHost != r.PGHost || known.PGPort != r.PGPort ||
-			known.Zone != r.Zone {
+		if was.HTTPHost != r.HTTPHost || was.HTTPPort != r.HTTPPort || was.PGHost != r.PGHost || was.PGPort != r.PGPort ||
+			was.Zone != r.Zone {
 			return wire.Conflict("Node is already registered with different address")
 		}
 		// These may change while the nodes of a cluster are moved to TLS.
-		if samePort(known.HTTPSPort, r.HTTPSPort) && samePort(known.GRPCPort, r.GRPCPort) {
+		if samePort(was.HTTPSPort, r.HTTPSPort) && samePort(was.GRPCPort, r.GRPCPort) {
 			return nil
 		}
 	}
@@ -309,7 +313,7 @@ func (c *Controller) Heartbeat(ctx context.Context) {
 	nodes, keepers := sorted(c.nodes), sorted(c.keepers)
 	c.mu.Unlock()
 	for _, n := range nodes {
-		_, alive := c.ask(ctx, n.url(c.PageserversByTLS)+"/v1/utilization", c.PageserverToken)
+		_, alive := c.ask(ctx, c.urlOf(n)+"/v1/utilization", c.PageserverToken)
 		c.mu.Lock()
 		if alive {
 			n.heard = time.Now()
@@ -328,12 +332,15 @@ func (c *Controller) Heartbeat(ctx context.Context) {
 	}
 	for _, k := range keepers {
 		c.mu.Lock()
-		skip := k.Policy == upstream.SafekeeperDecommissioned
+		url := ""
+		if k.Policy != upstream.SafekeeperDecommissioned {
+			url = k.url(c.SafekeepersByTLS)
+		}
 		c.mu.Unlock()
-		if skip {
+		if url == "" {
 			continue
 		}
-		load, alive := c.ask(ctx, k.url(c.SafekeepersByTLS)+"/v1/utilization", c.SafekeeperToken)
+		load, alive := c.ask(ctx, url+"/v1/utilization", c.SafekeeperToken)
 		c.mu.Lock()
 		k.online = alive
 		if !alive {

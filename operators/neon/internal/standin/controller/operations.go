@@ -40,7 +40,7 @@ func (c *Controller) start(name string) wire.Handler {
 		if err != nil {
 			return wire.Answer{}, err
 		}
-		_, alive := c.ask(r.Context(), n.url(c.PageserversByTLS)+"/v1/status", "")
+		_, alive := c.ask(r.Context(), c.urlOf(n)+"/v1/status", "")
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if err := c.mayStart(n, name); err != nil {

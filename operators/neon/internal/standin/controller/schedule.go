@@ -258,7 +258,7 @@ func (c *Controller) locateOn(ctx context.Context, t *tenant, s *shard, n *node,
 	}
 	ctx, cancel := context.WithTimeout(ctx, locateTimeout)
 	defer cancel()
-	url := n.url(c.PageserversByTLS) + "/v1/tenant/" + s.ID + "/location_config"
+	url := c.urlOf(n) + "/v1/tenant/" + s.ID + "/location_config"
 	err := c.client(c.PageserverToken).Do(ctx, http.MethodPut, url, location, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func (c *Controller) places(id string) ([]place, error) {
 
 // onPageserver calls the pageserver of a shard. Its errors are for the caller to fold.
 func (c *Controller) onPageserver(ctx context.Context, p place, method, rest string, body, into any) error {
-	url := p.node.url(c.PageserversByTLS) + "/v1/tenant/" + p.shard + rest
+	url := c.urlOf(p.node) + "/v1/tenant/" + p.shard + rest
 	err := c.client(c.PageserverToken).Do(ctx, method, url, body, into)
 	var answer *wire.Error
 	if err != nil && !errors.As(err, &answer) {
