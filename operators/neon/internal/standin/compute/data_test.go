@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,11 +39,12 @@ func TestAcknowledgedRowsSurviveKills(t *testing.T) {
 	p.must("create table t (n int primary key)")
 	next := 0
 	for round := range 3 {
-		done := make(chan int)
+		done, first := make(chan int, 1), make(chan struct{})
 		go func() {
 			acknowledged := next
-			defer func() { done <- acknowledged }()
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			begin := sync.OnceFunc(func() { close(first) })
+			defer func() { done <- acknowledged; begin() }()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			conn, err := pgx.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=app dbname=appdb", p.in.Port))
 			if err != nil {
@@ -54,8 +56,10 @@ func TestAcknowledgedRowsSurviveKills(t *testing.T) {
 					return
 				}
 				acknowledged++
+				begin()
 			}
 		}()
+		<-first
 		time.Sleep(time.Duration(200+100*round) * time.Millisecond)
 		p.kill()
 		acknowledged := <-done
