@@ -64,13 +64,6 @@ func (p *Plan) owns(o metav1.Object) bool {
 	return ok && m.uid == p.owner.GetUID()
 }
 
-// hasCleanup reports that the owner has a finalizer which may be that of a Cleanup.
-func (p *Plan) hasCleanup() bool {
-	return slices.ContainsFunc(p.owner.GetFinalizers(), func(name string) bool {
-		return name != metav1.FinalizerDeleteDependents && name != metav1.FinalizerOrphanDependents
-	})
-}
-
 // setController makes the owner the controller of a child in its namespace, as
 // [kube.SetController] does, which needs the types of both.
 func (p *Plan) setController(child metav1.Object) error {
