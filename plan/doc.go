@@ -53,7 +53,7 @@
 // that belongs to somebody else is neither applied nor deleted: the error of the node
 // wraps [kube.ErrTaken]. An object that belongs to nobody is taken over if it has all
 // labels of the child, and at least one. So is an object with the [Mark] of an earlier owner
-// of the same kind and name.
+// of the same kind and name. An object that is being deleted is not taken over.
 //
 // Before a thing outside the cluster is created, the intent is recorded in the owner's
 // status. If the creation is not answered, because the process ended or the connection did,

@@ -96,7 +96,8 @@ func (p *Plan) succeeds(m mark) bool {
 
 // mayTake returns an error if an object belongs to somebody else. An object that belongs
 // to nobody may be taken if it has all labels of the child, and so may one that is marked for
-// an earlier owner of the same kind and name.
+// an earlier owner of the same kind and name. One that is being deleted may not: it has to go as
+// it was left, such as with the deletion policy that the earlier owner has given it.
 func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("apply %s %s: %w%s", kind, kube.KeyOf(is), kube.ErrTaken, fmt.Sprintf(format, args...))
@@ -110,6 +111,8 @@ func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) er
 		return fail(": %s %s owns it", owner.Kind, owner.Name)
 	case marked && !p.succeeds(m):
 		return fail(": %s %s owns it", m.kind, m.key)
+	case is.GetDeletionTimestamp() != nil:
+		return fail(", and it is being deleted")
 	case len(want) > 0 && labels.SelectorFromSet(want).Matches(labels.Set(is.GetLabels())):
 		return nil
 	}

@@ -268,6 +268,11 @@ func TestForeignObjects(t *testing.T) {
 			o.Labels = map[string]string{"plant": "a"}
 			o.Annotations = map[string]string{Mark: "Garden.example.com/default/eden/uid-former"}
 		}, true},
+		"marked for an earlier owner of the name, being deleted": {func(o *plant) {
+			begun := metav1.Now()
+			o.Labels, o.DeletionTimestamp, o.Finalizers = map[string]string{"plant": "a"}, &begun, []string{"example.com/slow"}
+			o.Annotations = map[string]string{Mark: "Garden.example.com/default/eden/uid-former"}
+		}, false},
 		"marked for an earlier owner, other labels": {func(o *plant) {
 			o.Annotations = map[string]string{Mark: "Garden.example.com/default/eden/uid-former"}
 		}, false},

@@ -32,9 +32,7 @@ func TestRetainedLate(t *testing.T) {
 	if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
 		t.Fatal(err)
 	}
-	_, err := op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
-		return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool { return n.Name == "endpoint" && n.State == "Ready" })
-	})
+	_, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +77,12 @@ func TestRetainedLate(t *testing.T) {
 	}
 }
 
+func hasEndpoint(d *api.NeonDatabase) bool {
+	return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool {
+		return n.Name == "endpoint" && n.State == plan.Ready
+	})
+}
+
 const finalizer = "example.com/test"
 
 // hold keeps an object after its deletion.
@@ -114,4 +118,70 @@ func deleting[T any, P interface {
 		t.Fatal(err)
 	}
 	return o
+}
+
+// TestSuccessor makes a NeonDatabase again while a cluster of the former one, which somebody has released
+// from its finalizer, is being deleted. The cluster keeps the policy that it was deleted with.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	of := kubetest.Start(t, kubetest.Options{})
+	client, ns := install(t, of), of.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	op := operator(client, ns)
+	optest.Release(t, op.NeonDatabases)
+	create := func(policy api.DeletionPolicy) {
+		t.Helper()
+		d := new(api.NeonDatabase)
+		d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
+		d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", policy
+		if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := run(ctx, t, op)
+	create(api.Retain)
+	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	hold(ctx, t, op.Clusters, "orders")
+	if err := op.Clusters.Delete(ctx, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
+		d.Finalizers = nil
+		return nil
+	})
+	if err == nil {
+		err = op.NeonDatabases.Delete(ctx, "orders")
+	}
+	if err == nil {
+		err = op.NeonDatabases.UntilGone(ctx, "orders")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	op = operator(client, ns)
+	defer run(ctx, t, op)()
+	create(api.Delete)
+	_, err = op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
+		return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool {
+			return n.Name == "cluster" && (n.UID != "" || n.State == plan.Failed)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := deleting(ctx, t, op.Clusters, "orders")
+	if was.Spec.DeletionPolicy != api.Retain {
+		t.Errorf("the policy of the cluster that is being deleted is %s", was.Spec.DeletionPolicy)
+	}
+	is, err := op.Clusters.Until(ctx, "orders", func(c *api.NeonCluster) bool { return c.UID != was.UID })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is.Spec.DeletionPolicy != api.Delete {
+		t.Errorf("the policy of the new cluster is %s", is.Spec.DeletionPolicy)
+	}
 }
