@@ -181,7 +181,10 @@ const removeTries = 5
 // object first, and deletes exactly the state that it has seen. The uid on record does not
 // matter: the process may have ended after it made the object again.
 func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
-	retains := s.Undo == undoRetain || slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	// With Marks the garbage collector has no references to remove, and ends the option to orphan at
+	// once. What happens must not depend on who sees the owner first.
+	orphans := !p.Marks && slices.Contains(p.owner.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	retains := s.Undo == undoRetain || orphans
 	if s.Thing != nil {
 		return p.removeThing(ctx, s, retains)
 	}

@@ -374,6 +374,29 @@ func TestOrphanedDeletion(t *testing.T) {
 	}
 }
 
+// The garbage collector ends the option to orphan at once if no object has an owner reference. So what
+// happens to the objects of a plan with Marks does not depend on who sees the owner first.
+func TestOrphanedDeletionOfMarks(t *testing.T) {
+	for _, orphans := range []bool{false, true} {
+		s := newScene(t)
+		describe := func(p *Plan) {
+			p.Marks = true
+			s.add(p, "b", s.add(p, "a"))
+			s.add(p, "kept").Retain()
+		}
+		s.must(s.run(describe))
+		if orphans {
+			s.garden().Finalizers = append(s.garden().Finalizers, metav1.FinalizerOrphanDependents)
+		}
+		p := s.plan()
+		describe(p)
+		action, err := p.Delete(s.ctx)
+		if got := s.plants(); err != nil || action != controller.Done || !slices.Equal(got, []string{"kept"}) {
+			t.Errorf("with the finalizer: %v, plants %v, %v %v", orphans, got, action, err)
+		}
+	}
+}
+
 // A condition that no longer holds takes the node and those behind it away, in reverse
 // order. A condition that cannot be asked takes nothing away.
 func TestConditions(t *testing.T) {
