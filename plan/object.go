@@ -3,14 +3,17 @@ package plan
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/internal/glance"
@@ -178,7 +181,7 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	case n.writes == nil:
 		is, err = n.read(ctx, *n.key)
 	case err == nil:
-		is, err = n.writes.Ensure(ctx, n.wanted)
+		is, err = n.ensure(ctx, c)
 	}
 	switch {
 	case err == nil && n.within > 0 && (c.late && !ready.Is(is) || ready.HasFailed(is)):
@@ -193,6 +196,42 @@ func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 		return n.replace(ctx, c, err)
 	}
 	return answer{}, err
+}
+
+// ensure applies the wanted object. The object may be of a release with Marks and the node of one
+// without, or the other way round.
+func (n *objectNode[T]) ensure(ctx context.Context, c claim) (*T, error) {
+	is, err := n.writes.Ensure(ctx, n.wanted)
+	view, ok := n.view(c.key)
+	switch {
+	case !ok:
+	case err == nil && c.marked:
+		return n.unreferenced(ctx, view, is)
+	case errors.Is(err, kube.ErrTaken):
+		// Ensure takes a marked object for one of nobody.
+		if o, failed := n.read(ctx, c.key); failed == nil && n.plan.owns(any(o).(metav1.Object)) {
+			return view.Apply(ctx, n.wanted)
+		}
+	}
+	return is, err
+}
+
+// unreferenced removes the owner's reference from a marked object. The apply has left it if it is
+// somebody else's, as in a copy of the object of an earlier release.
+func (n *objectNode[T]) unreferenced(ctx context.Context, view kube.View[T], is *T) (*T, error) {
+	o := any(is).(metav1.Object)
+	isOwner := func(r metav1.OwnerReference) bool { return r.UID == n.plan.owner.GetUID() }
+	if !slices.ContainsFunc(o.GetOwnerReferences(), isOwner) {
+		return is, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(),
+		"ownerReferences": slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), isOwner),
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return view.Patch(ctx, o.GetName(), types.MergePatchType, patch)
 }
 
 // read reads an object from a store, or from the server if no store runs.

@@ -189,7 +189,9 @@ func anythingHappens(t *rapid.T, draw func(t *rapid.T) []bed, requests int) {
 	w.shed.abandoned = retained
 	var beds []bed
 	var tools *Things[tool]
+	var marks bool
 	process := func() {
+		marks = rapid.Bool().Draw(t, "marks") // it may be of another release
 		tools = w.shed.things()
 		tools.Adopt = func(r Ref, is *tool) bool { return retained(is.Name) }
 		tools.Outcome = func(is *tool) map[string]string {
@@ -200,7 +202,6 @@ func anythingHappens(t *rapid.T, draw func(t *rapid.T) []bed, requests int) {
 		}
 	}
 	process()
-	marks := rapid.Bool().Draw(t, "marks")
 	turn := func(f func(ctx context.Context, p *Plan) (controller.Action, error)) (controller.Action, error) {
 		ctx, gardens, plants := w.process(context.Background())
 		defer w.kill()

@@ -1,0 +1,150 @@
+package plan_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/plan"
+)
+
+// A release with Marks takes the owner references from objects, and one without Marks gives them back.
+// So it is for objects without labels as well.
+func TestMarksOfAnotherRelease(t *testing.T) {
+	for name, stored := range map[string]bool{"": false, "with a store": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStubborn(t, true)
+			s.finalizers(keeper)
+			if stored {
+				s.filled(s.op.secrets.Store(t.Context()))
+			}
+			run := func(marks bool) {
+				t.Helper()
+				s.ok(s.converge(func(p *plan.Plan) {
+					p.Marks = marks
+					plan.Object(p, "child", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+						o := new(corev1.Secret)
+						o.Name = "child"
+						return o, nil
+					})
+				}))
+				o, err := s.op.secrets.Get(s.soon(), "child")
+				s.ok(err)
+				if (o.Annotations[plan.Mark] != "") != marks || (len(o.OwnerReferences) == 0) != marks {
+					t.Errorf("with Marks %v: marked %q, the owners are %+v", marks, o.Annotations[plan.Mark], o.OwnerReferences)
+				}
+			}
+			run(false)
+			run(true)
+			run(true)
+			run(false)
+			run(false)
+		})
+	}
+}
+
+// Somebody makes a child again from a copy of an earlier release, which has an owner reference. The
+// reference is not the plan's to keep: the garbage collector would follow it.
+func TestMarksOfCopy(t *testing.T) {
+	s := newStubborn(t, true)
+	s.finalizers(keeper)
+	s.filled(s.op.secrets.Store(t.Context()))
+	marks := false
+	describe := func(p *plan.Plan) {
+		p.Marks = marks
+		plan.Object(p, "child", s.op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			o := new(corev1.Secret)
+			o.Name, o.Labels = "child", map[string]string{"app": "stubborn"}
+			return o, nil
+		})
+	}
+	s.ok(s.converge(describe))
+	was, err := s.op.secrets.Get(s.soon(), "child")
+	s.ok(err)
+	s.ok(s.op.secrets.Delete(s.soon(), "child"))
+	marks = true
+	other, err := kube.For[corev1.ConfigMap](s.op.shops.Client()).In(s.namespace).Create(s.soon(), named("other", "any"))
+	s.ok(err)
+	again := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: "child", Labels: was.Labels, OwnerReferences: append(was.OwnerReferences, metav1.OwnerReference{
+			APIVersion: "v1", Kind: "ConfigMap", Name: other.Name, UID: other.UID,
+		}),
+	}}
+	theirs := s.op.secrets.With(kube.WriteOptions{FieldManager: "somebody"})
+	_, err = theirs.Create(s.soon(), again)
+	s.ok(err)
+	s.ok(s.converge(describe))
+	o, err := s.op.secrets.Get(s.soon(), "child")
+	s.ok(err)
+	if len(o.OwnerReferences) != 1 || o.OwnerReferences[0].Name != "other" || o.Annotations[plan.Mark] == "" {
+		t.Errorf("the owners are %+v, and the mark is %q", o.OwnerReferences, o.Annotations[plan.Mark])
+	}
+}
+
+// Whatever somebody does to a marked child runs the owner's plan: a settled one does not run by itself.
+func TestMarkedChildIsWatched(t *testing.T) {
+	b := newBench(t)
+	op := b.operator(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	children := func(s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		p.Marks = true
+		plan.Object(p, "child", op.secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			o := &corev1.Secret{Data: map[string][]byte{"whose": []byte("ours")}}
+			o.Name, o.Labels = "child", map[string]string{"shop": s.Name}
+			return o, nil
+		})
+		return p
+	}
+	go func() {
+		ended <- controller.Run(ctx, controller.Options{}, controller.Controller[Shop]{
+			For:       op.shops,
+			Watches:   []controller.Source{plan.Marked(op.shops, op.secrets)},
+			Reconcile: func(ctx context.Context, s *Shop) (controller.Action, error) { return children(s).Run(ctx) },
+			Cleanup:   func(ctx context.Context, s *Shop) (controller.Action, error) { return children(s).Delete(ctx) },
+		})
+	}()
+	defer func() {
+		cancel()
+		b.ok(<-ended)
+	}()
+	b.create("watched")
+	b.untilReady("watched")
+	mend := func(what string) {
+		t.Helper()
+		_, err := b.op.secrets.Until(b.soon(), "child", func(o *corev1.Secret) bool {
+			return o.Annotations[plan.Mark] != "" && string(o.Data["whose"]) == "ours"
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	unmark := func() {
+		t.Helper()
+		_, err := b.op.secrets.Patch(b.soon(), "child", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+plan.Mark+`":null}},"data":{"whose":"dGhlaXJz"}}`))
+		b.ok(err)
+	}
+	mend("created")
+	unmark()
+	mend("the mark was removed")
+	b.ok(b.op.secrets.Delete(b.soon(), "child"))
+	mend("it was deleted")
+	unmark()
+	b.ok(b.op.secrets.Delete(b.soon(), "child"))
+	mend("it was deleted without its mark")
+	b.ok(b.op.secrets.Delete(b.soon(), "child"))
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "child", Labels: map[string]string{"shop": "watched"}}}
+	if _, err := b.op.secrets.Create(b.soon(), theirs); err == nil {
+		mend("it was replaced")
+	}
+	b.ok(b.op.shops.Delete(b.soon(), "watched"))
+	b.ok(b.op.shops.UntilGone(b.soon(), "watched"))
+	b.ok(b.op.secrets.UntilGone(b.soon(), "child"))
+}
