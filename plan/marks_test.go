@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,44 @@ func TestMarksOfCopy(t *testing.T) {
 	s.ok(err)
 	if len(o.OwnerReferences) != 1 || o.OwnerReferences[0].Name != "other" || o.Annotations[plan.Mark] == "" {
 		t.Errorf("the owners are %+v, and the mark is %q", o.OwnerReferences, o.Annotations[plan.Mark])
+	}
+}
+
+// The server lets somebody else become the controller of a marked object. The plan says so, in the process
+// that has found the object settled and in the next one.
+func TestMarksOfAdoptedObject(t *testing.T) {
+	s := newStubborn(t, true)
+	s.finalizers(keeper)
+	other, err := kube.For[corev1.ConfigMap](s.op.shops.Client()).In(s.namespace).Create(s.soon(), named("other", "any"))
+	s.ok(err)
+	children := func(secrets kube.Resource[corev1.Secret]) func(p *plan.Plan) {
+		return func(p *plan.Plan) {
+			p.Marks = true
+			plan.Object(p, "child", secrets, func(plan.Inputs) (*corev1.Secret, error) {
+				o := new(corev1.Secret)
+				o.Name, o.Labels = "child", map[string]string{"app": "stubborn"}
+				return o, nil
+			})
+		}
+	}
+	s.filled(s.op.secrets.Store(t.Context()))
+	for range 3 {
+		s.ok(s.converge(children(s.op.secrets)))
+	}
+	_, err = s.op.secrets.Modify(s.soon(), "child", func(o *corev1.Secret) error {
+		yes := true
+		o.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap", Name: other.Name, UID: other.UID, Controller: &yes,
+		}}
+		return nil
+	})
+	s.ok(err)
+	next := s.operator(nil)
+	s.filled(next.secrets.Store(t.Context()))
+	for _, secrets := range []kube.Resource[corev1.Secret]{s.op.secrets, next.secrets} {
+		if err := s.converge(children(secrets)); !errors.Is(err, kube.ErrTaken) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
 	}
 }
 

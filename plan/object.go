@@ -131,14 +131,15 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 
 // settled returns the answer of fetch if the store shows that the object is as the node wants
 // it. It neither sends nor waits, so the crew is not needed. A program's own handle need not
-// know of the question, so it is not asked.
+// know of the question, so it is not asked. If the wanted object has a mark, so has the one in
+// the store.
 func (n *objectNode[T]) settled(look context.Context, c claim, asked *glance.Object) (answer, bool) {
 	switch any(n.writes).(type) {
 	case kube.Resource[T], kube.View[T]:
 	default:
 		return answer{}, false
 	}
-	if c.marked || c.orphans || !c.known || kube.KeyOf(c.object) != c.key {
+	if c.orphans || !c.known || kube.KeyOf(c.object) != c.key {
 		return answer{}, false
 	}
 	asked.UID = n.record.UID

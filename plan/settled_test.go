@@ -26,6 +26,11 @@ const (
 // real API server with a store. Nothing is to be done. It fails if a run takes more than the
 // limits, so it needs an idle machine.
 func BenchmarkSettled(b *testing.B) {
+	b.Run("references", func(b *testing.B) { benchmarkSettled(b, false) })
+	b.Run("marks", func(b *testing.B) { benchmarkSettled(b, true) })
+}
+
+func benchmarkSettled(b *testing.B, marks bool) {
 	cluster := kubetest.Start(b, kubetest.Options{ServerOnly: true})
 	requests := 0
 	client, err := kube.Config{Rest: cluster.Config(), Observe: func(r kube.RequestInfo) { requests++ }}.Connect()
@@ -50,7 +55,7 @@ func BenchmarkSettled(b *testing.B) {
 		}
 	}
 	s := new(Shop)
-	s.Name, s.Spec.Image = "large", "shop:1"
+	s.Name, s.Spec.Image, s.Finalizers = "large", "shop:1", []string{keeper}
 	if s, err = shops.Create(ctx, s); err != nil {
 		b.Fatal(err)
 	}
@@ -59,6 +64,7 @@ func BenchmarkSettled(b *testing.B) {
 			b.Fatal(err)
 		}
 		p := plan.New(shops, s, &s.Status.Status)
+		p.Marks = marks
 		var all []plan.Need
 		for i := range 200 {
 			n := plan.Object(p, fmt.Sprintf("node-%d", i), maps, func(plan.Inputs) (*corev1.ConfigMap, error) {
