@@ -87,6 +87,42 @@ func TestMarksOfCopy(t *testing.T) {
 	}
 }
 
+// A store that is narrowed by labels does not show the object of somebody else, which was there first or
+// has taken the place of a child.
+func TestMarksOfHiddenObject(t *testing.T) {
+	s := newStubborn(t, true)
+	s.finalizers(keeper)
+	secrets := s.op.secrets.Labeled("app=stubborn")
+	s.filled(secrets.Store(t.Context()))
+	describe := func(p *plan.Plan) {
+		p.Marks = true
+		plan.Object(p, "child", secrets, func(plan.Inputs) (*corev1.Secret, error) {
+			o := &corev1.Secret{Data: map[string][]byte{"whose": []byte("ours")}}
+			o.Name, o.Labels = "child", map[string]string{"app": "stubborn"}
+			return o, nil
+		})
+	}
+	for _, made := range []bool{false, true} {
+		if made {
+			s.ok(s.op.secrets.Delete(s.soon(), "child"))
+			s.ok(s.converge(describe))
+			s.ok(s.op.secrets.Delete(s.soon(), "child"))
+		}
+		_, err := s.op.secrets.Create(s.soon(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "child"}, StringData: map[string]string{"whose": "theirs"},
+		})
+		s.ok(err)
+		if err := s.converge(describe); !errors.Is(err, kube.ErrTaken) {
+			t.Errorf("made before: %v: got %v, want ErrTaken", made, err)
+		}
+		o, err := s.op.secrets.Get(s.soon(), "child")
+		s.ok(err)
+		if string(o.Data["whose"]) != "theirs" || o.Annotations[plan.Mark] != "" {
+			t.Errorf("somebody else's object was taken: %q, marked %q", o.Data["whose"], o.Annotations[plan.Mark])
+		}
+	}
+}
+
 // The server lets somebody else become the controller of a marked object. The plan says so, in the process
 // that has found the object settled and in the next one.
 func TestMarksOfAdoptedObject(t *testing.T) {

@@ -268,6 +268,9 @@ func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
 		return nil
 	}
 	o, err := n.read(ctx, c.key)
+	if apierrors.IsNotFound(err) && c.marked && n.isStored(ctx) {
+		o, err = n.reader(c.key).Get(ctx, c.key.Name) // the store may be behind, or narrowed by labels
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
