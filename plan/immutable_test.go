@@ -326,6 +326,7 @@ func TestImmutableFields(t *testing.T) {
 
 // A workload that is not ready in time says why its pods are not.
 func TestReasonsOfPods(t *testing.T) {
+	t.Parallel()
 	s := newStubborn(t, true)
 	describe := func(p *plan.Plan) {
 		plan.Object(p, "app", s.op.deployments, func(plan.Inputs) (*appsv1.Deployment, error) {

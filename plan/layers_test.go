@@ -214,6 +214,7 @@ func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
 // writes are refused or dropped, and some answers of the bank are lost. Each node is made when
 // all that it needs are ready, and deleted after all that need it. No account is opened twice.
 func TestLayersOnServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	l := &layers{bench: b, bank: newBank(t), known: make(map[*kube.Client]*plan.Things[account])}
 	b.wrap = func(next http.RoundTripper) http.RoundTripper { return troubled{l, next} }

@@ -49,6 +49,7 @@ func (s *stubborn) finalizers(all ...string) {
 
 // If Retain is added in a later release, the outcome of the thing is retained with it.
 func TestRetainAddedLater(t *testing.T) {
+	t.Parallel()
 	s := newStubborn(t, true)
 	s.finalizers(keeper)
 	far := newBank(t)
@@ -271,6 +272,7 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 // A deletion of the owner in the foreground takes neither a marked child nor the outcome away before
 // the thing. The garbage collector deletes the children with owner references.
 func TestForegroundDeletion(t *testing.T) {
+	t.Parallel()
 	s := newStubborn(t, true)
 	s.finalizers(keeper)
 	far := newBank(t)

@@ -149,6 +149,7 @@ func (b *bank) things(op operator) *plan.Things[account] {
 // answers are lost. Their outcomes are in Secrets, a settled plan asks nobody, and nothing
 // is left after the deletion.
 func TestStepsOnServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	far := newBank(t)
 	lost := make(map[string]int)

@@ -152,6 +152,7 @@ func (b *bench) settled(name string) {
 }
 
 func TestShopOnServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.start(operator.children)
 	b.create("corner")

@@ -160,6 +160,7 @@ func TestWrongPlanIsNotReady(t *testing.T) {
 // The status of 200 nodes with long names, many needs and long messages fits well inside an
 // object, which may have 1.5 MiB in etcd.
 func TestSizeOfALargeStatus(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		things := s.shed.things()
