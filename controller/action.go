@@ -30,6 +30,19 @@ const (
 // RequeueAfter of controller-runtime and Action::requeue of kube-rs.
 func After(d time.Duration) Action { return Action(max(d, 1)) }
 
+// Sooner returns the action that makes the object be reconciled earlier. A reconcile of
+// several parts returns the soonest of their actions. [Done] and [Await] come after any
+// [After], and Await counts more than Done: its part is not complete.
+func Sooner(a, b Action) Action {
+	switch {
+	case a > 0 && b > 0:
+		return min(a, b)
+	case a > 0 || b > 0:
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
 // Terminal marks an error that a retry cannot mend, such as a senseless spec. The object
 // is reconciled again only when something changes, or at a resync. A status that Failed
 // writes is such a change: it leads to one more reconcile, unless the controller's

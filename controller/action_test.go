@@ -135,3 +135,18 @@ func TestActions(t *testing.T) {
 		}
 	})
 }
+
+func TestSooner(t *testing.T) {
+	second, minute := After(time.Second), After(time.Minute)
+	for _, c := range []struct{ a, b, want Action }{
+		{Done, Done, Done}, {Done, Await, Await}, {Await, Await, Await},
+		{Done, second, second}, {Await, second, second}, {second, minute, second}, {After(0), second, After(0)},
+	} {
+		if got := Sooner(c.a, c.b); got != c.want {
+			t.Errorf("Sooner(%d, %d) is %d, want %d", c.a, c.b, got, c.want)
+		}
+		if got := Sooner(c.b, c.a); got != c.want {
+			t.Errorf("Sooner(%d, %d) is %d, want %d", c.b, c.a, got, c.want)
+		}
+	}
+}

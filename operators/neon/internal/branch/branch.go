@@ -110,8 +110,8 @@ func (op *Operator) reconcile(ctx context.Context, b *api.NeonBranch) (controlle
 		return controller.Done, op.Branches.In(b.Namespace).Delete(ctx, b.Name)
 	}
 	action, err := op.children(ctx, b).Run(ctx)
-	if left := lifetime(b, time.Now()); left != nil && (action == controller.Done || controller.After(*left) < action) {
-		action = controller.After(*left)
+	if left := lifetime(b, time.Now()); left != nil {
+		action = controller.Sooner(action, controller.After(*left))
 	}
 	return action, err
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
@@ -60,12 +61,12 @@ func (c *Certifier) Secret(ctx context.Context, server metav1.ObjectMeta, names 
 	return secret, nil
 }
 
-// Due returns when a certificate has to be made next, or zero.
-func (c *Certifier) Due() time.Duration {
+// Due returns when a certificate has to be made next.
+func (c *Certifier) Due() controller.Action {
 	if c == nil || c.Failed != nil {
-		return 0
+		return controller.Done
 	}
-	return c.Terms.Due(c.Authorities, c.Now, c.made...)
+	return controller.After(c.Terms.Due(c.Authorities, c.Now, c.made...))
 }
 
 // newest names the authority with which the programs are to be started. It is empty without TLS.

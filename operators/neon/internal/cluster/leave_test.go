@@ -158,6 +158,7 @@ func (w *world) servers(ids ...int64) func(*api.NeonCluster) bool {
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
+	w.rests()
 	w.lab.Postgres.Stop(t)
 	if err := w.controller().Ready(t.Context()); err != nil {
 		t.Errorf("the storage controller says %v", err)

@@ -135,14 +135,14 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 	if err == nil {
 		err = op.forgetLeft(ctx, c)
 	}
-	if due := controller.After(security.Due()); err == nil && due > 0 && (action == controller.Done || due < action) {
-		action = due
+	if err != nil {
+		return action, err
 	}
-	// The status says what the next run does.
-	if soon := controller.After(time.Second); err == nil && progress(c) != was && (action == controller.Done || soon < action) {
-		action = soon
+	action = controller.Sooner(action, security.Due())
+	if progress(c) != was { // the status says what the next run does
+		action = controller.Sooner(action, controller.After(time.Second))
 	}
-	return action, err
+	return action, nil
 }
 
 // cleanup deletes the storage, which its projects need until they are gone.

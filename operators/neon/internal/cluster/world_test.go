@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ type world struct {
 	sets     kube.Resource[appsv1.StatefulSet]
 	claims   kube.Resource[corev1.PersistentVolumeClaim]
 	lab      *lab.Lab
+	action   atomic.Int64         // of the last reconcile
 	runs     map[string]types.UID // the pods whose programs run
 	modes    map[string]lab.Mode  // of the programs
 	away     map[string]bool      // the programs that are not started
@@ -234,8 +236,15 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	w.operator.Branches.Store(ctx)
+	clusters := w.operator.Controller()
+	reconcile := clusters.Reconcile
+	clusters.Reconcile = func(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
+		action, err := reconcile(ctx, c)
+		w.action.Store(int64(action))
+		return action, err
+	}
 	go func() {
-		over <- controller.Run(ctx, controller.Options{Logger: slog.New(slog.DiscardHandler)}, w.operator.Controller())
+		over <- controller.Run(ctx, controller.Options{Logger: slog.New(slog.DiscardHandler)}, clusters)
 	}()
 	w.stop = func() {
 		cancel()
@@ -246,6 +255,19 @@ func (w *world) start() {
 		w.operator.Clients.CloseIdle()
 		w.stop = func() {}
 	}
+}
+
+// rests sees that a cluster which is ready is not reconciled again at once.
+func (w *world) rests() {
+	w.Helper()
+	var action controller.Action
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		action = controller.Action(w.action.Load())
+		if action == controller.Done || action >= controller.After(time.Second) {
+			return
+		}
+	}
+	w.Errorf("the cluster is reconciled again after %s", time.Duration(action))
 }
 
 // restart ends the operator and starts another one.

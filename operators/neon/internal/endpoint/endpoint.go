@@ -178,10 +178,7 @@ func (op *Operator) reconcile(ctx context.Context, e *api.NeonEndpoint) (control
 		return controller.Done, err
 	}
 	action, err := all.Run(ctx)
-	if next := secure.due(); next > 0 && (action == controller.Done || next < time.Duration(action)) {
-		action = controller.After(next)
-	}
-	return action, err
+	return controller.Sooner(action, secure.due()), err
 }
 
 func (op *Operator) cleanup(ctx context.Context, e *api.NeonEndpoint) (controller.Action, error) {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
@@ -94,10 +95,10 @@ func (op *Operator) certificate(ctx context.Context, all *plan.Plan, e *api.Neon
 	return node
 }
 
-// due returns when a certificate has to be made next, or zero.
-func (s *security) due() time.Duration {
+// due returns when a certificate has to be made next.
+func (s *security) due() controller.Action {
 	if s == nil {
-		return 0
+		return controller.Done
 	}
 	return s.Due()
 }
