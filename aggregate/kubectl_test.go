@@ -311,7 +311,7 @@ func words(line string) (all []string) {
 }
 
 var (
-	ages   = regexp.MustCompile(` +(<invalid>|(\d+[smh])+)( |$|\n)`)
+	ages   = regexp.MustCompile(` +(<invalid>|(\d+[smh])+) *( |$|\n)`) // and the padding of the column
 	files  = regexp.MustCompile(`/tmp/[^\s"]+`)
 	stamp  = regexp.MustCompile(`(?m)^[EWI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ `)
 	local  = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}`)
