@@ -159,6 +159,7 @@ func TestWhole(t *testing.T) {
 	l.columns()
 	l.metrics()
 	l.pages()
+	l.rests()
 	gone(l.bench, l.databases, "orders")
 }
 
@@ -281,6 +282,44 @@ func (l *land) table(path string) *metav1.Table {
 	t := new(metav1.Table)
 	l.ok(json.Unmarshal(text, t))
 	return t
+}
+
+// rests sees that no controller goes on when all is ready, but for looking at things from time to time.
+func (l *land) rests() {
+	l.Helper()
+	const seconds, most = 10, 10
+	before := l.reconciles()
+	time.Sleep(seconds * time.Second)
+	for name, n := range l.reconciles() {
+		l.Logf("%s: %d reconciles in %d s", name, n-before[name], seconds)
+		if n-before[name] > most {
+			l.Errorf("controller %s reconciled %d times in %d s, want %d at most", name, n-before[name], seconds, most)
+		}
+	}
+}
+
+// reconciles returns how often each controller has reconciled.
+func (l *land) reconciles() map[string]int {
+	l.Helper()
+	_, text := l.fetch("/metrics")
+	all := make(map[string]int)
+	for line := range strings.Lines(text) {
+		var name, result string
+		var n int
+		labels, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "} ")
+		_, err := fmt.Sscanf(strings.ReplaceAll(labels, ",", " "), "controller_runtime_reconcile_total{controller=%q result=%q",
+			&name, &result)
+		if err != nil {
+			continue // another metric
+		}
+		_, err = fmt.Sscan(number, &n)
+		l.ok(err)
+		all[name] += n
+	}
+	if len(all) < 7 {
+		l.Errorf("the metrics have the reconciles of %d controllers", len(all))
+	}
+	return all
 }
 
 // metrics looks for the operator's metrics that the dashboard and the alerts use.

@@ -32,6 +32,7 @@ type Proposer struct {
 
 	mu        sync.Mutex
 	quorum    quorum
+	lists     int // that were given
 	wal       Source
 	election  Election // the same for all, except for Cut
 	available LSN
@@ -79,7 +80,7 @@ func vote(ctx context.Context, g Group, q quorum, term Term) (*Proposer, Term, q
 		later = later.after(c.State.Config)
 		term = max(term, c.State.Term+1)
 	}
-	if later.generation != q.generation {
+	if !later.same(q) {
 		return nil, 0, later, errors.New("the set of safekeepers has changed")
 	}
 	if !q.reached(func(address string) bool { return clients[address] != nil }) {

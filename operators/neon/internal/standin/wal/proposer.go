@@ -88,15 +88,16 @@ func (p *Proposer) Offer(lsn LSN) {
 	}
 }
 
-// Reconfigure replaces the set of safekeepers, unless a later one is known, or one of the
-// same generation that is about to change.
+// Reconfigure replaces the set of safekeepers, unless it is known from one of them, or a later one
+// is. It connects to all of them again, so that one tells the set.
 func (p *Proposer) Reconfigure(addresses []string, generation uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if generation < p.quorum.generation || generation == p.quorum.generation && len(p.quorum.joint) > 0 {
+	if generation < p.quorum.generation || generation == p.quorum.generation && p.quorum.told {
 		return
 	}
 	p.quorum = quorumOf(generation, addresses)
+	p.lists++
 	p.count()
 	p.wake()
 }
@@ -160,6 +161,9 @@ func (p *Proposer) keep(ctx context.Context, fail context.CancelCauseFunc, addre
 
 // session is one connection to a safekeeper.
 func (p *Proposer) session(ctx context.Context, address string) error {
+	p.mu.Lock()
+	list := p.lists
+	p.mu.Unlock()
 	c, err := Dial(ctx, address, p.group.Timeline)
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (p *Proposer) session(ctx context.Context, address string) error {
 	}
 	for {
 		p.acknowledged(address, c.State.Flush)
-		a, err := p.next(ctx, c.State)
+		a, err := p.next(ctx, c.State, list)
 		if err != nil {
 			return err
 		}
@@ -199,7 +203,7 @@ func (p *Proposer) session(ctx context.Context, address string) error {
 func (p *Proposer) adopt(c Configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if next := p.quorum.after(c); next.generation != p.quorum.generation {
+	if next := p.quorum.after(c); !next.same(p.quorum) {
 		p.group.Log.Info("the set of safekeepers changes", "generation", next.generation)
 		p.quorum = next
 		p.count()
@@ -216,14 +220,20 @@ func (p *Proposer) acknowledged(address string, flush LSN) {
 	}
 }
 
+// errList ends a connection that was made with an earlier list of safekeepers.
+var errList = errors.New("the list of safekeepers is another one")
+
 // next waits until there is news for a safekeeper with a state, and returns it.
-func (p *Proposer) next(ctx context.Context, s State) (Append, error) {
+func (p *Proposer) next(ctx context.Context, s State, list int) (Append, error) {
 	beat := time.After(heartbeat)
 	for {
 		p.mu.Lock()
 		a := Append{Term: p.term, Generation: p.quorum.generation, At: s.Flush, Commit: p.commit}
-		available, changed := p.available, p.changed
+		available, changed, is := p.available, p.changed, p.lists
 		p.mu.Unlock()
+		if is != list {
+			return Append{}, errList
+		}
 		if available > s.Flush {
 			a.Data = make([]byte, min(largestChunk, available-s.Flush))
 			if _, err := p.wal.ReadAt(a.Data, int64(s.Flush)); err != nil {

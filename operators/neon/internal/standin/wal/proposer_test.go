@@ -372,6 +372,58 @@ func TestTheSetOfSafekeepersChanges(t *testing.T) {
 	}
 }
 
+// While the set changes, the list of a compute has the safekeepers of both sets. One of the old set is
+// lost and one of the new is not there yet. The two others are enough for a compute that starts, and for
+// one that gets the list while it runs.
+func TestListWhileTheSetChanges(t *testing.T) {
+	t.Parallel()
+	for name, running := range map[string]bool{"it starts": false, "it runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keepers, err := startKeepers(t.TempDir(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stopAll(t, keepers)
+			member := func(i int) Member { return Member{uint64(i), keepers[i].address} }
+			joint := Configuration{
+				Generation: 2, Members: []Member{member(0), member(1), member(2)},
+				NewMembers: []Member{member(1), member(2), member(3)},
+			}
+			before, list := group(keepers[:3]), group(keepers)
+			before.Generation, list.Generation = 1, 2
+			random := rand.New(rand.NewPCG(1, 1))
+			var p *primary
+			var was []byte
+			if running {
+				if p, err = startPrimary(before); err != nil {
+					t.Fatal(err)
+				}
+				was = p.write(random, 1, 5*time.Second)
+			}
+			if err := errors.Join(keepers[0].crash(), keepers[3].crash()); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range keepers[1:3] {
+				if err := k.log.Configure(joint); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if running {
+				p.Reconfigure(list.Safekeepers, list.Generation)
+			} else if p, err = startPrimary(list); err != nil {
+				t.Fatal(err)
+			}
+			if is := p.write(random, 1, 5*time.Second); len(is) <= len(was) {
+				t.Error("nothing is durable")
+			}
+			if err := p.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestTokensAndTimelinesOfConnections(t *testing.T) {
 	t.Parallel()
 	keepers, err := startKeepers(t.TempDir(), 1)

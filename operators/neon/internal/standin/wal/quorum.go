@@ -8,18 +8,23 @@ type quorum struct {
 	members    []string
 	// joint are asked too while the set changes.
 	joint []string
+	// told says that the set is a safekeeper's. The list of a compute's configuration has the old
+	// members and the new ones while the set changes, and does not tell them apart. As the real
+	// walproposer, this one takes the set of the first safekeeper that has one.
+	told bool
 }
 
 func quorumOf(generation uint32, addresses []string) quorum {
 	return quorum{generation: generation, members: slices.Compact(slices.Sorted(slices.Values(addresses)))}
 }
 
-// after returns the set that a safekeeper's configuration asks for, if it is a later one.
+// after returns the set that a safekeeper's configuration asks for, if it is a later one, or one
+// of the generation that is known by a list only.
 func (q quorum) after(c Configuration) quorum {
-	if c.Generation <= q.generation || len(c.Members) == 0 {
+	if c.Generation < q.generation || c.Generation == q.generation && q.told || len(c.Members) == 0 {
 		return q
 	}
-	next := quorum{generation: c.Generation}
+	next := quorum{generation: c.Generation, told: true}
 	for _, m := range c.Members {
 		next.members = append(next.members, m.Address)
 	}
@@ -27,6 +32,11 @@ func (q quorum) after(c Configuration) quorum {
 		next.joint = append(next.joint, m.Address)
 	}
 	return next
+}
+
+// same reports that nothing is known of a set that is not known of the other.
+func (q quorum) same(other quorum) bool {
+	return q.generation == other.generation && q.told == other.told
 }
 
 // all returns the addresses of all members.

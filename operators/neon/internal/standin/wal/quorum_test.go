@@ -6,6 +6,10 @@ func TestDurable(t *testing.T) {
 	t.Parallel()
 	q := quorumOf(1, []string{"a", "b", "c", "a"})
 	joint := q.after(Configuration{Generation: 2, Members: []Member{{1, "a"}, {2, "b"}, {3, "c"}}, NewMembers: []Member{{2, "b"}, {3, "c"}, {4, "d"}}})
+	list := quorumOf(2, []string{"a", "b", "c", "d"}) // of a compute that starts while the set changes
+	told := list.after(Configuration{
+		Generation: 2, Members: []Member{{1, "a"}, {2, "b"}, {3, "c"}}, NewMembers: []Member{{2, "b"}, {3, "c"}, {4, "d"}},
+	})
 	for name, of := range map[string]struct {
 		quorum  quorum
 		flushed map[string]LSN
@@ -19,6 +23,8 @@ func TestDurable(t *testing.T) {
 		"joint: the old ones only":     {joint, map[string]LSN{"a": 9, "b": 9}, 0},
 		"joint: both":                  {joint, map[string]LSN{"a": 9, "b": 9, "d": 4}, 4},
 		"joint: the two in the middle": {joint, map[string]LSN{"b": 8, "c": 6}, 6},
+		"a list: two of four":          {list, map[string]LSN{"b": 8, "c": 6}, 0},
+		"a list that is told":          {told, map[string]LSN{"b": 8, "c": 6}, 6},
 	} {
 		if got := of.quorum.durable(of.flushed); got != of.want {
 			t.Errorf("%s: durable up to %s, want %s", name, got, of.want)
