@@ -96,7 +96,11 @@ func (p *Proposer) Reconfigure(addresses []string, generation uint32) {
 	if generation < p.quorum.generation || generation == p.quorum.generation && p.quorum.told {
 		return
 	}
-	p.quorum = quorumOf(generation, addresses)
+	list := quorumOf(generation, addresses)
+	if list.same(p.quorum) && slices.Equal(list.members, p.quorum.members) {
+		return
+	}
+	p.quorum = list
 	p.lists++
 	p.count()
 	p.wake()

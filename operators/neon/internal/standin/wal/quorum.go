@@ -10,7 +10,8 @@ type quorum struct {
 	joint []string
 	// told says that the set is a safekeeper's. The list of a compute's configuration has the old
 	// members and the new ones while the set changes, and does not tell them apart. As the real
-	// walproposer, this one takes the set of the first safekeeper that has one.
+	// walproposer, this one takes the set of the first safekeeper that has one. Otherwise the list
+	// is the set, and has the addresses that the compute can reach.
 	told bool
 }
 
@@ -19,9 +20,10 @@ func quorumOf(generation uint32, addresses []string) quorum {
 }
 
 // after returns the set that a safekeeper's configuration asks for, if it is a later one, or one
-// of the generation that is known by a list only.
+// that changes, of the generation that is known by a list only.
 func (q quorum) after(c Configuration) quorum {
-	if c.Generation < q.generation || c.Generation == q.generation && q.told || len(c.Members) == 0 {
+	changes := c.Generation == q.generation && !q.told && len(c.NewMembers) > 0
+	if c.Generation <= q.generation && !changes || len(c.Members) == 0 {
 		return q
 	}
 	next := quorum{generation: c.Generation, told: true}
