@@ -284,7 +284,7 @@ func (l *land) table(path string) *metav1.Table {
 	return t
 }
 
-// rests sees that no controller goes on when all is ready, but for looking at things from time to time.
+// rests sees that no controller goes on when all is ready, except for looking at things from time to time.
 func (l *land) rests() {
 	l.Helper()
 	const seconds, most = 10, 10

@@ -36,7 +36,7 @@ func (q quorum) after(c Configuration) quorum {
 	return next
 }
 
-// same reports that nothing is known of a set that is not known of the other.
+// same reports that the other set is of the same generation, and has the same source.
 func (q quorum) same(other quorum) bool {
 	return q.generation == other.generation && q.told == other.told
 }
