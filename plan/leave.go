@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -274,17 +273,10 @@ func asSeen(is metav1.Object) *metav1.Preconditions {
 
 // release takes the marks of the owner from an object that stays.
 func (p *Plan) release(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata], is *metav1.PartialObjectMetadata) error {
-	owners := slices.DeleteFunc(slices.Clone(is.OwnerReferences), func(o metav1.OwnerReference) bool {
-		return o.UID == p.owner.GetUID()
-	})
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": is.UID, "resourceVersion": is.ResourceVersion,
-		"annotations": map[string]any{Mark: nil}, "ownerReferences": owners,
-	}})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
+	patch, err := p.withoutReference(is, map[string]any{Mark: nil})
+	if err == nil {
+		_, err = objects.Patch(ctx, is.Name, types.MergePatchType, patch)
 	}
-	_, err = objects.Patch(ctx, is.Name, types.MergePatchType, patch)
 	return err
 }
 

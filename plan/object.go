@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -221,16 +220,12 @@ func (n *objectNode[T]) ensure(ctx context.Context, c claim) (*T, error) {
 // somebody else's, as in a copy of the object of an earlier release.
 func (n *objectNode[T]) unreferenced(ctx context.Context, view kube.View[T], is *T) (*T, error) {
 	o := any(is).(metav1.Object)
-	isOwner := func(r metav1.OwnerReference) bool { return r.UID == n.plan.owner.GetUID() }
-	if !slices.ContainsFunc(o.GetOwnerReferences(), isOwner) {
+	if !slices.ContainsFunc(o.GetOwnerReferences(), n.plan.isOwner) {
 		return is, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(),
-		"ownerReferences": slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), isOwner),
-	}})
+	patch, err := n.plan.withoutReference(o, nil)
 	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
+		return nil, err
 	}
 	return view.Patch(ctx, o.GetName(), types.MergePatchType, patch)
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,6 +63,26 @@ func (p *Plan) owns(o metav1.Object) bool {
 	}
 	m, ok := markOf(o)
 	return ok && m.uid == p.owner.GetUID()
+}
+
+// isOwner reports that an owner reference names the plan's owner.
+func (p *Plan) isOwner(r metav1.OwnerReference) bool { return r.UID == p.owner.GetUID() }
+
+// withoutReference returns a merge patch that takes the owner's reference from an object, as it was seen,
+// and changes annotations.
+func (p *Plan) withoutReference(o metav1.Object, annotations map[string]any) ([]byte, error) {
+	about := map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(),
+		"ownerReferences": slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), p.isOwner),
+	}
+	if annotations != nil {
+		about["annotations"] = annotations
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": about})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return patch, nil
 }
 
 // setController makes the owner the controller of a child in its namespace, as

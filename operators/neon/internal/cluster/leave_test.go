@@ -197,7 +197,7 @@ func TestDatabaseAway(t *testing.T) {
 		return false
 	})
 	w.until("the garbage collector is done with the cluster", func(c *api.NeonCluster) bool {
-		return !slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents)
+		return c == nil || !slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents)
 	})
 	time.Sleep(time.Second) // nothing may happen
 	for id := int64(1); id <= 3; id++ {

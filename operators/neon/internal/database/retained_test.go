@@ -26,12 +26,7 @@ func TestRetainedLate(t *testing.T) {
 	op := operator(client, ns)
 	optest.Release(t, op.NeonDatabases)
 	stop := run(ctx, t, op)
-	d := new(api.NeonDatabase)
-	d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
-	d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", api.Delete
-	if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
-		t.Fatal(err)
-	}
+	order(ctx, t, op, api.Delete)
 	_, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +78,17 @@ func hasEndpoint(d *api.NeonDatabase) bool {
 	})
 }
 
+// order creates a NeonDatabase.
+func order(ctx context.Context, t *testing.T, op *Operator, policy api.DeletionPolicy) {
+	t.Helper()
+	d := new(api.NeonDatabase)
+	d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
+	d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", policy
+	if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+}
+
 const finalizer = "example.com/test"
 
 // hold keeps an object after its deletion.
@@ -130,17 +136,8 @@ func TestSuccessor(t *testing.T) {
 	defer cancel()
 	op := operator(client, ns)
 	optest.Release(t, op.NeonDatabases)
-	create := func(policy api.DeletionPolicy) {
-		t.Helper()
-		d := new(api.NeonDatabase)
-		d.Name, d.Spec.ComputeImageRef, d.Spec.NeonImageRef = "orders", "compute:test", "neon:test"
-		d.Spec.PostgresVersion, d.Spec.DeletionPolicy = "17", policy
-		if _, err := op.NeonDatabases.Create(ctx, d); err != nil {
-			t.Fatal(err)
-		}
-	}
 	stop := run(ctx, t, op)
-	create(api.Retain)
+	order(ctx, t, op, api.Retain)
 	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +161,7 @@ func TestSuccessor(t *testing.T) {
 	}
 	op = operator(client, ns)
 	defer run(ctx, t, op)()
-	create(api.Delete)
+	order(ctx, t, op, api.Delete)
 	_, err = op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
 		return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool {
 			return n.Name == "cluster" && (n.UID != "" || n.State == plan.Failed)
