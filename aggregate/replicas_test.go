@@ -122,20 +122,21 @@ func TestReplicas(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	seen := make(chan string, 1000)
-	synced := make(chan bool)
+	listed := make(chan struct{})
+	synced := sync.OnceFunc(func() { close(listed) })
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for ev, err := range two.samples.Watch(ctx) {
 			switch {
 			case err != nil:
 			case ev.Type == kube.Synced:
-				close(synced)
+				synced()
 			case ev.Object != nil:
 				seen <- ev.Object.Name
 			}
 		}
 	})
-	<-synced
+	<-listed
 	const each = 100
 	var mu sync.Mutex
 	acknowledged := map[string]*Sample{}

@@ -110,12 +110,13 @@ func BenchmarkWatch(b *testing.B) {
 		change int
 		at     time.Time
 	}
-	events, synced := make(chan seen, 100_000), make(chan bool) // a watch that waits for its reader is late
+	events, listed := make(chan seen, 100_000), make(chan struct{}) // a watch that waits for its reader is late
+	synced := sync.OnceFunc(func() { close(listed) })
 	go func() {
 		defer close(events)
 		for ev, err := range f.farmPods.Watch(ctx) {
 			if err == nil && ev.Type == kube.Synced {
-				close(synced)
+				synced()
 			}
 			if err == nil && ev.Object != nil && ev.Object.Labels["change"] != "" {
 				n, _ := strconv.Atoi(ev.Object.Labels["change"])
@@ -126,7 +127,7 @@ func BenchmarkWatch(b *testing.B) {
 			}
 		}
 	}()
-	<-synced
+	<-listed
 	var requests sync.WaitGroup
 	var began []time.Time
 	next := time.Now()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -128,17 +129,22 @@ func (f *farm) limit(client *kube.Client) {
 	})
 }
 
-// seePods reads and follows farm pods.
+// seePods reads and follows farm pods. The pod is created after the watch has listed, so that
+// only the watch shows it.
 func (f *farm) seePods() {
 	f.Helper()
 	ctx, stop := context.WithTimeout(f.Context(), patience)
 	defer stop()
-	events := make(chan error)
+	listed, seen := make(chan struct{}), make(chan error, 1)
+	synced := sync.OnceFunc(func() { close(listed) })
 	go func() {
-		defer close(events)
+		defer close(seen)
 		for ev, err := range f.farmPods.Watch(ctx) {
+			if ev.Type == kube.Synced {
+				synced()
+			}
 			if err != nil || ev.Object != nil && ev.Object.Name == "farm-web" {
-				events <- err
+				seen <- err
 				return
 			}
 		}
@@ -146,11 +152,16 @@ func (f *farm) seePods() {
 	for _, err := range f.farmPods.List(ctx) {
 		f.ok(err)
 	}
+	select {
+	case <-listed:
+	case err := <-seen:
+		f.Fatal("the watch ended before it had listed: ", err)
+	}
 	p := new(corev1.Pod)
 	p.Name, p.Spec.Containers = "web", []corev1.Container{{Name: "a", Image: "any:1"}}
 	_, err := f.pods.Create(ctx, p)
 	f.ok(err)
-	f.ok(<-events)
+	f.ok(<-seen)
 	_, err = f.farmPods.Get(ctx, "farm-web")
 	f.ok(err)
 }

@@ -129,6 +129,15 @@ func TestLetters(t *testing.T) {
 	d.reads("other", "Starbuck is back")
 }
 
+// rests waits until no reconcile runs and none waits. A letter has its text before the
+// operator has counted the request that wrote the text.
+func (d *desk) rests() {
+	d.Helper()
+	d.until("the operator rests", func() bool {
+		return optest.Metric(d.T, d.operator, `(?:controller_runtime_active_workers|workqueue_depth)\{`) == 0
+	})
+}
+
 // TestReadsAreFree counts the requests for a changed template: one write for each of its
 // letters, and no read.
 func TestReadsAreFree(t *testing.T) {
@@ -146,6 +155,7 @@ func TestReadsAreFree(t *testing.T) {
 		for i := range letters {
 			d.reads(fmt.Sprint("letter-", i), want)
 		}
+		d.rests()
 	}
 	all("Dear reader")
 	reads, writes := requests("GET"), requests("PATCH")
