@@ -129,7 +129,7 @@ func appendFamilies(b, text []byte, shown map[string]bool) []byte {
 				names = append(names, string(about))
 			}
 		} else if skip && !isSample(line, name) {
-			skip = false // the sample is of a family without comments
+			name, skip = nil, false // the sample is of a family without comments
 		}
 		if !skip {
 			b = append(b, line...)
