@@ -35,12 +35,14 @@ func newIssuer(w *world, client *kube.Client) *issuer {
 	w.ok(crd.Install(w.Context(), client, definition))
 	authority, err := trust.Terms{}.Next(nil, time.Now(), false)
 	w.ok(err)
-	return &issuer{certmanager.All(client).In(w.ns), authority, map[string]bool{}}
+	certificates := certmanager.All(client).In(w.ns)
+	certificates.Store(w.Context())
+	return &issuer{certificates, authority, map[string]bool{}}
 }
 
 func (i *issuer) issue(w *world) {
 	w.Helper()
-	for c, err := range i.certificates.List(w.Context()) {
+	for c, err := range i.certificates.Cached().All(w.Context()) {
 		w.ok(err)
 		if meta.IsStatusConditionTrue(c.Status.Conditions, "Ready") {
 			continue

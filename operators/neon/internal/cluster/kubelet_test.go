@@ -15,7 +15,7 @@ func (w *world) kubelet() {
 		w.issuer.issue(w)
 	}
 	here, pods := map[string]types.UID{}, map[string]*corev1.Pod{}
-	for pod, err := range w.pods.List(w.Context()) {
+	for pod, err := range w.pods.Cached().All(w.Context()) {
 		w.ok(err)
 		name := pod.Labels[componentLabel]
 		if id := pod.Labels[idLabel]; id != "" {

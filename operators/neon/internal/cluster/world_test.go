@@ -114,6 +114,10 @@ func newWorldOf(
 	definitions, err := api.Definitions()
 	w.ok(err)
 	w.ok(crd.Install(t.Context(), client, definitions...))
+	// The world looks at these again and again.
+	w.clusters.Store(t.Context())
+	w.pods.Store(t.Context())
+	w.secrets.Store(t.Context())
 	w.volumes(client, 9)
 	w.lab = lab.New(t, lab.Config{})
 	w.lab.Resolve = w.resolve
@@ -157,6 +161,8 @@ func (w *world) ok(err error) {
 		w.Fatal(err)
 	}
 }
+
+func (w *world) key(name string) kube.Key { return kube.Key{Namespace: w.ns, Name: name} }
 
 func (w *world) secret(name string, data map[string]string) {
 	w.Helper()
@@ -284,7 +290,7 @@ func (w *world) until(what string, holds func(c *api.NeonCluster) bool) *api.Neo
 	for {
 		w.kubelet()
 		w.succeed()
-		c, err := w.clusters.Get(w.Context(), "main")
+		c, err := w.clusters.Cached().Get(w.Context(), w.key("main"))
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatal(err)
 		}

@@ -73,6 +73,7 @@ func newWorld(t testing.TB) *world {
 		roles: kube.For[api.NeonRole](client).In(ns),
 	}
 	optest.Release(t, w.endpoints, w.roles, kube.For[api.NeonBranchDatabase](client).In(ns))
+	w.pods.Store(t.Context()) // for outside, which each call of the operator asks
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
 	definitions, err := api.Definitions()
 	w.ok(err)
@@ -266,7 +267,7 @@ func (w *world) pod(endpoint string, not types.UID) *corev1.Pod {
 	w.Helper()
 	name := podName(endpointOf(endpoint, ""))
 	for ctx := w.soon(); ; {
-		p, err := w.pods.Get(ctx, name)
+		p, err := w.pods.Cached().Get(ctx, kube.Key{Namespace: w.namespace, Name: name})
 		if err == nil && p.UID != not && p.DeletionTimestamp == nil {
 			return p
 		}
@@ -384,24 +385,31 @@ func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
 // compute returns the compute of a name. It answers until its pod is gone, as a real one does while
 // PostgreSQL ends.
 func (o *outside) compute(ctx context.Context, name string) (*process, error) {
-	p, err := o.pods.Get(ctx, name+"-0")
+	p, err := o.pods.Cached().Get(ctx, kube.Key{Namespace: o.pods.Namespaces()[0], Name: name + "-0"})
 	if err != nil || p.Status.Phase != corev1.PodRunning {
 		return nil, errRefused
 	}
+	o.mu.Lock()
+	is := o.processes[p.UID]
+	o.mu.Unlock()
+	if is != nil {
+		return is, nil
+	}
+	// It has the Secret of its start, as a pod with a volume of it has.
 	secret, err := o.secrets.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	is := o.processes[p.UID]
-	if is == nil {
-		is = &process{start: time.Now(), status: o.begin, failure: o.failure}
-		if is.config, err = spec.Decode(secret.Data[configFile]); err != nil {
-			return nil, err
-		}
-		o.processes[p.UID] = is
+	if is := o.processes[p.UID]; is != nil { // of another call
+		return is, nil
 	}
+	is = &process{start: time.Now(), status: o.begin, failure: o.failure}
+	if is.config, err = spec.Decode(secret.Data[configFile]); err != nil {
+		return nil, err
+	}
+	o.processes[p.UID] = is
 	return is, nil
 }
 
