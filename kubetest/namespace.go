@@ -1,25 +1,24 @@
 package kubetest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
 )
 
 // Namespace creates a namespace for the test and returns its name: the test's name with a
 // random suffix. The namespace is deleted when the test has ended. Namespace does not
 // wait until its contents are gone.
+//
+// Custom resources that are left in the namespace of a local cluster lose their finalizers: as a rule
+// the operator that would remove them has ended with the test. Otherwise the namespace would stay,
+// and the cluster would try to empty it every few seconds, with more than a hundred requests each time.
 //
 // Pods can be created in the namespace at once: its default service account exists, if a
 // controller-manager runs.
@@ -32,9 +31,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		t.Fatalf("kubetest: create namespace %s: %v", name, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := c.request(ctx, http.MethodDelete, "/api/v1/namespaces/"+name, nil); err != nil {
+		if err := c.deleteNamespace(name); err != nil {
 			// A test may leave its private cluster disturbed.
 			t.Logf("kubetest: delete namespace %s: %v", name, err)
 		}
@@ -43,7 +40,12 @@ func (c *Cluster) Namespace(t testing.TB) string {
 }
 
 func (c *Cluster) createNamespace(ctx context.Context, name, test string) error {
-	err := c.request(ctx, http.MethodPost, "/api/v1/namespaces", map[string]any{
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	err = server.send(ctx, http.MethodPost, "/api/v1/namespaces", jsonType, map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Namespace",
 		"metadata": map[string]any{
@@ -56,7 +58,7 @@ func (c *Cluster) createNamespace(ctx context.Context, name, test string) error 
 		return err
 	}
 	for {
-		err := c.request(ctx, http.MethodGet, "/api/v1/namespaces/"+name+"/serviceaccounts/default", nil)
+		err := server.get(ctx, "/api/v1/namespaces/"+name+"/serviceaccounts/default", jsonType, new(struct{}))
 		if err == nil {
 			return nil
 		}
@@ -68,47 +70,25 @@ func (c *Cluster) createNamespace(ctx context.Context, name, test string) error 
 	}
 }
 
+func (c *Cluster) deleteNamespace(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	server, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	// In a cluster that somebody else runs, the operator may be installed and still has its work to do.
+	// Without a controller-manager nothing empties the namespace.
+	if c.command != "" && !c.options.ServerOnly {
+		err = server.removeFinalizers(ctx, name) // first, so that the first try empties the namespace
+	}
+	return errors.Join(err, server.send(ctx, http.MethodDelete, "/api/v1/namespaces/"+name, jsonType, nil))
+}
+
 // namespaceName turns a test's name into a DNS label.
 func namespaceName(test string) string {
 	label := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(test), "-")
 	label = strings.Trim(label[:min(len(label), 40)], "-")
 	return strings.TrimPrefix(label+"-", "-") + strings.ToLower(rand.Text()[:8])
-}
-
-func (c *Cluster) request(ctx context.Context, method, path string, body any) error {
-	base, _, err := rest.DefaultServerUrlFor(c.config)
-	if err != nil {
-		return fmt.Errorf("read the server's address: %w", err)
-	}
-	config := c.Config()
-	// A test that looks for leaked goroutines must not find ours. With HTTP/2, the
-	// connection of a request that was just given up stays open.
-	config.NextProtos = []string{"http/1.1"}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	defer utilnet.CloseIdleConnectionsFor(client.Transport)
-	data, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, base.JoinPath(path).String(), bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s: %s", response.Status, answer)
-	}
-	return nil
 }

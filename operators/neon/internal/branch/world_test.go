@@ -103,7 +103,6 @@ func newNamespace(t *testing.T, options kubetest.Options) *world {
 		projects: kube.For[api.NeonProject](client).In(ns), branches: kube.For[api.NeonBranch](client).In(ns),
 		endpoints: kube.For[api.NeonEndpoint](client).In(ns),
 	}
-	optest.Release(t, w.projects, w.branches)
 	t.Cleanup(w.kill)
 	return w
 }

@@ -42,7 +42,6 @@ func TestBadStores(t *testing.T) {
 	definitions, err := api.Definitions()
 	ok(err)
 	ok(crd.Install(ctx, client, definitions...))
-	optest.Release(t, kube.For[api.NeonCluster](client).In(ns))
 	secrets := kube.For[corev1.Secret](client).In(ns)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()

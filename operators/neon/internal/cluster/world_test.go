@@ -110,7 +110,6 @@ func newWorldOf(
 		runs: map[string]types.UID{}, modes: map[string]lab.Mode{}, away: map[string]bool{}, hosts: map[string]string{},
 		certs: t.TempDir(), foreign: map[string]map[string][]byte{}, terms: terms,
 	}
-	optest.Release(t, w.clusters)
 	definitions, err := api.Definitions()
 	w.ok(err)
 	w.ok(crd.Install(t.Context(), client, definitions...))

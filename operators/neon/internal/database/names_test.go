@@ -115,7 +115,6 @@ func install(t *testing.T, of *kubetest.Cluster) *kube.Client {
 func namesakes(ctx context.Context, t *testing.T, client *kube.Client, ns string, names []string) {
 	t.Helper()
 	op := operator(client, ns)
-	optest.Release(t, op.NeonDatabases)
 	defer run(ctx, t, op)()
 	for _, name := range names {
 		d := new(api.NeonDatabase)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/plan"
 )
@@ -24,7 +23,6 @@ func TestRetainedLate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	op := operator(client, ns)
-	optest.Release(t, op.NeonDatabases)
 	stop := run(ctx, t, op)
 	order(ctx, t, op, api.Delete)
 	_, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint)
@@ -135,7 +133,6 @@ func TestSuccessor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	op := operator(client, ns)
-	optest.Release(t, op.NeonDatabases)
 	stop := run(ctx, t, op)
 	order(ctx, t, op, api.Retain)
 	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {

@@ -72,7 +72,6 @@ func newWorld(t testing.TB) *world {
 		secrets: kube.For[corev1.Secret](client).In(ns), leases: kube.For[coordinationv1.Lease](client).In(ns),
 		roles: kube.For[api.NeonRole](client).In(ns),
 	}
-	optest.Release(t, w.endpoints, w.roles, kube.For[api.NeonBranchDatabase](client).In(ns))
 	w.pods.Store(t.Context()) // for outside, which each call of the operator asks
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
 	definitions, err := api.Definitions()
