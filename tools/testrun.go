@@ -119,13 +119,13 @@ func (b batch) run(ctx context.Context, p *progress) error {
 
 // slow are the packages whose tests take longest, the slowest first. Those with a real
 // node, which have to wait for each other, are apart: the first begins at once, and Echo's
-// and Foo's when it has ended. Neon's is in another run, and begins at once too: it is the longest
-// and mostly waits, and beside two heavy ones its steps do not take minutes.
+// and Foo's when it has ended. Neon's is in another run, and begins at once too: it mostly waits, and
+// beside two heavy ones its steps do not take minutes.
 var slow = []string{
-	"cluster/internal/realnode", "operators/neon/e2e", "operators/neon/internal/branch", "kube",
-	"operators/neon/internal/cluster", "operators/neon", "plan", "aggregate", "operators/shop", "cluster", "certificate",
-	"controller", "lease", "crd", "operators/neon/internal/endpoint", "operators/neon/internal/standin/compute",
-	"operators/cmd/run", "operators/echo", "operators/foo", "kubetest", "operators/farm",
+	"cluster/internal/realnode", "operators/neon/e2e", "operators/neon", "kube", "operators/neon/internal/cluster", "plan",
+	"operators/neon/internal/endpoint", "operators/neon/internal/branch", "aggregate", "operators/echo", "operators/shop",
+	"operators/foo", "cluster", "certificate", "controller", "lease", "crd", "operators/neon/internal/standin/compute",
+	"operators/cmd/run", "kubetest", "operators/farm",
 	"cluster/image", "cluster/internal/supervisor", "operators/letter", "operators/book", "cluster/internal/simulate",
 }
 
