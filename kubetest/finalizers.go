@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 )
 
 const (
@@ -32,6 +32,13 @@ type groups struct {
 	}
 }
 
+// builtIn are the groups of Kubernetes itself that have namespaced kinds.
+var builtIn = map[string]bool{
+	"apps": true, "autoscaling": true, "batch": true, "policy": true, "authorization.k8s.io": true,
+	"coordination.k8s.io": true, "discovery.k8s.io": true, "events.k8s.io": true, "networking.k8s.io": true,
+	"rbac.authorization.k8s.io": true, "resource.k8s.io": true, "storage.k8s.io": true,
+}
+
 // removeFinalizers removes the finalizers of all custom resources in a namespace.
 func (s *server) removeFinalizers(ctx context.Context, namespace string) error {
 	var all groups
@@ -40,15 +47,20 @@ func (s *server) removeFinalizers(ctx context.Context, namespace string) error {
 	}
 	var failed []error
 	for _, g := range all.Items {
-		name := g.Metadata.Name
-		// The groups of Kubernetes itself, such as apps and events.k8s.io, have no custom resources. A group
-		// that is not current is of an aggregated API server that does not answer.
-		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".k8s.io") || len(g.Versions) == 0 || g.Versions[0].Freshness != "Current" {
+		if builtIn[g.Metadata.Name] {
 			continue
 		}
-		for _, r := range g.Versions[0].Resources { // the version that the server prefers
-			if r.Scope == "Namespaced" && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "patch") {
-				path := "/apis/" + name + "/" + g.Versions[0].Version + "/namespaces/" + namespace + "/" + r.Resource
+		seen := make(map[string]bool) // a kind may have several versions
+		for _, v := range g.Versions {
+			if v.Freshness != "Current" { // of an aggregated API server that does not answer
+				continue
+			}
+			for _, r := range v.Resources {
+				if seen[r.Resource] || r.Scope != "Namespaced" || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "patch") {
+					continue
+				}
+				seen[r.Resource] = true
+				path := "/apis/" + g.Metadata.Name + "/" + v.Version + "/namespaces/" + namespace + "/" + r.Resource
 				failed = append(failed, s.removeFinalizersOf(ctx, path))
 			}
 		}
@@ -58,6 +70,8 @@ func (s *server) removeFinalizers(ctx context.Context, namespace string) error {
 
 // removeFinalizersOf removes the finalizers of all objects of a kind in a namespace.
 func (s *server) removeFinalizersOf(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
 	var objects struct {
 		Items []struct {
 			Metadata struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// TestFinalizers leaves a custom resource behind whose finalizer nobody removes.
+// TestFinalizers leaves custom resources behind whose finalizers nobody removes.
 func TestFinalizers(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{})
 	config := cluster.Config()
@@ -55,38 +56,46 @@ func TestFinalizers(t *testing.T) {
 	}
 	type object = map[string]any
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	send(http.MethodPost, definitions, object{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": object{"name": "leftovers.kubetest.example.com"},
-		"spec": object{
-			"group": "kubetest.example.com", "scope": "Namespaced",
-			"names": object{"plural": "leftovers", "singular": "leftover", "kind": "Leftover"},
-			"versions": []object{{
-				"name": "v1", "served": true, "storage": true,
-				"schema": object{"openAPIV3Schema": object{"type": "object"}},
-			}},
-		},
-	})
-	t.Cleanup(func() {
-		request, err := http.NewRequest(http.MethodDelete, config.Host+definitions+"/leftovers.kubetest.example.com", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response, err := client.Do(request); err == nil {
-			response.Body.Close()
-		}
-	})
+	kinds := map[string]string{"leftovers": "v1", "scraps": "v1alpha1"} // the group prefers v1
+	for plural, version := range kinds {
+		name := plural + ".kubetest.example.com"
+		singular := strings.TrimSuffix(plural, "s")
+		send(http.MethodPost, definitions, object{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": object{"name": name},
+			"spec": object{
+				"group": "kubetest.example.com", "scope": "Namespaced",
+				"names": object{"plural": plural, "singular": singular, "kind": strings.ToUpper(singular[:1]) + singular[1:]},
+				"versions": []object{{
+					"name": version, "served": true, "storage": true,
+					"schema": object{"openAPIV3Schema": object{"type": "object"}},
+				}},
+			},
+		})
+		t.Cleanup(func() {
+			request, err := http.NewRequest(http.MethodDelete, config.Host+definitions+"/"+name, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response, err := client.Do(request); err == nil {
+				response.Body.Close()
+			}
+		})
+	}
 
 	var namespace string
-	t.Run("a test leaves an object", func(t *testing.T) {
+	t.Run("a test leaves objects", func(t *testing.T) {
 		namespace = cluster.Namespace(t)
-		path := "/apis/kubetest.example.com/v1/namespaces/" + namespace + "/leftovers"
-		until("the kind is served", func() bool {
-			return send(http.MethodPost, path, object{
-				"apiVersion": "kubetest.example.com/v1", "kind": "Leftover",
-				"metadata": object{"name": "one", "finalizers": []string{"example.com/nobody"}},
-			}) == http.StatusCreated
-		})
+		for plural, version := range kinds {
+			singular := strings.TrimSuffix(plural, "s")
+			path := "/apis/kubetest.example.com/" + version + "/namespaces/" + namespace + "/" + plural
+			until("the kind is served", func() bool {
+				return send(http.MethodPost, path, object{
+					"apiVersion": "kubetest.example.com/" + version, "kind": strings.ToUpper(singular[:1]) + singular[1:],
+					"metadata": object{"name": "one", "finalizers": []string{"example.com/nobody"}},
+				}) == http.StatusCreated
+			})
+		}
 	})
 	until("the namespace is gone", func() bool {
 		return send(http.MethodGet, "/api/v1/namespaces/"+namespace, nil) == http.StatusNotFound

@@ -71,8 +71,6 @@ func (c *Cluster) createNamespace(ctx context.Context, name, test string) error 
 }
 
 func (c *Cluster) deleteNamespace(name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
 	server, err := c.connect()
 	if err != nil {
 		return err
@@ -81,8 +79,14 @@ func (c *Cluster) deleteNamespace(name string) error {
 	// In a cluster that somebody else runs, the operator may be installed and still has its work to do.
 	// Without a controller-manager nothing empties the namespace.
 	if c.command != "" && !c.options.ServerOnly {
-		err = server.removeFinalizers(ctx, name) // first, so that the first try empties the namespace
+		// First, so that the first try empties the namespace. A kind whose server does not answer must not
+		// take the time of the deletion.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		err = server.removeFinalizers(ctx, name)
+		cancel()
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	return errors.Join(err, server.send(ctx, http.MethodDelete, "/api/v1/namespaces/"+name, jsonType, nil))
 }
 

@@ -24,12 +24,6 @@ type Plan struct {
 	Concurrency int
 	// Monitor, if it is set, makes events and metrics of the run.
 	Monitor *Monitor
-	// InUse, if it is set, says who needs the children of an owner that is being deleted: "Jobs need it:
-	// nightly". A Cleanup that waits for them calls Run with it, and later Delete. Run keeps the
-	// children as the plan describes them, and the condition Ready is false with the reason InUse and
-	// this text. Without a Cleanup that calls Run, nobody repairs the children during the wait. It has no
-	// effect while the owner is not being deleted.
-	InUse string
 	// Marks gives the objects a [Mark] in place of an owner reference. If the owner is deleted in
 	// the foreground, the garbage collector deletes all objects with an owner reference at
 	// once. It leaves marked objects to [Plan.Delete], so set Marks if the Cleanup waits for

@@ -363,42 +363,6 @@ func TestObjectMadeAgainUnrecorded(t *testing.T) {
 	}
 }
 
-// An owner that is being deleted while others need it keeps its children, and says who needs it. When it
-// is needed no longer, the plan deletes them.
-func TestInUse(t *testing.T) {
-	s := newScene(t)
-	describe := func(p *Plan) {
-		p.Marks, p.InUse = true, "Jobs need it: nightly"
-		s.add(p, "b", s.add(p, "a"))
-	}
-	s.must(s.run(describe))
-	if is := s.condition("Ready"); is != "True Ready 2 nodes are ready" {
-		t.Errorf("before the deletion the condition is %q", is)
-	}
-	now := metav1.Now()
-	s.garden().DeletionTimestamp = &now
-	delete(s.all, plantPath("a"))
-	s.must(s.run(describe))
-	if s.plant("a") == nil {
-		t.Error("the child is not repaired")
-	}
-	const want = "False InUse Jobs need it: nightly"
-	if is := s.condition("Ready"); is != want || s.garden().Status.Summary != "Jobs need it: nightly" {
-		t.Errorf("the condition is %q, want %q; the summary is %q", is, want, s.garden().Status.Summary)
-	}
-	p := s.plan()
-	describe(p)
-	for range 3 {
-		_, err := p.Delete(s.ctx)
-		s.must(err)
-		p = s.plan()
-		describe(p)
-	}
-	if all := s.plants(); len(all) > 0 {
-		t.Errorf("plants %v are left", all)
-	}
-}
-
 // An owner that is deleted with the option to orphan leaves its children.
 func TestOrphanedDeletion(t *testing.T) {
 	s := newScene(t)

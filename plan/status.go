@@ -124,8 +124,7 @@ func short(message string) string {
 }
 
 // summarize sets the conditions.
-func (p *Plan) summarize() {
-	s, owner := p.status, p.owner
+func (s *Status) summarize(owner metav1.Object) {
 	s.resume()
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: fmt.Sprintf("%d nodes are ready", s.count(Ready))}
 	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"}
@@ -148,11 +147,7 @@ func (p *Plan) summarize() {
 	} else if leaves := s.tell(Deleting); leaves != "" {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, "Deleting", "deleting "+leaves
 	}
-	switch {
-	case owner.GetDeletionTimestamp() == nil:
-	case p.InUse != "":
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, inUse, p.InUse
-	default:
+	if owner.GetDeletionTimestamp() != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Deleting", progressing.Message
 	}
 	for _, c := range []metav1.Condition{ready, progressing, degraded} {
@@ -170,9 +165,6 @@ func (s *Status) count(state State) (nodes int) {
 	return nodes
 }
 
-// inUse is the reason of an owner that waits for those who need its children.
-const inUse = "InUse"
-
 // maxSummary fits on the line of a terminal.
 const maxSummary = 80
 
@@ -184,9 +176,6 @@ func (s *Status) summary() {
 		s.Summary = string(Ready)
 		if c := meta.FindStatusCondition(s.Conditions, "Ready"); c != nil {
 			s.Since = c.LastTransitionTime
-			if c.Reason == inUse {
-				s.Summary = cut(c.Message)
-			}
 		}
 		return
 	}

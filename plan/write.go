@@ -37,7 +37,7 @@ func (r *run) store(ctx context.Context) error {
 	r.enterNew()
 	p.status.Nodes = r.inventory.status(p.nodes)
 	if !meta.IsStatusConditionTrue(p.status.Conditions, "Ready") {
-		p.summarize() // an owner that is ready may still be so at the end
+		p.status.summarize(p.owner) // an owner that is ready may still be so at the end
 	}
 	if err := p.ensureOwner(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (r *run) write(ctx context.Context) error {
 	if p.status.Nodes = r.written.status.Nodes; !r.inventory.isStored(p.status.Nodes, p.nodes) {
 		p.status.Nodes = r.inventory.status(p.nodes)
 	}
-	p.summarize()
+	p.status.summarize(p.owner)
 	left := p.status.detailsLeft(&r.written.status, time.Now())
 	switch {
 	case left == 0:

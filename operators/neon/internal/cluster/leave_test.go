@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
@@ -207,15 +205,6 @@ func TestDatabaseAway(t *testing.T) {
 			t.Errorf("safekeeper %d is deleted while a project needs it: %v", id, err)
 		}
 	}
-	w.rests()
-
-	w.Log("the cluster is kept meanwhile")
-	services := kube.For[corev1.Service](w.client).In(w.ns)
-	w.ok(services.Delete(t.Context(), "main-broker"))
-	w.until("the broker's Service is there again", func(*api.NeonCluster) bool {
-		_, err := services.Get(t.Context(), "main-broker")
-		return err == nil
-	})
 	w.ok(w.projects.Delete(t.Context(), "app"))
 	w.until("the cluster is gone", func(c *api.NeonCluster) bool { return c == nil })
 }

@@ -123,11 +123,6 @@ func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
 }
 
 func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
-	return op.keep(ctx, c, "")
-}
-
-// keep makes the storage as the spec asks, also if it is being deleted but in use.
-func (op *Operator) keep(ctx context.Context, c *api.NeonCluster, inUse string) (controller.Action, error) {
 	if err := op.recall(ctx, c); err != nil {
 		return controller.Done, err
 	}
@@ -135,7 +130,6 @@ func (op *Operator) keep(ctx context.Context, c *api.NeonCluster, inUse string) 
 		return controller.Done, err
 	}
 	p, security := op.children(ctx, c)
-	p.InUse = inUse
 	was := progress(c)
 	action, err := p.Run(ctx)
 	if err == nil {
@@ -151,15 +145,14 @@ func (op *Operator) keep(ctx context.Context, c *api.NeonCluster, inUse string) 
 	return action, nil
 }
 
-// cleanup deletes the storage, which its projects need until they are gone. Meanwhile it is kept, with
-// certificates that do not expire and with safekeepers in the place of lost ones.
+// cleanup deletes the storage, which its projects need until they are gone.
 func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
 	users, err := inuse.Names(op.byCluster.Get(ctx, kube.KeyOf(c)))
 	if err != nil {
 		return controller.Done, err
 	}
 	if len(users) > 0 {
-		return op.keep(ctx, c, inuse.Message("NeonProjects", users))
+		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
 	}
 	if safe, err := op.keepVolumes(ctx, c); err != nil || !safe {
 		return controller.After(time.Second), err

@@ -243,7 +243,12 @@ func (w *world) start() {
 	w.operator.Branches.Store(ctx)
 	w.operator.Secrets.Store(ctx) // the test reads the keys in it too, perhaps before the controller does
 	clusters := w.operator.Controller()
-	clusters.Reconcile, clusters.Cleanup = w.noted(clusters.Reconcile), w.noted(clusters.Cleanup)
+	reconcile := clusters.Reconcile
+	clusters.Reconcile = func(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
+		action, err := reconcile(ctx, c)
+		w.action.Store(int64(action))
+		return action, err
+	}
 	go func() {
 		over <- controller.Run(ctx, controller.Options{Logger: slog.New(slog.DiscardHandler)}, clusters)
 	}()
@@ -255,17 +260,6 @@ func (w *world) start() {
 		transport.CloseIdleConnections()
 		w.operator.Clients.CloseIdle()
 		w.stop = func() {}
-	}
-}
-
-type reconcile func(context.Context, *api.NeonCluster) (controller.Action, error)
-
-// noted returns a reconcile whose last action is noted.
-func (w *world) noted(f reconcile) reconcile {
-	return func(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
-		action, err := f(ctx, c)
-		w.action.Store(int64(action))
-		return action, err
 	}
 }
 

@@ -46,7 +46,7 @@ func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 			return op.children(d).Run(ctx)
 		},
 		Cleanup: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
-			if err := op.handDown(ctx, d); err != nil {
+			if err := op.retain(ctx, d); err != nil {
 				return controller.Done, err
 			}
 			return op.children(d).Delete(ctx)

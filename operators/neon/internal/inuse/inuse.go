@@ -39,12 +39,8 @@ func Hold[T any, P interface {
 }](
 	ctx context.Context, objects kube.Resource[T], o P, conditions *[]metav1.Condition, kind string, users []string,
 ) (controller.Action, error) {
-	return Refuse(ctx, objects, o, conditions, "InUse", Message(kind, users))
-}
-
-// Message says which users of a kind need an object.
-func Message(kind string, users []string) string {
-	return fmt.Sprintf("%s need it: %s; delete them first", kind, strings.Join(users[:min(len(users), 5)], ", "))
+	message := fmt.Sprintf("%s need it: %s; delete them first", kind, strings.Join(users[:min(len(users), 5)], ", "))
+	return Refuse(ctx, objects, o, conditions, "InUse", message)
 }
 
 // Refuse says in the condition Ready of an object, which is being deleted, why it stays. It
