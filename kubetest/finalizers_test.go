@@ -2,6 +2,7 @@ package kubetest_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -25,13 +26,13 @@ func TestFinalizers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(client.Transport) })
-	send := func(method, path string, body any) int {
+	send := func(ctx context.Context, method, path string, body any) int {
 		t.Helper()
 		text, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request, err := http.NewRequestWithContext(t.Context(), method, config.Host+path, bytes.NewReader(text))
+		request, err := http.NewRequestWithContext(ctx, method, config.Host+path, bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,48 +57,42 @@ func TestFinalizers(t *testing.T) {
 	}
 	type object = map[string]any
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	kinds := map[string]string{"leftovers": "v1", "scraps": "v1alpha1"} // the group prefers v1
-	for plural, version := range kinds {
-		name := plural + ".kubetest.example.com"
-		singular := strings.TrimSuffix(plural, "s")
-		send(http.MethodPost, definitions, object{
+	kinds := []struct{ plural, kind, version string }{
+		{"leftovers", "Leftover", "v1"}, {"scraps", "Scrap", "v1alpha1"}, // the group prefers v1
+	}
+	for _, k := range kinds {
+		name := k.plural + ".kubetest.example.com"
+		send(t.Context(), http.MethodPost, definitions, object{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 			"metadata": object{"name": name},
 			"spec": object{
 				"group": "kubetest.example.com", "scope": "Namespaced",
-				"names": object{"plural": plural, "singular": singular, "kind": strings.ToUpper(singular[:1]) + singular[1:]},
+				"names": object{"plural": k.plural, "singular": strings.ToLower(k.kind), "kind": k.kind},
 				"versions": []object{{
-					"name": version, "served": true, "storage": true,
+					"name": k.version, "served": true, "storage": true,
 					"schema": object{"openAPIV3Schema": object{"type": "object"}},
 				}},
 			},
 		})
 		t.Cleanup(func() {
-			request, err := http.NewRequest(http.MethodDelete, config.Host+definitions+"/"+name, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if response, err := client.Do(request); err == nil {
-				response.Body.Close()
-			}
+			send(context.Background(), http.MethodDelete, definitions+"/"+name, nil)
 		})
 	}
 
 	var namespace string
 	t.Run("a test leaves objects", func(t *testing.T) {
 		namespace = cluster.Namespace(t)
-		for plural, version := range kinds {
-			singular := strings.TrimSuffix(plural, "s")
-			path := "/apis/kubetest.example.com/" + version + "/namespaces/" + namespace + "/" + plural
+		for _, k := range kinds {
+			path := "/apis/kubetest.example.com/" + k.version + "/namespaces/" + namespace + "/" + k.plural
 			until("the kind is served", func() bool {
-				return send(http.MethodPost, path, object{
-					"apiVersion": "kubetest.example.com/" + version, "kind": strings.ToUpper(singular[:1]) + singular[1:],
+				return send(t.Context(), http.MethodPost, path, object{
+					"apiVersion": "kubetest.example.com/" + k.version, "kind": k.kind,
 					"metadata": object{"name": "one", "finalizers": []string{"example.com/nobody"}},
 				}) == http.StatusCreated
 			})
 		}
 	})
 	until("the namespace is gone", func() bool {
-		return send(http.MethodGet, "/api/v1/namespaces/"+namespace, nil) == http.StatusNotFound
+		return send(t.Context(), http.MethodGet, "/api/v1/namespaces/"+namespace, nil) == http.StatusNotFound
 	})
 }
