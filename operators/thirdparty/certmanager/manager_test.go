@@ -329,7 +329,7 @@ func (w *world) renew(namespace, name string) {
 			return o.Type == certmanager.CertificateConditionIssuing
 		}
 		if i := slices.IndexFunc(c.Status.Conditions, isIssuing); i >= 0 && c.Status.Conditions[i].Status == cmmeta.ConditionTrue {
-			return false // the end of what goes on would take the request with it
+			return false // the issuance removes the condition when it ends, and so would remove this request
 		}
 		now := metav1.Now()
 		c.Status.Conditions = append(slices.DeleteFunc(c.Status.Conditions, isIssuing), certmanager.CertificateCondition{

@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 		secrets: kube.For[corev1.Secret](client).In(ns), leases: kube.For[coordinationv1.Lease](client).In(ns),
 		roles: kube.For[api.NeonRole](client).In(ns),
 	}
-	w.pods.Store(t.Context()) // for outside, which each call of the operator asks
+	w.pods.Store(t.Context()) // outside looks for a pod at each call of the operator
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
 	definitions, err := api.Definitions()
 	w.ok(err)
@@ -394,7 +394,7 @@ func (o *outside) compute(ctx context.Context, name string) (*process, error) {
 	if is != nil {
 		return is, nil
 	}
-	// It has the Secret of its start, as a pod with a volume of it has.
+	// A compute reads the Secret once, when it starts.
 	secret, err := o.secrets.Get(ctx, name)
 	if err != nil {
 		return nil, err
