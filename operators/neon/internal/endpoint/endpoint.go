@@ -113,6 +113,10 @@ func (op *Operator) Controller() controller.Controller[api.NeonEndpoint] {
 				return op.serving(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Branch})
 			}),
 			controller.Mapped(op.Projects, op.ofProject),
+			// The images, the issuer, and whether there are policies.
+			controller.Mapped(op.Clusters, func(ctx context.Context, c *api.NeonCluster) []kube.Key {
+				return op.onCluster(ctx, kube.KeyOf(c))
+			}, controller.FieldsChanged("spec")),
 			// The keys of a cluster say that its programs serve TLS.
 			controller.Mapped(op.Secrets, op.ofKeys, controller.FieldsChanged("metadata.annotations")),
 			controller.Mapped(op.Leases.Labeled(writerSelector), op.ofWriter),
@@ -154,16 +158,21 @@ func (op *Operator) ofProject(ctx context.Context, p *api.NeonProject) (keys []k
 }
 
 // ofKeys returns the endpoints of the cluster whose keys are in a Secret.
-func (op *Operator) ofKeys(ctx context.Context, s *corev1.Secret) (keys []kube.Key) {
+func (op *Operator) ofKeys(ctx context.Context, s *corev1.Secret) []kube.Key {
 	name := cluster.OfKeys(s)
 	if name == "" {
 		return nil
 	}
-	for p, err := range op.Projects.In(s.Namespace).Cached().All(ctx) {
+	return op.onCluster(ctx, kube.Key{Namespace: s.Namespace, Name: name})
+}
+
+// onCluster returns the endpoints of all projects on a cluster.
+func (op *Operator) onCluster(ctx context.Context, cluster kube.Key) (keys []kube.Key) {
+	for p, err := range op.Projects.In(cluster.Namespace).Cached().All(ctx) {
 		if err != nil {
 			return keys
 		}
-		if p.Spec.Cluster == name {
+		if p.Spec.Cluster == cluster.Name {
 			keys = append(keys, op.ofProject(ctx, p)...)
 		}
 	}

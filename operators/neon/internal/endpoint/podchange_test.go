@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,7 +16,8 @@ func TestPodOfARunningCompute(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.branch("trunk", "1")
-	w.operate()
+	// The changes themselves bring the endpoint's turns, not the next look at its compute.
+	w.operate(func(op *Operator) { op.computeKind.Poll = time.Hour })
 	w.create(endpointOf("shop", "trunk"))
 	w.ready("shop")
 	pod := w.pod("shop", "")
@@ -32,11 +34,16 @@ func TestPodOfARunningCompute(t *testing.T) {
 		return nil
 	})
 	w.ok(err)
+	image := w.pod("shop", pod.UID)
+	if is := image.Spec.Containers[0].Image; is != "compute:next" {
+		t.Errorf("the pod after a change of the image has the image %s", is)
+	}
+	w.ready("shop")
 	few := resource.MustParse("20m")
 	w.modify("shop", func(e *api.NeonEndpoint) {
 		e.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: few}
 	})
-	next := w.pod("shop", pod.UID)
+	next := w.pod("shop", image.UID)
 	is := next.Spec.Containers[0]
 	if cpu := is.Resources.Requests[corev1.ResourceCPU]; is.Image != "compute:next" || cpu.Cmp(few) != 0 {
 		t.Errorf("the next pod has the image %s and %s of a CPU", is.Image, &cpu)
