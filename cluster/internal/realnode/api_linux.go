@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/build"
@@ -110,12 +111,61 @@ func (r *run) awaitDNS(ctx context.Context) error {
 			return new(net.Dialer).DialContext(ctx, network, server)
 		},
 	}
-	return r.await(ctx, "cluster DNS to answer", func() error {
+	err := r.await(ctx, "cluster DNS to answer", func() error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err := resolver.LookupHost(ctx, "kubernetes.default.svc."+controlplane.Domain+".")
 		return err
 	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %s", err, r.dnsPods(ctx))
+	}
+	return err
+}
+
+// dnsPods says how the pods of DNS are, and to which addresses its Service leads.
+func (r *run) dnsPods(ctx context.Context) string {
+	const selector = "?labelSelector=k8s-app%3Dkube-dns"
+	var pods struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Status   struct {
+				Phase, PodIP string
+				Conditions   []struct{ Type, Status, Message string }
+			}
+		}
+	}
+	var slices struct {
+		Items []struct {
+			Endpoints []struct {
+				Addresses  []string
+				Conditions struct{ Ready *bool }
+			}
+		}
+	}
+	err := r.send(ctx, http.MethodGet, "/api/v1/namespaces/kube-system/pods"+selector, "", &pods)
+	if err == nil {
+		err = r.send(ctx, http.MethodGet, "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"+selector, "", &slices)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	said := []string{fmt.Sprintf("DNS has %d pods", len(pods.Items))}
+	for _, p := range pods.Items {
+		said = append(said, fmt.Sprintf("%s is %s at %s", p.Metadata.Name, p.Status.Phase, p.Status.PodIP))
+		for _, c := range p.Status.Conditions {
+			if c.Status != "True" {
+				said = append(said, fmt.Sprintf("not %s: %s", c.Type, c.Message))
+			}
+		}
+	}
+	for _, s := range slices.Items {
+		for _, e := range s.Endpoints {
+			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+			said = append(said, fmt.Sprintf("the Service leads to %v (ready: %t)", e.Addresses, ready))
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 // send sends a request as the administrator. A body is an apply patch.

@@ -91,7 +91,9 @@ func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 		t.Logf("ready after %v", time.Since(start).Round(100*time.Millisecond))
 	case err := <-c.ended:
 		c.ended <- err
-		t.Fatalf("start cluster: %v", err)
+		t.Errorf("start cluster: %v", err)
+		c.explain()
+		t.FailNow()
 	}
 	return c
 }
