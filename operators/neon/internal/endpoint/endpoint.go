@@ -61,8 +61,8 @@ type Operator struct {
 	databases   *kube.Index[api.NeonBranchDatabase, kube.Key]
 	computeKind *plan.Things[compute]
 	writerKind  *plan.Things[writer]
-	// givenPasswords has the roles by the Secrets that their specs name.
-	givenPasswords *kube.Index[api.NeonRole, kube.Key]
+	// givenPasswords has the roles by the Secrets that their specs name, and passwords by their own Secrets.
+	givenPasswords, passwords *kube.Index[api.NeonRole, kube.Key]
 
 	moments moments
 	limits  limits
@@ -84,6 +84,9 @@ func (op *Operator) Start() {
 			return nil
 		}
 		return []kube.Key{{Namespace: r.Namespace, Name: r.Spec.Password.Name}}
+	})
+	op.passwords = kube.IndexBy(op.Roles, func(r *api.NeonRole) []kube.Key {
+		return []kube.Key{{Namespace: r.Namespace, Name: r.Status.Secret}}
 	})
 	op.computeKind, op.writerKind = op.computes(), op.writers()
 	op.limits = limits{
@@ -109,6 +112,8 @@ func (op *Operator) Controller() controller.Controller[api.NeonEndpoint] {
 			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) []kube.Key {
 				return op.serving(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch})
 			}),
+			// Another password changes the Secret of a role, and not the role.
+			controller.Mapped(op.Secrets, op.ofPassword),
 			controller.Mapped(op.Databases, func(ctx context.Context, d *api.NeonBranchDatabase) []kube.Key {
 				return op.serving(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Branch})
 			}),
@@ -138,6 +143,17 @@ func (op *Operator) serving(ctx context.Context, branch kube.Key) (keys []kube.K
 			return keys // the index's error ends the reconcile as well
 		}
 		keys = append(keys, kube.KeyOf(e))
+	}
+	return keys
+}
+
+// ofPassword returns the endpoints that serve the role whose password is in a Secret.
+func (op *Operator) ofPassword(ctx context.Context, s *corev1.Secret) (keys []kube.Key) {
+	for r, err := range op.passwords.Get(ctx, kube.KeyOf(s)) {
+		if err != nil {
+			return keys // the index's error ends the reconcile as well
+		}
+		keys = append(keys, op.serving(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch})...)
 	}
 	return keys
 }
