@@ -59,6 +59,7 @@ type Operator struct {
 	byBranch    *kube.Index[api.NeonEndpoint, kube.Key]
 	roles       *kube.Index[api.NeonRole, kube.Key]
 	databases   *kube.Index[api.NeonBranchDatabase, kube.Key]
+	byOwner     *kube.Index[api.NeonBranchDatabase, kube.Key]
 	computeKind *plan.Things[compute]
 	writerKind  *plan.Things[writer]
 	// givenPasswords has the roles by the Secrets that their specs name, and passwords by their own Secrets.
@@ -78,6 +79,9 @@ func (op *Operator) Start() {
 	})
 	op.databases = kube.IndexBy(op.Databases, func(d *api.NeonBranchDatabase) []kube.Key {
 		return []kube.Key{{Namespace: d.Namespace, Name: d.Spec.Branch}}
+	})
+	op.byOwner = kube.IndexBy(op.Databases, func(d *api.NeonBranchDatabase) []kube.Key {
+		return []kube.Key{{Namespace: d.Namespace, Name: d.Spec.Owner}}
 	})
 	op.givenPasswords = kube.IndexBy(op.Roles, func(r *api.NeonRole) []kube.Key {
 		if r.Spec.Password == nil {

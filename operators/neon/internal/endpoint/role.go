@@ -116,14 +116,7 @@ func (op *Operator) DatabaseController() controller.Controller[api.NeonBranchDat
 	return controller.Controller[api.NeonBranchDatabase]{
 		For: op.Databases, Reconcile: op.reconcileDatabase,
 		Watches: []controller.Source{
-			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) (keys []kube.Key) {
-				for d, err := range op.databases.Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch}) {
-					if err == nil && d.Spec.Owner == r.Name {
-						keys = append(keys, kube.KeyOf(d))
-					}
-				}
-				return keys
-			}),
+			controller.Referenced(op.Roles, op.byOwner), // of any branch
 			controller.Mapped(op.Databases, func(ctx context.Context, d *api.NeonBranchDatabase) []kube.Key {
 				return databases.namesakes(d, op.databasesOn(ctx, d.Namespace, d.Spec.Branch))
 			}),
