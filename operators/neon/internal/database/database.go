@@ -34,13 +34,14 @@ type Operator struct {
 
 // Controller returns the controller of NeonDatabases.
 func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
+	byLogin := kube.IndexBy(op.NeonDatabases, func(d *api.NeonDatabase) []kube.Key { return []kube.Key{loginKey(d)} })
 	return controller.Controller[api.NeonDatabase]{
 		For: op.NeonDatabases,
 		Watches: []controller.Source{
 			plan.Marked(op.NeonDatabases, op.Clusters), plan.Marked(op.NeonDatabases, op.Projects),
 			plan.Marked(op.NeonDatabases, op.Branches), plan.Marked(op.NeonDatabases, op.Roles),
 			plan.Marked(op.NeonDatabases, op.Databases), plan.Marked(op.NeonDatabases, op.Endpoints),
-			plan.Marked(op.NeonDatabases, op.Secrets),
+			plan.Marked(op.NeonDatabases, op.Secrets), controller.Referenced(op.Secrets, byLogin),
 		},
 		Reconcile: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
 			return op.children(d).Run(ctx)
@@ -56,6 +57,12 @@ func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 
 // application is the name of the role and of the database, in PostgreSQL.
 const application = "app"
+
+// loginKey returns the key of the Secret by which the role logs in, which the endpoint makes.
+func loginKey(d *api.NeonDatabase) kube.Key {
+	base := baseName(d)
+	return kube.Key{Namespace: d.Namespace, Name: base + "-" + base + "-" + application}
+}
 
 // children describes what a NeonDatabase is made of. See baseName for their names.
 func (op *Operator) children(d *api.NeonDatabase) *plan.Plan {
@@ -103,7 +110,7 @@ func (op *Operator) children(d *api.NeonDatabase) *plan.Plan {
 		e.Spec.Suspended, e.Spec.SuspendAfterSeconds = d.Spec.Suspended, d.Spec.SuspendAfterSeconds
 		return e, nil
 	}).Needs(branch, role, content).ReadyWhen(settled.Endpoint).UntilGone()
-	login := plan.Lookup(all, "login", op.Secrets, kube.Key{Name: base + "-" + base + "-" + application}).Needs(endpoint)
+	login := plan.Lookup(all, "login", op.Secrets, loginKey(d)).Needs(endpoint)
 	connection := meta("-connection")
 	connection.Name = d.Name + "-connection" // as its users know it
 	plan.Object(all, "connection", op.Secrets, func(in plan.Inputs) (*corev1.Secret, error) {
