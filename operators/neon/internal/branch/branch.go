@@ -36,6 +36,7 @@ type Operator struct {
 	byProject    *kube.Index[api.NeonBranch, kube.Key]
 	byParent     *kube.Index[api.NeonBranch, kube.Key]
 	byTimeline   *kube.Index[api.NeonBranch, kube.Key]
+	byRecord     *kube.Index[api.NeonBranch, kube.Key] // of former timelines too
 	endpoints    *kube.Index[api.NeonEndpoint, kube.Key]
 	computes     *kube.Index[api.NeonEndpoint, kube.Key]
 	timelineKind *plan.Things[timeline]
@@ -53,6 +54,12 @@ func (op *Operator) Start() {
 	op.byParent = kube.IndexBy(op.Branches, parent)
 	op.byTimeline = kube.IndexBy(op.Branches, func(b *api.NeonBranch) []kube.Key {
 		return []kube.Key{{Namespace: b.Namespace, Name: current(b)}}
+	})
+	op.byRecord = kube.IndexBy(op.Branches, func(b *api.NeonBranch) (keys []kube.Key) {
+		for _, id := range op.recorded(b) {
+			keys = append(keys, kube.Key{Namespace: b.Namespace, Name: id})
+		}
+		return keys
 	})
 	op.endpoints = kube.IndexBy(op.Endpoints, served)
 	op.computes = kube.IndexBy(op.Endpoints, func(e *api.NeonEndpoint) []kube.Key {
@@ -92,11 +99,11 @@ func (op *Operator) Controller() controller.Controller[api.NeonBranch] {
 	}
 }
 
-// usedBy returns the branches that an endpoint uses: that of its spec, and that on which its
-// compute runs.
+// usedBy returns the branches that an endpoint uses: that of its spec, and that whose timeline its
+// compute runs on.
 func (op *Operator) usedBy(ctx context.Context, e *api.NeonEndpoint) []kube.Key {
 	keys := served(e)
-	for b, err := range op.byTimeline.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Status.Timeline}) {
+	for b, err := range op.byRecord.Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Status.Timeline}) {
 		if err != nil {
 			return keys // the index's error ends the reconcile as well
 		}
@@ -233,12 +240,20 @@ func (op *Operator) children(ctx context.Context, b *api.NeonBranch) *plan.Plan 
 // former returns the former timelines of a branch on which computes may still run. The plan
 // deletes the others.
 func (op *Operator) former(ctx context.Context, b *api.NeonBranch, target string) (ids []string) {
-	for _, n := range b.Status.Nodes {
-		if n.Kind != op.timelineKind.Kind {
-			continue
+	for _, id := range op.recorded(b) {
+		if id != b.Status.TimelineID && id != target && op.runsOn(ctx, b, id) {
+			ids = append(ids, id)
 		}
+	}
+	return ids
+}
+
+// recorded returns the ids of the timeline that a branch has, and of all others that it may still have.
+func (op *Operator) recorded(b *api.NeonBranch) []string {
+	ids := []string{current(b)}
+	for _, n := range b.Status.Nodes {
 		id := n.ObjectName[strings.LastIndexByte(n.ObjectName, '/')+1:]
-		if id != b.Status.TimelineID && id != target && !slices.Contains(ids, id) && op.runsOn(ctx, b, id) {
+		if n.Kind == op.timelineKind.Kind && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}

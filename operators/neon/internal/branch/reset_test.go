@@ -2,6 +2,7 @@ package branch_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
+	"github.com/pintle-go/pintle/plan"
 )
 
 // computeOn plays the controller of an endpoint: its compute runs on a timeline, or on none.
@@ -142,6 +144,41 @@ func TestMoved(t *testing.T) {
 	w.ok(w.branches.UntilGone(w.soon(), "damaged"))
 	if all := w.timelines(trunk.Status.TenantID); len(all) != 2 {
 		t.Errorf("%d timelines", len(all))
+	}
+}
+
+// TestMovedFromFormer moves an endpoint to another branch, while its compute runs on a former timeline of its
+// branch. That is deleted when the compute has left it.
+func TestMovedFromFormer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	trunk := w.trunk()
+	w.branch("twig", "trunk", nil)
+	first := w.branchReady("twig").Status.TimelineID
+	w.endpoint("shop", "twig")
+	w.computeOn("shop", first)
+	w.changeBranch("twig", func(b *api.NeonBranch) { b.Spec.Reset = "monday" })
+	until(w, w.branches, "twig", "is reset", branchStatus, func(b *api.NeonBranch) bool {
+		return b.Status.TimelineID != first && isReady(b, b.Status.Conditions)
+	})
+	_, err := w.endpoints.Modify(w.soon(), "shop", func(e *api.NeonEndpoint) error {
+		e.Spec.Branch = "trunk"
+		return nil
+	})
+	w.ok(err)
+	time.Sleep(5 * time.Second) // the last reconcile ends
+	if _, ok := w.timelines(trunk.Status.TenantID)[first]; !ok {
+		t.Fatal("the former timeline was deleted under a compute")
+	}
+	w.computeOn("shop", trunk.Status.TimelineID)
+	until(w, w.branches, "twig", "has one timeline", branchStatus, func(b *api.NeonBranch) bool {
+		return !slices.ContainsFunc(b.Status.Nodes, func(n plan.NodeStatus) bool {
+			return strings.HasSuffix(n.ObjectName, first)
+		})
+	})
+	if all := w.timelines(trunk.Status.TenantID); len(all) != 2 {
+		t.Errorf("%d timelines, want those of trunk and twig", len(all))
 	}
 }
 
