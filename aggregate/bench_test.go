@@ -272,6 +272,7 @@ func (f *bench) start(server aggregate.Server) {
 		}
 		select {
 		case err := <-ended:
+			ended <- nil // for f.stop
 			f.Fatalf("the server has ended: %v", err)
 		case <-wait.Done():
 			f.Fatalf("the server is not available: %v, %+v", err, s)
