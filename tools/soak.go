@@ -95,12 +95,19 @@ func goTestPart(name string, takes time.Duration, args ...string) soakPart {
 	return soakPart{name, run, takes}
 }
 
-// suitePart is a part that runs a step of make suites.
-func suitePart(step suiteStep) soakPart {
-	run := func(ctx context.Context, _ tester, repo *Repo) error {
-		return runSuites(ctx, repo, []string{"-only=" + step.name})
+// suiteParts are the parts that run a step of make suites: one for each of its packages.
+func suiteParts(step suiteStep) (parts []soakPart) {
+	packages := step.packages
+	if packages == nil {
+		packages = []string{""}
 	}
-	return soakPart{"suites: " + step.name, run, step.takes}
+	for _, pkg := range packages {
+		run := func(ctx context.Context, _ tester, repo *Repo) error {
+			return runSuites(ctx, repo, []string{"-only=" + step.name, "-package=" + pkg})
+		}
+		parts = append(parts, soakPart{strings.TrimSpace("suites: " + step.name + " " + pkg), run, step.takes})
+	}
+	return parts
 }
 
 // soakParts returns the parts: first the tests named TestSoak and the suites, then all
@@ -108,7 +115,7 @@ func suitePart(step suiteStep) soakPart {
 func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 	var named, others []soakPart
 	for _, step := range suiteSteps() {
-		named = append(named, suitePart(step))
+		named = append(named, suiteParts(step)...)
 	}
 	for _, s := range packages {
 		var flags []string

@@ -55,6 +55,14 @@ func existingSuites() []ginkgoSuite {
 	}
 }
 
+// packagesOf returns the packages of some suites.
+func packagesOf(all []ginkgoSuite) (packages []string) {
+	for _, suite := range all {
+		packages = append(packages, suite.pkg)
+	}
+	return packages
+}
+
 // envtest runs controller-runtime's tests on control planes that envtest starts from the
 // cluster's binary, one for each package.
 func (s *suites) envtest(ctx context.Context) error {
@@ -70,6 +78,9 @@ func (s *suites) envtest(ctx context.Context) error {
 func (s *suites) existing(ctx context.Context) error {
 	var errs []error
 	for _, suite := range existingSuites() {
+		if s.leavesOut(suite) {
+			continue
+		}
 		if err := s.onCluster(ctx, func(config string) error {
 			return s.ginkgo(ctx, []ginkgoSuite{suite}, "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+config)
 		}, "--controllers=false", "--nodes=0"); err != nil {
@@ -79,6 +90,9 @@ func (s *suites) existing(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// leavesOut reports whether another package alone is run.
+func (s *suites) leavesOut(suite ginkgoSuite) bool { return s.only != "" && suite.pkg != s.only }
+
 func (s *suites) ginkgo(ctx context.Context, all []ginkgoSuite, env ...string) error {
 	dir, err := s.module(ctx, controllerRuntime, controllerRuntimeVersion, controllerRuntimeSum)
 	if err != nil {
@@ -86,6 +100,9 @@ func (s *suites) ginkgo(ctx context.Context, all []ginkgoSuite, env ...string) e
 	}
 	var errs []error
 	for _, suite := range all {
+		if s.leavesOut(suite) {
+			continue
+		}
 		r, err := suite.run(ctx, runner{dir: dir, env: append(s.env, env...), timeout: 10 * time.Minute})
 		s.record(r)
 		errs = append(errs, err)
