@@ -24,7 +24,8 @@ const (
 	Retried Reason = "Retried"
 	// Requested means that the last reconcile asked for this one, by [After].
 	Requested Reason = "Requested"
-	// Resynced means that the controller's Resync has passed.
+	// Resynced means that the controller's Resync has passed, or that predicates and
+	// sources were so far behind that all objects are reconciled.
 	Resynced Reason = "Resynced"
 	// Triggered means that a source without objects asked for the reconcile: a channel, a
 	// timer or an HTTP hook.

@@ -13,8 +13,15 @@ import (
 // asked for all objects that were there at the start.
 func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
-	for c := range e.objects.Changes(ctx) {
+	changes := e.objects.Changes
+	if e.Predicate != nil {
+		changes = e.objects.Steps // a merged change may hide a state that a reconcile has read
+	}
+	for c := range changes(ctx) {
 		switch {
+		case c.Type == kube.Synced && r.cause.Reason == Changed:
+			e.askForAll(ctx, d, e.objects)
+			continue
 		case c.Type == kube.Synced:
 			r = request{priority: live, cause: Cause{Reason: Changed, read: true}}
 			close(synced)
@@ -48,8 +55,12 @@ func (e *engine[T]) passes(c kube.Change) bool {
 // followSource asks for the keys that the changes of a source's objects concern.
 func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, cluster bool, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
-	for c := range s.feed.Changes(ctx) {
-		if c.Type == kube.Synced {
+	for c := range s.feed.Steps(ctx) {
+		switch {
+		case c.Type == kube.Synced && r.cause.Reason == Changed:
+			e.askForAll(ctx, d, s.feed)
+			continue
+		case c.Type == kube.Synced:
 			r = request{priority: live, cause: Cause{Reason: Changed}}
 			close(synced)
 			continue
@@ -58,6 +69,18 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 		r := r
 		r.cause.Change = c
 		e.askFor(d, keys, r)
+	}
+}
+
+// askForAll asks for all objects, because states of a feed's objects were left out: each
+// object may have been reconciled with such a state, and need another reconcile.
+func (e *engine[T]) askForAll(ctx context.Context, d *dispatcher, feed *kube.Informer) {
+	e.log.Warn("predicates and sources are slower than the changes: all objects are reconciled", "store", feed.Name())
+	for c := range e.objects.Changes(ctx) {
+		if c.Type == kube.Synced {
+			return
+		}
+		e.askFor(d, []kube.Key{c.Key}, request{priority: low, cause: Cause{Reason: Resynced}})
 	}
 }
 

@@ -38,8 +38,9 @@ type Source struct {
 }
 
 // Owned reconciles the owners of a child when the child changes: those of the
-// controller's kind. [kube.SetController] makes an object such a child. A change passes
-// if all predicates let it. In controller-runtime this is handler.EnqueueRequestForOwner.
+// controller's kind. [kube.SetController] makes an object such a child. The owners are
+// those of every state that the store of the children has had. A change passes if all
+// predicates let it. In controller-runtime this is handler.EnqueueRequestForOwner.
 func Owned(children kube.AnyHandle, predicates ...Predicate) Source {
 	return Source{objects: children, predicates: predicates, keys: ownersOf}
 }
@@ -69,8 +70,9 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 //	…
 //	Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
 //
-// The index is of the controller's own objects. In controller-runtime this takes a field
-// index and handler.EnqueueRequestsFromMapFunc.
+// The index is of the controller's own objects. Each step of a referred object counts,
+// even if it has changed back meanwhile, or has come and gone. In controller-runtime this
+// takes a field index and handler.EnqueueRequestsFromMapFunc.
 func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], predicates ...Predicate) Source {
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {
@@ -90,7 +92,11 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], pred
 // object changes. For an object that was modified or deleted, keys is called with both
 // states. So a key that the object concerned only before the change is reconciled too.
 // keys is called for every change that passes all predicates, and at the start for all
-// objects. The changes of a kind wait for one another.
+// objects. The changes of a kind wait for one another. Without predicates, keys is called
+// with every state that the store of the objects has had, in order, even if calls take
+// long and an object has changed back meanwhile, or has come and gone. If the calls are
+// more than about a thousand changes behind, some states are left out, and all objects of
+// the controller are reconciled instead.
 //
 // If the result depends on other objects, keys reads those from the cache. For a
 // Namespace whose labels the selectors of Mirrors may match, for example, it goes through

@@ -16,7 +16,8 @@ import (
 //
 // The methods describe the object as it is now or, if it was deleted, as it last was. The
 // state before is the one that the loop was last shown, however many steps there were in
-// between. A Change keeps both states, encoded, for as long as the Change itself is kept.
+// between; [Informer.Steps] leaves out none. A Change keeps both states, encoded, for as
+// long as the Change itself is kept.
 type Change struct {
 	// Type is Added, Modified, Deleted or Synced.
 	Type WatchEventType

@@ -1,13 +1,15 @@
 package kube
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // followers holds the loops over the changes of a table. It also holds the last states of
-// objects whose end some loops have not been shown yet. It holds no lock while a loop works.
+// objects whose end some loops have not been shown yet, and the snapshots that loops over
+// steps have not been shown yet. It holds no lock while a loop works.
 type followers struct {
 	mu   sync.Mutex
 	all  map[*subscription]struct{}
@@ -37,6 +39,9 @@ type identity struct {
 // endsKept bounds how many last states are kept for loops that are behind.
 const endsKept = 1024
 
+// stepsKept bounds how many snapshots are kept for a loop that is shown every one.
+const stepsKept = 1024
+
 func (f *followers) add(s *subscription) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,6 +49,49 @@ func (f *followers) add(s *subscription) {
 		f.all = make(map[*subscription]struct{})
 	}
 	f.all[s] = struct{}{}
+	if s.every {
+		s.behind = []*snapshot{s.table.now()}
+	}
+}
+
+// publish makes next the content of a table in place of base, and tells the loops. It
+// returns false if base is not the content any more.
+func (f *followers) publish(t *table, base, next *snapshot) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !t.content.CompareAndSwap(base, next) {
+		return false
+	}
+	for s := range f.all {
+		if s.every {
+			s.keep(next)
+		}
+		s.awake()
+	}
+	return true
+}
+
+// next returns the snapshot that a loop is to be shown, and before that the objects for
+// showVanished. A loop that is shown every snapshot gets the oldest one that it has not
+// been shown. If there is none, it gets the objects.
+func (f *followers) next(s *subscription) (to *snapshot, vanished map[Key]*entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !s.every:
+		return s.table.now(), s.takeVanished()
+	case len(s.behind) == 0:
+		return nil, s.takeVanished()
+	}
+	to = s.behind[0]
+	s.behind = slices.Delete(s.behind, 0, 1)
+	if len(s.behind) == 0 && cap(s.behind) > 8 {
+		s.behind = nil
+	}
+	if s.merged {
+		s.merged, s.synced = false, false
+	}
+	return to, nil
 }
 
 func (f *followers) remove(s *subscription) {
@@ -53,15 +101,12 @@ func (f *followers) remove(s *subscription) {
 	f.trim()
 }
 
-// wake tells the loops that there is a new snapshot.
+// wake wakes the loops.
 func (f *followers) wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.all {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.awake()
 	}
 }
 

@@ -110,3 +110,21 @@ func (f *Informer) Changes(ctx context.Context) iter.Seq[Change] {
 		}
 	}
 }
+
+// Steps yields changes as Changes does, and merges none of them. A loop that is behind is
+// shown every state that the store has had meanwhile, in order, and the objects that came
+// and went. It is for a loop that wakes those who depend on an object: they may have read
+// any of these states from the store.
+//
+// The store keeps the states that the loop has not been shown. If the loop is more than
+// about a thousand updates of the store behind, the steps that wait are merged as Changes
+// merges them, and Synced comes again after them. The loop should then wake everybody.
+// Client-go's SharedIndexInformer keeps any number of steps for an event handler.
+func (f *Informer) Steps(ctx context.Context) iter.Seq[Change] {
+	return func(yield func(Change) bool) {
+		if f.table.handle.err == nil {
+			sub := &subscription{table: f.table, wake: make(chan struct{}, 1), every: true}
+			sub.follow(ctx, yield)
+		}
+	}
+}

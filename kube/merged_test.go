@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -28,12 +29,15 @@ type heldLoop struct {
 
 func holdLoop(t *testing.T, s AnyHandle) *heldLoop {
 	t.Helper()
-	feed := OpenInformer(s)
+	return holdFeed(t, OpenInformer(s), (*Informer).Changes)
+}
+
+func holdFeed(t *testing.T, feed *Informer, changes func(*Informer, context.Context) iter.Seq[Change]) *heldLoop {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &heldLoop{t, feed, make(chan Change), cancel, make(chan struct{})}
 	go func() {
 		defer close(l.ended)
-		for c := range feed.Changes(ctx) {
+		for c := range changes(feed, ctx) {
 			select {
 			case l.changes <- c:
 			case <-ctx.Done():

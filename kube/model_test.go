@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -109,19 +110,32 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 			_ = sleep(ctx, 5*time.Second)
 		}
 	})
-	for _, pause := range []time.Duration{0, 7 * time.Second} {
-		loop := &shownLoop{shown: make(map[Key]*entry)}
-		m.loops = append(m.loops, loop)
-		feed := OpenInformer(configMaps(c))
-		m.running.Go(func() {
-			defer feed.Close()
-			for c := range feed.Changes(ctx) {
-				loop.take(c)
+	m.addLoop(ctx, (*Informer).Changes, configMaps(c), 1, 0)
+	m.addLoop(ctx, (*Informer).Changes, configMaps(c), 1, 7*time.Second)
+	m.addLoop(ctx, (*Informer).Steps, configMaps(c), 1, 0)
+	m.addLoop(ctx, (*Informer).Steps, configMaps(c), 10, 20*time.Second)
+	return m
+}
+
+// addLoop starts a loop that pauses after every so many changes. The race detector of Go
+// 1.26 crashes in a bubble that has had many more timers than these.
+func (m *model) addLoop(
+	ctx context.Context, changes func(*Informer, context.Context) iter.Seq[Change], of AnyHandle, every int,
+	pause time.Duration,
+) {
+	loop := &shownLoop{shown: make(map[Key]*entry), states: make(map[Key][]*entry)}
+	m.loops = append(m.loops, loop)
+	feed := OpenInformer(of)
+	m.running.Go(func() {
+		defer feed.Close()
+		n := 0
+		for c := range changes(feed, ctx) {
+			loop.take(c)
+			if n++; n%every == 0 && pause > 0 {
 				_ = sleep(ctx, pause)
 			}
-		})
-	}
-	return m
+		}
+	})
 }
 
 // shownLoop checks that each change that a loop is shown begins at the state that the
@@ -129,6 +143,7 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 type shownLoop struct {
 	mu     sync.Mutex
 	shown  map[Key]*entry
+	states map[Key][]*entry // all that was shown of an object, nil for its end
 	synced int
 	faults []string
 }
@@ -153,9 +168,11 @@ func (l *shownLoop) take(c Change) {
 		l.faults = append(l.faults, fmt.Sprintf("%s %s goes from %p to %p, the last was %p", c.Type, c.Key, c.was, c.is,
 			last))
 	}
-	if l.shown[c.Key] = c.is; c.Type == Deleted {
+	l.shown[c.Key] = c.is
+	if c.Type == Deleted {
 		delete(l.shown, c.Key)
 	}
+	l.states[c.Key] = append(l.states[c.Key], l.shown[c.Key])
 }
 
 func (m *model) add(name string, fits func(modelObject) bool) *modelCheck {
@@ -299,10 +316,20 @@ func (m *model) finish() {
 		}
 		l.mu.Unlock()
 	}
+	// The loops over steps began at different times, and were shown the same since.
+	quick, slow := m.loops[2].states, m.loops[3].states
+	for key := range quick {
+		n := min(len(quick[key]), len(slow[key]))
+		if a, b := last(quick[key], n), last(slow[key], n); !slices.Equal(a, b) {
+			m.Fatalf("of %s, a quick loop was shown the states %p and a slow one %p", key, a, b)
+		}
+	}
 	m.stop()
 	m.running.Wait()
 	<-m.store.Done()
 }
+
+func last(list []*entry, n int) []*entry { return list[len(list)-n:] }
 
 func (m *model) compare(ck *modelCheck, when string, got map[Key]version, rv int64) {
 	want := make(map[Key]version)

@@ -24,6 +24,80 @@ type drafts struct {
 	indexes []*Index[corev1.ConfigMap, string]
 	want    map[Key]*entry
 	version int
+	loops   []*steppedLoop
+}
+
+// steppedLoop is a loop that is shown every step. The test decides when.
+type steppedLoop struct {
+	sub   *subscription
+	shown map[Key]*entry
+	due   map[Key][]*entry // the states that the loop has not been shown, nil for none
+}
+
+func (d *drafts) addLoop() {
+	sub := &subscription{table: d.table, wake: make(chan struct{}, 1), every: true}
+	l := &steppedLoop{sub, make(map[Key]*entry), make(map[Key][]*entry)}
+	for key, e := range d.want {
+		l.due[key] = []*entry{e}
+	}
+	d.table.followers.add(l.sub)
+	d.loops = append(d.loops, l)
+}
+
+// show lets the loop see one snapshot. It calls between at every change.
+func (l *steppedLoop) show(rt *rapid.T, between func()) (more bool) {
+	more, left := l.sub.round(rt.Context(), func(c Change) bool {
+		if c.Type == Synced {
+			rt.Fatal("steps were left out")
+		}
+		due, was := l.due[c.Key], l.shown[c.Key]
+		switch {
+		case len(due) == 0 || c.was != was:
+			rt.Fatalf("%s %s goes from %p to %p, after %p and before %p", c.Type, c.Key, c.was, c.is, was, due)
+		case c.Type == Deleted:
+			if was == nil || !c.is.Is(was.UID()) || due[0] != nil && due[0].Is(was.UID()) {
+				rt.Fatalf("%s is deleted after %p and before %p", c.Key, was, due)
+			}
+			if delete(l.shown, c.Key); due[0] == nil {
+				l.due[c.Key] = due[1:]
+			}
+		case c.is != due[0] || (c.Type == Added) != (was == nil):
+			rt.Fatalf("%s %s goes from %p to %p, before %p", c.Type, c.Key, c.was, c.is, due)
+		default:
+			l.shown[c.Key], l.due[c.Key] = c.is, due[1:]
+		}
+		between()
+		return true
+	})
+	if left {
+		rt.Fatal("the loop was left")
+	}
+	return more
+}
+
+// publish publishes the draft of a namespace.
+func (d *drafts) publish(ns string) {
+	if d.open[ns] == nil {
+		return
+	}
+	for key, e := range d.mine[ns] {
+		if was := d.want[key]; was != nil && (e == nil || !e.Is(was.UID())) {
+			d.table.followers.vanished(key, was) // as if this process had ensured it
+		}
+	}
+	d.table.publish(d.open[ns])
+	for key, e := range d.mine[ns] {
+		if e == d.want[key] {
+			continue
+		}
+		for _, l := range d.loops {
+			l.due[key] = append(l.due[key], e)
+		}
+		if d.want[key] = e; e == nil {
+			delete(d.want, key)
+		}
+	}
+	delete(d.open, ns)
 }
 
 type building struct {
@@ -32,7 +106,8 @@ type building struct {
 }
 
 // Drafts may be made and published beside one another in any order. The content has the
-// changes of each of them, and the indexes match the content.
+// changes of each of them, and the indexes match the content. Loops over steps, which are
+// behind by any number of them, are shown each state of each object, in order.
 func TestDraftsBesideOneAnother(t *testing.T) {
 	c := newAPIServer().client(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -51,17 +126,23 @@ func TestDraftsBesideOneAnother(t *testing.T) {
 				d.change(rt, ns)
 			},
 			"publish": func(rt *rapid.T) {
-				ns := namespace.Draw(rt, "namespace")
-				if d.open[ns] == nil {
-					return
+				d.publish(namespace.Draw(rt, "namespace"))
+			},
+			"loop": func(rt *rapid.T) {
+				if len(d.loops) < 3 {
+					d.addLoop()
 				}
-				d.table.publish(d.open[ns])
-				for key, e := range d.mine[ns] {
-					if d.want[key] = e; e == nil {
-						delete(d.want, key)
+			},
+			"show": func(rt *rapid.T) {
+				for _, l := range d.loops {
+					if rapid.Bool().Draw(rt, "this loop") {
+						l.show(rt, func() {
+							if rapid.Bool().Draw(rt, "meanwhile") {
+								d.publish(namespace.Draw(rt, "namespace"))
+							}
+						})
 					}
 				}
-				delete(d.open, ns)
 			},
 			"declare": func(rt *rapid.T) {
 				if len(d.indexes) == 3 {
@@ -85,6 +166,13 @@ func TestDraftsBesideOneAnother(t *testing.T) {
 			},
 			"": d.check,
 		})
+		for _, l := range d.loops {
+			for l.show(rt, func() {}) {
+			}
+			if !maps.Equal(l.shown, d.want) {
+				rt.Fatalf("at the end a loop was shown %v, want %v", l.shown, d.want)
+			}
+		}
 	})
 }
 

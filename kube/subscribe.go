@@ -49,13 +49,18 @@ func (s storeReader) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
 // returns false.
 func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 	sub := &subscription{table: t, wake: make(chan struct{}, 1)}
-	t.followers.add(sub)
-	defer t.followers.remove(sub)
+	sub.follow(ctx, yield)
+}
+
+// follow calls yield with changes until yield returns false or there are no more.
+func (s *subscription) follow(ctx context.Context, yield func(Change) bool) {
+	s.table.followers.add(s)
+	defer s.table.followers.remove(s)
 	for stopped := false; ; {
 		more := true
 		for more {
 			var left bool
-			if more, left = sub.round(ctx, yield); left {
+			if more, left = s.round(ctx, yield); left {
 				return
 			}
 		}
@@ -65,9 +70,9 @@ func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.done:
+		case <-s.table.done:
 			stopped = true // waiting changes are still delivered
-		case <-sub.wake:
+		case <-s.wake:
 		}
 	}
 }
@@ -77,13 +82,20 @@ func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 type subscription struct {
 	table *table
 	wake  chan struct{} // holds a token when there is a newer snapshot
+	every bool          // the loop is shown every snapshot
 
 	seen   entries // the objects that the loop was shown
-	synced bool    // Synced was shown
+	synced bool    // Synced was shown, and no steps were left out since
 
 	// number is the number of the latest snapshot whose changes were all shown. The
 	// followers' mu guards it.
 	number uint64
+
+	// behind holds the snapshots that a loop which is shown every one has not been shown,
+	// the oldest first. If there were more than stepsKept of them, merged is set and only
+	// the latest one is left. The followers' mu guards both.
+	behind []*snapshot
+	merged bool
 
 	mu      sync.Mutex
 	unknown map[Key]*entry // see table.vanished
@@ -93,13 +105,16 @@ type subscription struct {
 // content. It returns whether there are more changes by then, and whether the loop was
 // left.
 func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
-	if !s.showVanished(ctx, yield) {
+	to, vanished := s.table.followers.next(s)
+	if !s.showVanished(ctx, vanished, yield) {
 		return false, true
 	}
-	to := s.table.now()
+	if to == nil {
+		return false, false
+	}
 	var ahead []keyed // objects that were shown in a later state than the one of to
 	for c := range hamt.Diff(s.seen, to.entries) {
-		now := s.table.entry(c.Key)
+		now := s.now(c.Key, deref(c.Is))
 		if now != deref(c.Is) {
 			ahead = append(ahead, keyed{c.Key, now})
 		}
@@ -118,7 +133,33 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 		}
 	}
 	s.table.followers.reached(s, to.number)
-	return s.table.now() != to, false
+	return s.every || s.table.now() != to, false
+}
+
+// now returns the present state of an object. A loop that is shown every snapshot gets
+// the state in the snapshot that it is shown.
+func (s *subscription) now(key Key, shown *entry) *entry {
+	if s.every {
+		return shown
+	}
+	return s.table.entry(key)
+}
+
+// keep keeps a snapshot for a loop that is shown every one. The caller holds the
+// followers' mu.
+func (s *subscription) keep(next *snapshot) {
+	if len(s.behind) == stepsKept {
+		s.behind, s.merged = nil, true
+	}
+	s.behind = append(s.behind, next)
+}
+
+// awake makes the loop look for changes.
+func (s *subscription) awake() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // saw notes the state of an object that the loop was shown, nil for the object's end.
@@ -162,16 +203,22 @@ func (s *subscription) lastOf(key Key, was *entry) *entry {
 	return was
 }
 
-// showVanished yields objects that the loop has not seen and that are gone.
-func (s *subscription) showVanished(ctx context.Context, yield func(Change) bool) bool {
+// takeVanished returns the objects that were noted for showVanished.
+func (s *subscription) takeVanished() (vanished map[Key]*entry) {
 	s.mu.Lock()
-	vanished := s.unknown
-	s.unknown = nil
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	vanished, s.unknown = s.unknown, nil
+	return vanished
+}
+
+// showVanished yields objects that the loop has not seen and that are gone.
+func (s *subscription) showVanished(
+	ctx context.Context, vanished map[Key]*entry, yield func(Change) bool,
+) bool {
 	for key, e := range vanished {
 		uid := e.UID()
 		was, _ := s.seen.Get(key)
-		is := s.table.entry(key)
+		is := s.now(key, was)
 		switch {
 		case was != nil && was.Is(uid):
 			continue // a difference shows its end

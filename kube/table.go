@@ -132,12 +132,11 @@ func (t *table) heard() {
 func (t *table) publish(d *draft) {
 	for {
 		t.leaving(d)
-		if t.content.CompareAndSwap(d.base, d.next) {
-			break
+		if t.followers.publish(t, d.base, d.next) {
+			return
 		}
 		d.rebase(t.now())
 	}
-	t.followers.wake()
 }
 
 // leaving prepares for the publication of a draft that lacks some objects. If this

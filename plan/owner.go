@@ -21,7 +21,8 @@ import (
 const Mark = "plan.pintle.dev/owner"
 
 // Marked reconciles the owners of objects that have a [Mark]. It is for the kinds of such
-// objects, as [controller.Owned] is for those of objects with owner references.
+// objects, as [controller.Owned] is for those of objects with owner references. Like Owned,
+// it reconciles the owner of every state that the store of the objects has had.
 func Marked[O, T any](owners kube.Handle[O], objects kube.Handle[T], predicates ...controller.Predicate) controller.Source {
 	kind := owners.Kind().GroupKind().String()
 	return controller.Mapped(objects, func(_ context.Context, o *T) []kube.Key {
