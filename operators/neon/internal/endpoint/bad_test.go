@@ -92,7 +92,7 @@ func TestPodsThatDoNotStart(t *testing.T) {
 	unplaced.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "Insufficient memory",
 	}}
-	const fix = "correct spec.computeImages of the NeonCluster"
+	const fix = "correct spec.computeImages or spec.imagePullSecrets of the NeonCluster"
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		says []string

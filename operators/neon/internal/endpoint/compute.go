@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,6 +30,7 @@ type compute struct {
 	text     []byte        // of the wanted configuration
 	hash     string        // of its meaning
 	restart  string        // of all that needs another pod
+	pull     string        // the Secrets for pulling the image of another pod
 	podReady bool          // as its StatefulSet has it, or had it when the compute was asked
 	after    time.Time     // answers from before are of another compute
 	limit    time.Duration // after which it is idle, 0 for never
@@ -72,7 +74,7 @@ func (op *Operator) wantedCompute(e *api.NeonEndpoint, configuration *corev1.Sec
 		endpoint: kube.KeyOf(e), text: configuration.Data[configFile], after: stopped,
 		hash:    configuration.Annotations[place.HashAnnotation],
 		restart: set.Spec.Template.Annotations[restartAnnotation], podReady: set.Status.ReadyReplicas > 0,
-		limit: idleLimit(e),
+		limit: idleLimit(e), pull: set.Spec.Template.Annotations[pullAnnotation],
 	}
 	op.moments.pod(want.endpoint, want.podReady)
 	return want
@@ -204,12 +206,18 @@ func (op *Operator) applied(e *api.NeonEndpoint, is *compute) string {
 }
 
 // outdated reports that a compute runs in a pod that must be replaced. The pod of one that runs is not
-// looked at again: it stays as it was made.
+// looked at again: it stays as it was made. Other Secrets for pulling the image replace only a pod that has
+// no image yet.
 func (c *compute) outdated(want *compute) bool {
-	if c.pod == nil {
+	switch {
+	case c.pod == nil:
 		return c.made != "" && c.made != want.restart
+	case c.pod.DeletionTimestamp != nil:
+		return false
+	case c.pod.Annotations[restartAnnotation] != want.restart:
+		return true
 	}
-	return c.pod.DeletionTimestamp == nil && c.pod.Annotations[restartAnnotation] != want.restart
+	return lacksImage(c.pod) && c.pod.Annotations[pullAnnotation] != want.pull
 }
 
 // startedWith reports that a compute's pod was made with a configuration. A change that needs no
@@ -352,17 +360,26 @@ func (c *compute) lastActive() time.Time {
 	return c.status.StartTime
 }
 
+// lacksImage reports that a pod cannot start because its image cannot be had.
+func lacksImage(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		if s.State.Waiting == nil {
+			return false
+		}
+		switch s.State.Waiting.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+			return true
+		}
+		return false
+	})
+}
+
 // pullAdvice is a remedy for an image that cannot be had.
 func pullAdvice(p *corev1.Pod) string {
-	for _, s := range p.Status.ContainerStatuses {
-		if s.State.Waiting != nil {
-			switch s.State.Waiting.Reason {
-			case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-				return ": correct spec.computeImages of the NeonCluster, or make the image available to the node"
-			}
-		}
+	if !lacksImage(p) {
+		return ""
 	}
-	return ""
+	return ": correct spec.computeImages or spec.imagePullSecrets of the NeonCluster, or make the image available to the node"
 }
 
 // failAdvice says where to look if a compute has failed. Another version of PostgreSQL than that of

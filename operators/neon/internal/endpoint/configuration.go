@@ -189,19 +189,19 @@ func mode(e *api.NeonEndpoint) spec.Mode {
 }
 
 // image returns the image of an endpoint's compute.
-func (op *Operator) image(ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch) (string, error) {
+func (op *Operator) image(ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch) (image, error) {
 	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
 	if err != nil {
-		return "", err
+		return image{}, err
 	}
 	c, err := op.Clusters.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
 	if err != nil {
-		return "", err
+		return image{}, err
 	}
 	version := strconv.Itoa(int(p.Spec.PostgresVersion))
-	if image, ok := c.Spec.ComputeImages[version]; ok {
-		return image, nil
+	if name, ok := c.Spec.ComputeImages[version]; ok {
+		return image{name, c.Spec.ImagePullSecrets}, nil
 	}
-	return "", fmt.Errorf("NeonCluster %s has no compute image for PostgreSQL %s: add it to spec.computeImages",
+	return image{}, fmt.Errorf("NeonCluster %s has no compute image for PostgreSQL %s: add it to spec.computeImages",
 		c.Name, version)
 }

@@ -266,11 +266,11 @@ func (op *Operator) children(ctx context.Context, e *api.NeonEndpoint, now time.
 	}
 	certificate := op.certificate(ctx, all, e, secure)
 	set := plan.Object(all, "compute", op.StatefulSets, func(in plan.Inputs) (*appsv1.StatefulSet, error) {
-		image, err := op.image(ctx, e, branch.From(in))
+		from, err := op.image(ctx, e, branch.From(in))
 		if err != nil {
 			return nil, err
 		}
-		want, err := op.belongs(ctx, e, statefulSet(e, branch.From(in), image, configuration.From(in), secure, runs))
+		want, err := op.belongs(ctx, e, statefulSet(e, branch.From(in), from, configuration.From(in), secure, runs))
 		if err != nil {
 			return nil, err
 		}

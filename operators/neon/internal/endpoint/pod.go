@@ -32,7 +32,24 @@ const (
 	// restartAnnotation of a configuration changes when a compute must be restarted for it, and that
 	// of a pod for any reason.
 	restartAnnotation = "neon.pintle.dev/restart"
+	// pullAnnotation of a pod names the Secrets for pulling its image.
+	pullAnnotation = "neon.pintle.dev/pull-secrets"
 )
+
+// image is that of a compute, with the Secrets for pulling it.
+type image struct {
+	name    string
+	secrets []corev1.LocalObjectReference
+}
+
+// secretNames returns the names of the Secrets, with a comma between them.
+func (i image) secretNames() string {
+	var names []string
+	for _, s := range i.secrets {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ",")
+}
 
 func computeName(e *api.NeonEndpoint) string { return place.ComputeName(e.Name) }
 func podName(e *api.NeonEndpoint) string     { return computeName(e) + "-0" }
@@ -78,7 +95,7 @@ func governing(e *api.NeonEndpoint) *corev1.Service {
 // would not replace a pod that is not ready. So the template can say with which configuration a
 // pod is made, also if a running compute takes another one.
 func statefulSet(
-	e *api.NeonEndpoint, b *api.NeonBranch, image string, configuration *corev1.Secret, secure *security, runs bool,
+	e *api.NeonEndpoint, b *api.NeonBranch, from image, configuration *corev1.Secret, secure *security, runs bool,
 ) *appsv1.StatefulSet {
 	replicas := int32(0)
 	if runs {
@@ -87,7 +104,7 @@ func statefulSet(
 	no := false
 	grace := int64(60)
 	c := corev1.Container{
-		Name: "compute", Image: image, Resources: resources(e),
+		Name: "compute", Image: from.name, Resources: resources(e),
 		Command: []string{"compute_ctl"},
 		Args: []string{
 			"-D", dataDir + "/compute", "-C", fmt.Sprintf("postgresql://cloud_admin@localhost:%d/postgres", postgresPort),
@@ -132,6 +149,11 @@ func statefulSet(
 	template.Annotations = map[string]string{
 		place.HashAnnotation: configuration.Annotations[place.HashAnnotation],
 		restartAnnotation:    restartHash(template, configuration),
+	}
+	// A compute that runs has its image: other Secrets are for its next pod, and no reason for one.
+	template.Spec.ImagePullSecrets = from.secrets
+	if len(from.secrets) > 0 {
+		template.Annotations[pullAnnotation] = from.secretNames()
 	}
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: computeName(e), Labels: podLabels(e, b)},

@@ -23,7 +23,7 @@ func podOf(e *api.NeonEndpoint) *corev1.Pod {
 	b := new(api.NeonBranch)
 	b.Status.TimelineID = "11111111111111111111111111111111"
 	configuration := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: computeName(e)}}
-	template := statefulSet(e, b, "compute:test", configuration, nil, true).Spec.Template
+	template := statefulSet(e, b, image{name: "compute:test"}, configuration, nil, true).Spec.Template
 	return &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 }
 
