@@ -171,7 +171,7 @@ func (op *Operator) contents(ctx context.Context, e *api.NeonEndpoint, in *spec.
 	for _, d := range all {
 		owner, ok := names[d.Spec.Owner]
 		if !ok {
-			continue // its own condition says so
+			continue // its own condition says so: see owned
 		}
 		in.Databases = append(in.Databases, spec.Database{Name: databaseName(d), Owner: owner})
 	}

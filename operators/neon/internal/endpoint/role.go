@@ -124,24 +124,16 @@ func (op *Operator) DatabaseController() controller.Controller[api.NeonBranchDat
 	}
 }
 
-// reconcileDatabase says whether a database has its name and an owner. The endpoint that writes to the
+// reconcileDatabase says whether a database has its name and a usable owner. The endpoint that writes to the
 // branch makes it.
 func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchDatabase) (controller.Action, error) {
 	all, err := databases.usable(op.databasesOn(ctx, d.Namespace, d.Spec.Branch))
 	if err != nil {
 		return controller.Done, err
 	}
-	said := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Message: "it is in the configuration of the branch's endpoints"}
-	owner, err := op.Roles.Cached().Get(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Owner})
-	switch {
-	case apierrors.IsNotFound(err):
-		said.Status, said.Reason = metav1.ConditionFalse, "NoOwner"
-		said.Message = fmt.Sprintf("there is no NeonRole %s", d.Spec.Owner)
-	case err != nil:
+	said, err := op.owned(ctx, d)
+	if err != nil {
 		return controller.Done, err
-	case owner.Spec.Branch != d.Spec.Branch:
-		said.Status, said.Reason = metav1.ConditionFalse, "OtherBranch"
-		said.Message = fmt.Sprintf("NeonRole %s is of branch %s", owner.Name, owner.Spec.Branch)
 	}
 	if why, refused := databases.refusal(d, all); refused {
 		said = why
@@ -149,4 +141,38 @@ func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchData
 	controller.SetCondition(d, &d.Status.Conditions.Conditions, said)
 	d.Status.ObservedGeneration = d.Generation
 	return controller.Done, op.Databases.EnsureStatus(ctx, d)
+}
+
+// owned says whether the owner of a database is in the configuration of its branch's endpoints. Without the
+// owner, the database is left out.
+func (op *Operator) owned(ctx context.Context, d *api.NeonBranchDatabase) (metav1.Condition, error) {
+	not := func(reason, format string, args ...any) (metav1.Condition, error) {
+		return metav1.Condition{
+			Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...),
+		}, nil
+	}
+	owner, err := op.Roles.Cached().Get(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Owner})
+	switch {
+	case apierrors.IsNotFound(err):
+		return not("NoOwner", "there is no NeonRole %s", d.Spec.Owner)
+	case err != nil:
+		return metav1.Condition{}, err
+	case owner.Spec.Branch != d.Spec.Branch:
+		return not("OtherBranch", "NeonRole %s is of branch %s", owner.Name, owner.Spec.Branch)
+	case owner.DeletionTimestamp != nil:
+		return not("OwnerNotReady", "NeonRole %s is being deleted", owner.Name)
+	}
+	all, err := roles.usable(op.rolesOn(ctx, d.Namespace, d.Spec.Branch))
+	if err != nil {
+		return metav1.Condition{}, err
+	}
+	if why, refused := roles.refusal(owner, all); refused {
+		return not("OwnerRefused", "NeonRole %s, its owner, cannot be: %s: %s", owner.Name, why.Reason, why.Message)
+	}
+	if owner.Status.Secret == "" {
+		return not("OwnerNotReady", "NeonRole %s has no password yet: its own condition says why", owner.Name)
+	}
+	return metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, Message: "it is in the configuration of the branch's endpoints",
+	}, nil
 }
