@@ -38,22 +38,34 @@ func ExampleEach() {
 }
 
 // The certificate of a Shop is somebody else's Secret. Until it exists, the application
-// waits for it.
+// waits for it. The controller watches it: a renewed certificate restarts the pods at once.
 func ExampleLookup() {
+	certificate := func(s *Shop) kube.Key { return kube.Key{Namespace: s.Namespace, Name: s.Name + "-tls"} }
 	children := func(op operator, s *Shop) *plan.Plan {
 		p := plan.New(op.shops, s, &s.Status.Status)
-		certificate := plan.Lookup(p, "certificate", op.secrets, kube.Key{Name: s.Name + "-tls"})
+		found := plan.Lookup(p, "certificate", op.secrets, certificate(s))
 		plan.Object(p, "app", op.deployments, func(in plan.Inputs) (*appsv1.Deployment, error) {
 			about := metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{"shop": s.Name}}
-			version := "certificate=" + certificate.From(in).ResourceVersion // a change of it restarts the pods
+			version := "certificate=" + found.From(in).ResourceVersion // a change of it restarts the pods
 			return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
 				Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
 				Template: pod(about, s.Spec.Image, corev1.RestartPolicyAlways, version),
 			}}, nil
-		}).Needs(certificate)
+		}).Needs(found)
 		return p
 	}
-	_ = children
+	shops := func(op operator) controller.Controller[Shop] {
+		byCertificate := kube.IndexBy(op.shops, func(s *Shop) []kube.Key { return []kube.Key{certificate(s)} })
+		return controller.Controller[Shop]{
+			For:     op.shops,
+			Owns:    []kube.AnyHandle{op.deployments},
+			Watches: []controller.Source{controller.Referenced(op.secrets, byCertificate)},
+			Reconcile: func(ctx context.Context, s *Shop) (controller.Action, error) {
+				return children(op, s).Run(ctx)
+			},
+		}
+	}
+	_ = shops
 }
 
 // The password is made once. It stays while the Secret exists, although each reconcile

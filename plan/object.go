@@ -34,6 +34,12 @@ func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs)
 // written or deleted. An empty namespace stands for the owner's. If no store of the kind
 // runs, each reconcile asks the server.
 //
+// The object is not the owner's, so neither the controller's Owns nor [Marked] sees its changes.
+// Name its kind in the controller's Watches, with [controller.Referenced] or
+// [controller.Mapped]. Without that, a change of the object runs the plan at no time: the plan
+// reads the object when something else runs it. Only while a node waits, such as this one for
+// an object that is missing or not ready, the plan is run again, after about 30 seconds.
+//
 // While the key has no name, the node waits. That is for a name which another object has:
 // read that object from the cache, and give an empty key if it is not there. The objects of
 // nodes that are left out instead would be deleted.

@@ -449,6 +449,33 @@ func TestLookup(t *testing.T) {
 	s.kept()
 }
 
+// A plan asks for another run while it waits for an object that it only reads, and for none when the object
+// is ready: its changes are seen by a watch, or not at all.
+func TestLookupAsksForRunsWhileItWaits(t *testing.T) {
+	s := newScene(t)
+	run := func() controller.Action {
+		t.Helper()
+		p := s.plan()
+		Lookup(p, "found", s.handle, kube.Key{Name: "theirs"})
+		action, err := p.Run(s.ctx)
+		s.must(err)
+		return action
+	}
+	if a := run(); a < controller.After(lookAgain) || a > controller.After(lookAgain+lookAgain/10+1) {
+		t.Errorf("while the object is missing, the plan is run again after %s", time.Duration(a))
+	}
+	s.put("theirs", func(o *plant) { s.foreign[o.UID] = true })
+	run() // the status is written
+	if a := run(); a != controller.Done {
+		t.Errorf("when the object is ready, the plan is run again after %s", time.Duration(a))
+	}
+	s.put("theirs", func(o *plant) { o.Spec.Size = 9 })
+	if a := run(); a != controller.Done {
+		t.Errorf("when the object has changed, the plan is run again after %s", time.Duration(a))
+	}
+	s.kept()
+}
+
 // A node that only reads wants no object, so it does not keep those of nodes that have left,
 // even while its own object is missing.
 func TestLookupKeepsNothing(t *testing.T) {
