@@ -22,6 +22,8 @@ import (
 // bucket is the object store of a cluster, as a thing of the plan.
 type bucket struct {
 	cluster kube.Key
+	// login is the digest of the credentials with which it was tried, or is to be tried.
+	login string
 	// failure says why objects cannot be written, read and deleted; empty if they can.
 	failure string
 }
@@ -44,6 +46,11 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 			if err := store.MakeBucket(ctx, name, minio.MakeBucketOptions{Region: storeRegion}); err != nil {
 				return nil, fmt.Errorf("make bucket %q: %w", name, err)
 			}
+			return op.observeBucket(ctx, r)
+		},
+		// Other credentials are tried before a program is restarted with them.
+		Differs: func(is, want *bucket) bool { return want.login != "" && is.login != want.login },
+		Update: func(ctx context.Context, r plan.Ref, _, _ *bucket) (*bucket, error) {
 			return op.observeBucket(ctx, r)
 		},
 		// The managed store ends with its volume. Another's bucket is not the operator's.
@@ -72,11 +79,15 @@ func (op *Operator) observeBucket(ctx context.Context, r plan.Ref) (*bucket, err
 	if err != nil {
 		return nil, err
 	}
+	login, err := op.digest(ctx, c, storeLogin(c)) // first: the store is tried with these, or later ones
+	if err != nil {
+		return nil, err
+	}
 	store, name, err := op.openStore(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	is := &bucket{cluster: key}
+	is := &bucket{cluster: key, login: login}
 	exists, err := store.BucketExists(ctx, name)
 	switch {
 	case err != nil:

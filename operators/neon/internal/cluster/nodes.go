@@ -53,7 +53,7 @@ func (op *Operator) safekeepers(
 	certificates := op.certificates(ctx, p, c, on.security, on.authority, "safekeeper", ids, numbers)
 	sets := plan.Each(p, "safekeeper", ids, op.StatefulSets,
 		func(_ plan.Inputs, key string) (*appsv1.StatefulSet, error) {
-			want, err := safekeeperSet(c, numbers[key], on)
+			want, err := safekeeperSet(ctx, c, numbers[key], on)
 			if err != nil || failed != nil {
 				return nil, errors.Join(err, failed)
 			}
@@ -127,7 +127,11 @@ func (op *Operator) pageservers(
 	sets := plan.Each(p, "pageserver", ids, op.StatefulSets,
 		func(in plan.Inputs, key string) (*appsv1.StatefulSet, error) {
 			part := pageserver(c, numbers[key], files.Key(key).From(in).Data)
-			part.authority = on.memberAuthority(c)
+			credentials, err := on.logins.ofMember(ctx, part.about.Name)
+			if err != nil {
+				return nil, err
+			}
+			part.authority, part.credentials = on.memberAuthority(c), credentials
 			// The operator deletes the pods when the others have their data.
 			return part.statefulSet(c.Spec.Pageservers.Volume, on.keep, appsv1.OnDeleteStatefulSetStrategyType), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {

@@ -6,8 +6,9 @@
 // pageservers. pod.go makes pods, services and sets of a part, and guard.go says who may
 // connect to them. The other files have one part each: store.go, controller.go, broker.go,
 // safekeeper.go and pageserver.go. The plan's steps are in bucket.go, sqlprobe.go and members.go.
-// tls.go has the certificates of clusters with TLS, and issued.go those that cert-manager issues. change.go adds
-// TLS to a cluster that runs and removes it, and crossing.go has the addresses of programs meanwhile.
+// credentials.go restarts programs for other credentials of the user. tls.go has the certificates of
+// clusters with TLS, and issued.go those that cert-manager issues. change.go adds TLS to a cluster that runs
+// and removes it, and crossing.go has the addresses of programs meanwhile.
 //
 // membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
 // takes their volumes over. turn.go restarts safekeepers and roll.go pageservers, one at a time.
@@ -76,6 +77,7 @@ type Operator struct {
 	suspicions suspicions
 	removals   removals
 	byCluster  *kube.Index[api.NeonProject, kube.Key]
+	byLogin    *kube.Index[api.NeonCluster, kube.Key]
 
 	issuedByCluster *kube.Index[corev1.Secret, kube.Key]
 
@@ -97,6 +99,7 @@ func (op *Operator) Start() {
 	op.safekeeperThings, op.nodeThings = op.registrations(), op.nodes()
 	op.evacuationThings, op.turnThings, op.rollThings = op.evacuations(), op.turns(), op.rolls()
 	op.changeThings = op.changes()
+	op.byLogin = kube.IndexBy(op.Clusters, loginSecrets)
 	op.byCluster, op.issuedByCluster = kube.IndexBy(op.Projects, clusterOf), kube.IndexBy(op.Secrets, issuedFor)
 }
 
@@ -113,6 +116,7 @@ func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
 			plan.Marked(op.Clusters, op.Secrets), plan.Marked(op.Clusters, op.Services),
 			plan.Marked(op.Clusters, op.StatefulSets), plan.Marked(op.Clusters, op.Deployments),
 			plan.Marked(op.Clusters, op.Policies), plan.Marked(op.Clusters, op.Budgets),
+			controller.Referenced(op.Secrets, op.byLogin),
 			controller.Mapped(op.Projects, func(_ context.Context, p *api.NeonProject) []kube.Key { return clusterOf(p) }),
 		},
 	}
@@ -185,8 +189,9 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	if keep {
 		keys.Retain()
 	}
-	bucket := op.objectStore(ctx, p, c, keep)
-	database := op.controllerDatabase(ctx, p, c, keep)
+	given := &logins{op: op, cluster: c}
+	bucket := op.objectStore(ctx, p, c, given)
+	database := op.controllerDatabase(ctx, p, c, given)
 
 	secure := op.security(ctx, c)
 	authority := op.authority(p, c, secure)
@@ -207,7 +212,9 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		return storage.service(false), nil
 	})
 	running := plan.Object(p, "controller", op.Deployments, func(plan.Inputs) (*appsv1.Deployment, error) {
-		return storage.deployment(), nil
+		var err error
+		storage.credentials, err = given.ofController(ctx)
+		return storage.deployment(), err
 	}).Needs(existing(tokens, database, certificate)...).Within(5 * time.Minute)
 
 	plan.Object(p, "broker-service", op.Services, func(plan.Inputs) (*corev1.Service, error) {
@@ -217,7 +224,7 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		return b.deployment(), nil
 	}).Needs(existing(op.certificate(ctx, p, secure, authority, b.about))...).Within(5 * time.Minute)
 
-	all := basis{keep, keys, bucket, brokering, running, secure, authority}
+	all := basis{keep, keys, bucket, brokering, running, secure, authority, given}
 	keepers := op.safekeepers(ctx, p, c, all)
 	servers := op.pageservers(ctx, p, c, all)
 	changing := op.change(p, c, running, brokering, keepers, servers)
@@ -240,6 +247,7 @@ type basis struct {
 	bucket, broker, running plan.Need
 	security                *Certifier
 	authority               *plan.Node[corev1.Secret]
+	logins                  *logins
 }
 
 // memberAuthority names the newest authority that members trust. It is empty for those that call nobody
@@ -253,13 +261,15 @@ func (b basis) memberAuthority(c *api.NeonCluster) string {
 
 // objectStore describes the object store, and returns the node that is ready when objects can
 // be written and read.
-func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCluster, keep bool) plan.Need {
+func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCluster, given *logins) plan.Need {
+	keep := c.Spec.DeletionPolicy == api.Retain
 	s3 := c.Spec.ObjectStore.S3
 	if c.Spec.ObjectStore.Azure != nil || c.Spec.ObjectStore.GCS != nil || s3 != nil && s3.SecretName == "" {
 		return nil // the operator's own pod may have no rights there
 	}
 	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (*bucket, error) {
-		return &bucket{cluster: kube.KeyOf(c)}, nil
+		login, err := given.digest(ctx, storeLogin(c))
+		return &bucket{cluster: kube.KeyOf(c), login: login}, err
 	}).ReadyWhen(bucketReady).Within(2 * time.Minute)
 	if c.Spec.ObjectStore.Managed == nil {
 		return b
@@ -284,9 +294,13 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 
 // controllerDatabase describes the storage controller's database, and returns the node that
 // is ready when it answers.
-func (op *Operator) controllerDatabase(ctx context.Context, p *plan.Plan, c *api.NeonCluster, keep bool) plan.Need {
+func (op *Operator) controllerDatabase(
+	ctx context.Context, p *plan.Plan, c *api.NeonCluster, given *logins,
+) plan.Need {
+	keep := c.Spec.DeletionPolicy == api.Retain
 	answers := plan.Step(p, "database-answers", op.databaseThings, func(plan.Inputs) (*controllerDatabase, error) {
-		return &controllerDatabase{cluster: kube.KeyOf(c)}, nil
+		login, err := given.digest(ctx, databaseLogin(c))
+		return &controllerDatabase{cluster: kube.KeyOf(c), login: login}, err
 	}).ReadyWhen(databaseReady).Within(2 * time.Minute)
 	if c.Spec.ControllerDatabase.Managed == nil {
 		return answers

@@ -47,6 +47,8 @@ type part struct {
 	pullSecrets []corev1.LocalObjectReference
 	// configuration is read by the program at its start only. Another one restarts the pod.
 	configuration string
+	// credentials is a digest of those that the program reads at its start. Another one restarts the pod.
+	credentials string
 	// entryPoint says that args are for the image's entry point.
 	entryPoint bool
 	// secure says that the first port serves TLS. authority names the newest authority that the
@@ -138,17 +140,21 @@ func (p part) template() corev1.PodTemplateSpec {
 	}
 	spec.Containers = []corev1.Container{main}
 	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.about.Labels}, Spec: spec}
-	if p.configuration != "" {
-		hash := sha256.Sum256([]byte(p.configuration))
-		t.Annotations = map[string]string{"neon.pintle.dev/configuration": hex.EncodeToString(hash[:8])}
-	}
-	if p.authority != "" {
-		t.Annotations = maps.Clone(t.Annotations)
+	annotate := func(name, value string) {
+		if value == "" {
+			return
+		}
 		if t.Annotations == nil {
 			t.Annotations = map[string]string{}
 		}
-		t.Annotations[authorityAnnotation] = p.authority
+		t.Annotations[name] = value
 	}
+	if p.configuration != "" {
+		hash := sha256.Sum256([]byte(p.configuration))
+		annotate("neon.pintle.dev/configuration", hex.EncodeToString(hash[:8]))
+	}
+	annotate(authorityAnnotation, p.authority)
+	annotate(credentialsAnnotation, p.credentials)
 	return t
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -17,6 +18,7 @@ import (
 // controllerDatabase is the storage controller's database, as a thing of the plan.
 type controllerDatabase struct {
 	cluster kube.Key
+	login   string // the digest of the URL by which it was asked, or is to be asked
 	failure string // why it does not answer, empty if it does
 }
 
@@ -25,22 +27,17 @@ type controllerDatabase struct {
 // tenant.
 func (op *Operator) databases() *plan.Things[controllerDatabase] {
 	return &plan.Things[controllerDatabase]{
-		Kind:   "Database",
-		Target: &plan.Target{Name: "the storage controller's database", Timeout: 10 * time.Second},
-		Name:   func(d *controllerDatabase) string { return d.cluster.String() },
-		Observe: func(ctx context.Context, r plan.Ref) (*controllerDatabase, error) {
-			key, err := ParseKey(r.Name)
-			if err != nil {
-				return nil, err
-			}
-			is := &controllerDatabase{cluster: key}
-			if err := op.askDatabase(ctx, key); err != nil {
-				is.failure = err.Error()
-			}
-			return is, nil
-		},
+		Kind:    "Database",
+		Target:  &plan.Target{Name: "the storage controller's database", Timeout: 10 * time.Second},
+		Name:    func(d *controllerDatabase) string { return d.cluster.String() },
+		Observe: op.observeDatabase,
 		Create: func(context.Context, plan.Ref, *controllerDatabase) (*controllerDatabase, error) {
 			return nil, fmt.Errorf("%w: a database is only observed", plan.ErrRefused)
+		},
+		// Another URL is tried before the storage controller is restarted with it.
+		Differs: func(is, want *controllerDatabase) bool { return want.login != "" && is.login != want.login },
+		Update: func(ctx context.Context, r plan.Ref, _, _ *controllerDatabase) (*controllerDatabase, error) {
+			return op.observeDatabase(ctx, r)
 		},
 		Delete:     func(context.Context, plan.Ref) error { return nil },
 		Idempotent: true,
@@ -56,11 +53,28 @@ func databaseReady(d *controllerDatabase) ready.State {
 	return ready.State{Phase: ready.Ready}
 }
 
-func (op *Operator) askDatabase(ctx context.Context, key kube.Key) error {
+// observeDatabase asks a database.
+func (op *Operator) observeDatabase(ctx context.Context, r plan.Ref) (*controllerDatabase, error) {
+	key, err := ParseKey(r.Name)
+	if err != nil {
+		return nil, err
+	}
 	c, err := op.Clusters.Cached().Get(ctx, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	login, err := op.digest(ctx, c, databaseLogin(c)) // first: the database is asked by this URL, or a later one
+	if err != nil {
+		return nil, err
+	}
+	is := &controllerDatabase{cluster: key, login: login}
+	if err := op.askDatabase(ctx, c); err != nil {
+		is.failure = err.Error()
+	}
+	return is, nil
+}
+
+func (op *Operator) askDatabase(ctx context.Context, c *api.NeonCluster) error {
 	from := databaseURL(c)
 	secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: from.Name})
 	if err != nil {

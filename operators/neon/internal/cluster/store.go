@@ -88,24 +88,16 @@ func storeURL(c *api.NeonCluster) string {
 // storeAccess returns the environment of programs that use the object store, and the
 // ServiceAccount of their pods.
 func storeAccess(c *api.NeonCluster) (env []corev1.EnvVar, account string) {
+	env = storeLogin(c).env()
 	switch s := c.Spec.ObjectStore; {
 	case s.S3 != nil:
-		if s.S3.SecretName != "" {
-			env = []corev1.EnvVar{
-				secretEnv(accessKey, s.S3.SecretName, accessKey), secretEnv(secretKey, s.S3.SecretName, secretKey),
-			}
-		}
 		return env, s.S3.ServiceAccountName
-	case s.Azure != nil:
-		return []corev1.EnvVar{
-			secretEnv("AZURE_STORAGE_ACCOUNT", s.Azure.SecretName, "AZURE_STORAGE_ACCOUNT"),
-			secretEnv("AZURE_STORAGE_ACCESS_KEY", s.Azure.SecretName, "AZURE_STORAGE_ACCESS_KEY"),
-		}, ""
 	case s.GCS != nil:
 		return nil, s.GCS.ServiceAccountName
+	case s.Managed != nil:
+		return login{about(c, "store").Name, []string{accessKey, secretKey}}.env(), ""
 	}
-	name := about(c, "store").Name
-	return []corev1.EnvVar{secretEnv(accessKey, name, accessKey), secretEnv(secretKey, name, secretKey)}, ""
+	return env, ""
 }
 
 // store is the managed object store. A directory of its volume is a bucket.

@@ -73,16 +73,16 @@ func (op *Operator) turnOf(ctx context.Context, c *api.NeonCluster, on basis) (*
 		}
 	}
 	for _, id := range t.all {
-		want, err := safekeeperSet(c, id, on)
-		if err != nil {
-			return nil, err
-		}
-		is, err := op.StatefulSets.Cached().Get(ctx, kube.KeyOf(want))
+		is, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: safekeeperName(c.Name, id)})
 		switch {
 		case apierrors.IsNotFound(err):
 			t.unready = append(t.unready, id)
 			continue
 		case err != nil:
+			return nil, err
+		}
+		want, err := safekeeperSet(ctx, c, id, on)
+		if err != nil {
 			return nil, err
 		}
 		if is.Annotations[templateAnnotation] != want.Annotations[templateAnnotation] {
@@ -99,9 +99,13 @@ func (op *Operator) turnOf(ctx context.Context, c *api.NeonCluster, on basis) (*
 }
 
 // safekeeperSet returns the StatefulSet that a safekeeper should have.
-func safekeeperSet(c *api.NeonCluster, id int64, on basis) (*appsv1.StatefulSet, error) {
+func safekeeperSet(ctx context.Context, c *api.NeonCluster, id int64, on basis) (*appsv1.StatefulSet, error) {
 	part := safekeeper(c, id)
-	part.authority = on.memberAuthority(c)
+	credentials, err := on.logins.ofMember(ctx, part.about.Name)
+	if err != nil {
+		return nil, err
+	}
+	part.authority, part.credentials = on.memberAuthority(c), credentials
 	s := part.statefulSet(c.Spec.Safekeepers.Volume, on.keep, appsv1.RollingUpdateStatefulSetStrategyType)
 	return s, stamp(s)
 }

@@ -379,7 +379,8 @@ func pullAdvice(p *corev1.Pod) string {
 	if !lacksImage(p) {
 		return ""
 	}
-	return ": correct spec.computeImages or spec.imagePullSecrets of the NeonCluster, or make the image available to the node"
+	return ": correct spec.computeImages or spec.imagePullSecrets of the NeonCluster, " +
+		"or make the image available to the node"
 }
 
 // failAdvice says where to look if a compute has failed. Another version of PostgreSQL than that of

@@ -82,7 +82,8 @@ func TestOwnerThatIsRefused(t *testing.T) {
 		w.ok(err)
 	}
 	says("of-first", "True")
-	says("of-second", "False", "OwnerRefused: NeonRole second", "NameTaken", "NeonRole first has the name app", "delete one of the two")
+	says("of-second", "False",
+		"OwnerRefused: NeonRole second", "NameTaken", "NeonRole first has the name app", "delete one of the two")
 	says("of-admin", "False", "OwnerRefused: NeonRole admin", "BadName", `"cloud_admin": the name belongs to Postgres`)
 
 	w.ok(w.roles.Delete(w.soon(), "first"))

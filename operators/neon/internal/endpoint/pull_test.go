@@ -51,7 +51,7 @@ func TestPullSecrets(t *testing.T) {
 		t.Errorf("the pod whose image could not be pulled (-want +got):\n%s", diff)
 	}
 
-	set, err := w.sets.Until(w.soon(), "shop-compute", func(s *appsv1.StatefulSet) bool {
+	_, err = w.sets.Until(w.soon(), "shop-compute", func(s *appsv1.StatefulSet) bool {
 		return cmp.Equal(s.Spec.Template.Spec.ImagePullSecrets, secrets)
 	})
 	if err != nil {
@@ -68,6 +68,6 @@ func TestPullSecrets(t *testing.T) {
 	}
 	w.ok(w.pods.Delete(w.soon(), running.Name))
 	if is := w.pod("shop", running.UID); !cmp.Equal(is.Spec.ImagePullSecrets, secrets) {
-		t.Errorf("its next pod has %v, and the StatefulSet %v", is.Spec.ImagePullSecrets, set.Spec.Template.Spec.ImagePullSecrets)
+		t.Errorf("its next pod has %v, want %v", is.Spec.ImagePullSecrets, secrets)
 	}
 }
