@@ -10,11 +10,11 @@ import (
 // Predicate decides whether a change makes a controller reconcile. In controller-runtime
 // this is predicate.Predicate. A recreated object is a new object: predicates see it as
 // [kube.Added]. They never see the end of an object. If the controller has to clean up
-// after an object, they never see the beginning of its deletion. They see every
-// step between two states: a change and its reversal are two changes, even if the predicate
-// is slow. They should be quick: the changes of a kind wait for one another, and a predicate
-// that is a thousand changes behind makes all objects be reconciled. If a predicate panics, the change passes and
-// the panic is logged.
+// after an object, they never see the beginning of its deletion. They see every step
+// between two states: a change and its reversal are two changes, even if the predicate is
+// slow. They should be quick: the changes of a kind wait for one another, and a predicate
+// that is a thousand changes behind makes all objects be reconciled. If a predicate
+// panics, the change passes and the panic is logged.
 //
 // NewGeneration of a [kube.Change] is a predicate. It leaves out changes of status and
 // metadata, for kinds that count generations. It is like controller-runtime's
