@@ -26,13 +26,7 @@ func TestOwnerOfAnotherBranch(t *testing.T) {
 	w.ok(err)
 	says := func(reason string) {
 		t.Helper()
-		d, err := databases.Until(w.soon(), "shop", func(d *api.NeonBranchDatabase) bool {
-			c := meta.FindStatusCondition(d.Status.Conditions.Conditions, "Ready")
-			return c != nil && c.Reason == reason
-		})
-		if err != nil {
-			t.Fatalf("the database does not say %s: %v, %+v", reason, err, d)
-		}
+		w.databaseSays("shop", reason, func(c *metav1.Condition) bool { return c.Reason == reason })
 	}
 	owner := func(branch string) {
 		t.Helper()
@@ -65,15 +59,11 @@ func TestOwnerThatIsRefused(t *testing.T) {
 	databases := kube.For[api.NeonBranchDatabase](w.client).In(w.namespace)
 	says := func(name string, status metav1.ConditionStatus, texts ...string) {
 		t.Helper()
-		d, err := databases.Until(w.soon(), name, func(d *api.NeonBranchDatabase) bool {
-			c := meta.FindStatusCondition(d.Status.Conditions.Conditions, "Ready")
-			return c != nil && c.Status == status && !slices.ContainsFunc(texts, func(text string) bool {
+		w.databaseSays(name, strings.Join(texts, ", "), func(c *metav1.Condition) bool {
+			return c.Status == status && !slices.ContainsFunc(texts, func(text string) bool {
 				return !strings.Contains(c.Reason+": "+c.Message, text)
 			})
 		})
-		if err != nil {
-			t.Fatalf("database %s does not say %q: %v, %+v", name, texts, err, d)
-		}
 	}
 	for _, owner := range []string{"first", "second", "admin"} {
 		d := new(api.NeonBranchDatabase)
@@ -111,13 +101,7 @@ func TestOwnerWithoutPassword(t *testing.T) {
 	w.ok(err)
 	says := func(reason string) {
 		t.Helper()
-		d, err := databases.Until(w.soon(), "shop", func(d *api.NeonBranchDatabase) bool {
-			c := meta.FindStatusCondition(d.Status.Conditions.Conditions, "Ready")
-			return c != nil && c.Reason == reason
-		})
-		if err != nil {
-			t.Fatalf("the database does not say %s: %v, %+v", reason, err, d)
-		}
+		w.databaseSays("shop", reason, func(c *metav1.Condition) bool { return c.Reason == reason })
 	}
 	says("OwnerNotReady")
 	given := &corev1.Secret{StringData: map[string]string{"password": "secret"}}
@@ -125,4 +109,17 @@ func TestOwnerWithoutPassword(t *testing.T) {
 	_, err = w.secrets.Create(w.soon(), given)
 	w.ok(err)
 	says("Ready")
+}
+
+// databaseSays waits until the condition Ready of a NeonBranchDatabase holds.
+func (w *world) databaseSays(name, what string, holds func(*metav1.Condition) bool) {
+	w.Helper()
+	databases := kube.For[api.NeonBranchDatabase](w.client).In(w.namespace)
+	d, err := databases.Until(w.soon(), name, func(d *api.NeonBranchDatabase) bool {
+		c := meta.FindStatusCondition(d.Status.Conditions.Conditions, "Ready")
+		return c != nil && holds(c)
+	})
+	if err != nil {
+		w.Fatalf("database %s does not say %q: %v, %+v", name, what, err, d)
+	}
 }
