@@ -8,7 +8,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,47 +42,16 @@ func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	}
 	all := binary.Rights(t)
 
-	t.Run("all", func(t *testing.T) {
+	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
 		t.Parallel()
-		s := newScene(t, cluster, client, all)
+		s := newScene(t, cluster, client, all, without...)
 		s.play()
-		op.Manifest.Namespace = s.namespace
-		if err := s.proxy.Used.Compare(op.Manifest); err != nil {
-			t.Error(err)
-		}
-		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
-			t.Errorf("refused: %s", refused)
-		}
+		return s.proxy
 	})
-	for _, r := range choose(all) {
-		t.Run("without "+r.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, cluster, client, all, r)
-			s.play()
-			if refused := s.proxy.Used.Refused(); !slices.ContainsFunc(
-				refused, func(what string) bool { return concerns(what, r) },
-			) {
-				t.Fatalf("refused: %q: is the right needed?", refused)
-			}
-		})
-	}
 	t.Run("taken away and given back", func(t *testing.T) {
 		t.Parallel()
 		testRevoked(t, newScene(t, cluster, client, all), all)
 	})
-}
-
-// concerns reports whether the refused request needs the right r. A request may need
-// another right besides.
-func concerns(refused string, r optest.Right) bool {
-	resource := r.Resource
-	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
-		return true // an apply that creates, an owner with blockOwnerDeletion
-	}
-	if r.Group != "" {
-		resource += "." + r.Group
-	}
-	return strings.HasPrefix(refused, r.Verb+" "+resource)
 }
 
 // scene is the program in a namespace, with the rights of its service account.
@@ -97,8 +65,7 @@ type scene struct {
 	echoes      kube.Resource[Echo]
 	deployments kube.Resource[appsv1.Deployment]
 	services    kube.Resource[corev1.Service]
-	leases      kube.Resource[coordinationv1.Lease]
-	watches     func() bool // whether the program watches the lease
+	lease       *optest.Lease
 }
 
 func newScene(
@@ -112,14 +79,8 @@ func newScene(
 		echoes:      kube.For[Echo](client).In(namespace),
 		deployments: kube.For[appsv1.Deployment](client).In(namespace),
 		services:    kube.For[corev1.Service](client).In(namespace),
-		leases:      kube.For[coordinationv1.Lease](client).In(namespace),
 	}
-	other, seconds := "another process", int32(3600)
-	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
-	held.Name = "echo-operator"
-	_, err := s.leases.Create(t.Context(), held)
-	s.ok(err)
-	s.watches = s.proxy.Seen(optest.LeaseWatch)
+	s.lease = optest.HoldLease(t, client, account, s.proxy)
 	s.account = optest.NewAccount(t, client, cluster.Config(), namespace, account, all, without...)
 	s.operator = binary.Run(t, s.account.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease")
 	return s
@@ -156,11 +117,8 @@ func (s *scene) create() {
 // renew deletes the lease, which the program then creates again.
 func (s *scene) renew() {
 	s.Helper()
-	s.ok(s.leases.Delete(s.Context(), "echo-operator"))
-	s.until("there is a lease again", func() bool {
-		_, err := s.leases.Get(s.Context(), "echo-operator")
-		return err == nil
-	})
+	s.lease.Delete()
+	s.until("there is a lease again", s.lease.Exists)
 }
 
 // lose drops answers to writes, so that the program must ask for the results.
@@ -223,17 +181,8 @@ func (s *scene) delete() {
 // acquire gives the lease to the program while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
-	s.until("the program waits for the lease", func() bool {
-		lines, _ := s.operator.Lines()
-		return s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
-	})
-	_, err := s.leases.Patch(
-		s.Context(),
-		"echo-operator",
-		types.MergePatchType,
-		[]byte(`{"spec":{"holderIdentity":null}}`),
-	)
-	s.ok(err)
+	s.until("the program waits for the lease", func() bool { return s.lease.Awaited(s.operator) })
+	s.lease.Release()
 }
 
 func (s *scene) apply(name string, replicas int32) {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,23 +54,16 @@ func TestRights(t *testing.T) {
 		TB: t, cluster: cluster, namespace: namespace, data: t.TempDir(), llamas: kube.For[Llama](client).In(namespace),
 		pods: kube.For[corev1.Pod](client).In(namespace), farmPods: kube.For[FarmPod](client).In(namespace).ReadOnly(),
 	}
-	leases := kube.For[coordinationv1.Lease](client).In(namespace)
-	other, seconds := "another process", int32(3600)
-	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
-	held.Name = "farm"
-	_, err := leases.Create(t.Context(), held)
-	f.ok(err)
-
 	t.Setenv("KUBE_FEATURE_WatchListClient", "false") // as for a server that streams no lists
-	proxy := optest.StartProxy(t, cluster.Config(), "")
+	proxy := optest.StartProxy(t, cluster.Config(), namespace)
+	lease := optest.HoldLease(t, client, "farm", proxy)
 	kubeconfig := optest.Kubeconfig(t, proxy.Config, namespace, optest.Token(t, client, namespace, "farm"))
 	f.operator = binary.Run(t, kubeconfig, "-addr=127.0.0.1:0", "-api=127.0.0.1:"+port, "-local=false", "-data="+f.data, "-lease")
 	f.untilServed()
-	optest.Expect(t, f.operator, "another process holds the lease")
-	_, err = leases.Patch(t.Context(), "farm", types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
-	f.ok(err)
+	f.until("the program waits for the lease", func() bool { return lease.Awaited(f.operator) })
+	lease.Release()
 	f.limit(client)
-	_, err = f.llama("dora", 110, 170)
+	_, err := f.llama("dora", 110, 170)
 	f.ok(err)
 	f.mood("dora", "content")
 	if got := f.table("/apis/" + group + "/" + older + "/namespaces/" + namespace + "/llamas"); !strings.Contains(got, "dora 110 170 content") {
@@ -83,11 +75,8 @@ func TestRights(t *testing.T) {
 	}
 	f.seePods()
 	f.damageSecret(client)
-	f.ok(leases.Delete(t.Context(), "farm"))
-	f.until("there is a lease again", func() bool {
-		_, err := leases.Get(t.Context(), "farm")
-		return err == nil
-	})
+	lease.Delete()
+	f.until("there is a lease again", lease.Exists)
 	f.direct(port, optest.Token(t, client, namespace, "farm"))
 	op, err := describe(client, aggregate.Server{Registration: aggregate.Registration{Service: kube.Key{Name: service}}})
 	f.ok(err)

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
@@ -36,38 +32,19 @@ func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 		t.Fatal(err)
 	}
 	all := binary.Rights(t)
-	t.Run("all", func(t *testing.T) {
+	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
 		t.Parallel()
-		s := newScene(t, cluster, client, all)
+		s := newScene(t, cluster, client, all, without...)
 		s.play()
-		m := op.Manifest
-		m.Namespace = s.namespace
-		if err := s.proxy.Used.Compare(m); err != nil {
-			t.Error(err)
-		}
-		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
-			t.Errorf("refused: %s", refused)
-		}
+		return s.proxy
 	})
-	for _, r := range choose(all) {
-		t.Run("without "+r.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, cluster, client, all, r)
-			s.play()
-			refused := s.proxy.Used.Refused()
-			if !slices.ContainsFunc(refused, func(what string) bool { return strings.HasPrefix(what, r.Verb+" ") }) {
-				t.Fatalf("refused: %q: is the right needed?", refused)
-			}
-		})
-	}
 }
 
 // scene is a desk whose program has the rights of its service account.
 type scene struct {
 	*desk
 	namespace string
-	leases    kube.Resource[coordinationv1.Lease]
-	watches   func() bool // whether the program watches the lease
+	lease     *optest.Lease
 }
 
 func newScene(
@@ -75,17 +52,9 @@ func newScene(
 ) *scene {
 	t.Helper()
 	namespace := cluster.Namespace(t)
-	s := &scene{
-		desk: newDesk(t, client, namespace), namespace: namespace,
-		leases: kube.For[coordinationv1.Lease](client).In(namespace),
-	}
-	other, seconds := "another process", int32(3600)
-	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
-	held.Name = account
-	_, err := s.leases.Create(t.Context(), held)
-	s.ok(err)
+	s := &scene{desk: newDesk(t, client, namespace), namespace: namespace}
 	s.proxy = optest.StartProxy(t, cluster.Config(), namespace)
-	s.watches = s.proxy.Seen(optest.LeaseWatch)
+	s.lease = optest.HoldLease(t, client, account, s.proxy)
 	a := optest.NewAccount(t, client, cluster.Config(), namespace, account, all, without...)
 	s.operator = binary.Run(t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease")
 	return s
@@ -104,12 +73,8 @@ func (s *scene) play() {
 // acquire lets the program acquire the lease, while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
-	s.until("the program waits for the lease", func() bool {
-		lines, _ := s.operator.Lines()
-		return s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
-	})
-	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
-	s.ok(err)
+	s.until("the program waits for the lease", func() bool { return s.lease.Awaited(s.operator) })
+	s.lease.Release()
 }
 
 func (s *scene) create() {
@@ -124,11 +89,8 @@ func (s *scene) create() {
 // renew deletes the lease, so that the program creates it again.
 func (s *scene) renew() {
 	s.Helper()
-	s.ok(s.leases.Delete(s.Context(), account))
-	s.until("there is a lease again", func() bool {
-		_, err := s.leases.Get(s.Context(), account)
-		return err == nil
-	})
+	s.lease.Delete()
+	s.until("there is a lease again", s.lease.Exists)
 }
 
 // vanish deletes a letter while the program writes it. The program then asks whether the

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
@@ -39,63 +39,29 @@ func TestSoakRights(t *testing.T) {
 
 func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	all := binary.Rights(t)
-	t.Run("all", func(t *testing.T) {
-		s := newScene(t, all)
-		op, err := describe(s.client)
-		s.ok(err)
+	op, err := describe(optest.Client(t, &rest.Config{Host: "none.invalid"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
+		s := newScene(t, all, without...)
 		s.play()
-		op.Manifest.Namespace = s.namespace
-		if err := s.proxied.Used.Compare(op.Manifest); err != nil {
-			t.Error(err)
-		}
-		if refused := s.proxied.Used.Refused(); len(refused) > 0 {
-			t.Errorf("refused: %s", refused)
-		}
+		return s.proxied
 	})
-	for _, r := range choose(all) {
-		t.Run("without "+r.String(), func(t *testing.T) {
-			s := newScene(t, all, r)
-			s.play()
-			refused := s.proxied.Used.Refused()
-			if !slices.ContainsFunc(refused, func(what string) bool { return concerns(what, r) }) {
-				t.Fatalf("refused: %q: is the right needed?", refused)
-			}
-		})
-	}
-}
-
-// concerns reports whether the refused request needs the right r. A request may need
-// another right besides.
-func concerns(refused string, r optest.Right) bool {
-	resource := r.Resource
-	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
-		return true // an apply that creates, an owner with blockOwnerDeletion
-	}
-	if r.Group != "" {
-		resource += "." + r.Group
-	}
-	return strings.HasPrefix(refused, r.Verb+" "+resource)
 }
 
 // scene is a land whose operator has the rights of its service account.
 type scene struct {
 	*land
 	proxied *optest.Proxy
-	leases  kube.Resource[coordinationv1.Lease]
-	watches func() bool // whether the program watches the lease
+	lease   *optest.Lease
 }
 
 func newScene(t *testing.T, all []optest.Right, without ...optest.Right) *scene {
 	t.Helper()
 	s := &scene{land: newLand(t)}
-	s.leases = kube.For[coordinationv1.Lease](s.client).In(s.namespace)
-	other, seconds := "another process", int32(3600)
-	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
-	held.Name = name
-	_, err := s.leases.Create(t.Context(), held)
-	s.ok(err)
 	s.proxied = optest.StartProxy(t, s.config, s.namespace)
-	s.watches = s.proxied.Seen(optest.LeaseWatch)
+	s.lease = optest.HoldLease(t, s.client, name, s.proxied)
 	a := optest.NewAccount(t, s.client, s.config, s.namespace, name, all, without...)
 	s.run(a.Kubeconfig(s.proxied), "-install=false", "-lease")
 	return s
@@ -144,12 +110,8 @@ func holds(is bool) error {
 // acquire gives the lease to the program while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
-	s.wait("the program waits for the lease", func() error {
-		lines, _ := s.operator.Lines()
-		return holds(s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease"))
-	})
-	_, err := s.leases.Patch(s.Context(), name, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
-	s.ok(err)
+	s.wait("the program waits for the lease", func() error { return holds(s.lease.Awaited(s.operator)) })
+	s.lease.Release()
 }
 
 func (s *scene) create() {
@@ -200,24 +162,22 @@ func (s *scene) late() {
 // renew deletes the lease, which the program then creates again.
 func (s *scene) renew() {
 	s.Helper()
-	s.ok(s.leases.Delete(s.Context(), name))
-	s.wait("there is a lease again", func() error {
-		_, err := s.leases.Get(s.Context(), name)
-		return err
-	})
+	s.lease.Delete()
+	s.wait("there is a lease again", func() error { return holds(s.lease.Exists()) })
 }
 
 // lose gives the right to write to the timeline to an endpoint that does not exist. The program
 // takes it back.
 func (s *scene) lose() {
 	s.Helper()
-	for l, err := range s.leases.Labeled("neon.pintle.dev/endpoint=orders").List(s.Context()) {
+	leases := kube.For[coordinationv1.Lease](s.client).In(s.namespace)
+	for l, err := range leases.Labeled("neon.pintle.dev/endpoint=orders").List(s.Context()) {
 		s.ok(err)
 		patch := []byte(`{"spec":{"holderIdentity":"nobody/none"}}`)
-		_, err := s.leases.Patch(s.Context(), l.Name, types.MergePatchType, patch)
+		_, err := leases.Patch(s.Context(), l.Name, types.MergePatchType, patch)
 		s.ok(err)
 		s.wait("the endpoint has its timeline again", func() error {
-			is, err := s.leases.Get(s.Context(), l.Name)
+			is, err := leases.Get(s.Context(), l.Name)
 			if err != nil {
 				return err
 			}

@@ -3,20 +3,16 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
@@ -42,64 +38,25 @@ func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	}
 	all := binary.Rights(t)
 
-	t.Run("all", func(t *testing.T) {
+	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
 		t.Parallel()
-		s := newScene(t, cluster, all)
+		s := newScene(t, cluster, all, without...)
 		s.play()
-		m := op.Manifest
-		m.Namespace = s.namespace
-		if err := s.proxy.Used.Compare(m); err != nil {
-			t.Error(err)
-		}
-		if refused := s.proxy.Used.Refused(); len(refused) > 0 {
-			t.Errorf("refused: %s", refused)
-		}
+		return s.proxy
 	})
-	for _, r := range choose(all) {
-		t.Run("without "+r.String(), func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, cluster, all, r)
-			s.play()
-			refused := s.proxy.Used.Refused()
-			if !slices.ContainsFunc(refused, func(what string) bool { return concerns(what, r) }) {
-				t.Fatalf("refused: %q: is the right needed?", refused)
-			}
-		})
-	}
-}
-
-// concerns reports whether the refused request needs the right r. A request may need
-// another right besides.
-func concerns(refused string, r optest.Right) bool {
-	resource := r.Resource
-	if r.Verb == "create" || strings.HasSuffix(resource, "/finalizers") {
-		return true // an apply that creates, an owner with blockOwnerDeletion
-	}
-	if r.Group != "" {
-		resource += "." + r.Group
-	}
-	return strings.HasPrefix(refused, r.Verb+" "+resource)
 }
 
 // scene is a bench whose program has the rights of its service account.
 type scene struct {
 	*bench
-	proxy  *optest.Proxy
-	leases kube.Resource[coordinationv1.Lease]
-	down   atomic.Bool // the payment service
-
-	watches func() bool // whether the program watches the lease
+	proxy *optest.Proxy
+	lease *optest.Lease
+	down  atomic.Bool // the payment service
 }
 
 func newScene(t *testing.T, cluster *kubetest.Cluster, all []optest.Right, without ...optest.Right) *scene {
 	t.Helper()
 	s := &scene{bench: newBench(t, cluster)}
-	s.leases = kube.For[coordinationv1.Lease](s.client).In(s.namespace)
-	other, seconds := "another process", int32(3600)
-	held := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds}}
-	held.Name = account
-	_, err := s.leases.Create(t.Context(), held)
-	s.ok(err)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {
 			http.Error(w, "the service is down", http.StatusServiceUnavailable)
@@ -109,7 +66,7 @@ func newScene(t *testing.T, cluster *kubetest.Cluster, all []optest.Right, witho
 	}))
 	t.Cleanup(service.Close)
 	s.proxy = optest.StartProxy(t, cluster.Config(), s.namespace)
-	s.watches = s.proxy.Seen(optest.LeaseWatch)
+	s.lease = optest.HoldLease(t, s.client, account, s.proxy)
 	a := optest.NewAccount(t, s.client, cluster.Config(), s.namespace, account, all, without...)
 	s.operator = binary.Run(
 		t, a.Kubeconfig(s.proxy), "-addr=127.0.0.1:0", "-install=false", "-lease", "-payments="+service.URL,
@@ -158,12 +115,8 @@ func (s *scene) shop(what string, holds func(*Shop) bool) {
 // acquire gives the lease to the program while the program watches it.
 func (s *scene) acquire() {
 	s.Helper()
-	s.wait("the program waits for the lease", func() bool {
-		lines, _ := s.operator.Lines()
-		return s.watches() && strings.Contains(strings.Join(lines, "\n"), "another process holds the lease")
-	})
-	_, err := s.leases.Patch(s.Context(), account, types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`))
-	s.ok(err)
+	s.wait("the program waits for the lease", func() bool { return s.lease.Awaited(s.operator) })
+	s.lease.Release()
 }
 
 // fail makes reconciles fail often enough that an event is repeated.
@@ -187,11 +140,8 @@ func (s *scene) create() {
 // renew deletes the lease, which the program then creates again.
 func (s *scene) renew() {
 	s.Helper()
-	s.ok(s.leases.Delete(s.Context(), account))
-	s.wait("there is a lease again", func() bool {
-		_, err := s.leases.Get(s.Context(), account)
-		return err == nil
-	})
+	s.lease.Delete()
+	s.wait("there is a lease again", s.lease.Exists)
 }
 
 // shrink lets a region leave.

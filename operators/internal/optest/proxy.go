@@ -26,6 +26,8 @@ import (
 type Proxy struct {
 	// Config is the configuration for the program. It has no credentials.
 	Config *rest.Config
+	// Namespace is the namespace whose objects a list of all namespaces returns; empty: all.
+	Namespace string
 	// Used has the rights that the requests needed.
 	Used manifest.Audit
 
@@ -53,7 +55,7 @@ func StartProxy(t testing.TB, c *rest.Config, namespace string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := new(Proxy)
+	p := &Proxy{Namespace: namespace}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -122,9 +124,6 @@ func (p *Proxy) Before(pattern string, f func()) {
 	}
 	p.before[regexp.MustCompile(pattern)] = f
 }
-
-// LeaseWatch matches the watch of a Lease, for [Proxy.Seen].
-const LeaseWatch = "^GET /apis/coordination.k8s.io/v1/namespaces/[^/]+/leases$"
 
 // Seen returns a function that reports whether a request has arrived since then whose
 // method and path match a pattern.
