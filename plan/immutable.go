@@ -95,7 +95,7 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 	}
 	is := any(live).(metav1.Object)
 	switch {
-	case !n.plan.owns(is):
+	case !n.plan.Owns(is):
 		return answer{}, refused
 	case is.GetDeletionTimestamp() != nil:
 		return answer{wait: "it is being deleted, to be created again", again: soonest}, nil

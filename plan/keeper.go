@@ -79,13 +79,13 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	case err != nil:
 		return kept{}, fmt.Errorf("read the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
 	case !p.keeps(o, s):
-		return kept{taken: !p.owns(o)}, nil
+		return kept{taken: !p.Owns(o)}, nil
 	}
 	outcome := make(map[string]string, len(o.Data))
 	for name, value := range o.Data {
 		outcome[name] = string(value)
 	}
-	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.owns(o)}, nil
+	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o)}, nil
 }
 
 // keeps reports that a Secret has the outcome of a recorded thing.
@@ -93,7 +93,7 @@ func (p *Plan) keeps(o *corev1.Secret, s NodeStatus) bool {
 	token := o.Annotations[tokenAnnotation]
 	m, marked := markOf(o)
 	free := metav1.GetControllerOfNoCopy(o) == nil && (!marked || p.succeeds(m))
-	return token != "" && (p.owns(o) && (token == s.Thing.Token || s.Thing.Token == "") || free && s.Thing.Token == "")
+	return token != "" && (p.Owns(o) && (token == s.Thing.Token || s.Thing.Token == "") || free && s.Thing.Token == "")
 }
 
 func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[string]string) error {
@@ -122,7 +122,7 @@ func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
 	_, key := k.of(p, s)
 	secrets := p.anyOf(NodeStatus{APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, ObjectName: key.Name})
 	is, err := secrets.Get(ctx, key.Name)
-	if err == nil && p.owns(is) {
+	if err == nil && p.Owns(is) {
 		err = p.release(ctx, secrets, is)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -134,7 +134,7 @@ func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
 func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	secrets, key := k.of(p, s)
 	is, err := secrets.Get(ctx, key.Name)
-	if err == nil && p.owns(is) {
+	if err == nil && p.Owns(is) {
 		err = secrets.DeleteWith(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {

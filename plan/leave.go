@@ -200,7 +200,7 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 			return removal{}
 		case err != nil:
 			return removal{err: err}
-		case !p.owns(is):
+		case !p.Owns(is):
 			return removal{} // ours is gone and somebody has made another one, or ours has another owner
 		}
 		if is.DeletionTimestamp != nil && !retains {

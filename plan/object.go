@@ -215,7 +215,7 @@ func (n *objectNode[T]) ensure(ctx context.Context, c claim) (*T, error) {
 		return n.unreferenced(ctx, view, is)
 	case errors.Is(err, kube.ErrTaken):
 		// Ensure takes a marked object for one of nobody.
-		if o, failed := n.read(ctx, c.key); failed == nil && n.plan.owns(any(o).(metav1.Object)) {
+		if o, failed := n.read(ctx, c.key); failed == nil && n.plan.Owns(any(o).(metav1.Object)) {
 			return view.Apply(ctx, n.wanted)
 		}
 	}

@@ -71,9 +71,9 @@ func (p *Plan) collect(ctx context.Context, s NodeStatus) removal {
 		return waits
 	case err != nil:
 		return removal{err: err}
-	case p.owns(is) && is.DeletionTimestamp == nil && !hasAdopted(is):
+	case p.Owns(is) && is.DeletionTimestamp == nil && !hasAdopted(is):
 		return waits
-	case p.owns(is) && slices.Contains(is.Finalizers, metav1.FinalizerOrphanDependents):
+	case p.Owns(is) && slices.Contains(is.Finalizers, metav1.FinalizerOrphanDependents):
 		return waits // the pods are being orphaned
 	}
 	return removal{}

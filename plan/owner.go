@@ -57,8 +57,11 @@ func (p *Plan) mark() mark {
 	return mark{p.kind.GroupKind().String(), kube.KeyOf(p.owner), p.owner.GetUID()}
 }
 
-// owns reports that an object belongs to the plan's owner.
-func (p *Plan) owns(o metav1.Object) bool {
+// Owns reports whether an object belongs to the plan's owner: by an owner reference to its
+// controller, or by a [Mark]. A Cleanup that changes children before [Plan.Delete] deletes
+// them asks it, because somebody else's object may have the name of a child. The counterpart
+// of Kubernetes is metav1.IsControlledBy.
+func (p *Plan) Owns(o metav1.Object) bool {
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
 		return c.UID == p.owner.GetUID()
 	}
@@ -127,7 +130,7 @@ func (p *Plan) mayTake(is metav1.Object, want map[string]string, kind string) er
 	owner := metav1.GetControllerOfNoCopy(is)
 	m, marked := markOf(is)
 	switch {
-	case p.owns(is):
+	case p.Owns(is):
 		return nil
 	case owner != nil:
 		return fail(": %s %s owns it", owner.Kind, owner.Name)

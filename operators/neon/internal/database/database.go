@@ -47,13 +47,17 @@ func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
 			return op.children(d).Run(ctx)
 		},
 		Cleanup: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
-			if err := op.retain(ctx, d); err != nil {
+			all := op.children(d)
+			if err := op.handDown(ctx, d, all); err != nil {
 				return controller.Done, err
 			}
-			return op.children(d).Delete(ctx)
+			return all.Delete(ctx)
 		},
 	}
 }
+
+// mainBranch is the end of the name of the branch.
+const mainBranch = "-main"
 
 // application is the name of the role and of the database, in PostgreSQL.
 const application = "app"
@@ -64,7 +68,7 @@ func loginKey(d *api.NeonDatabase) kube.Key {
 	return kube.Key{Namespace: d.Namespace, Name: base + "-" + base + "-" + application}
 }
 
-// children describes what a NeonDatabase is made of. See baseName for their names.
+// children describes the objects of a NeonDatabase. See baseName for their names.
 func (op *Operator) children(d *api.NeonDatabase) *plan.Plan {
 	all := plan.New(op.NeonDatabases, d, &d.Status.Status)
 	// The garbage collector would delete the cluster before it has its last policy.
@@ -90,7 +94,7 @@ func (op *Operator) children(d *api.NeonDatabase) *plan.Plan {
 		return p, nil
 	}).Needs(storage).ReadyWhen(settled.Project).UntilGone()
 	branch := plan.Object(all, "branch", op.Branches, func(in plan.Inputs) (*api.NeonBranch, error) {
-		b := &api.NeonBranch{Object: kube.Object{ObjectMeta: meta("-main")}}
+		b := &api.NeonBranch{Object: kube.Object{ObjectMeta: meta(mainBranch)}}
 		b.Spec.Project, b.Spec.DeletionPolicy = data.From(in).Name, d.Spec.DeletionPolicy
 		return b, nil
 	}).Needs(data).ReadyWhen(settled.Branch).UntilGone()

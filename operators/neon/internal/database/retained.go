@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
@@ -12,45 +13,58 @@ import (
 	"github.com/pintle-go/pintle/plan"
 )
 
-// retain has the children of a NeonDatabase that is being deleted keep their data. The plan does so
-// too, but the spec may have been changed and the NeonDatabase deleted before it could.
-func (op *Operator) retain(ctx context.Context, d *api.NeonDatabase) error {
-	if d.Spec.DeletionPolicy != api.Retain {
-		return nil
+// handDown gives the children of a NeonDatabase that is being deleted its deletion policy. Its plan
+// does so too, but the spec may have been changed and the NeonDatabase deleted before it could.
+func (op *Operator) handDown(ctx context.Context, d *api.NeonDatabase, all *plan.Plan) error {
+	want := d.Spec.DeletionPolicy
+	if _, paused := d.Annotations[plan.Paused]; paused && want == api.Delete {
+		return nil // somebody may have given a child another policy by hand
 	}
-	for _, n := range d.Status.Nodes {
-		var err error
-		switch n.Name {
-		case "cluster":
-			err = keep(ctx, op.Clusters, n, func(c *api.NeonCluster) api.DeletionPolicy { return c.Spec.DeletionPolicy })
-		case "project":
-			err = keep(ctx, op.Projects, n, func(p *api.NeonProject) api.DeletionPolicy { return p.Spec.DeletionPolicy })
-		case "branch":
-			err = keep(ctx, op.Branches, n, func(b *api.NeonBranch) api.DeletionPolicy { return b.Spec.DeletionPolicy })
-		}
-		if err != nil {
-			return fmt.Errorf("keep the data: %w", err)
+	key := kube.Key{Namespace: d.Namespace, Name: baseName(d)}
+	main := kube.Key{Namespace: d.Namespace, Name: key.Name + mainBranch}
+	for _, give := range []func() error{
+		func() error {
+			return setPolicy(ctx, all, op.Clusters, key, want, func(c *api.NeonCluster) api.DeletionPolicy { return c.Spec.DeletionPolicy })
+		},
+		func() error {
+			return setPolicy(ctx, all, op.Projects, key, want, func(p *api.NeonProject) api.DeletionPolicy { return p.Spec.DeletionPolicy })
+		},
+		func() error {
+			return setPolicy(ctx, all, op.Branches, main, want, func(b *api.NeonBranch) api.DeletionPolicy { return b.Spec.DeletionPolicy })
+		},
+	} {
+		if err := give(); err != nil {
+			return fmt.Errorf("hand down the deletion policy: %w", err)
 		}
 	}
 	return nil
 }
 
-// keep changes the policy of the child of a node. Another object of its name is left alone.
-func keep[T any](
-	ctx context.Context, of kube.Resource[T], n plan.NodeStatus, policy func(*T) api.DeletionPolicy,
+// setPolicy changes the policy of a child. Somebody else's object of its name is left alone, and so is
+// the policy Retain of a child that is being deleted: the policy that it had before that counts.
+func setPolicy[T any, P interface {
+	*T
+	metav1.Object
+}](
+	ctx context.Context, all *plan.Plan, of kube.Resource[T], key kube.Key, want api.DeletionPolicy,
+	policy func(*T) api.DeletionPolicy,
 ) error {
-	o, err := of.Cached().Get(ctx, kube.Key{Namespace: n.Namespace, Name: n.ObjectName})
+	o, err := of.Cached().Get(ctx, key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
-	case policy(o) == api.Retain:
+	case !all.Owns(P(o)) || policy(o) == want:
+		return nil
+	case want == api.Delete && P(o).GetDeletionTimestamp() != nil:
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"deletionPolicy":%q}}`, n.UID, api.Retain)
-	_, err = of.In(n.Namespace).Patch(ctx, n.ObjectName, types.MergePatchType, patch)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	// With the resourceVersion, an object that somebody has taken from the plan is not changed.
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"resourceVersion":%q},"spec":{"deletionPolicy":%q}}`,
+		P(o).GetUID(), P(o).GetResourceVersion(), want)
+	_, err = of.In(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch)
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err

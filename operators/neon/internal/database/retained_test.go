@@ -14,9 +14,18 @@ import (
 	"github.com/pintle-go/pintle/plan"
 )
 
-// TestRetainedLate deletes a NeonDatabase in the foreground right after its policy was changed to
-// Retain, while no operator runs. Its children keep the data.
-func TestRetainedLate(t *testing.T) {
+// TestPolicyChangedLate deletes a NeonDatabase in the foreground right after its policy was changed,
+// while no operator runs. Its children keep or delete the data as the last policy says, except for
+// a cluster that somebody has taken from it, and those of a plan that is paused.
+func TestPolicyChangedLate(t *testing.T) {
+	t.Parallel()
+	t.Run("Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, false, api.Retain) })
+	t.Run("Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, false, api.Delete) })
+	t.Run("paused, Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, true, api.Retain) })
+	t.Run("paused, Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, true, api.Retain) })
+}
+
+func changedLate(t *testing.T, first, last api.DeletionPolicy, paused bool, want api.DeletionPolicy) {
 	t.Parallel()
 	of := kubetest.Start(t, kubetest.Options{})
 	client, ns := install(t, of), of.Namespace(t)
@@ -24,7 +33,7 @@ func TestRetainedLate(t *testing.T) {
 	defer cancel()
 	op := operator(client, ns)
 	stop := run(ctx, t, op)
-	order(ctx, t, op, api.Delete)
+	order(ctx, t, op, first)
 	_, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +43,10 @@ func TestRetainedLate(t *testing.T) {
 	hold(ctx, t, op.Projects, "orders")
 	hold(ctx, t, op.Branches, "orders-main")
 	_, err = op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
-		d.Spec.DeletionPolicy = api.Retain
+		d.Spec.DeletionPolicy = last
+		if paused {
+			d.Annotations = map[string]string{plan.Paused: ""}
+		}
 		return nil
 	})
 	if err != nil {
@@ -61,12 +73,57 @@ func TestRetainedLate(t *testing.T) {
 	for kind, policy := range map[string]api.DeletionPolicy{
 		"NeonBranch": b.Spec.DeletionPolicy, "NeonProject": p.Spec.DeletionPolicy, "NeonCluster": c.Spec.DeletionPolicy,
 	} {
-		if policy != api.Retain {
+		if policy != want {
 			t.Errorf("the policy of the %s that is being deleted is %s", kind, policy)
 		}
 	}
 	if err := op.NeonDatabases.UntilGone(ctx, "orders"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTakenCluster takes the cluster from a NeonDatabase, whose policy is then changed to Delete, and
+// deletes both. The cluster keeps its data.
+func TestTakenCluster(t *testing.T) {
+	t.Parallel()
+	of := kubetest.Start(t, kubetest.Options{})
+	client, ns := install(t, of), of.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	op := operator(client, ns)
+	stop := run(ctx, t, op)
+	order(ctx, t, op, api.Retain)
+	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	_, err := op.Clusters.Modify(ctx, "orders", func(c *api.NeonCluster) error {
+		delete(c.Annotations, plan.Mark)
+		return nil
+	})
+	if err == nil {
+		_, err = op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
+			d.Spec.DeletionPolicy = api.Delete
+			return nil
+		})
+	}
+	if err == nil {
+		err = op.NeonDatabases.Delete(ctx, "orders")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	op = operator(client, ns)
+	defer run(ctx, t, op)()
+	if err := op.NeonDatabases.UntilGone(ctx, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := op.Clusters.Get(ctx, "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.DeletionTimestamp != nil || c.Spec.DeletionPolicy != api.Retain {
+		t.Errorf("the cluster has the policy %s, deleted %v", c.Spec.DeletionPolicy, c.DeletionTimestamp)
 	}
 }
 
