@@ -141,6 +141,11 @@ func New(
 			return nil, fmt.Errorf("lay out programs: %w", err)
 		}
 	}
+	// A script starts the storage controller.
+	if err := os.Symlink(filepath.Base(standIn), filepath.Join(programs, "storage_controller")); err != nil {
+		return nil, fmt.Errorf("lay out programs: %w", err)
+	}
+	path := "PATH=" + programs + string(os.PathListSeparator) + os.Getenv("PATH")
 	hosts := podrun.HostsFile(dir)
 	return podrun.New(podrun.Options{
 		Client: client, Namespace: namespace, Labels: Selector, Dir: dir, Account: postgres.Account, Line: line,
@@ -163,7 +168,7 @@ func New(
 			}
 		},
 		Env: func(address, tmp string) []string {
-			return []string{"STANDIN_HOSTS=" + hosts, "STANDIN_ADDRESS=" + address, "STANDIN_SOCKETS=" + tmp}
+			return []string{"STANDIN_HOSTS=" + hosts, "STANDIN_ADDRESS=" + address, "STANDIN_SOCKETS=" + tmp, path}
 		},
 	})
 }

@@ -29,7 +29,8 @@ type BranchSpec struct {
 	// Its own changes are lost when the computes have moved to the copy.
 	Reset string `json:"reset,omitempty" crd:"maxLength=253"`
 	// Detached makes the branch independent of its parent, for ever. Branches of the parent that
-	// begin no later than this one become its own.
+	// begin no later than this one become its own, and must not be archived. The parent must be
+	// independent itself: a branch of a branch waits until that one is detached.
 	Detached bool `json:"detached,omitempty"`
 	// ID of a timeline that exists, to take it over. Default: one of its own.
 	TimelineID string `json:"timelineID,omitempty" crd:"pattern='^[0-9a-f]{32}$',immutable"`

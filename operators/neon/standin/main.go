@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -65,7 +66,7 @@ func run(args []string, stderr io.Writer) int {
 	err := start(ctx, args[1:], stderr)
 	var wrong *clap.UsageError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "error: %v\n", err)

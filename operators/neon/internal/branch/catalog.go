@@ -85,7 +85,7 @@ type controllers interface {
 }
 
 // list reads the timelines of a tenant. One that was archived can be offloaded: then no
-// pageserver has it at hand, and only its id and its ancestor are known.
+// pageserver has it at hand, and only its id and its place in the ancestor are known.
 func list(ctx context.Context, sc *upstream.Controller, tenant string) (map[string]upstream.Timeline, error) {
 	timelines, offloaded, err := sc.TimelinesAndOffloaded(ctx, tenant)
 	if err != nil {
@@ -94,7 +94,9 @@ func list(ctx context.Context, sc *upstream.Controller, tenant string) (map[stri
 	all := make(map[string]upstream.Timeline, len(timelines)+len(offloaded))
 	archived := true
 	for _, t := range offloaded {
-		all[t.ID] = upstream.Timeline{TenantID: tenant, ID: t.ID, Ancestor: t.Ancestor, Archived: &archived}
+		all[t.ID] = upstream.Timeline{
+			TenantID: tenant, ID: t.ID, Ancestor: t.Ancestor, AncestorLSN: t.AncestorLSN, Archived: &archived,
+		}
 	}
 	for _, t := range timelines {
 		all[t.ID] = t

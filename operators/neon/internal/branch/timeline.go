@@ -152,12 +152,44 @@ func (op *Operator) update(ctx context.Context, r plan.Ref, is, want *timeline) 
 		}
 	}
 	if want.detached && is.is.Ancestor != nil && !is.archived {
-		if _, err := sc.DetachAncestor(ctx, want.tenant, want.id); err != nil {
-			return nil, fmt.Errorf("detach the timeline from its parent: %w", err)
+		if err := op.detach(ctx, sc, is, want); err != nil {
+			return nil, err
 		}
-		op.catalogOf(want).expire() // others have another ancestor as well
 	}
 	return op.observe(ctx, r)
+}
+
+// detach makes a timeline independent of its parent. The pageserver detaches only from a parent
+// that is independent itself, and moves the siblings of the same or an earlier place, which must not
+// be archived.
+func (op *Operator) detach(ctx context.Context, sc *upstream.Controller, is, want *timeline) error {
+	all := op.catalogOf(want)
+	parent, err := all.one(ctx, *is.is.Ancestor, time.Now())
+	if err != nil {
+		return fmt.Errorf("look for the parent: %w", err)
+	}
+	if parent != nil && parent.Ancestor != nil {
+		return fmt.Errorf("its parent, %s, has a parent itself: detach that one first", op.nameOf(ctx, want, parent.ID))
+	}
+	siblings, err := all.children(ctx, *is.is.Ancestor, time.Now())
+	if err != nil {
+		return fmt.Errorf("look for branches of the parent: %w", err)
+	}
+	var archived []string
+	for _, s := range siblings {
+		moves := s.AncestorLSN == nil || is.is.AncestorLSN == nil || *s.AncestorLSN <= *is.is.AncestorLSN
+		if s.ID != want.id && moves && s.Archived != nil && *s.Archived {
+			archived = append(archived, op.nameOf(ctx, want, s.ID))
+		}
+	}
+	if len(archived) > 0 {
+		return fmt.Errorf("earlier branches of its parent are archived: %s; set spec.archived of them to false first", listed(archived))
+	}
+	if _, err := sc.DetachAncestor(ctx, want.tenant, want.id); err != nil {
+		return fmt.Errorf("detach the timeline from its parent: %w", err)
+	}
+	all.expire() // others have another ancestor as well
+	return nil
 }
 
 // archive moves a timeline out of the pageservers, or back. Computes on it would not stop, and
@@ -254,7 +286,7 @@ func (t *timeline) judge(archived bool, held string) ready.State {
 	case t.archived:
 		return ready.State{Phase: ready.Ready, Message: "archived"}
 	case t.is.State != upstream.TimelineActive:
-		return wait("the pageserver says that it is " + t.is.State)
+		return wait("the pageserver says that it is " + string(t.is.State))
 	case len(t.safekeepers) == 0:
 		return wait("no safekeeper has it")
 	}

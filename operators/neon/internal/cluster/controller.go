@@ -22,6 +22,15 @@ func controllerTokens(key token.Key) map[string][]byte {
 	}
 }
 
+// startController starts the program of its name 0. One from before August 2025 refuses to start with
+// the flag that it does not know, by which a pageserver whose disk is lost gets its tenants again:
+// https://github.com/neondatabase/neon/pull/12667.
+const startController = `flag=--handle-ps-local-disk-loss
+case "$("$0" --help)" in
+*"$flag"*) set -- "$@" "$flag" ;;
+esac
+exec "$0" "$@"`
+
 // storageController is the program that places the data. A second one beside it would be
 // harmless, but useless: the pods are replaced one after the other.
 func storageController(c *api.NeonCluster, hooks string, url api.SecretKey) part {
@@ -35,16 +44,20 @@ func storageController(c *api.NeonCluster, hooks string, url api.SecretKey) part
 	p := part{
 		about: meta, image: c.Spec.Image,
 		args: []string{
-			"storage_controller", "-l", fmt.Sprintf("0.0.0.0:%d", ControllerPort),
-			"--control-plane-url=" + hooks, "--timelines-onto-safekeepers", "--handle-ps-local-disk-loss",
+			"/bin/sh", "-c", startController, "storage_controller",
+			"--control-plane-url=" + hooks, "--timelines-onto-safekeepers",
 		},
 		env: env, ports: []corev1.ContainerPort{port("http", ControllerPort)},
 		started: "/status", ready: "/ready", resources: c.Spec.StorageController.Resources,
 		pullSecrets: c.Spec.ImagePullSecrets,
 	}
+	listen := "-l"
+	if stageOf(c) >= moving {
+		listen = "--listen-https"
+	}
+	p.args = append(p.args, listen, fmt.Sprintf("0.0.0.0:%d", ControllerPort))
 	switch at := stageOf(c); {
 	case at >= moving:
-		p.args[1] = "--listen-https"
 		p.args = append(p.args, servingFlags...)
 		p.args = append(p.args, authorityFlag, "--use-https-pageserver-api", "--use-https-safekeeper-api")
 		p.secured()

@@ -187,8 +187,8 @@ func pause(ctx context.Context, sc *upstream.Controller, id int64) error {
 		return nil // it was never registered
 	case err != nil:
 		return fmt.Errorf("pause safekeeper %d: %w", id, err)
-	case is.Policy == upstream.SafekeeperPause, is.Policy == upstream.SafekeeperDecommissioned:
-		return nil
+	case is.Policy != upstream.SafekeeperActive && is.Policy != upstream.SafekeeperActivating:
+		return nil // it is paused, or decommissioned, which later versions spell in another way
 	}
 	if err := sc.SetSafekeeperPolicy(ctx, id, upstream.SafekeeperPause); err != nil {
 		return fmt.Errorf("pause safekeeper %d: %w", id, err)
@@ -236,7 +236,13 @@ func moveOff(
 		return false, nil
 	}
 	if slices.ContainsFunc(at.NewSet, leaves) {
-		if err := sc.AbortSafekeeperMigration(ctx, t.tenant, t.timeline); err != nil {
+		err := sc.AbortSafekeeperMigration(ctx, t.tenant, t.timeline)
+		if upstream.IsNotFound(err) {
+			// A storage controller from before August 2025 cannot. The next round moves the timeline on
+			// from its goal.
+			return true, sc.MigrateSafekeepers(ctx, t.tenant, t.timeline, at.NewSet)
+		}
+		if err != nil {
 			return true, err
 		}
 		if at, err = sc.Locate(ctx, t.tenant, t.timeline); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
@@ -134,6 +135,23 @@ func TestMoveOff(t *testing.T) {
 	leaves := func(id int64) bool { return slices.Contains(leaving, id) }
 	if last := located(); slices.ContainsFunc(last.Set, leaves) || len(last.NewSet) > 0 {
 		t.Errorf("the timeline is at %+v, and %v leave", last, leaving)
+	}
+
+	// A storage controller that cannot give a migration up finishes it, and moves the timeline again.
+	settled := located().Set
+	fails.Store(1)
+	if err := sc.MigrateSafekeepers(t.Context(), tenantID, otherID, []int64{leaving[0], settled[1], settled[2]}); err == nil {
+		t.Fatal("a hook fails, and the timeline is moved")
+	}
+	l.Controller.Faults.Add(wire.Fault{Method: "POST", Path: "/safekeeper_migrate_abort", Status: 404})
+	rounds := 0
+	for found := true; found; rounds++ {
+		if found, err = moveOff(t.Context(), sc, key, leaving, registered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last := located(); rounds != 3 || slices.ContainsFunc(last.Set, leaves) || len(last.NewSet) > 0 {
+		t.Errorf("after %d rounds the timeline is at %+v, and %v leave", rounds, last, leaving)
 	}
 
 	// A whole search, in slices of time, finds nothing more.

@@ -27,7 +27,7 @@ func (c *Controller) Ready(ctx context.Context) error {
 }
 
 // TenantRate is the number of requests that the storage controller takes each second for a
-// tenant. It answers 429 to more, so Controller delays them.
+// tenant. It delays more, so Controller does, which keeps its requests from timing out.
 const TenantRate = 10
 
 // tenantCall is call for a request about a tenant.

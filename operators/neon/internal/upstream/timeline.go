@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -40,16 +42,38 @@ type Timeline struct {
 	LogicalSizeAccurate bool   `json:"current_logical_size_is_accurate"`
 	PhysicalSize        *int64 `json:"current_physical_size"`
 	// HistorySize is the size of the history that branches may start in, in bytes.
-	HistorySize        int64  `json:"pitr_history_size"`
-	PGVersion          int    `json:"pg_version"`
-	State              string `json:"state"`
-	Archived           *bool  `json:"is_archived"`
-	WALReceiverStatus  string `json:"walreceiver_status"`
-	LastReceivedMicros *int64 `json:"last_received_msg_ts"`
+	HistorySize        int64         `json:"pitr_history_size"`
+	PGVersion          int           `json:"pg_version"`
+	State              TimelineState `json:"state"`
+	Archived           *bool         `json:"is_archived"`
+	WALReceiverStatus  string        `json:"walreceiver_status"`
+	LastReceivedMicros *int64        `json:"last_received_msg_ts"`
 }
 
-// TimelineActive is the State of a timeline that serves.
-const TimelineActive = "Active"
+// TimelineState says whether a timeline serves: Loading, Active, Stopping, or Broken with the
+// reason, as in "Broken: layer file is missing". Upstream's form of the last one is an object:
+// libs/pageserver_api/src/models.rs, TimelineState.
+type TimelineState string
+
+// TimelineActive is the state of a timeline that serves.
+const TimelineActive TimelineState = "Active"
+
+// UnmarshalJSON reads upstream's form.
+func (s *TimelineState) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, (*string)(s)) == nil {
+		return nil
+	}
+	var variant map[string]struct {
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(text, &variant); err != nil || len(variant) != 1 {
+		return fmt.Errorf("parse the state of a timeline: %.200s", text)
+	}
+	for name, of := range variant {
+		*s = TimelineState(name + ": " + of.Reason)
+	}
+	return nil
+}
 
 // SafekeeperSet is where a timeline's WAL goes.
 type SafekeeperSet struct {
@@ -92,6 +116,8 @@ func (c *Controller) Timelines(ctx context.Context, tenant string) ([]Timeline, 
 type Offloaded struct {
 	ID       string  `json:"timeline_id"`
 	Ancestor *string `json:"ancestor_timeline_id"`
+	// AncestorLSN is nil if it is not known.
+	AncestorLSN *LSN `json:"ancestor_retain_lsn"`
 }
 
 // TimelinesAndOffloaded returns all timelines of a tenant. Both kinds can be children.
@@ -173,7 +199,9 @@ func (c *Controller) archival(ctx context.Context, tenant, timeline, state strin
 }
 
 // DetachAncestor makes a branch independent of its ancestor. It returns the siblings that
-// are children of the branch from then on.
+// are children of the branch from then on. It is an error (400) if the ancestor has an ancestor
+// itself, or if the branch or such a sibling is archived. A tenant takes one at a time (503 for
+// others).
 func (c *Controller) DetachAncestor(ctx context.Context, tenant, timeline string) ([]string, error) {
 	var answer struct {
 		Reparented []string `json:"reparented_timelines"`
@@ -218,7 +246,8 @@ func (c *Controller) MigrateSafekeepers(ctx context.Context, tenant, timeline st
 		request{http.MethodPost, timelinePath(tenant, timeline, "/safekeeper_migrate"), scope(token.Admin), body}, nil)
 }
 
-// AbortSafekeeperMigration goes back to the old set, if the new one does not hold the WAL yet.
+// AbortSafekeeperMigration goes back to the old set, if the new one does not hold the WAL yet. The
+// error is also [IsNotFound] if the storage controller is from before August 2025 and has no such call.
 func (c *Controller) AbortSafekeeperMigration(ctx context.Context, tenant, timeline string) error {
 	return c.tenantCall(ctx, tenant,
 		request{http.MethodPost, timelinePath(tenant, timeline, "/safekeeper_migrate_abort"), scope(token.Admin), nil}, nil)

@@ -5,6 +5,8 @@ package clap
 import (
 	"flag"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 )
 
@@ -42,12 +44,17 @@ func (f Flags) Switches(names ...string) {
 	}
 }
 
-// Parse reads a command line. The error is a [UsageError].
+// Parse reads a command line. The error is a [UsageError]. For --help, it prints the flags, and
+// the error is [flag.ErrHelp].
 func (f Flags) Parse(args []string) error {
 	seen := map[flag.Value]bool{} // the two names of a flag have one
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
+		if arg == "--help" {
+			f.help(os.Stdout)
+			return flag.ErrHelp
+		}
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		is := f.Lookup(name)
 		dashes := "-"
@@ -78,4 +85,16 @@ func (f Flags) Parse(args []string) error {
 		}
 	}
 	return nil
+}
+
+// help prints the flags, one a line.
+func (f Flags) help(to io.Writer) {
+	fmt.Fprintf(to, "Usage: %s [OPTIONS]\n\nOptions:\n", f.Name())
+	f.VisitAll(func(one *flag.Flag) {
+		dashes := "-"
+		if len(one.Name) > 1 {
+			dashes = "--"
+		}
+		fmt.Fprintf(to, "  %s%s\n", dashes, one.Name)
+	})
 }

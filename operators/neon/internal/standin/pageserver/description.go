@@ -34,7 +34,7 @@ type Description struct {
 	LastReceived            *upstream.LSN `json:"last_received_msg_lsn"`
 	LastReceivedMicros      *int64        `json:"last_received_msg_ts"`
 	PGVersion               int           `json:"pg_version"`
-	State                   string        `json:"state"`
+	State                   any           `json:"state"`
 	WALReceiver             string        `json:"walreceiver_status"`
 	Archived                bool          `json:"is_archived"`
 	RelSizeMigration        string        `json:"rel_size_migration"`
@@ -60,6 +60,9 @@ func (p *Pageserver) describe(s *shard, t *timeline) Description {
 	if t.index.Ancestor == nil {
 		d.DirectoryEntries = [8]int{4, 0, 296, 0, 1, 1, 1, 0}
 		d.PhysicalSize = rootSize
+	}
+	if t.broken != "" {
+		d.State = map[string]any{"Broken": map[string]string{"reason": t.broken, "backtrace": ""}}
 	}
 	if info, err := os.Stat(p.walPath(s, t)); err == nil {
 		d.PhysicalSize += info.Size()

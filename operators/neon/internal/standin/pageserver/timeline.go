@@ -40,6 +40,7 @@ type timeline struct {
 	source  string
 	micros  int64
 	deleted bool
+	broken  string // the reason, see [Pageserver.Break]
 }
 
 func (t *timeline) lastRecord() upstream.LSN { return max(t.last, t.index.Start) }
@@ -235,6 +236,17 @@ func (p *Pageserver) Offload() {
 	}
 }
 
+// Break makes a timeline fail for a reason, as the real program's own errors do.
+func (p *Pageserver) Break(id, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.shards {
+		if t := s.timelines[id]; t != nil {
+			t.broken = reason
+		}
+	}
+}
+
 // deleteTimeline answers 202 first, and 404 when asked again after the deletion.
 func (p *Pageserver) deleteTimeline(r *http.Request) (wire.Answer, error) {
 	s, t, err := p.findAny(r)
@@ -311,6 +323,9 @@ func (p *Pageserver) detachAncestor(r *http.Request) (wire.Answer, error) {
 	if t.index.Ancestor == nil {
 		return wire.OK(map[string]any{"reparented_timelines": reparented}), nil
 	}
+	if err := p.mayDetach(s, t); err != nil {
+		return wire.Answer{}, err
+	}
 	parts, err := p.keepHistory(r.Context(), s, t)
 	if err != nil {
 		return wire.Answer{}, err
@@ -333,4 +348,23 @@ func (p *Pageserver) detachAncestor(r *http.Request) (wire.Answer, error) {
 		}
 	}
 	return wire.OK(map[string]any{"reparented_timelines": reparented}), nil
+}
+
+// mayDetach refuses the detachments that upstream's default behaviour refuses:
+// pageserver/src/tenant/timeline/detach_ancestor.rs.
+func (p *Pageserver) mayDetach(s *shard, t *timeline) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.index.Archived {
+		return wire.BadRequest("archived: %s", t.index.ID)
+	}
+	for _, sibling := range p.children(s, *t.index.Ancestor) {
+		if sibling != t && sibling.index.Archived && *sibling.index.AncestorLSN <= *t.index.AncestorLSN {
+			return wire.BadRequest("archived: %s", sibling.index.ID)
+		}
+	}
+	if parent := s.timelines[*t.index.Ancestor]; parent != nil && parent.index.Ancestor != nil {
+		return wire.BadRequest("too many ancestors")
+	}
+	return nil
 }

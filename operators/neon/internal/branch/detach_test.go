@@ -1,0 +1,57 @@
+package branch_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/pintle-go/pintle/operators/neon/api"
+)
+
+// TestDetachedInTurn detaches a branch of a branch, and one that has an archived sibling. The
+// pageserver would refuse both, so the operator waits, and says for what.
+func TestDetachedInTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	w.trunk()
+	w.branch("limb", "trunk", func(b *api.NeonBranch) { b.Spec.Archived = true })
+	w.branchReady("limb")
+	w.branch("bough", "trunk", nil)
+	w.branchReady("bough")
+	w.branch("twig", "bough", func(b *api.NeonBranch) { b.Spec.Detached = true })
+	w.says("twig", "its parent, bough, has a parent itself: detach that one first")
+	detach := func(b *api.NeonBranch) { b.Spec.Detached = true }
+	w.changeBranch("bough", detach)
+	w.says("bough", "earlier branches of its parent are archived: limb; set spec.archived of them to false first")
+	if n := w.count(http.MethodPut, "/detach_ancestor"); n != 0 {
+		t.Errorf("the storage controller was asked %d times", n)
+	}
+	w.changeBranch("limb", func(b *api.NeonBranch) { b.Spec.Archived = false })
+	for _, name := range []string{"bough", "twig"} {
+		until(w, w.branches, name, "is independent", branchStatus, func(b *api.NeonBranch) bool {
+			return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
+		})
+	}
+	if n := w.count(http.MethodPut, "/detach_ancestor"); n != 2 {
+		t.Errorf("the storage controller was asked %d times", n)
+	}
+}
+
+// TestBroken has the pageserver give up one timeline. Its branch says so with the reason, and those
+// beside it go on.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	w.trunk()
+	w.branch("ill", "trunk", nil)
+	ill := w.branchReady("ill")
+	w.kill()
+	for _, p := range w.lab.Pageservers {
+		p.Break(ill.Status.TimelineID, "layer file is missing")
+	}
+	w.start()
+	w.branch("well", "trunk", nil)
+	w.branchReady("well")
+	w.says("ill", "the pageserver says that it is Broken: layer file is missing")
+}
