@@ -11,21 +11,18 @@ import (
 // objects whose end some loops have not been shown yet, and the snapshots that loops over
 // steps have not been shown yet. It holds no lock while a loop works.
 type followers struct {
-	mu   sync.Mutex
-	all  map[*subscription]struct{}
-	ends map[identity]ended
-	// order has the keys of ends, the oldest first.
-	order []ending
+	mu  sync.Mutex
+	all map[*subscription]struct{}
+	// ends has the last states of each object, the oldest first. There are several if the
+	// object has left the selection of the table and come back.
+	ends map[identity][]ended
+	// order has the keys of ends, once for each state, the oldest first.
+	order []identity
 }
 
 // ended has the last state of an object, and the number of the first snapshot without it.
 type ended struct {
 	last   *entry
-	number uint64
-}
-
-type ending struct {
-	identity
 	number uint64
 }
 
@@ -126,23 +123,29 @@ func (f *followers) keep(removed []keyed, number uint64) {
 		return
 	}
 	if f.ends == nil {
-		f.ends = make(map[identity]ended)
+		f.ends = make(map[identity][]ended)
 	}
 	for _, k := range removed[max(0, len(removed)-endsKept):] {
 		id := identity{k.key, k.entry.UID()}
-		f.ends[id] = ended{k.entry, number}
-		f.order = append(f.order, ending{id, number})
+		f.ends[id] = append(f.ends[id], ended{k.entry, number})
+		f.order = append(f.order, id)
 	}
 	for len(f.order) > endsKept {
 		f.forget()
 	}
 }
 
-// last returns the last state of an object, or nil if that state is not known.
-func (f *followers) last(key Key, uid types.UID) *entry {
+// last returns the last state of an object that a snapshot, or one of those before it,
+// does not have any more. It returns nil if that state is not known.
+func (f *followers) last(key Key, uid types.UID, number uint64) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.ends[identity{key, uid}].last
+	for _, end := range slices.Backward(f.ends[identity{key, uid}]) {
+		if end.number <= number {
+			return end.last
+		}
+	}
+	return nil
 }
 
 // reached notes that a loop was shown all changes up to a snapshot.
@@ -162,7 +165,7 @@ func (f *followers) trim() {
 	for s := range f.all {
 		shown = min(shown, s.number)
 	}
-	for len(f.order) > 0 && f.order[0].number <= shown {
+	for len(f.order) > 0 && f.ends[f.order[0]][0].number <= shown {
 		f.forget()
 	}
 }
@@ -170,8 +173,8 @@ func (f *followers) trim() {
 // forget forgets the oldest last state.
 func (f *followers) forget() {
 	first := f.order[0]
-	if f.ends[first.identity].number == first.number {
-		delete(f.ends, first.identity)
+	if f.ends[first] = f.ends[first][1:]; len(f.ends[first]) == 0 {
+		delete(f.ends, first)
 	}
 	if f.order = f.order[1:]; len(f.order) == 0 {
 		f.order = nil

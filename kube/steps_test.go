@@ -86,3 +86,35 @@ func TestStepsThatAreTooManyToKeep(t *testing.T) {
 		wantLines(t, "later", linesOf(t, l.rest()), "MODIFIED user three")
 	})
 }
+
+// An object leaves the selection of a store, comes back and leaves it again, while a loop
+// is held up. Each time the loop is shown the last state of that time, and none of a later
+// time.
+func TestStepsOfAnObjectThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newAPIServer()
+		labeled := func(app string) func(*modelObject) {
+			return func(o *modelObject) { o.labels = map[string]string{"app": app} }
+		}
+		s.put(key("busy"), "one", labeled("ours"))
+		s.put(key("guest"), "one", labeled("ours"))
+		l := holdSteps(t, configMaps(s.client(t)).Labeled("app=ours"))
+		if n := len(l.rest()); n != 3 {
+			t.Fatalf("%d changes at first", n)
+		}
+		s.put(key("busy"), "two") // the loop waits at it
+		synctest.Wait()
+		s.put(key("guest"), "two", labeled("theirs"))
+		s.put(key("guest"), "three", labeled("ours"))
+		s.put(key("guest"), "four", labeled("theirs"))
+		s.put(key("guest"), "five", labeled("ours"))
+		synctest.Wait()
+		var versions []string
+		for _, c := range l.rest() {
+			if c.Key == key("guest") {
+				versions = append(versions, string(c.Type)+" "+c.ResourceVersion())
+			}
+		}
+		wantLines(t, "what it is shown", versions, "DELETED 104", "ADDED 105", "DELETED 106", "ADDED 107")
+	})
+}

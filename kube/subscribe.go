@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"iter"
+	"math"
 	"sync"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
@@ -86,6 +87,7 @@ type subscription struct {
 
 	seen   entries // the objects that the loop was shown
 	synced bool    // Synced was shown, and no steps were left out since
+	until  uint64  // the loop is shown nothing of the snapshots after this number
 
 	// number is the number of the latest snapshot whose changes were all shown. The
 	// followers' mu guards it.
@@ -106,6 +108,9 @@ type subscription struct {
 // left.
 func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
 	to, vanished := s.table.followers.next(s)
+	if s.until = math.MaxUint64; s.every && to != nil {
+		s.until = to.number
+	}
 	if !s.showVanished(ctx, vanished, yield) {
 		return false, true
 	}
@@ -197,7 +202,7 @@ func (s *subscription) lastOf(key Key, was *entry) *entry {
 		delete(s.unknown, key)
 	}
 	s.mu.Unlock()
-	if last := s.table.followers.last(key, uid); last != nil {
+	if last := s.table.followers.last(key, uid, s.until); last != nil {
 		return last
 	}
 	return was
