@@ -81,7 +81,8 @@ type Controller[T any] struct {
 	// as another function for the key. It is called before the reconcile of a new object
 	// of the name. If there is such an object and the key has failed five times in a row,
 	// Gone is not called again. It is not called for an object that did not decode, nor
-	// for objects that vanish while the controller does not run.
+	// for objects that vanish while the controller does not run. It may miss an object
+	// that came and went while Predicate or Priority was about a thousand updates behind.
 	Gone func(ctx context.Context, o *T) error
 
 	// Concurrency is the number of objects that are reconciled at the same time at most.

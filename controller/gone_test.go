@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -169,6 +170,44 @@ func TestObjectsThatComeAndGoWhileGoneFails(t *testing.T) {
 		}
 		if reconciled < times/5 {
 			t.Errorf("%d of %d objects were reconciled, and Gone was called %d times", reconciled, times, told)
+		}
+	})
+}
+
+// An object comes and goes while the loop over the objects is held up. A reconcile has
+// seen it. Gone is called for it.
+func TestGoneOfAnObjectThatOnlyAReconcileSaw(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("busy", func(*gizmo) {})
+		open, ask := make(chan struct{}), make(chan kube.Key)
+		var gone []string
+		s.start(Options{}, Controller[gizmo]{
+			Watches: []Source{Channel("asked", ask)},
+			Priority: func(c Cause) Priority {
+				if c.Change.Key.Name == "busy" && c.Change.Type == kube.Modified {
+					<-open
+				}
+				return Default
+			},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+			Gone:      func(_ context.Context, g *gizmo) error { gone = append(gone, g.Name); return nil },
+		})
+		synctest.Wait()
+		s.put("busy", func(g *gizmo) { g.Spec.Size = 1 })
+		synctest.Wait()
+		s.put("g", func(*gizmo) {})
+		synctest.Wait()
+		ask <- named("g")
+		synctest.Wait()
+		if len(s.ran("g")) != 1 {
+			t.Fatalf("the object was reconciled %d times", len(s.ran("g")))
+		}
+		s.delete("g")
+		synctest.Wait()
+		close(open)
+		synctest.Wait()
+		if !slices.Equal(gone, []string{"g"}) {
+			t.Errorf("Gone was called for %q", gone)
 		}
 	})
 }
