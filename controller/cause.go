@@ -47,6 +47,9 @@ type Cause struct {
 
 	// due is the time at which a Requested or Resynced cause is due.
 	due time.Time
+	// of is the uid of the object that a Retried, Requested or Resynced cause is about, if
+	// it is known.
+	of types.UID
 	// read: the change is in the store from which turns read their object.
 	read bool
 }
@@ -100,12 +103,13 @@ type causes struct {
 	// this one. It is put into the list when the key is handed out.
 	timed Reason
 	due   time.Time
+	of    types.UID
 }
 
 // add merges a cause into the others.
 func (cs *causes) add(c Cause) {
 	if !c.due.IsZero() {
-		cs.timed, cs.due = c.Reason, c.due
+		cs.timed, cs.due, cs.of = c.Reason, c.due, c.of
 		return
 	}
 	for i := range cs.list {
@@ -121,6 +125,7 @@ func (cs *causes) add(c Cause) {
 		case c.Err != nil:
 			was.Err = c.Err
 		}
+		was.of = c.of
 		return
 	}
 	if len(cs.list) == causesKept {
@@ -133,12 +138,21 @@ func (cs *causes) add(c Cause) {
 // drop removes the causes that have ended with an object that is gone: its changes, and
 // the requests of its reconciles. It returns whether any cause is left.
 func (cs *causes) drop(gone kube.Change) (left bool) {
-	cs.timed, cs.due = "", time.Time{}
+	about := func(of types.UID) bool { return of == "" || of == gone.UID() }
+	if about(cs.of) {
+		cs.timed, cs.due, cs.of = "", time.Time{}, ""
+	}
 	itsOwn := Cause{Change: gone}
 	cs.list = slices.DeleteFunc(cs.list, func(c Cause) bool {
-		return c.Reason != Triggered && (c.Change.Kind() == "" || itsOwn.sameAs(c))
+		return c.Reason != Triggered && (c.Change.Kind() == "" && about(c.of) || itsOwn.sameAs(c))
 	})
-	return len(cs.list) > 0
+	return len(cs.list) > 0 || cs.timed != ""
+}
+
+// wait reports that some of the causes may be due later.
+func (cs *causes) wait() bool {
+	return cs.timed != "" ||
+		slices.ContainsFunc(cs.list, func(c Cause) bool { return c.Reason == Retried || c.Reason == Resynced })
 }
 
 // areState reports that the only cause is a state of an object: that of a version. A state in
@@ -157,9 +171,9 @@ func (cs *causes) dueBy(now time.Time) {
 	if cs.timed == "" || len(cs.list) > 0 && cs.due.After(now) {
 		return
 	}
-	timed := cs.timed
-	cs.timed, cs.due = "", time.Time{}
-	cs.add(Cause{Reason: timed})
+	timed := Cause{Reason: cs.timed, of: cs.of}
+	cs.timed, cs.due, cs.of = "", time.Time{}, ""
+	cs.add(timed)
 }
 
 // sameAs reports that two causes are the same, or are changes of one object.

@@ -187,26 +187,28 @@ func (d *dispatcher) receive(r request) {
 
 // remove forgets an object that is gone, and drops the requests that its key has because
 // of it. Requests for other causes stay, because they may mean a new object of the name.
-// If the controller wants to be told of the end, the key gets a turn for it.
+// The new object may have had turns before the end of the old one is known: then what is
+// remembered is about the new one, and stays. If the controller wants to be told of the
+// end, the key gets a turn for it.
 func (d *dispatcher) remove(r request, now time.Time) {
 	if d.queue.running[r.key] != nil {
 		d.gone[r.key] = append(d.gone[r.key], r.cause.Change.UID())
 	}
 	d.queue.drop(r.key, r.cause.Change, now)
 	h := d.histories[r.key]
-	delete(d.histories, r.key)
+	if h == nil || h.uid == "" || h.uid == r.cause.Change.UID() {
+		delete(d.histories, r.key)
+		left := new(history)
+		if h != nil && len(h.removed) > 0 {
+			left.removed, left.failures = h.removed, h.failures // the failures are those of Gone
+		}
+		h = left
+	}
 	if !r.tell {
 		return
 	}
-	told := new(history)
-	if h != nil {
-		told.removed = h.removed
-		if len(h.removed) > 0 {
-			told.failures = h.failures // they are those of Gone
-		}
-	}
-	told.removed = append(told.removed, r.cause.Change)
-	d.histories[r.key] = told
+	h.removed = append(h.removed, r.cause.Change)
+	d.histories[r.key] = h
 	d.queue.add(r, now)
 }
 

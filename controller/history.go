@@ -19,6 +19,7 @@ type history struct {
 	failures int
 	retryAt  time.Time
 	last     time.Time // the end of the last turn
+	uid      types.UID // of the object of the last turn that read one
 	// removed are objects of the key that are gone. The controller must still be told of
 	// them.
 	removed []kube.Change
@@ -91,6 +92,9 @@ func (h *history) tell(told int) {
 func (h *history) end(t *turn, now time.Time) {
 	h.tell(t.told)
 	h.last = now
+	if t.uid != "" {
+		h.uid = t.uid
+	}
 	h.failures, h.retryAt = 0, time.Time{}
 	if t.failed {
 		h.failures = t.failures

@@ -188,7 +188,7 @@ func (q *queue) done(key kube.Key, now time.Time) {
 }
 
 // drop drops the requests that a key has because of an object that is gone. The key's
-// other requests are due now.
+// other requests are due now, unless they wait for their time.
 func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 	it := q.waiting[key]
 	if it == nil {
@@ -199,7 +199,9 @@ func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 		delete(q.waiting, key)
 		return
 	}
-	it.due = now
+	if !it.causes.wait() {
+		it.due = now
+	}
 	q.put(it, now)
 }
 

@@ -56,7 +56,8 @@ func (e *engine[T]) skips(a *attempt[T]) bool {
 	}
 	if a.causes.timed != "" {
 		a.next = &request{
-			key: a.key, priority: a.priority, due: a.causes.due, cause: Cause{Reason: a.causes.timed, due: a.causes.due},
+			key: a.key, priority: a.priority, due: a.causes.due,
+			cause: Cause{Reason: a.causes.timed, due: a.causes.due, of: a.causes.of},
 		}
 		if a.causes.timed == Resynced {
 			a.next.priority = low
