@@ -46,8 +46,9 @@
 // that a reconcile may have read, however slow they are. So an object that waits because of
 // a state of another object is reconciled when that state is over. If they are more than
 // about a thousand updates of the store behind, some states are left out, and all objects
-// of the controller are reconciled instead. A warning is logged then. A state that a
-// reconcile has read from the server, and that no store has had, is not covered.
+// of the controller are reconciled instead, at most once a minute. A warning is logged
+// then. A state that a reconcile has read from the server, and that no store has had, is
+// not covered.
 //
 // If the reconciles of an object cause one another without end, the object is slowed down
 // to one reconcile a second, and to fewer if the loop goes on. The loop is also reported:

@@ -17,10 +17,11 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 	if e.Predicate != nil || e.Gone != nil {
 		changes = e.objects.Steps // a merged change may hide a state that a reconcile has read
 	}
+	var all time.Time
 	for c := range changes(ctx) {
 		switch {
 		case c.Type == kube.Synced && r.cause.Reason == Changed:
-			e.askForAll(ctx, d, e.objects)
+			e.askForAll(ctx, d, e.objects, &all)
 			continue
 		case c.Type == kube.Synced:
 			r = request{priority: live, cause: Cause{Reason: Changed, read: true}}
@@ -55,10 +56,11 @@ func (e *engine[T]) passes(c kube.Change) bool {
 // followSource asks for the keys that the changes of a source's objects concern.
 func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, cluster bool, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
+	var all time.Time
 	for c := range s.feed.Steps(ctx) {
 		switch {
 		case c.Type == kube.Synced && r.cause.Reason == Changed:
-			e.askForAll(ctx, d, s.feed)
+			e.askForAll(ctx, d, s.feed, &all)
 			continue
 		case c.Type == kube.Synced:
 			r = request{priority: live, cause: Cause{Reason: Changed}}
@@ -73,16 +75,27 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 }
 
 // askForAll asks for all objects, because states of a feed's objects were left out: each
-// object may have been reconciled with such a state, and need another reconcile.
-func (e *engine[T]) askForAll(ctx context.Context, d *dispatcher, feed *kube.Informer) {
-	e.log.Warn("predicates and sources are slower than the changes: all objects are reconciled", "store", feed.Name())
+// object may have been reconciled with such a state, and need another reconcile. Due is
+// when the reconciles of the call before were due. A loop over the feed that is always
+// slower than the changes does not ask more often than every allAgain.
+func (e *engine[T]) askForAll(ctx context.Context, d *dispatcher, feed *kube.Informer, due *time.Time) {
+	if now := time.Now(); !due.After(now) {
+		if *due = due.Add(allAgain); due.Before(now) {
+			*due = now
+		}
+		e.log.Warn("predicates and sources are slower than the changes: all objects are reconciled",
+			"store", feed.Name(), "in", due.Sub(now))
+	}
 	for c := range e.objects.Changes(ctx) {
 		if c.Type == kube.Synced {
 			return
 		}
-		e.askFor(d, []kube.Key{c.Key}, request{priority: low, cause: Cause{Reason: Resynced, of: c.UID()}})
+		e.askFor(d, []kube.Key{c.Key}, request{due: *due, priority: low, cause: Cause{Reason: Resynced, of: c.UID()}})
 	}
 }
+
+// allAgain is the least time between two reconciles of all objects that have the same cause.
+const allAgain = time.Minute
 
 // concerned returns the keys that a change of a source's object concerns.
 func (e *engine[T]) concerned(ctx context.Context, s opened, c kube.Change, cluster bool) []kube.Key {

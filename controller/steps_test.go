@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,6 +144,46 @@ func TestASpecThatAReconcileSawForAWhile(t *testing.T) {
 		synctest.Wait()
 		if seen != 1 {
 			t.Errorf("the last reconcile has seen the size %d", seen)
+		}
+	})
+}
+
+// A source is again and again so far behind that states are left out. That costs each
+// object one reconcile a minute, and the last states that are left out cost one too.
+func TestSourceThatIsAlwaysBehind(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("a", func(*gizmo) {})
+		s.put("busy", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{
+			Watches: []Source{Owned(s.gizmos, func(c kube.Change) bool {
+				if c.Key.Name == "busy" && c.Type == kube.Modified {
+					time.Sleep(9 * time.Second)
+				}
+				return false
+			})},
+			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
+		})
+		s.sleep(time.Hour)
+		const times = 8
+		for i := range times {
+			s.put("busy", func(g *gizmo) { g.Spec.Size = i + 1 })
+			synctest.Wait()
+			for j := range 1030 {
+				s.put("hot", func(g *gizmo) { g.Spec.Size, g.Status.Seen = i, j })
+				synctest.Wait() // each change is an update of the store
+			}
+			s.sleep(10 * time.Second)
+		}
+		before := len(s.ran("a"))
+		if before != 3 {
+			s.Errorf("within %d0 s the object is reconciled %d times", times, before-1)
+		}
+		if n := s.log.count("all objects are reconciled"); n != before {
+			s.Errorf("it is logged %d times that states were left out", n)
+		}
+		s.sleep(time.Minute)
+		if n := len(s.ran("a")) - before; n != 1 {
+			s.Errorf("after the last states that were left out the object is reconciled %d times", n)
 		}
 	})
 }
