@@ -52,6 +52,14 @@ type Cause struct {
 	of types.UID
 	// read: the change is in the store from which turns read their object.
 	read bool
+	// merged are the changes that are merged into Change, without the last one.
+	merged []mergedChange
+}
+
+// mergedChange is what a change has made of an object. It is zero if that is not known.
+type mergedChange struct {
+	version  string
+	deleting bool
 }
 
 // String returns the cause in a few words: "Deployment default/web modified".
@@ -118,6 +126,10 @@ func (cs *causes) add(c Cause) {
 		case !was.sameAs(c):
 			continue
 		case c.Change.Kind() != "":
+			if len(was.merged) == causesKept {
+				was.merged = []mergedChange{{}}
+			}
+			was.merged = append(was.merged, mergedChange{was.Change.ResourceVersion(), was.Change.Deleting()})
 			was.Change, was.read = was.Change.Then(c.Change), was.read && c.read
 			if c.Change.Type == kube.Deleted {
 				was.Reason = Changed

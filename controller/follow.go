@@ -14,8 +14,8 @@ import (
 func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	changes := e.objects.Changes
-	if e.Predicate != nil || e.Gone != nil {
-		changes = e.objects.Steps // a merged change may hide a state that a reconcile has read
+	if e.Predicate != nil || e.Gone != nil || e.SkipOwnWrites {
+		changes = e.objects.Steps // a merged change may hide a state that a reconcile has read, or is to read
 	}
 	var all time.Time
 	for c := range changes(ctx) {

@@ -68,7 +68,7 @@ func (h *history) causedBySelf(cs *causes) bool {
 	own := 0
 	for _, c := range cs.list {
 		switch {
-		case c.Reason == Changed && h.writes.made(c.Change):
+		case c.Reason == Changed && h.writes.made(c):
 			if c.Change.Type == kube.Modified && c.Change.NewGeneration() {
 				return false // the change may include a change of the spec by somebody else
 			}
@@ -173,11 +173,20 @@ func join[E any](earlier, later []E) []E {
 	return slices.Concat(earlier[max(0, len(earlier)-writesKept):], later)
 }
 
-// made reports that a change is one of the writes. If somebody else changes the same
-// object, and one of the writes follows before anybody has looked, the two changes look
-// like one write.
-func (w *writes) made(c kube.Change) bool {
-	return w != nil && w.include(c.ResourceVersion(), c.UID(), c.Deleting())
+// made reports that the changes of a cause are all among the writes. If somebody else
+// changes the same object, one of the writes follows, and the store has only the state
+// after both, as after a listing, the two changes look like one write.
+func (w *writes) made(c Cause) bool {
+	if w == nil {
+		return false
+	}
+	uid := c.Change.UID()
+	for _, m := range c.merged {
+		if !w.include(m.version, uid, m.deleting) {
+			return false
+		}
+	}
+	return w.include(c.Change.ResourceVersion(), uid, c.Change.Deleting())
 }
 
 func (w *writes) include(version string, uid types.UID, deleting bool) bool {

@@ -47,7 +47,7 @@ func (e *engine[T]) skips(a *attempt[T]) bool {
 		return false
 	}
 	for _, c := range a.causes.list {
-		if c.Reason != Changed || c.Change.Type != kube.Modified && c.Change.Type != kube.Added || !a.before.made(c.Change) {
+		if c.Reason != Changed || c.Change.Type != kube.Modified && c.Change.Type != kube.Added || !a.before.made(c) {
 			return false
 		}
 		if c.Change.Kind() == e.gvk.Kind && !knownByHeart(c.Change) {

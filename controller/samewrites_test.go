@@ -1,9 +1,15 @@
 package controller
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/internal/written"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // Two objects of servers with storages of their own have the same resourceVersion. The
@@ -17,5 +23,53 @@ func TestWriteOfAnotherObjectWithTheSameVersion(t *testing.T) {
 	}
 	if w.include("7", "other", false) || w.include("", "nobody's", false) {
 		t.Error("a change of another object counts as the write")
+	}
+}
+
+// Somebody else changes an object while a reconcile that has read it writes it too. The
+// two changes wait together. The reconcile comes again, because it has not seen the first
+// one: not even a failure delays it.
+func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
+	for _, failure := range []error{nil, errBroken} {
+		t.Run(fmt.Sprint(failure), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("a", func(*gizmo) {})
+				s.put("child", func(g *gizmo) {
+					g.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Gizmo", Name: "a", UID: "uid-10"}}
+				})
+				seen := 0
+				s.start(Options{}, Controller[gizmo]{
+					SkipOwnWrites: true, Backoff: Backoff{Min: time.Minute},
+					Predicate: func(c kube.Change) bool { return c.Key.Name == "a" },
+					Watches:   []Source{Owned(s.gizmos)},
+					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+						if g.Name != "a" {
+							return Done, nil
+						}
+						child, err := s.gizmos.Cached().Get(ctx, named("child"))
+						if err != nil {
+							return Done, err
+						}
+						seen = child.Status.Seen
+						if g.Spec.Size == 0 || len(child.Status.Conditions) > 0 {
+							return Done, nil
+						}
+						s.put("child", func(g *gizmo) { g.Status.Seen = 7 })
+						time.Sleep(time.Millisecond)
+						s.put("child", func(g *gizmo) { g.Status.Conditions = []metav1.Condition{{Type: "Ready"}} })
+						child = s.gizmo("child")
+						written.Tell(ctx, written.Write{UID: child.UID, ResourceVersion: child.ResourceVersion})
+						time.Sleep(time.Millisecond)
+						return Done, failure
+					},
+				})
+				s.sleep(time.Hour)
+				s.put("a", func(g *gizmo) { g.Spec.Size = 1 })
+				s.sleep(time.Second)
+				if seen != 7 {
+					s.Errorf("the last reconcile has seen %d", seen)
+				}
+			})
+		})
 	}
 }
