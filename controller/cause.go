@@ -47,9 +47,9 @@ type Cause struct {
 
 	// due is the time at which a Requested or Resynced cause is due.
 	due time.Time
-	// of is the uid of the object that a Retried, Requested or Resynced cause is about, if
-	// it is known.
-	of types.UID
+	// of is the state of the object that a Retried, Requested or Resynced cause is about,
+	// zero if that is not known.
+	of objectState
 	// read: the change is in the store from which turns read their object.
 	read bool
 	// merged are the changes that are merged into Change, without the last one.
@@ -111,7 +111,7 @@ type causes struct {
 	// this one. It is put into the list when the key is handed out.
 	timed Reason
 	due   time.Time
-	of    types.UID
+	of    objectState
 }
 
 // add merges a cause into the others.
@@ -150,13 +150,16 @@ func (cs *causes) add(c Cause) {
 // drop removes the causes that have ended with an object that is gone: its changes, and
 // the requests of its reconciles. It returns whether any cause is left.
 func (cs *causes) drop(gone kube.Change) (left bool) {
-	about := func(of types.UID) bool { return of == "" || of == gone.UID() }
-	if about(cs.of) {
-		cs.timed, cs.due, cs.of = "", time.Time{}, ""
+	end := stateOf(gone)
+	if cs.of.overWith(end) {
+		cs.timed, cs.due, cs.of = "", time.Time{}, objectState{}
 	}
 	itsOwn := Cause{Change: gone}
 	cs.list = slices.DeleteFunc(cs.list, func(c Cause) bool {
-		return c.Reason != Triggered && (c.Change.Kind() == "" && about(c.of) || itsOwn.sameAs(c))
+		if c.Change.Kind() != "" {
+			return itsOwn.sameAs(c) && stateOf(c.Change).overWith(end)
+		}
+		return c.Reason != Triggered && c.of.overWith(end)
 	})
 	return len(cs.list) > 0 || cs.timed != ""
 }
@@ -184,7 +187,7 @@ func (cs *causes) dueBy(now time.Time) {
 		return
 	}
 	timed := Cause{Reason: cs.timed, of: cs.of}
-	cs.timed, cs.due, cs.of = "", time.Time{}, ""
+	cs.timed, cs.due, cs.of = "", time.Time{}, objectState{}
 	cs.add(timed)
 }
 

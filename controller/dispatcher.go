@@ -33,10 +33,10 @@ type dispatcher struct {
 
 	// Owned by run.
 	queue     *queue
-	histories map[kube.Key]*history    // of the objects that have one
-	gone      map[kube.Key][]types.UID // objects that were removed while their keys are worked on
-	fades     time.Time                // when to look through histories, zero if not
-	alarm     time.Time                // when the timer fires, zero if it does not
+	histories map[kube.Key]*history      // of the objects that have one
+	gone      map[kube.Key][]objectState // the last states of objects that were removed while their keys are worked on
+	fades     time.Time                  // when to look through histories, zero if not
+	alarm     time.Time                  // when the timer fires, zero if it does not
 	workers   int
 }
 
@@ -72,7 +72,7 @@ func newDispatcher(concurrency int, minInterval time.Duration, counts *metrics.C
 		ended:     make(chan struct{}),
 		queue:     newQueue(),
 		histories: make(map[kube.Key]*history),
-		gone:      make(map[kube.Key][]types.UID),
+		gone:      make(map[kube.Key][]objectState),
 	}
 }
 
@@ -188,15 +188,16 @@ func (d *dispatcher) receive(r request) {
 // remove forgets an object that is gone, and drops the requests that its key has because
 // of it. Requests for other causes stay, because they may mean a new object of the name.
 // The new object may have had turns before the end of the old one is known: then what is
-// remembered is about the new one, and stays. If the controller wants to be told of the
-// end, the key gets a turn for it.
+// remembered is about the new one, and stays. The same goes for an object that has left the
+// selection and is back. If the controller wants to be told of the end, the key gets a turn
+// for it.
 func (d *dispatcher) remove(r request, now time.Time) {
 	if d.queue.running[r.key] != nil {
-		d.gone[r.key] = append(d.gone[r.key], r.cause.Change.UID())
+		d.gone[r.key] = append(d.gone[r.key], stateOf(r.cause.Change))
 	}
 	d.queue.drop(r.key, r.cause.Change, now)
 	h := d.histories[r.key]
-	if h == nil || h.uid == "" || h.uid == r.cause.Change.UID() {
+	if h == nil || h.read.overWith(stateOf(r.cause.Change)) {
 		delete(d.histories, r.key)
 		left := new(history)
 		if h != nil && len(h.removed) > 0 {
@@ -243,7 +244,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 
 // settle takes the result of a turn.
 func (d *dispatcher) settle(t *turn, stopping bool) {
-	gone := t.uid != "" && slices.Contains(d.gone[t.key], t.uid)
+	gone := t.uid != "" && slices.ContainsFunc(d.gone[t.key], objectState{t.uid, t.read}.overWith)
 	delete(d.gone, t.key)
 	if gone { // then nothing follows it
 		if h := d.histories[t.key]; h != nil {

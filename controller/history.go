@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -18,8 +19,8 @@ type history struct {
 	// cause no turn before retryAt.
 	failures int
 	retryAt  time.Time
-	last     time.Time // the end of the last turn
-	uid      types.UID // of the object of the last turn that read one
+	last     time.Time   // the end of the last turn
+	read     objectState // by the last turn that read an object
 	// removed are objects of the key that are gone. The controller must still be told of
 	// them.
 	removed []kube.Change
@@ -93,7 +94,7 @@ func (h *history) end(t *turn, now time.Time) {
 	h.tell(t.told)
 	h.last = now
 	if t.uid != "" {
-		h.uid = t.uid
+		h.read = objectState{t.uid, t.read}
 	}
 	h.failures, h.retryAt = 0, time.Time{}
 	if t.failed {
@@ -122,16 +123,25 @@ func (h *history) end(t *turn, now time.Time) {
 // goroutine: hence the lock.
 type writes struct {
 	mu     sync.Mutex
-	states []writtenState
+	states []objectState
 	// deleted are objects that were deleted.
 	deleted []types.UID
 }
 
-// writtenState is the state of an object after a write. Servers that do not share their
-// storage, such as an aggregated one, may use one resourceVersion for two objects.
-type writtenState struct {
+// objectState is a state of an object. Servers that do not share their storage, such as an
+// aggregated one, may use one resourceVersion for two objects.
+type objectState struct {
 	uid     types.UID
 	version string
+}
+
+func stateOf(c kube.Change) objectState { return objectState{c.UID(), c.ResourceVersion()} }
+
+// overWith reports that a state, or an unknown one, is over with an end: the last state of
+// an object that is gone or has left the selection. Later states of the object are not: it
+// is back in the selection.
+func (s objectState) overWith(end objectState) bool {
+	return s.uid == "" || s.uid == end.uid && !versions.Older(end.version, s.version)
 }
 
 // writesKept is how many writes of earlier turns are remembered.
@@ -144,7 +154,7 @@ func (w *writes) note(x written.Write) {
 		w.deleted = append(w.deleted, x.UID)
 	}
 	if x.ResourceVersion != "" {
-		w.states = append(w.states, writtenState{x.UID, x.ResourceVersion})
+		w.states = append(w.states, objectState{x.UID, x.ResourceVersion})
 	}
 }
 
@@ -192,5 +202,5 @@ func (w *writes) made(c Cause) bool {
 func (w *writes) include(version string, uid types.UID, deleting bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return deleting && slices.Contains(w.deleted, uid) || slices.Contains(w.states, writtenState{uid, version})
+	return deleting && slices.Contains(w.deleted, uid) || slices.Contains(w.states, objectState{uid, version})
 }

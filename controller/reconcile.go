@@ -412,7 +412,7 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	default:
 		return nil
 	}
-	next.key, next.cause.of = a.key, a.uid
+	next.key, next.cause.of = a.key, objectState{a.uid, a.read}
 	e.prioritize(next)
 	return next
 }

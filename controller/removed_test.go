@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -122,13 +123,13 @@ func TestFailedFindsTheObjectGone(t *testing.T) {
 	})
 }
 
-// An object is recreated while the predicate is held up, and the new object is reconciled
-// before the end of the old one is known. That end drops no request of the new object, and
-// does not let it be reconciled too soon.
+// An object is recreated, or leaves the selection and comes back, while the predicate is
+// held up. The present object is reconciled before the end of the former one is known. That
+// end drops no request of the present object, and does not let it be reconciled too soon.
 func TestLateEndOfTheObjectBefore(t *testing.T) {
 	for name, late := range map[string]struct {
 		result func() (Action, error)
-		passes bool // the predicate lets the addition of the new object pass
+		passes bool // the predicate lets the addition of the present object pass
 		again  time.Duration
 		reason Reason
 	}{
@@ -137,54 +138,62 @@ func TestLateEndOfTheObjectBefore(t *testing.T) {
 		"resync":   {func() (Action, error) { return Done, nil }, false, 5 * time.Hour, Resynced},
 		"interval": {func() (Action, error) { return Await, nil }, true, 10 * time.Minute, Changed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.put("busy", func(*gizmo) {})
-				s.put("g", func(*gizmo) {})
-				open, ask := make(chan struct{}), make(chan kube.Key)
-				s.start(Options{}, Controller[gizmo]{
-					Resync: 5 * time.Hour, Backoff: Backoff{Min: 30 * time.Minute, Max: time.Hour}, MinInterval: 10 * time.Minute,
-					Watches: []Source{Channel("asked", ask)},
-					Predicate: func(c kube.Change) bool {
-						if c.Key.Name == "busy" && c.Type == kube.Modified {
-							<-open
-							return false
+		for _, comesBack := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", the same object: ", comesBack), func(t *testing.T) {
+				onStage(t, func(s *stage) {
+					s.put("busy", func(*gizmo) {})
+					s.put("g", func(*gizmo) {})
+					open, ask := make(chan struct{}), make(chan kube.Key)
+					s.start(Options{}, Controller[gizmo]{
+						Resync: 5 * time.Hour, Backoff: Backoff{Min: 30 * time.Minute, Max: time.Hour}, MinInterval: 10 * time.Minute,
+						Watches: []Source{Channel("asked", ask)},
+						Predicate: func(c kube.Change) bool {
+							if c.Key.Name == "busy" && c.Type == kube.Modified {
+								<-open
+								return false
+							}
+							return late.passes || c.Type != kube.Added || c.Key.Name != "g"
+						},
+						Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
+							if g.Spec.Size == 1 {
+								return late.result()
+							}
+							return Await, nil
+						},
+					})
+					s.sleep(time.Hour)
+					s.put("busy", func(g *gizmo) { g.Spec.Size = 1 })
+					synctest.Wait()
+					was := s.gizmo("g")
+					s.delete("g")
+					s.put("g", func(g *gizmo) {
+						g.Spec.Size = 1
+						if comesBack {
+							g.UID = was.UID
 						}
-						return late.passes || c.Type != kube.Added || c.Key.Name != "g"
-					},
-					Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
-						if g.Spec.Size == 1 {
-							return late.result()
-						}
-						return Await, nil
-					},
+					})
+					synctest.Wait()
+					before := len(s.ran("g"))
+					ask <- named("g")
+					synctest.Wait()
+					if n := len(s.ran("g")) - before; n != 1 {
+						s.Errorf("the present object was reconciled %d times", n)
+					}
+					begun := time.Since(s.begun)
+					s.sleep(time.Second)
+					close(open)
+					s.sleep(6 * time.Hour)
+					runs := s.ran("g")[before+1:]
+					if len(runs) == 0 {
+						s.Error("the present object is not reconciled again")
+						return
+					}
+					took := runs[0].at - begun
+					if took < late.again/3 || took > late.again*6/5 || runs[0].reasons()[0] != late.reason {
+						s.Errorf("the next reconcile is after %s because of %v", took, runs[0].reasons())
+					}
 				})
-				s.sleep(time.Hour)
-				s.put("busy", func(g *gizmo) { g.Spec.Size = 1 })
-				synctest.Wait()
-				s.delete("g")
-				s.put("g", func(g *gizmo) { g.Spec.Size = 1 })
-				synctest.Wait()
-				before := len(s.ran("g"))
-				ask <- named("g")
-				synctest.Wait()
-				if n := len(s.ran("g")) - before; n != 1 {
-					s.Errorf("the new object was reconciled %d times", n)
-				}
-				begun := time.Since(s.begun)
-				s.sleep(time.Second)
-				close(open)
-				s.sleep(6 * time.Hour)
-				runs := s.ran("g")[before+1:]
-				if len(runs) == 0 {
-					s.Error("the new object is not reconciled again")
-					return
-				}
-				took := runs[0].at - begun
-				if took < late.again/3 || took > late.again*6/5 || runs[0].reasons()[0] != late.reason {
-					s.Errorf("the next reconcile is after %s because of %v", took, runs[0].reasons())
-				}
 			})
-		})
+		}
 	}
 }

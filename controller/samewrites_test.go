@@ -35,7 +35,8 @@ func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.put("a", func(*gizmo) {})
 				s.put("child", func(g *gizmo) {
-					g.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Gizmo", Name: "a", UID: "uid-10"}}
+					owner := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Gizmo", Name: "a", UID: "uid-10"}
+					g.OwnerReferences = []metav1.OwnerReference{owner}
 				})
 				seen := 0
 				s.start(Options{}, Controller[gizmo]{
