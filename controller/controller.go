@@ -33,7 +33,9 @@ type Controller[T any] struct {
 	// controller-runtime's builder.
 	Watches []Source
 	// Reads are kinds that a reconcile only reads. Their stores are filled before the
-	// first reconcile and kept until Run returns. Their changes cause no reconcile.
+	// first reconcile and kept until Run returns. Their changes cause no reconcile. A
+	// reconcile that waits for a state reads it by the handle of the source that tells of
+	// it: the store of another handle may be behind when the source has told.
 	Reads []kube.AnyHandle
 	// Predicate leaves out changes of the objects themselves. Default: no change is left
 	// out.

@@ -70,9 +70,10 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 //	…
 //	Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
 //
-// The index is of the controller's own objects. Each step of a referred object counts,
-// even if it has changed back meanwhile, or has come and gone. In controller-runtime this
-// takes a field index and handler.EnqueueRequestsFromMapFunc.
+// The index is of the controller's own objects, and of the handle For: the index of another
+// handle's store may be behind, and lack a reference that a reconcile has read. Each step
+// of a referred object counts, even if it has changed back meanwhile, or has come and gone.
+// In controller-runtime this takes a field index and handler.EnqueueRequestsFromMapFunc.
 func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], predicates ...Predicate) Source {
 	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {

@@ -104,8 +104,8 @@ type subscription struct {
 }
 
 // round shows the loop the changes from the objects that it has seen to the present
-// content. It returns whether there are more changes by then, and whether the loop was
-// left.
+// content or, if it is shown every snapshot, to the next one. It returns whether there may
+// be more changes, and whether the loop was left.
 func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
 	to, vanished := s.table.followers.next(s)
 	if s.until = math.MaxUint64; s.every && to != nil {
