@@ -62,12 +62,14 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	switch {
 	case r.Spec.Password != nil:
 		given, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Password.Name})
-		if err != nil {
+		if err != nil && !apierrors.IsNotFound(err) {
 			return controller.Done, fmt.Errorf("get the password: %w", err)
 		}
-		if password = string(given.Data[r.Spec.Password.Key]); password == "" {
-			return controller.Done, fmt.Errorf("get the password: Secret %s has no key %q",
-				r.Spec.Password.Name, r.Spec.Password.Key)
+		if given != nil {
+			password = string(given.Data[r.Spec.Password.Key])
+		}
+		if password == "" {
+			return op.withoutPassword(ctx, r, is != nil) // the watch of Secrets tells when it is there
 		}
 	case is != nil && len(is.Data[passwordKey]) > 0:
 		password = string(is.Data[passwordKey])
@@ -95,6 +97,20 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	controller.SetCondition(r, &r.Status.Conditions.Conditions, metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionTrue, Message: "the password is in Secret " + secret.Name,
 	})
+	return controller.Done, op.Roles.EnsureStatus(ctx, r)
+}
+
+// withoutPassword says that the password which a role is given is not there. One that it has had stays.
+func (op *Operator) withoutPassword(ctx context.Context, r *api.NeonRole, had bool) (controller.Action, error) {
+	said := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionFalse, Reason: "NoPassword",
+		Message: fmt.Sprintf("make Secret %s with the key %s", r.Spec.Password.Name, r.Spec.Password.Key),
+	}
+	if had {
+		said.Message += ": the former password stays until then"
+	}
+	r.Status.ObservedGeneration = r.Generation
+	controller.SetCondition(r, &r.Status.Conditions.Conditions, said)
 	return controller.Done, op.Roles.EnsureStatus(ctx, r)
 }
 
