@@ -16,7 +16,6 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/plan"
-	"github.com/pintle-go/pintle/ready"
 )
 
 // bucket is the object store of a cluster, as a thing of the plan.
@@ -49,7 +48,7 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 			return op.observeBucket(ctx, r)
 		},
 		// Other credentials are tried before a program is restarted with them.
-		Differs: func(is, want *bucket) bool { return want.login != "" && is.login != want.login },
+		Differs: func(is, want *bucket) bool { return is.login != want.login },
 		Update: func(ctx context.Context, r plan.Ref, _, _ *bucket) (*bucket, error) {
 			return op.observeBucket(ctx, r)
 		},
@@ -59,13 +58,6 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 		Adopt:      func(plan.Ref, *bucket) bool { return true },
 		Poll:       time.Minute,
 	}
-}
-
-func bucketReady(b *bucket) ready.State {
-	if b.failure != "" {
-		return ready.State{Phase: ready.Waiting, Message: b.failure}
-	}
-	return ready.State{Phase: ready.Ready}
 }
 
 // observeBucket writes, reads and deletes an object. It returns nil if the managed store has
@@ -174,17 +166,21 @@ func (op *Operator) openStore(ctx context.Context, key kube.Key) (*minio.Client,
 	if s.Endpoint == "" {
 		endpoint = &url.URL{Scheme: "https", Host: "s3." + s.Region + ".amazonaws.com"}
 	}
-	secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: secretName})
-	if err != nil {
+	l := login{secretName, []string{accessKey, secretKey}}
+	secret, err := stored(ctx, op.Secrets, kube.Key{Namespace: c.Namespace, Name: l.secret})
+	switch {
+	case err != nil:
 		return nil, "", fmt.Errorf("get credentials: %w", err)
+	case !l.in(secret):
+		return nil, "", l.missing()
 	}
-	login := credentials.NewStaticV4(string(secret.Data[accessKey]), string(secret.Data[secretKey]), "")
+	creds := credentials.NewStaticV4(string(secret[accessKey]), string(secret[secretKey]), "")
 	var transport http.RoundTripper
 	if op.Clients.HTTP != nil {
 		transport = op.Clients.HTTP.Transport
 	}
 	store, err := minio.New(endpoint.Host, &minio.Options{
-		Creds: login, Secure: endpoint.Scheme == "https", Region: s.Region, Transport: transport,
+		Creds: creds, Secure: endpoint.Scheme == "https", Region: s.Region, Transport: transport,
 		BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
 	})
 	if err != nil {

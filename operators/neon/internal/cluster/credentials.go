@@ -5,15 +5,16 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/ready"
 )
 
 // credentialsAnnotation of a pod template is a digest of the credentials that the program reads at its
@@ -65,7 +66,7 @@ func (l login) env() (all []corev1.EnvVar) {
 }
 
 // readBy reports that the programs of a template read the keys.
-func (l login) readBy(t *corev1.PodTemplateSpec) bool {
+func (l login) readBy(t corev1.PodTemplateSpec) bool {
 	return slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
 			if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {
@@ -77,18 +78,20 @@ func (l login) readBy(t *corev1.PodTemplateSpec) bool {
 	})
 }
 
+// in reports that a Secret has all keys.
+func (l login) in(secret map[string][]byte) bool {
+	return !slices.ContainsFunc(l.keys, func(key string) bool { return len(secret[key]) == 0 })
+}
+
 // digest tells the credentials in a Secret apart from others. It is made with the private key of the
 // cluster: nobody who sees pods, but no Secrets, can try passwords with it. It is empty while there is no
 // such key, and while the Secret lacks one of its keys.
 func (l login) digest(private []byte, secret map[string][]byte) string {
-	if l.secret == "" || len(private) == 0 {
+	if l.secret == "" || len(private) == 0 || !l.in(secret) {
 		return ""
 	}
 	mac := hmac.New(sha256.New, private)
 	for _, key := range l.keys {
-		if len(secret[key]) == 0 {
-			return ""
-		}
 		fmt.Fprintf(mac, "%q %q\n", key, secret[key])
 	}
 	return hex.EncodeToString(mac.Sum(nil)[:8])
@@ -107,18 +110,21 @@ type logins struct {
 	found   map[string]string // the digests, by the names of the Secrets and keys
 }
 
+func (s *logins) at(name string) kube.Key {
+	return kube.Key{Namespace: s.cluster.Namespace, Name: name}
+}
+
 // digest returns the digest of a login, empty while its credentials are missing.
 func (s *logins) digest(ctx context.Context, of login) (string, error) {
 	name := of.secret + "/" + strings.Join(of.keys, ",")
 	if digest, ok := s.found[name]; ok || of.secret == "" {
 		return digest, nil
 	}
-	at := func(name string) kube.Key { return kube.Key{Namespace: s.cluster.Namespace, Name: name} }
-	keys, err := stored(ctx, s.op.Secrets, at(KeysName(s.cluster.Name)))
+	keys, err := stored(ctx, s.op.Secrets, s.at(KeysName(s.cluster.Name)))
 	if err != nil || len(keys[privatePEM]) == 0 {
 		return "", err // the reconcile may be about to make the keys of the cluster
 	}
-	secret, err := stored(ctx, s.op.Secrets, at(of.secret))
+	secret, err := stored(ctx, s.op.Secrets, s.at(of.secret))
 	if err != nil {
 		return "", err
 	}
@@ -129,41 +135,69 @@ func (s *logins) digest(ctx context.Context, of login) (string, error) {
 	return s.found[name], nil
 }
 
-// of returns the digest for a pod template. While the credentials are missing, it is that of the template
-// that is there: a Secret that is deleted and made again restarts nothing. A program that would read
-// another Secret than before is not changed until that is there.
-func (s *logins) of(ctx context.Context, l login, is *corev1.PodTemplateSpec) (string, error) {
-	digest, err := s.digest(ctx, l)
+// tried judges a probe of the store or of the database. Programs are restarted with the credentials that a
+// reconcile wants, so those of the probe must be the same.
+func tried(is, want, failure string) ready.State {
 	switch {
-	case err != nil || digest != "" || l.secret == "":
-		return digest, err
-	case is != nil && l.readBy(is):
+	case failure != "":
+		return ready.State{Phase: ready.Waiting, Message: failure}
+	case is != want:
+		return ready.State{Phase: ready.Waiting, Message: "other credentials are about to be tried"}
+	}
+	return ready.State{Phase: ready.Ready}
+}
+
+// errNoLogin is wrapped by the error about credentials that are missing.
+var errNoLogin = errors.New("get credentials")
+
+// exist returns an error that wraps errNoLogin while the credentials of a login are missing: a program that is
+// restarted then does not start.
+func (s *logins) exist(ctx context.Context, l login) error {
+	digest, err := s.digest(ctx, l)
+	if err != nil || digest != "" || l.secret == "" {
+		return err
+	}
+	return l.missing()
+}
+
+func (l login) missing() error {
+	return fmt.Errorf("%w: make Secret %s with the keys %s", errNoLogin, l.secret, strings.Join(l.keys, " and "))
+}
+
+// of returns the digest for a pod template, which is empty or as found. While the credentials are missing, it
+// is that of the template that is there: a Secret that is deleted and made again restarts nothing. A program
+// that would read another Secret than before is not changed until that is there.
+func (s *logins) of(ctx context.Context, l login, is corev1.PodTemplateSpec) (string, error) {
+	err := s.exist(ctx, l)
+	if errors.Is(err, errNoLogin) && l.readBy(is) {
 		return is.Annotations[credentialsAnnotation], nil
 	}
-	return "", fmt.Errorf("get credentials: make Secret %s with the keys %s", l.secret, strings.Join(l.keys, " and "))
+	if err != nil {
+		return "", err
+	}
+	return s.digest(ctx, l)
 }
 
 // ofController returns the digest for the storage controller's template.
 func (s *logins) ofController(ctx context.Context) (string, error) {
-	key := kube.Key{Namespace: s.cluster.Namespace, Name: about(s.cluster, "controller").Name}
-	is, err := s.op.Deployments.Cached().Get(ctx, key)
-	switch {
-	case apierrors.IsNotFound(err):
-		return s.of(ctx, databaseLogin(s.cluster), nil)
-	case err != nil:
+	var template corev1.PodTemplateSpec
+	is, err := s.op.Deployments.Cached().Get(ctx, s.at(about(s.cluster, "controller").Name))
+	if err == nil {
+		template = is.Spec.Template
+	} else if err := unlessMissing(err); err != nil {
 		return "", err
 	}
-	return s.of(ctx, databaseLogin(s.cluster), &is.Spec.Template)
+	return s.of(ctx, databaseLogin(s.cluster), template)
 }
 
 // ofMember returns the digest for the template of a safekeeper or pageserver.
 func (s *logins) ofMember(ctx context.Context, name string) (string, error) {
-	is, err := s.op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: s.cluster.Namespace, Name: name})
-	switch {
-	case apierrors.IsNotFound(err):
-		return s.of(ctx, storeLogin(s.cluster), nil)
-	case err != nil:
+	var template corev1.PodTemplateSpec
+	is, err := s.op.StatefulSets.Cached().Get(ctx, s.at(name))
+	if err == nil {
+		template = is.Spec.Template
+	} else if err := unlessMissing(err); err != nil {
 		return "", err
 	}
-	return s.of(ctx, storeLogin(s.cluster), &is.Spec.Template)
+	return s.of(ctx, storeLogin(s.cluster), template)
 }

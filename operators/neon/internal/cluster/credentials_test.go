@@ -227,6 +227,9 @@ func TestCredentials(t *testing.T) {
 	w.put("database", map[string]string{"url": "postgres://nobody@127.0.0.1:1/none"})
 	w.until("the operator has tried it", says("database-answers", "connect to the database"))
 	w.unmoved("a bad URL", after, second)
+	w.put("database", map[string]string{"uri": w.lab.Postgres.URL})
+	w.until("the operator has seen it", says("database-answers", `Secret database has no key "url"`))
+	w.unmoved("no URL", after, second)
 	url, also := w.lab.Postgres.URL, "?"
 	if strings.Contains(url, "?") {
 		also = "&"

@@ -60,7 +60,7 @@ func (op *Operator) safekeepers(
 			is, err := op.StatefulSets.Cached().Get(ctx, kube.KeyOf(want))
 			switch {
 			case apierrors.IsNotFound(err) || err == nil && state.mayChange(numbers[key]):
-				return want, nil
+				return want, on.logins.exist(ctx, storeLogin(c))
 			case err != nil:
 				return nil, err
 			}
@@ -89,8 +89,11 @@ func (op *Operator) safekeepers(
 		func(_ plan.Inputs, key string) (*evacuation, error) {
 			return &evacuation{cluster: kube.KeyOf(c), id: numbers[key], leaving: state.leaving}, nil
 		}).Do(func(_ string, n *plan.Node[evacuation]) { n.Needs(running).ReadyWhen(evacuationReady) })
-	all.turn = plan.Step(p, "safekeeper-turn", op.turnThings, func(plan.Inputs) (*turn, error) { return state, nil }).
-		Needs(running).ReadyWhen(turnReady).When(func(plan.Inputs) bool { return state.busy() })
+	// A safekeeper that has its turn is changed only while the store can be used. So it gets its turn only then:
+	// otherwise another one may fall behind in between.
+	all.turn = plan.Step(p, "safekeeper-turn", op.turnThings, func(plan.Inputs) (*turn, error) {
+		return state, on.logins.exist(ctx, storeLogin(c))
+	}).Needs(existing(running, on.bucket)...).ReadyWhen(turnReady).When(func(plan.Inputs) bool { return state.busy() })
 	return all
 }
 
@@ -133,7 +136,7 @@ func (op *Operator) pageservers(
 			}
 			part.authority, part.credentials = on.memberAuthority(c), credentials
 			// The operator deletes the pods when the others have their data.
-			return part.statefulSet(c.Spec.Pageservers.Volume, on.keep, appsv1.OnDeleteStatefulSetStrategyType), nil
+			return part.statefulSet(c.Spec.Pageservers.Volume, keeps(c), appsv1.OnDeleteStatefulSetStrategyType), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {
 		n.Needs(existing(files.Key(key), services.Key(key), on.broker, running, on.bucket)...).Within(10 * time.Minute)
 		if certificates != nil {
@@ -152,8 +155,10 @@ func (op *Operator) pageservers(
 		return all // the store says so at the other nodes
 	}
 	all.state = state
-	all.roll = plan.Step(p, "pageserver-roll", op.rollThings, func(plan.Inputs) (*roll, error) { return state, nil }).
-		Needs(running).ReadyWhen(rollReady).When(func(plan.Inputs) bool { return state.busy() })
+	// A pod that takes the place of another one reads what the Secret of the store has then.
+	all.roll = plan.Step(p, "pageserver-roll", op.rollThings, func(plan.Inputs) (*roll, error) {
+		return state, on.logins.exist(ctx, storeLogin(c))
+	}).Needs(existing(running, on.bucket)...).ReadyWhen(rollReady).When(func(plan.Inputs) bool { return state.busy() })
 	return all
 }
 
@@ -191,6 +196,8 @@ func report(c *api.NeonCluster, keepers keeperNodes, servers serverNodes, refuse
 		s.SafekeeperTurn = 0
 	} else if state != nil && keepers.turn.Last() != nil {
 		s.SafekeeperTurn = keepers.turn.Last().now
+	} else if state != nil && slices.Contains(state.outdated, s.SafekeeperTurn) {
+		s.SafekeeperTurn = 0 // it cannot be changed, and another one may fall behind meanwhile
 	}
 	if state := servers.state; state != nil && !state.busy() {
 		s.PageserverRoll = nil

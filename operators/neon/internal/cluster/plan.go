@@ -39,6 +39,7 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/policy"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
 	"github.com/pintle-go/pintle/plan"
+	"github.com/pintle-go/pintle/ready"
 )
 
 // Operator reconciles NeonClusters.
@@ -180,13 +181,12 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	p.Knows(op.bucketThings, op.databaseThings, op.safekeeperThings, op.nodeThings)
 	p.Knows(op.evacuationThings, op.turnThings, op.rollThings, op.changeThings)
 	refused := settleMembers(c, metav1.Now())
-	keep := c.Spec.DeletionPolicy == api.Retain
 
 	op.guard(p, c)
 	keys := plan.Object(p, "keys", op.Secrets, func(plan.Inputs) (*corev1.Secret, error) {
 		return op.once(ctx, c, aboutKeys(c), newKeys)
 	})
-	if keep {
+	if keeps(c) {
 		keys.Retain()
 	}
 	given := &logins{op: op, cluster: c}
@@ -224,7 +224,7 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 		return b.deployment(), nil
 	}).Needs(existing(op.certificate(ctx, p, secure, authority, b.about))...).Within(5 * time.Minute)
 
-	all := basis{keep, keys, bucket, brokering, running, secure, authority, given}
+	all := basis{keys, bucket, brokering, running, secure, authority, given}
 	keepers := op.safekeepers(ctx, p, c, all)
 	servers := op.pageservers(ctx, p, c, all)
 	changing := op.change(p, c, running, brokering, keepers, servers)
@@ -235,6 +235,9 @@ func (op *Operator) children(ctx context.Context, c *api.NeonCluster) (*plan.Pla
 	return p, secure
 }
 
+// keeps reports that the volumes and keys of a cluster outlive it.
+func keeps(c *api.NeonCluster) bool { return c.Spec.DeletionPolicy == api.Retain }
+
 // existing returns the needs that are not nil.
 func existing(needs ...plan.Need) []plan.Need {
 	return slices.DeleteFunc(needs, func(n plan.Need) bool { return n == nil })
@@ -242,7 +245,6 @@ func existing(needs ...plan.Need) []plan.Need {
 
 // basis has all that the members of a cluster need.
 type basis struct {
-	keep                    bool
 	keys                    *plan.Node[corev1.Secret]
 	bucket, broker, running plan.Need
 	security                *Certifier
@@ -262,15 +264,17 @@ func (b basis) memberAuthority(c *api.NeonCluster) string {
 // objectStore describes the object store, and returns the node that is ready when objects can
 // be written and read.
 func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCluster, given *logins) plan.Need {
-	keep := c.Spec.DeletionPolicy == api.Retain
 	s3 := c.Spec.ObjectStore.S3
 	if c.Spec.ObjectStore.Azure != nil || c.Spec.ObjectStore.GCS != nil || s3 != nil && s3.SecretName == "" {
 		return nil // the operator's own pod may have no rights there
 	}
-	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (*bucket, error) {
-		login, err := given.digest(ctx, storeLogin(c))
-		return &bucket{cluster: kube.KeyOf(c), login: login}, err
-	}).ReadyWhen(bucketReady).Within(2 * time.Minute)
+	want := &bucket{cluster: kube.KeyOf(c)}
+	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (_ *bucket, err error) {
+		want.login, err = given.digest(ctx, storeLogin(c))
+		return want, err
+	}).ReadyWhen(func(is *bucket) ready.State {
+		return tried(is.login, want.login, is.failure)
+	}).Within(2 * time.Minute)
 	if c.Spec.ObjectStore.Managed == nil {
 		return b
 	}
@@ -284,9 +288,9 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 		return s.service(false), nil
 	})
 	running := plan.Object(p, "store", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
-		return s.statefulSet(c.Spec.ObjectStore.Managed.Volume, keep, appsv1.RollingUpdateStatefulSetStrategyType), nil
+		return s.statefulSet(c.Spec.ObjectStore.Managed.Volume, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType), nil
 	}).Needs(access).Within(5 * time.Minute)
-	if keep {
+	if keeps(c) {
 		access.Retain()
 	}
 	return b.Needs(running)
@@ -297,11 +301,13 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 func (op *Operator) controllerDatabase(
 	ctx context.Context, p *plan.Plan, c *api.NeonCluster, given *logins,
 ) plan.Need {
-	keep := c.Spec.DeletionPolicy == api.Retain
-	answers := plan.Step(p, "database-answers", op.databaseThings, func(plan.Inputs) (*controllerDatabase, error) {
-		login, err := given.digest(ctx, databaseLogin(c))
-		return &controllerDatabase{cluster: kube.KeyOf(c), login: login}, err
-	}).ReadyWhen(databaseReady).Within(2 * time.Minute)
+	want := &controllerDatabase{cluster: kube.KeyOf(c)}
+	answers := plan.Step(p, "database-answers", op.databaseThings, func(plan.Inputs) (_ *controllerDatabase, err error) {
+		want.login, err = given.digest(ctx, databaseLogin(c))
+		return want, err
+	}).ReadyWhen(func(is *controllerDatabase) ready.State {
+		return tried(is.login, want.login, is.failure)
+	}).Within(2 * time.Minute)
 	if c.Spec.ControllerDatabase.Managed == nil {
 		return answers
 	}
@@ -314,9 +320,9 @@ func (op *Operator) controllerDatabase(
 	})
 	running := plan.Object(p, "database", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
 		v := c.Spec.ControllerDatabase.Managed
-		return d.statefulSet(*v, keep, appsv1.RollingUpdateStatefulSetStrategyType), nil
+		return d.statefulSet(*v, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType), nil
 	}).Needs(access).Within(5 * time.Minute)
-	if keep {
+	if keeps(c) {
 		access.Retain()
 	}
 	return answers.Needs(running)

@@ -77,7 +77,7 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 // reports whether the claims are safe: the controller of StatefulSets owns them until it has seen the
 // change.
 func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe bool, err error) {
-	if c.Spec.DeletionPolicy != api.Retain {
+	if !keeps(c) {
 		return true, nil
 	}
 	safe = true

@@ -12,7 +12,6 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/plan"
-	"github.com/pintle-go/pintle/ready"
 )
 
 // controllerDatabase is the storage controller's database, as a thing of the plan.
@@ -35,7 +34,7 @@ func (op *Operator) databases() *plan.Things[controllerDatabase] {
 			return nil, fmt.Errorf("%w: a database is only observed", plan.ErrRefused)
 		},
 		// Another URL is tried before the storage controller is restarted with it.
-		Differs: func(is, want *controllerDatabase) bool { return want.login != "" && is.login != want.login },
+		Differs: func(is, want *controllerDatabase) bool { return is.login != want.login },
 		Update: func(ctx context.Context, r plan.Ref, _, _ *controllerDatabase) (*controllerDatabase, error) {
 			return op.observeDatabase(ctx, r)
 		},
@@ -44,13 +43,6 @@ func (op *Operator) databases() *plan.Things[controllerDatabase] {
 		Adopt:      func(plan.Ref, *controllerDatabase) bool { return true },
 		Poll:       15 * time.Second,
 	}
-}
-
-func databaseReady(d *controllerDatabase) ready.State {
-	if d.failure != "" {
-		return ready.State{Phase: ready.Waiting, Message: d.failure}
-	}
-	return ready.State{Phase: ready.Ready}
 }
 
 // observeDatabase asks a database.
@@ -79,6 +71,10 @@ func (op *Operator) askDatabase(ctx context.Context, c *api.NeonCluster) error {
 	secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: from.Name})
 	if err != nil {
 		return fmt.Errorf("get the URL of the database: %w", err)
+	}
+	if len(secret.Data[from.Key]) == 0 {
+		// An empty URL is that of a database which the environment of the operator names.
+		return fmt.Errorf("get the URL of the database: Secret %s has no key %q", from.Name, from.Key)
 	}
 	config, err := pgconn.ParseConfig(string(secret.Data[from.Key]))
 	if err != nil {

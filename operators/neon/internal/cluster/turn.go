@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,10 +83,11 @@ func (op *Operator) turnOf(ctx context.Context, c *api.NeonCluster, on basis) (*
 			return nil, err
 		}
 		want, err := safekeeperSet(ctx, c, id, on)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoLogin): // its node says so, and leaves it as it is
+		case err != nil:
 			return nil, err
-		}
-		if is.Annotations[templateAnnotation] != want.Annotations[templateAnnotation] {
+		case is.Annotations[templateAnnotation] != want.Annotations[templateAnnotation]:
 			t.outdated = append(t.outdated, id)
 		}
 		if !ready.Is(is) {
@@ -106,7 +108,7 @@ func safekeeperSet(ctx context.Context, c *api.NeonCluster, id int64, on basis) 
 		return nil, err
 	}
 	part.authority, part.credentials = on.memberAuthority(c), credentials
-	s := part.statefulSet(c.Spec.Safekeepers.Volume, on.keep, appsv1.RollingUpdateStatefulSetStrategyType)
+	s := part.statefulSet(c.Spec.Safekeepers.Volume, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType)
 	return s, stamp(s)
 }
 
