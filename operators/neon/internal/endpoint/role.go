@@ -100,7 +100,8 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	return controller.Done, op.Roles.EnsureStatus(ctx, r)
 }
 
-// withoutPassword says that the password which a role is given is not there. One that it has had stays.
+// withoutPassword says that the password which a role is given is not there. One that it has had stays. A role
+// that has none is left out of the configuration, which would fail as a whole.
 func (op *Operator) withoutPassword(ctx context.Context, r *api.NeonRole, had bool) (controller.Action, error) {
 	said := metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionFalse, Reason: "NoPassword",
@@ -108,6 +109,8 @@ func (op *Operator) withoutPassword(ctx context.Context, r *api.NeonRole, had bo
 	}
 	if had {
 		said.Message += ": the former password stays until then"
+	} else {
+		r.Status.Secret = ""
 	}
 	r.Status.ObservedGeneration = r.Generation
 	controller.SetCondition(r, &r.Status.Conditions.Conditions, said)
