@@ -21,8 +21,8 @@ import (
 // bucket is the object store of a cluster, as a thing of the plan.
 type bucket struct {
 	cluster kube.Key
-	// login is the digest of the credentials with which it was tried, or is to be tried.
-	login string
+	// at tells the store and the credentials with which it was tried, or is to be tried, apart from others.
+	at string
 	// failure says why objects cannot be written, read and deleted; empty if they can.
 	failure string
 }
@@ -38,7 +38,11 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 		Name:    func(b *bucket) string { return b.cluster.String() },
 		Observe: op.observeBucket,
 		Create: func(ctx context.Context, r plan.Ref, want *bucket) (*bucket, error) {
-			store, name, err := op.openStore(ctx, want.cluster)
+			c, err := op.Clusters.Cached().Get(ctx, want.cluster)
+			if err != nil {
+				return nil, err
+			}
+			store, name, err := op.openStore(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -47,8 +51,8 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 			}
 			return op.observeBucket(ctx, r)
 		},
-		// Other credentials are tried before a program is restarted with them.
-		Differs: func(is, want *bucket) bool { return is.login != want.login },
+		// Another place and other credentials are tried before a program is restarted with them.
+		Differs: func(is, want *bucket) bool { return is.at != want.at },
 		Update: func(ctx context.Context, r plan.Ref, _, _ *bucket) (*bucket, error) {
 			return op.observeBucket(ctx, r)
 		},
@@ -75,11 +79,11 @@ func (op *Operator) observeBucket(ctx context.Context, r plan.Ref) (*bucket, err
 	if err != nil {
 		return nil, err
 	}
-	store, name, err := op.openStore(ctx, key)
+	store, name, err := op.openStore(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	is := &bucket{cluster: key, login: login}
+	is := &bucket{cluster: key, at: storeAt(c, login)}
 	exists, err := store.BucketExists(ctx, name)
 	switch {
 	case err != nil:
@@ -148,11 +152,7 @@ func tryStore(ctx context.Context, store *minio.Client, bucket, prefix string) e
 }
 
 // openStore returns a client of a cluster's object store, and the bucket's name.
-func (op *Operator) openStore(ctx context.Context, key kube.Key) (*minio.Client, string, error) {
-	c, err := op.Clusters.Cached().Get(ctx, key)
-	if err != nil {
-		return nil, "", err
-	}
+func (op *Operator) openStore(ctx context.Context, c *api.NeonCluster) (*minio.Client, string, error) {
 	s, secretName := c.Spec.ObjectStore.S3, about(c, "store").Name
 	if s == nil {
 		s = &api.S3{Bucket: storeBucket, Region: storeRegion, Endpoint: storeURL(c)}
@@ -188,6 +188,9 @@ func (op *Operator) openStore(ctx context.Context, key kube.Key) (*minio.Client,
 	}
 	return store, s.Bucket, nil
 }
+
+// storeAt tells a store and the digest of its credentials apart from others.
+func storeAt(c *api.NeonCluster, login string) string { return remoteStorage(c, "") + " " + login }
 
 // storePrefix returns the prefix of the objects of the operator's own, with a slash.
 func storePrefix(c *api.NeonCluster) string {

@@ -135,14 +135,14 @@ func (s *logins) digest(ctx context.Context, of login) (string, error) {
 	return s.found[name], nil
 }
 
-// tried judges a probe of the store or of the database. Programs are restarted with the credentials that a
-// reconcile wants, so those of the probe must be the same.
+// tried judges a probe of the store or of the database. Programs are restarted with what a reconcile wants, so
+// the probe must have been of the same.
 func tried(is, want, failure string) ready.State {
 	switch {
 	case failure != "":
 		return ready.State{Phase: ready.Waiting, Message: failure}
 	case is != want:
-		return ready.State{Phase: ready.Waiting, Message: "other credentials are about to be tried"}
+		return ready.State{Phase: ready.Waiting, Message: "it is about to be tried as the spec and the Secret have it"}
 	}
 	return ready.State{Phase: ready.Ready}
 }

@@ -223,6 +223,14 @@ func TestCredentials(t *testing.T) {
 	w.until("the cluster is ready", isReady)
 	w.unmoved("the former Secret", after, second)
 
+	w.Log("the store is said to be where none is")
+	w.change(func(c *api.NeonCluster) { c.Spec.ObjectStore.S3.Endpoint = "http://127.0.0.1:1" })
+	w.until("the operator has tried it", says("bucket", "check spec.objectStore.s3.endpoint"))
+	w.unmoved("another endpoint", after, second)
+	w.change(func(c *api.NeonCluster) { c.Spec.ObjectStore.S3.Endpoint = server.URL })
+	w.until("the cluster is ready", isReady)
+	w.unmoved("the former endpoint", after, second)
+
 	w.Log("the URL of the database changes: the storage controller alone is restarted")
 	w.put("database", map[string]string{"url": "postgres://nobody@127.0.0.1:1/none"})
 	w.until("the operator has tried it", says("database-answers", "connect to the database"))

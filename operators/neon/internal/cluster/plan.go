@@ -269,11 +269,12 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 		return nil // the operator's own pod may have no rights there
 	}
 	want := &bucket{cluster: kube.KeyOf(c)}
-	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (_ *bucket, err error) {
-		want.login, err = given.digest(ctx, storeLogin(c))
+	b := plan.Step(p, "bucket", op.bucketThings, func(plan.Inputs) (*bucket, error) {
+		login, err := given.digest(ctx, storeLogin(c))
+		want.at = storeAt(c, login)
 		return want, err
 	}).ReadyWhen(func(is *bucket) ready.State {
-		return tried(is.login, want.login, is.failure)
+		return tried(is.at, want.at, is.failure)
 	}).Within(2 * time.Minute)
 	if c.Spec.ObjectStore.Managed == nil {
 		return b
