@@ -52,7 +52,8 @@ func TestOwnerThatIsRefused(t *testing.T) {
 	w.branch("trunk", "1")
 	w.operate()
 	w.role("first", "app")
-	_, err := w.secrets.Until(w.soon(), "first-password", func(s *corev1.Secret) bool { return len(s.Data) > 0 })
+	// It has its name when its status has the Secret: until then one of the same second may get it.
+	_, err := w.roles.Until(w.soon(), "first", func(r *api.NeonRole) bool { return r.Status.Secret != "" })
 	w.ok(err)
 	w.role("second", "app")
 	w.role("admin", "cloud_admin")
