@@ -39,6 +39,7 @@ type Operator struct {
 	byRecord     *kube.Index[api.NeonBranch, kube.Key] // of former timelines too
 	endpoints    *kube.Index[api.NeonEndpoint, kube.Key]
 	computes     *kube.Index[api.NeonEndpoint, kube.Key]
+	attached     *kube.Index[api.NeonBranch, kube.Key] // to be detached, by the parent's timeline or else name
 	timelineKind *plan.Things[timeline]
 
 	catalogs catalogs
@@ -64,6 +65,15 @@ func (op *Operator) Start() {
 	op.endpoints = kube.IndexBy(op.Endpoints, served)
 	op.computes = kube.IndexBy(op.Endpoints, func(e *api.NeonEndpoint) []kube.Key {
 		return []kube.Key{{Namespace: e.Namespace, Name: e.Status.Timeline}}
+	})
+	op.attached = kube.IndexBy(op.Branches, func(b *api.NeonBranch) []kube.Key {
+		switch {
+		case !b.Spec.Detached, made(b) && b.Status.Parent == "":
+			return nil
+		case b.Status.Parent != "":
+			return []kube.Key{{Namespace: b.Namespace, Name: b.Status.Parent}}
+		}
+		return parent(b)
 	})
 	op.timelineKind = op.timelines()
 }
@@ -94,9 +104,30 @@ func (op *Operator) Controller() controller.Controller[api.NeonBranch] {
 			controller.Referenced(op.Projects, op.byProject),
 			controller.Referenced(op.Branches, op.byParent),
 			controller.Mapped(op.Branches, func(_ context.Context, b *api.NeonBranch) []kube.Key { return parent(b) }),
+			controller.Mapped(op.Branches, op.heldBy),
 			controller.Mapped(op.Endpoints, op.usedBy),
 		},
 	}
+}
+
+// heldBy returns the branches whose detachment may wait for a branch: its siblings, and those that are
+// its children in the storage.
+func (op *Operator) heldBy(ctx context.Context, b *api.NeonBranch) (keys []kube.Key) {
+	parents := parent(b)
+	for _, id := range []string{b.Status.TimelineID, b.Status.Parent} {
+		parents = append(parents, kube.Key{Namespace: b.Namespace, Name: id})
+	}
+	for _, p := range parents {
+		for other, err := range op.attached.Get(ctx, p) {
+			if err != nil {
+				return keys // the index's error ends the reconcile as well
+			}
+			if other.Name != b.Name {
+				keys = append(keys, kube.KeyOf(other))
+			}
+		}
+	}
+	return keys
 }
 
 // usedBy returns the branches that an endpoint uses: that of its spec, and that whose timeline its

@@ -3,7 +3,9 @@ package branch_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/operators/neon/api"
 )
 
@@ -35,6 +37,57 @@ func TestDetachedInTurn(t *testing.T) {
 	if n := w.count(http.MethodPut, "/detach_ancestor"); n != 2 {
 		t.Errorf("the storage controller was asked %d times", n)
 	}
+}
+
+// TestDetachmentHears has branches wait for a detachment, with retries that come too late. They hear
+// of the branches that the storage knows as their parent and siblings, whatever their own specs say.
+func TestDetachmentHears(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	w.trunk()
+	w.branch("early", "trunk", nil)
+	early := w.branchReady("early")
+	w.branch("limb", "trunk", func(b *api.NeonBranch) { b.Spec.Archived = true })
+	w.branchReady("limb")
+	detached := func(b *api.NeonBranch) { b.Spec.Detached = true }
+	w.branch("bough", "trunk", detached)
+	w.says("bough", "earlier branches of its parent are archived: limb")
+	w.kill()
+	w.backoff = controller.Backoff{Min: time.Hour, Max: time.Hour}
+	w.start()
+	w.says("bough", "earlier branches of its parent are archived: limb")
+	time.Sleep(time.Second) // its first reconcile fails
+	w.changeBranch("limb", func(b *api.NeonBranch) { b.Spec.Archived = false })
+	independent := func(name string) *api.NeonBranch {
+		return until(w, w.branches, name, "is independent", branchStatus, func(b *api.NeonBranch) bool {
+			return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
+		})
+	}
+	bough := independent("bough")
+	if is := w.timelines(bough.Status.TenantID)[early.Status.TimelineID]; *is.Ancestor != bough.Status.TimelineID {
+		t.Fatalf("the ancestor of the earlier sibling is %s", *is.Ancestor)
+	}
+}
+
+// TestDetachedAndArchived wants a branch to be both. Its archival comes first, and the pageserver is not
+// asked to detach it while it lasts.
+func TestDetachedAndArchived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	w.trunk()
+	w.branch("leaf", "trunk", nil)
+	w.branchReady("leaf")
+	w.changeBranch("leaf", func(b *api.NeonBranch) { b.Spec.Detached, b.Spec.Archived = true, true })
+	w.branchReady("leaf")
+	if n := w.count(http.MethodPut, "/detach_ancestor"); n != 0 {
+		t.Errorf("the storage controller was asked %d times", n)
+	}
+	w.changeBranch("leaf", func(b *api.NeonBranch) { b.Spec.Archived = false })
+	until(w, w.branches, "leaf", "is independent", branchStatus, func(b *api.NeonBranch) bool {
+		return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
+	})
 }
 
 // TestBroken has the pageserver give up one timeline. Its branch says so with the reason, and those

@@ -150,6 +150,7 @@ func (op *Operator) update(ctx context.Context, r plan.Ref, is, want *timeline) 
 		if err := op.archive(ctx, sc, is, want); err != nil {
 			return nil, err
 		}
+		return op.observe(ctx, r) // an archived timeline cannot be detached
 	}
 	if want.detached && is.is.Ancestor != nil && !is.archived {
 		if err := op.detach(ctx, sc, is, want); err != nil {

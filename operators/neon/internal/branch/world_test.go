@@ -52,6 +52,8 @@ type world struct {
 	storage *upstream.Controller
 	// apiServer and outside, if they are set, see each request of the operator first.
 	apiServer, outside func(r *http.Request, send http.RoundTripper) (*http.Response, error)
+	// backoff is that of branches.
+	backoff controller.Backoff
 
 	projects  kube.Resource[api.NeonProject]
 	branches  kube.Resource[api.NeonBranch]
@@ -177,6 +179,7 @@ func (w *world) start() {
 	w.stop = stop
 	ofProject, ofBranch := projects.Controller(), branches.Controller()
 	ofProject.Reads = append(ofProject.Reads, clients.Secrets)
+	ofBranch.Backoff = w.backoff
 	w.over.Go(func() {
 		options := controller.Options{Grace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 		if err := controller.Run(ctx, options, ofProject, ofBranch); err != nil && ctx.Err() == nil {
