@@ -17,7 +17,7 @@ import (
 // does so too, but the spec may have been changed and the NeonDatabase deleted before it could.
 func (op *Operator) handDown(ctx context.Context, d *api.NeonDatabase, all *plan.Plan) error {
 	want := d.Spec.DeletionPolicy
-	if _, paused := d.Annotations[plan.Paused]; paused && want == api.Delete {
+	if value, ok := d.Annotations[plan.Paused]; ok && value != "false" && want == api.Delete {
 		return nil // somebody may have given a child another policy by hand
 	}
 	key := kube.Key{Namespace: d.Namespace, Name: baseName(d)}

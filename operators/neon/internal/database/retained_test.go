@@ -19,13 +19,14 @@ import (
 // a cluster that somebody has taken from it, and those of a plan that is paused.
 func TestPolicyChangedLate(t *testing.T) {
 	t.Parallel()
-	t.Run("Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, false, api.Retain) })
-	t.Run("Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, false, api.Delete) })
-	t.Run("paused, Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, true, api.Retain) })
-	t.Run("paused, Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, true, api.Retain) })
+	t.Run("Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, "false", api.Retain) })
+	t.Run("Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, "false", api.Delete) })
+	t.Run("paused, Retain", func(t *testing.T) { changedLate(t, api.Delete, api.Retain, "", api.Retain) })
+	t.Run("paused, Delete", func(t *testing.T) { changedLate(t, api.Retain, api.Delete, "", api.Retain) })
 }
 
-func changedLate(t *testing.T, first, last api.DeletionPolicy, paused bool, want api.DeletionPolicy) {
+// paused is the value of the annotation.
+func changedLate(t *testing.T, first, last api.DeletionPolicy, paused string, want api.DeletionPolicy) {
 	t.Parallel()
 	of := kubetest.Start(t, kubetest.Options{})
 	client, ns := install(t, of), of.Namespace(t)
@@ -44,9 +45,7 @@ func changedLate(t *testing.T, first, last api.DeletionPolicy, paused bool, want
 	hold(ctx, t, op.Branches, "orders-main")
 	_, err = op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
 		d.Spec.DeletionPolicy = last
-		if paused {
-			d.Annotations = map[string]string{plan.Paused: ""}
-		}
+		d.Annotations = map[string]string{plan.Paused: paused}
 		return nil
 	})
 	if err != nil {
