@@ -62,6 +62,15 @@ type mergedChange struct {
 	deleting bool
 }
 
+// forget forgets the merged changes that are writes. They need not be looked at again.
+func (c *Cause) forget(w *writes) {
+	if w != nil {
+		c.merged = slices.DeleteFunc(c.merged, func(m mergedChange) bool {
+			return w.include(m.version, c.Change.UID(), m.deleting)
+		})
+	}
+}
+
 // String returns the cause in a few words: "Deployment default/web modified".
 func (c Cause) String() string {
 	switch c.Reason {

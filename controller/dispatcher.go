@@ -46,7 +46,6 @@ type turn struct {
 	failures int           // in a row, before this turn; in a result, with those of the turn
 	removed  []kube.Change // objects of this key that are gone, and that the controller has not been told of
 	before   *writes       // writes of the turns before; nil if there are none
-	writes   *writes
 	hot      *hotLoop // the loop to report, nil if there is none
 
 	// The result.
@@ -168,6 +167,7 @@ func (d *dispatcher) inspect(f func()) bool {
 func (d *dispatcher) receive(r request) {
 	now, added := time.Now(), 0
 	for more := len(d.requests); ; more-- {
+		d.sift(r.key)
 		switch {
 		case r.removed:
 			d.remove(r, now)
@@ -183,6 +183,27 @@ func (d *dispatcher) receive(r request) {
 		r = <-d.requests
 	}
 	d.counts.Added(added)
+}
+
+// sift makes room for changes that are merged into others: it forgets those that are writes
+// of the key's turns.
+func (d *dispatcher) sift(key kube.Key) {
+	it := d.queue.waiting[key]
+	if it == nil {
+		return
+	}
+	for i := range it.causes.list {
+		c := &it.causes.list[i]
+		if len(c.merged) < causesKept {
+			continue
+		}
+		if running := d.queue.running[key]; running != nil {
+			c.forget(running.writes)
+		}
+		if h := d.histories[key]; h != nil {
+			c.forget(h.writes)
+		}
+	}
 }
 
 // remove forgets an object that is gone, and drops the requests that its key has because
@@ -221,7 +242,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 			return
 		}
 		it.causes.dueBy(now)
-		t := &turn{item: it, writes: new(writes)}
+		t := &turn{item: it}
 		if h := d.histories[it.key]; h != nil {
 			if until := h.putOff(it, d.minInterval, now); until.After(now) {
 				d.queue.postpone(it, until)
@@ -231,7 +252,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 			t.failures, t.removed, t.before = h.failures, h.removed, h.writes
 		}
 		d.counts.Taken(now.Sub(it.since))
-		it.since = now
+		it.since, it.writes = now, new(writes)
 		if d.workers < len(d.queue.running) {
 			// Workers stay: their stacks have grown to the size that a reconcile needs.
 			d.workers++

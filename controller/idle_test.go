@@ -61,7 +61,7 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 	d := newDispatcher(1, 0, nil)
 	wrote := func() {
 		for i, key := range keys {
-			t := &turn{item: &item{key: key}, writes: new(writes)}
+			t := &turn{item: &item{key: key, writes: new(writes)}}
 			t.writes.note(written.Write{ResourceVersion: fmt.Sprint(1_000_000 + i)})
 			d.remember(t, now)
 		}

@@ -56,6 +56,7 @@ type item struct {
 	due      time.Time
 	causes   causes
 	since    time.Time     // when the key became ready, later when it was taken
+	writes   *writes       // of the turn, once the key is worked on
 	place    *list.Element // in ready
 	index    int           // in later; -1 if it is not there
 }

@@ -74,3 +74,48 @@ func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 		})
 	}
 }
+
+// A reconcile writes its child many times, and each time something new. Its own writes cause no
+// reconcile, however many of them wait together. One by somebody else among them does.
+func TestManyOwnWrites(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		t.Run(fmt.Sprint(foreign), func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("a", func(*gizmo) {})
+				s.put("child", func(g *gizmo) {
+					owner := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Gizmo", Name: "a", UID: "uid-10"}
+					g.OwnerReferences = []metav1.OwnerReference{owner}
+				})
+				runs, seen := 0, 0
+				s.start(Options{}, Controller[gizmo]{
+					SkipOwnWrites: true,
+					Predicate:     func(c kube.Change) bool { return c.Key.Name == "a" },
+					Watches:       []Source{Owned(s.gizmos)},
+					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+						if g.Name != "a" || g.Spec.Size == 0 {
+							return Done, nil
+						}
+						runs++
+						for i := range 100 {
+							seen++
+							s.put("child", func(g *gizmo) { g.Status.Seen = seen })
+							if foreign && runs == 1 && i == 50 {
+								continue
+							}
+							child := s.gizmo("child")
+							written.Tell(ctx, written.Write{UID: child.UID, ResourceVersion: child.ResourceVersion})
+							time.Sleep(time.Millisecond)
+						}
+						return Done, nil
+					},
+				})
+				s.sleep(time.Hour)
+				s.put("a", func(g *gizmo) { g.Spec.Size = 1 })
+				s.sleep(time.Minute)
+				if want := map[bool]int{false: 1, true: 2}[foreign]; runs != want {
+					s.Errorf("there are %d reconciles, want %d", runs, want)
+				}
+			})
+		})
+	}
+}
