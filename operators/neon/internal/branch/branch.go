@@ -39,7 +39,7 @@ type Operator struct {
 	byRecord     *kube.Index[api.NeonBranch, kube.Key] // of former timelines too
 	endpoints    *kube.Index[api.NeonEndpoint, kube.Key]
 	computes     *kube.Index[api.NeonEndpoint, kube.Key]
-	attached     *kube.Index[api.NeonBranch, kube.Key] // to be detached, by the parent's timeline or else name
+	attached     *kube.Index[api.NeonBranch, kube.Key] // to be detached, by the parent's timeline
 	timelineKind *plan.Things[timeline]
 
 	catalogs catalogs
@@ -67,13 +67,10 @@ func (op *Operator) Start() {
 		return []kube.Key{{Namespace: e.Namespace, Name: e.Status.Timeline}}
 	})
 	op.attached = kube.IndexBy(op.Branches, func(b *api.NeonBranch) []kube.Key {
-		switch {
-		case !b.Spec.Detached, made(b) && b.Status.Parent == "":
+		if !b.Spec.Detached || b.Status.Parent == "" {
 			return nil
-		case b.Status.Parent != "":
-			return []kube.Key{{Namespace: b.Namespace, Name: b.Status.Parent}}
 		}
-		return parent(b)
+		return []kube.Key{{Namespace: b.Namespace, Name: b.Status.Parent}}
 	})
 	op.timelineKind = op.timelines()
 }
@@ -113,12 +110,8 @@ func (op *Operator) Controller() controller.Controller[api.NeonBranch] {
 // heldBy returns the branches whose detachment may wait for a branch: its siblings, and those that are
 // its children in the storage.
 func (op *Operator) heldBy(ctx context.Context, b *api.NeonBranch) (keys []kube.Key) {
-	parents := parent(b)
 	for _, id := range []string{b.Status.TimelineID, b.Status.Parent} {
-		parents = append(parents, kube.Key{Namespace: b.Namespace, Name: id})
-	}
-	for _, p := range parents {
-		for other, err := range op.attached.Get(ctx, p) {
+		for other, err := range op.attached.Get(ctx, kube.Key{Namespace: b.Namespace, Name: id}) {
 			if err != nil {
 				return keys // the index's error ends the reconcile as well
 			}
@@ -337,9 +330,12 @@ func made(b *api.NeonBranch) bool { return len(b.Status.Safekeepers) > 0 }
 // report shows in a branch's status the storage's view of the timeline.
 func (t *timeline) report(b *api.NeonBranch) {
 	s := &b.Status
-	s.Parent, s.StartLSN = "", ""
-	if t.is.Ancestor != nil {
+	s.StartLSN = ""
+	switch {
+	case t.is.Ancestor != nil:
 		s.Parent = *t.is.Ancestor
+	case t.independent || !b.Spec.Detached || t.archived:
+		s.Parent = ""
 	}
 	if t.is.AncestorLSN != nil && *t.is.AncestorLSN != 0 {
 		s.StartLSN = api.LSN(t.is.AncestorLSN.String())

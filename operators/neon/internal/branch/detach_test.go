@@ -7,6 +7,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
 // TestDetachedInTurn detaches a branch of a branch, and one that has an archived sibling. The
@@ -88,6 +89,43 @@ func TestDetachedAndArchived(t *testing.T) {
 	until(w, w.branches, "leaf", "is independent", branchStatus, func(b *api.NeonBranch) bool {
 		return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
 	})
+}
+
+// TestDetachedByHalf has a shard fail to detach a timeline after another has done so. The storage shows
+// the first shard only. The branch is not independent before all shards have said so, even if the operator
+// starts again in between.
+func TestDetachedByHalf(t *testing.T) {
+	t.Parallel()
+	for name, atOnce := range map[string]bool{"later": false, "from the start": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.start()
+			w.project("app", func(p *api.NeonProject) { p.Spec.Shards = 2 })
+			w.projectReady("app")
+			w.branch("trunk", "", nil)
+			w.branchReady("trunk")
+			pageserver := w.lab.Pageservers[1]
+			fault := wire.Fault{Method: http.MethodPut, Path: "0102/timeline/", Status: http.StatusInternalServerError}
+			pageserver.Faults.Add(fault)
+			w.branch("bough", "trunk", func(b *api.NeonBranch) { b.Spec.Detached = atOnce })
+			if !atOnce {
+				w.branchReady("bough")
+				w.changeBranch("bough", func(b *api.NeonBranch) { b.Spec.Detached = true })
+			}
+			w.says("bough", "detach the timeline from its parent")
+			w.kill()
+			asked := w.count(http.MethodPut, "/detach_ancestor")
+			pageserver.Faults.Clear()
+			w.start()
+			until(w, w.branches, "bough", "is independent", branchStatus, func(b *api.NeonBranch) bool {
+				return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
+			})
+			if n := w.count(http.MethodPut, "/detach_ancestor"); n <= asked {
+				t.Errorf("the storage controller was asked %d times, and not after the failures", n)
+			}
+		})
+	}
 }
 
 // TestBroken has the pageserver give up one timeline. Its branch says so with the reason, and those

@@ -29,11 +29,14 @@ type timeline struct {
 	made     bool             // it was there before
 	archived bool
 	detached bool
+	attached bool // the status shows a parent
 	held     bool // it is not archived yet, because computes use it
 
 	// confirmed says that its creation was answered. Otherwise the storage controller may have given
 	// up in the middle: it then tells of safekeepers that do not have the timeline.
-	confirmed   bool
+	confirmed bool
+	// independent says that all shards have answered that the timeline is detached.
+	independent bool
 	is          upstream.Timeline
 	safekeepers []int64
 	generation  int64
@@ -45,7 +48,8 @@ func wanted(b *api.NeonBranch, p *api.NeonProject, id string) *timeline {
 		branch: kube.KeyOf(b), project: p.Name, cluster: kube.Key{Namespace: b.Namespace, Name: p.Spec.Cluster},
 		tenant: p.Status.TenantID, id: id, version: int(p.Spec.PostgresVersion),
 		imported: id == b.Spec.TimelineID, archived: b.Spec.Archived, detached: b.Spec.Detached,
-		from: b.Spec.From,
+		attached: id == b.Status.TimelineID && b.Status.Parent != "",
+		from:     b.Spec.From,
 	}
 }
 
@@ -121,7 +125,14 @@ func (t *timeline) take(is upstream.Timeline) {
 // to the end, and one whose creation was not answered may not be.
 func differs(is, want *timeline) bool {
 	return is.unfinished(want) || is.archived != want.archived && !want.held ||
-		want.detached && is.is.Ancestor != nil && !is.archived
+		is.detaches(want)
+}
+
+// detaches reports that a timeline must be made independent of its parent. That is asked for until
+// all shards have answered: the list shows the first one only. A timeline whose creation was not answered
+// is not detached, since the creation could not be repeated.
+func (t *timeline) detaches(want *timeline) bool {
+	return want.detached && want.made && !t.archived && (t.is.Ancestor != nil || want.attached)
 }
 
 // unfinished reports that the creation of a timeline has to be asked for again, which changes
@@ -152,18 +163,37 @@ func (op *Operator) update(ctx context.Context, r plan.Ref, is, want *timeline) 
 		}
 		return op.observe(ctx, r) // an archived timeline cannot be detached
 	}
-	if want.detached && is.is.Ancestor != nil && !is.archived {
-		if err := op.detach(ctx, sc, is, want); err != nil {
-			return nil, err
-		}
+	if !is.detaches(want) {
+		return op.observe(ctx, r)
 	}
-	return op.observe(ctx, r)
+	if err := op.detach(ctx, sc, is, want); err != nil {
+		return nil, err
+	}
+	is, err = op.observe(ctx, r)
+	if is != nil {
+		is.independent = true
+	}
+	return is, err
 }
 
 // detach makes a timeline independent of its parent. The pageserver detaches only from a parent
 // that is independent itself, and moves the siblings of the same or an earlier place, which must not
 // be archived.
 func (op *Operator) detach(ctx context.Context, sc *upstream.Controller, is, want *timeline) error {
+	if is.is.Ancestor != nil {
+		if err := op.mayDetach(ctx, is, want); err != nil {
+			return err
+		}
+	}
+	if _, err := sc.DetachAncestor(ctx, want.tenant, want.id); err != nil {
+		return fmt.Errorf("detach the timeline from its parent: %w", err)
+	}
+	op.catalogOf(want).expire() // others have another ancestor as well
+	return nil
+}
+
+// mayDetach returns an error if the pageserver would refuse a detachment.
+func (op *Operator) mayDetach(ctx context.Context, is, want *timeline) error {
 	all := op.catalogOf(want)
 	parent, err := all.one(ctx, *is.is.Ancestor, time.Now())
 	if err != nil {
@@ -186,10 +216,6 @@ func (op *Operator) detach(ctx context.Context, sc *upstream.Controller, is, wan
 	if len(archived) > 0 {
 		return fmt.Errorf("earlier branches of its parent are archived: %s; set spec.archived of them to false first", listed(archived))
 	}
-	if _, err := sc.DetachAncestor(ctx, want.tenant, want.id); err != nil {
-		return fmt.Errorf("detach the timeline from its parent: %w", err)
-	}
-	all.expire() // others have another ancestor as well
 	return nil
 }
 
