@@ -46,7 +46,7 @@ type turn struct {
 	failures int           // in a row, before this turn; in a result, with those of the turn
 	removed  []kube.Change // objects of this key that are gone, and that the controller has not been told of
 	before   *writes       // writes of the turns before; nil if there are none
-	hot      *hotLoop // the loop to report, nil if there is none
+	hot      *hotLoop      // the loop to report, nil if there is none
 
 	// The result.
 	uid    types.UID // uid of the object that was read, empty if there was none
