@@ -17,7 +17,8 @@ const Paused = "plan.pintle.dev/paused"
 
 const pausedCondition = "Paused"
 
-func (p *Plan) paused() bool {
+// IsPaused reports whether the owner has the annotation [Paused], with a value that pauses.
+func (p *Plan) IsPaused() bool {
 	value, ok := p.owner.GetAnnotations()[Paused]
 	return ok && value != "false"
 }

@@ -58,7 +58,7 @@ func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
 	switch {
 	case err != nil:
 		return controller.Done, p.refuse(ctx, err)
-	case p.paused():
+	case p.IsPaused():
 		return controller.Done, p.pause(ctx)
 	}
 	r := p.begin(ctx)

@@ -10,6 +10,14 @@ import (
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 )
 
+// independent waits until a branch is ready and has no parent.
+func (w *world) independent(name string) *api.NeonBranch {
+	w.Helper()
+	return until(w, w.branches, name, "is independent", branchStatus, func(b *api.NeonBranch) bool {
+		return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
+	})
+}
+
 // TestDetachedInTurn detaches a branch of a branch, and one that has an archived sibling. The
 // pageserver would refuse both, so the operator waits, and says for what.
 func TestDetachedInTurn(t *testing.T) {
@@ -31,9 +39,7 @@ func TestDetachedInTurn(t *testing.T) {
 	}
 	w.changeBranch("limb", func(b *api.NeonBranch) { b.Spec.Archived = false })
 	for _, name := range []string{"bough", "twig"} {
-		until(w, w.branches, name, "is independent", branchStatus, func(b *api.NeonBranch) bool {
-			return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
-		})
+		w.independent(name)
 	}
 	if n := w.count(http.MethodPut, "/detach_ancestor"); n != 2 {
 		t.Errorf("the storage controller was asked %d times", n)
@@ -60,12 +66,7 @@ func TestDetachmentHears(t *testing.T) {
 	w.says("bough", "earlier branches of its parent are archived: limb")
 	time.Sleep(time.Second) // its first reconcile fails
 	w.changeBranch("limb", func(b *api.NeonBranch) { b.Spec.Archived = false })
-	independent := func(name string) *api.NeonBranch {
-		return until(w, w.branches, name, "is independent", branchStatus, func(b *api.NeonBranch) bool {
-			return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
-		})
-	}
-	bough := independent("bough")
+	bough := w.independent("bough")
 	if is := w.timelines(bough.Status.TenantID)[early.Status.TimelineID]; *is.Ancestor != bough.Status.TimelineID {
 		t.Fatalf("the ancestor of the earlier sibling is %s", *is.Ancestor)
 	}
@@ -86,9 +87,7 @@ func TestDetachedAndArchived(t *testing.T) {
 		t.Errorf("the storage controller was asked %d times", n)
 	}
 	w.changeBranch("leaf", func(b *api.NeonBranch) { b.Spec.Archived = false })
-	until(w, w.branches, "leaf", "is independent", branchStatus, func(b *api.NeonBranch) bool {
-		return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
-	})
+	w.independent("leaf")
 }
 
 // TestDetachedByHalf has a shard fail to detach a timeline after another has done so. The storage shows
@@ -118,9 +117,7 @@ func TestDetachedByHalf(t *testing.T) {
 			asked := w.count(http.MethodPut, "/detach_ancestor")
 			pageserver.Faults.Clear()
 			w.start()
-			until(w, w.branches, "bough", "is independent", branchStatus, func(b *api.NeonBranch) bool {
-				return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
-			})
+			w.independent("bough")
 			if n := w.count(http.MethodPut, "/detach_ancestor"); n <= asked {
 				t.Errorf("the storage controller was asked %d times, and not after the failures", n)
 			}

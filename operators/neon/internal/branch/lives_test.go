@@ -244,9 +244,7 @@ func TestPromoted(t *testing.T) {
 	w.branch("heir", "trunk", nil)
 	heir := w.branchReady("heir")
 	w.changeBranch("heir", func(b *api.NeonBranch) { b.Spec.Detached = true })
-	until(w, w.branches, "heir", "is independent", branchStatus, func(b *api.NeonBranch) bool {
-		return b.Status.Parent == "" && isReady(b, b.Status.Conditions)
-	})
+	w.independent("heir")
 	if is := w.timelines(trunk.Status.TenantID)[sibling.Status.TimelineID]; *is.Ancestor != heir.Status.TimelineID {
 		t.Fatalf("the sibling's ancestor is %s", *is.Ancestor)
 	}

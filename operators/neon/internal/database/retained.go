@@ -17,25 +17,23 @@ import (
 // does so too, but the spec may have been changed and the NeonDatabase deleted before it could.
 func (op *Operator) handDown(ctx context.Context, d *api.NeonDatabase, all *plan.Plan) error {
 	want := d.Spec.DeletionPolicy
-	if value, ok := d.Annotations[plan.Paused]; ok && value != "false" && want == api.Delete {
+	if want == api.Delete && all.IsPaused() {
 		return nil // somebody may have given a child another policy by hand
 	}
 	key := kube.Key{Namespace: d.Namespace, Name: baseName(d)}
-	main := kube.Key{Namespace: d.Namespace, Name: key.Name + mainBranch}
-	for _, give := range []func() error{
-		func() error {
-			return setPolicy(ctx, all, op.Clusters, key, want, func(c *api.NeonCluster) api.DeletionPolicy { return c.Spec.DeletionPolicy })
-		},
-		func() error {
-			return setPolicy(ctx, all, op.Projects, key, want, func(p *api.NeonProject) api.DeletionPolicy { return p.Spec.DeletionPolicy })
-		},
-		func() error {
-			return setPolicy(ctx, all, op.Branches, main, want, func(b *api.NeonBranch) api.DeletionPolicy { return b.Spec.DeletionPolicy })
-		},
-	} {
-		if err := give(); err != nil {
-			return fmt.Errorf("hand down the deletion policy: %w", err)
-		}
+	err := setPolicy(ctx, all, op.Clusters, key, want,
+		func(c *api.NeonCluster) api.DeletionPolicy { return c.Spec.DeletionPolicy })
+	if err == nil {
+		err = setPolicy(ctx, all, op.Projects, key, want,
+			func(p *api.NeonProject) api.DeletionPolicy { return p.Spec.DeletionPolicy })
+	}
+	if err == nil {
+		key.Name += mainBranch
+		err = setPolicy(ctx, all, op.Branches, key, want,
+			func(b *api.NeonBranch) api.DeletionPolicy { return b.Spec.DeletionPolicy })
+	}
+	if err != nil {
+		return fmt.Errorf("hand down the deletion policy: %w", err)
 	}
 	return nil
 }

@@ -28,22 +28,11 @@ func TestPolicyChangedLate(t *testing.T) {
 // paused is the value of the annotation.
 func changedLate(t *testing.T, first, last api.DeletionPolicy, paused string, want api.DeletionPolicy) {
 	t.Parallel()
-	of := kubetest.Start(t, kubetest.Options{})
-	client, ns := install(t, of), of.Namespace(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	op := operator(client, ns)
-	stop := run(ctx, t, op)
-	order(ctx, t, op, first)
-	_, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop()
+	ctx, op, again := ordered(t, first)
 	hold(ctx, t, op.Clusters, "orders")
 	hold(ctx, t, op.Projects, "orders")
 	hold(ctx, t, op.Branches, "orders-main")
-	_, err = op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
+	_, err := op.NeonDatabases.Modify(ctx, "orders", func(d *api.NeonDatabase) error {
 		d.Spec.DeletionPolicy = last
 		d.Annotations = map[string]string{plan.Paused: paused}
 		return nil
@@ -64,8 +53,7 @@ func changedLate(t *testing.T, first, last api.DeletionPolicy, paused string, wa
 	if c, err := op.Clusters.Get(ctx, "orders"); err != nil || c.DeletionTimestamp != nil {
 		t.Errorf("the garbage collector has deleted the cluster: %v", err)
 	}
-	op = operator(client, ns)
-	defer run(ctx, t, op)()
+	op = again()
 	b := deleting(ctx, t, op.Branches, "orders-main")
 	p := deleting(ctx, t, op.Projects, "orders")
 	c := deleting(ctx, t, op.Clusters, "orders")
@@ -85,17 +73,7 @@ func changedLate(t *testing.T, first, last api.DeletionPolicy, paused string, wa
 // deletes both. The cluster keeps its data.
 func TestTakenCluster(t *testing.T) {
 	t.Parallel()
-	of := kubetest.Start(t, kubetest.Options{})
-	client, ns := install(t, of), of.Namespace(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	op := operator(client, ns)
-	stop := run(ctx, t, op)
-	order(ctx, t, op, api.Retain)
-	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
-		t.Fatal(err)
-	}
-	stop()
+	ctx, op, again := ordered(t, api.Retain)
 	_, err := op.Clusters.Modify(ctx, "orders", func(c *api.NeonCluster) error {
 		delete(c.Annotations, plan.Mark)
 		return nil
@@ -112,8 +90,7 @@ func TestTakenCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op = operator(client, ns)
-	defer run(ctx, t, op)()
+	op = again()
 	if err := op.NeonDatabases.UntilGone(ctx, "orders"); err != nil {
 		t.Fatal(err)
 	}
@@ -123,6 +100,29 @@ func TestTakenCluster(t *testing.T) {
 	}
 	if c.DeletionTimestamp != nil || c.Spec.DeletionPolicy != api.Retain {
 		t.Errorf("the cluster has the policy %s, deleted %v", c.Spec.DeletionPolicy, c.DeletionTimestamp)
+	}
+}
+
+// ordered has an operator make all objects of a NeonDatabase, and ends it. again starts another one, for
+// the rest of the test.
+func ordered(t *testing.T, policy api.DeletionPolicy) (ctx context.Context, op *Operator, again func() *Operator) {
+	t.Helper()
+	of := kubetest.Start(t, kubetest.Options{})
+	client, ns := install(t, of), of.Namespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	op = operator(client, ns)
+	stop := run(ctx, t, op)
+	order(ctx, t, op, policy)
+	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	return ctx, op, func() *Operator {
+		t.Helper()
+		op := operator(client, ns)
+		t.Cleanup(run(ctx, t, op))
+		return op
 	}
 }
 
@@ -184,17 +184,7 @@ func deleting[T any, P interface {
 // from its finalizer, is being deleted. The cluster keeps the policy that it was deleted with.
 func TestSuccessor(t *testing.T) {
 	t.Parallel()
-	of := kubetest.Start(t, kubetest.Options{})
-	client, ns := install(t, of), of.Namespace(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	op := operator(client, ns)
-	stop := run(ctx, t, op)
-	order(ctx, t, op, api.Retain)
-	if _, err := op.NeonDatabases.Until(ctx, "orders", hasEndpoint); err != nil {
-		t.Fatal(err)
-	}
-	stop()
+	ctx, op, again := ordered(t, api.Retain)
 	hold(ctx, t, op.Clusters, "orders")
 	if err := op.Clusters.Delete(ctx, "orders"); err != nil {
 		t.Fatal(err)
@@ -212,8 +202,7 @@ func TestSuccessor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op = operator(client, ns)
-	defer run(ctx, t, op)()
+	op = again()
 	order(ctx, t, op, api.Delete)
 	_, err = op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {
 		return slices.ContainsFunc(d.Status.Nodes, func(n plan.NodeStatus) bool {
