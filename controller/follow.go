@@ -75,8 +75,8 @@ func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, c
 }
 
 // askForAll asks for all objects, because states of a feed's objects were left out: each
-// object may have been reconciled with such a state, and need another reconcile. Due is
-// when the reconciles of the call before were due. A loop over the feed that is always
+// object may have been reconciled with such a state, and need another reconcile. The call
+// before has set *due to the time of its reconciles. A loop over the feed that is always
 // slower than the changes does not ask more often than every allAgain.
 func (e *engine[T]) askForAll(ctx context.Context, d *dispatcher, feed *kube.Informer, due *time.Time) {
 	if now := time.Now(); !due.After(now) {
