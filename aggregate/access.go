@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
@@ -24,17 +25,22 @@ import (
 
 // The ConfigMap in which kube-apiserver publishes by which authorities it and its clients
 // are known.
-const trustNamespace, trustName = metav1.NamespaceSystem, "extension-apiserver-authentication"
+const (
+	trustNamespace, trustName = metav1.NamespaceSystem, "extension-apiserver-authentication"
+	// clientsKey is the key of the authority of direct clients. A cluster whose users have no certificates
+	// lacks it.
+	clientsKey = "client-ca-file"
+)
 
 // reviewed is how long the answer to a review of a token or of a right is used again.
 const reviewed = 10 * time.Second
 
 // authenticate sets the authentication of requests: kube-apiserver names its users and
 // proves itself by a client certificate; direct clients have certificates or tokens. The server is
-// not ready before it can recognize kube-apiserver.
+// not ready before it knows the authorities of both.
 func authenticate(c *genericapiserver.Config, client kubernetes.Interface) error {
 	authority := dynamiccertificates.NewDynamicCAFromConfigMapController
-	clients, err := authority("client-ca", trustNamespace, trustName, "client-ca-file", client)
+	clients, err := authority("client-ca", trustNamespace, trustName, clientsKey, client)
 	proxies, proxyErr := authority("front-proxy", trustNamespace, trustName, "requestheader-client-ca-file", client)
 	if err := cmp.Or(err, proxyErr); err != nil {
 		return fmt.Errorf("read the authorities of clients: %w", err)
@@ -48,12 +54,20 @@ func authenticate(c *genericapiserver.Config, client kubernetes.Interface) error
 	if err := proxy.RunOnce(context.Background()); err != nil {
 		return fmt.Errorf("read the headers of kube-apiserver, from ConfigMap %s/%s: %w", trustNamespace, trustName, err)
 	}
-	c.AddReadyzChecks(healthz.NamedCheck("front-proxy", func(*http.Request) error {
-		if len(proxies.CurrentCABundleContent()) == 0 {
+	published, err := client.CoreV1().ConfigMaps(trustNamespace).Get(context.Background(), trustName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read the authorities of clients, from ConfigMap %s/%s: %w", trustNamespace, trustName, err)
+	}
+	isKnown := func() error {
+		switch {
+		case len(proxies.CurrentCABundleContent()) == 0:
 			return errors.New("the authority of kube-apiserver is not known yet")
+		case published.Data[clientsKey] != "" && len(clients.CurrentCABundleContent()) == 0:
+			return errors.New("the authority of clients is not known yet")
 		}
 		return nil
-	}))
+	}
+	c.AddReadyzChecks(healthz.NamedCheck("authorities", func(*http.Request) error { return isKnown() }))
 	c.Authentication.RequestHeaderConfig = &authenticatorfactory.RequestHeaderConfig{
 		CAContentProvider:   proxy,
 		UsernameHeaders:     headerrequest.StringSliceProviderFunc(proxy.UsernameHeaders),
@@ -63,10 +77,7 @@ func authenticate(c *genericapiserver.Config, client kubernetes.Interface) error
 		AllowedClientNames:  headerrequest.StringSliceProviderFunc(proxy.AllowedClientNames),
 	}
 	// TLS asks for certificates of both authorities, and follows both as they change.
-	ask := c.Authentication.ApplyClientCert
-	if err := errors.Join(ask(clients, c.SecureServing), ask(proxy, c.SecureServing)); err != nil {
-		return fmt.Errorf("ask clients for certificates: %w", err)
-	}
+	c.SecureServing.ClientCA = primed{dynamiccertificates.NewUnionCAContentProvider(clients, proxy), isKnown}
 	c.Authentication.Authenticator, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		// Probes of the kubelet have no credentials.
 		Anonymous: &apiserverconfig.AnonymousAuthConfig{Enabled: true, Conditions: []apiserverconfig.AnonymousAuthCondition{
@@ -84,6 +95,29 @@ func authenticate(c *genericapiserver.Config, client kubernetes.Interface) error
 	}
 	return nil
 }
+
+// primed are authorities that are known before the server accepts connections. Otherwise a client whose
+// certificate is good would be refused until a watch has shown its authority.
+type primed struct {
+	dynamiccertificates.CAContentProvider
+
+	isKnown func() error
+}
+
+// primeLimit is how long the server waits for the authorities. After it, /readyz tells what is missing.
+const primeLimit = 10 * time.Second
+
+// RunOnce implements [dynamiccertificates.ControllerRunner]. The server calls it with a context that ends
+// when the server does, after it has asked to be told of changes, and before it accepts connections.
+func (p primed) RunOnce(ctx context.Context) error {
+	go p.CAContentProvider.(dynamiccertificates.ControllerRunner).Run(ctx, 1)
+	return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, primeLimit, true, func(context.Context) (bool, error) {
+		return p.isKnown() == nil, nil
+	})
+}
+
+// Run implements [dynamiccertificates.ControllerRunner]. RunOnce has done it.
+func (p primed) Run(context.Context, int) {}
 
 // authorize sets the authorization: everybody may probe, and kube-apiserver decides about
 // all other requests.
