@@ -160,7 +160,7 @@ func TestLogin(t *testing.T) {
 		time.Sleep(time.Second)
 	}
 	w.until(`document.querySelectorAll('.node').length === 1`)
-	w.check(`!location.href.includes('ey') && !document.cookie`) // the token is in no address
+	w.check(fmt.Sprintf(`!location.href.includes(%q) && !document.cookie`, token)) // the token is in no address
 	w.do(chromedp.Reload())
 	w.until(`document.querySelectorAll('.node').length === 1`) // the tab has kept it
 	w.do(chromedp.Click(chromedp.CSS("#leave")))
