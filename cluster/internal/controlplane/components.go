@@ -124,16 +124,18 @@ func (p *Plane) apiServerArgs() []string {
 		"--max-mutating-requests-inflight=1000",
 		"--delete-collection-workers=8",
 	}
+	// The real node announces the API server. The API server's own announcement keeps the port of an
+	// earlier API server that was killed.
+	args = append(args, "--endpoint-reconciler-type=none")
 	if p.Advertise.IsValid() {
 		args = append(args, "--advertise-address="+p.Advertise.String(),
 			// The API server reaches pods without kube-proxy. Without real pods aggregated API
 			// servers run on this machine, and a Service of type ExternalName leads to them.
 			"--enable-aggregator-routing")
 	} else {
-		// No client needs the announcement, and there is no address that pods could use.
-		// Without these flags the API server would look for an address, and refuse to
-		// start on a machine without a network.
-		args = append(args, "--advertise-address="+p.APIServerService().String(), "--endpoint-reconciler-type=none")
+		// There is no address that pods could use. Without this flag the API server would look for an
+		// address, and refuse to start on a machine without a network.
+		args = append(args, "--advertise-address="+p.APIServerService().String())
 	}
 	if !p.Settings.Controllers {
 		// Without a controller-manager there are no service accounts, and this plugin

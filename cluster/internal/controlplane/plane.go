@@ -41,9 +41,8 @@ type Plane struct {
 
 	Ports Ports
 
-	// Advertise is the address that the API server announces to pods (the endpoint of the
-	// Service kubernetes). It cannot be a loopback address. If it is not set, no address
-	// is announced.
+	// Advertise is the address at which pods reach the API server. It cannot be a loopback address. If it
+	// is not set, there is no such address.
 	Advertise netip.Addr
 
 	// Services and Pods are the address ranges. Default: ServiceCIDR and PodCIDR. If the

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -66,13 +67,30 @@ func (r *run) usePodRange(ctx context.Context) error {
 	return pki.WriteFile(filepath.Join(r.dir, "cni", "10-pintle.conflist"), config, 0o644)
 }
 
+// announce makes the Service kubernetes lead to the API server. An earlier run may have had another port.
+func (r *run) announce(ctx context.Context) error {
+	all := endpoints(netip.AddrPortFrom(r.network.Host, uint16(r.env.Plane.Ports.APIServer)))
+	return r.await(ctx, "the namespace default", func() error {
+		for _, m := range all {
+			if err := r.apply(ctx, m); err != nil {
+				return fmt.Errorf("announce the API server: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func (r *run) apply(ctx context.Context, m manifest) error {
+	return r.send(ctx, http.MethodPatch, m.path+"?fieldManager=pintle&force=true", m.yaml, nil)
+}
+
 func (r *run) applyDNS(ctx context.Context) error {
 	all, err := dnsManifests(build.ImageName(coredns), r.env.Plane.DNSService(), nameservers())
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		if err := r.send(ctx, http.MethodPatch, m.path+"?fieldManager=pintle&force=true", m.yaml, nil); err != nil {
+		if err := r.apply(ctx, m); err != nil {
 			return fmt.Errorf("set up DNS: %w", err)
 		}
 	}
@@ -158,6 +176,9 @@ func (r *run) dnsPods(ctx context.Context) string {
 				said = append(said, fmt.Sprintf("not %s: %s", c.Type, c.Message))
 			}
 		}
+		if log := r.lastLog("kube-system", p.Metadata.Name); log != "" {
+			said = append(said, "its log ends with "+log)
+		}
 	}
 	for _, s := range slices.Items {
 		for _, e := range s.Endpoints {
@@ -166,6 +187,33 @@ func (r *run) dnsPods(ctx context.Context) string {
 		}
 	}
 	return strings.Join(said, "; ")
+}
+
+// lastLog returns the last lines of a pod's containers. The container runtime writes a line as TIME, STREAM,
+// TAG and text.
+func (r *run) lastLog(namespace, pod string) string {
+	const most = 4
+	files, err := filepath.Glob(filepath.Join(r.dir, shadows["/var/log/pods"], namespace+"_"+pod+"_*", "*", "*.log"))
+	if err != nil {
+		return err.Error()
+	}
+	var said []string
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err.Error()
+		}
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		for _, line := range lines[max(0, len(lines)-most):] {
+			if fields := strings.SplitN(line, " ", 4); len(fields) == 4 {
+				line = fields[3]
+			}
+			if line != "" {
+				said = append(said, fmt.Sprintf("%q", line))
+			}
+		}
+	}
+	return strings.Join(said, ", ")
 }
 
 // send sends a request as the administrator. A body is an apply patch.

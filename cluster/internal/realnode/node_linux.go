@@ -120,6 +120,7 @@ func (r *run) start(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		r.makeHome,
 		r.connect,
+		r.announce,
 		r.startContainerd,
 		func(ctx context.Context) error {
 			if building.Wait(); built != nil {

@@ -279,8 +279,12 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
+	server := ""
 	for lines.Scan() && !strings.Contains(lines.Text(), helperReady) {
 		t.Log(lines.Text())
+		if _, address, ok := strings.Cut(lines.Text(), "server=https://"); ok {
+			server = address
+		}
 	}
 	kill(t, cmd)
 
@@ -301,6 +305,12 @@ func TestClean(t *testing.T) {
 		nothingLeft(t, dir, before)
 	}
 
+	// Another program has the port, so the next API server has another one. Pods find it all the same.
+	other, err := net.Listen("tcp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	c := startCluster(t, dir, &Node{})
 	defer c.explain()
 	eventually(t, time.Minute, "the pod runs again", func() error {

@@ -26,7 +26,8 @@
 //	host_linux.go       changes of the host, and undoing them
 //	cgroup_linux.go     finding and ending its processes
 //	config_linux.go     the configuration of containerd, kubelet and kube-proxy
-//	dns.go, coredns/    cluster DNS
+//	manifests.go        the endpoints of the API server, and cluster DNS
+//	coredns/            cluster DNS
 //	load_linux.go       images
 package realnode
 

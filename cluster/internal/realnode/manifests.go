@@ -122,6 +122,34 @@ spec:
         configMap: {name: coredns}
 `))
 
+// endpoints returns the manifests of the endpoints of the Service kubernetes.
+func endpoints(apiServer netip.AddrPort) []manifest {
+	return []manifest{{"/api/v1/namespaces/default/endpoints/kubernetes", fmt.Sprintf(`
+apiVersion: v1
+kind: Endpoints
+metadata:
+  name: kubernetes
+  namespace: default
+  labels: {endpointslice.kubernetes.io/skip-mirror: "true"}
+subsets:
+- addresses: [{ip: %s}]
+  ports: [{name: https, port: %d, protocol: TCP}]
+`, apiServer.Addr(), apiServer.Port())}, {"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: kubernetes
+  namespace: default
+  labels: {kubernetes.io/service-name: kubernetes}
+addressType: IPv4
+endpoints:
+- addresses: [%s]
+  conditions: {ready: true}
+ports:
+- {name: https, port: %d, protocol: TCP}
+`, apiServer.Addr(), apiServer.Port())}}
+}
+
 // dnsManifests returns the manifests of cluster DNS: CoreDNS in a pod of the node, and
 // the Service for the pods' queries. Queries for other domains go to the upstream
 // servers.
