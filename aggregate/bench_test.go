@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/pintle-go/pintle/aggregate"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 )
@@ -228,12 +228,7 @@ func prepare(t *testing.T, cluster *kubetest.Cluster) *bench {
 // start starts the server and waits until the cluster routes to it.
 func (f *bench) start(server aggregate.Server) {
 	f.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	server.Client, server.Address = f.client, listener.Addr().String()
-	f.ok(listener.Close()) // the server listens there when it is able to serve
+	server.Client, server.Address = f.client, testport.Address(f.T)
 	server.Registration = aggregate.Registration{Local: true, Service: kube.Key{Namespace: f.namespace, Name: "samples"}}
 	f.address = "https://" + server.Address
 	ctx, stop := context.WithCancel(context.Background())

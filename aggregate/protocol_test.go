@@ -129,6 +129,10 @@ func TestProtocol(t *testing.T) {
 	if got := f.do("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/"+f.namespace+"/rolebindings", binding); got.Code != http.StatusCreated {
 		t.Fatalf("%d %s", got.Code, got.Body)
 	}
+	f.eventually("the account has its rights", func() bool {
+		user := "Impersonate-User: system:serviceaccount:" + f.namespace + ":default"
+		return f.do("GET", "/api/v1/namespaces/"+f.namespace+"/configmaps", "", user).Code == http.StatusOK
+	})
 	bearer := "Bearer " + f.token()
 	transport := &http.Transport{ // of HTTP/1: one connection of HTTP/2 has too few streams
 		TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // other tests check the server's certificate

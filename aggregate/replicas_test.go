@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/aggregate"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 )
@@ -26,37 +26,45 @@ type replica struct {
 	views   kube.Resource[PodView]
 	http    *http.Client
 	stop    func()
+	ended   <-chan struct{}
+	err     error // set when it has ended
 }
 
 // replica starts a server that is not registered, and waits until it is ready.
 func (f *bench) replica(server aggregate.Server) *replica {
 	f.Helper()
 	r := f.begin(server)
-	f.eventually("the replica is ready", r.ready)
+	f.eventually("the replica is ready", func() bool {
+		select {
+		case <-r.ended:
+			f.Fatalf("the replica has ended: %v", r.err)
+		default:
+		}
+		return r.ready()
+	})
 	return r
 }
 
 // begin starts a server that is not registered. It does not wait.
 func (f *bench) begin(server aggregate.Server) *replica {
 	f.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	f.ok(err)
-	server.Client, server.Address = f.client, listener.Addr().String()
-	f.ok(listener.Close()) // the server listens there when it is able to serve
+	server.Client, server.Address = f.client, testport.Address(f.T)
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	r := &replica{bench: f, address: "https://" + server.Address}
+	ended := make(chan struct{})
+	r := &replica{bench: f, address: "https://" + server.Address, ended: ended}
+	go func() { r.err = server.Run(ctx); close(ended) }()
 	r.stop = sync.OnceFunc(func() {
 		stop()
-		if err := <-ended; err != nil {
-			f.Error(err)
+		<-ended
+		if r.err != nil {
+			f.Error(r.err)
 		}
 	})
 	f.Cleanup(r.stop)
 	config := rest.CopyConfig(f.cluster.Config())
 	// Other tests check the server's certificate.
 	config.Host, config.Insecure, config.CAData, config.CAFile = r.address, true, nil, ""
+	var err error
 	r.http, err = rest.HTTPClientFor(config)
 	f.ok(err)
 	f.Cleanup(r.http.CloseIdleConnections)

@@ -206,21 +206,20 @@ func testCharges(f *bench) {
 		_, err = quotas.UpdateStatus(f.Context(), q)
 		return err == nil
 	})
-	n := 0
+	n := int64(0)
 	f.eventually("samples are counted", func() bool {
 		n++
 		_, err := f.create(f.namespace, fmt.Sprint("counted-", n))
 		f.ok(err)
 		return used() > 0
 	})
-	before := used()
 	for range 3 {
 		if _, err := f.create(f.namespace, "ghost"); !apierrors.IsInvalid(err) {
 			f.Errorf("create a ghost: %v", err)
 		}
 	}
-	if after := used(); after > before {
-		f.Errorf("%d samples are counted, and %d after others were refused", before, after)
+	if after := used(); after > n {
+		f.Errorf("%d samples were made, and %d are counted after others were refused", n, after)
 	}
 }
 

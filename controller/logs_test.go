@@ -37,10 +37,10 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
-// tail returns the last lines.
+// tail returns the last lines, each behind a bar: a deadline in them is not the test's.
 func (l *logs) tail(n int) string {
-	lines := strings.SplitAfter(l.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-n-1):], "")
+	lines := strings.Split(strings.TrimSuffix(l.String(), "\n"), "\n")
+	return "| " + strings.Join(lines[max(0, len(lines)-n):], "\n| ")
 }
 
 // count returns the number of lines that hold all of some texts.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -157,7 +158,10 @@ func (r *readers) act(ask chan<- kube.Key) {
 
 func (r *readers) judge() {
 	synctest.Wait()
-	for name, saw := range r.saw {
+	r.mu.Lock() // a reconcile may be under way
+	lastSaw, hasRun, toldGone := maps.Clone(r.saw), maps.Clone(r.ran), maps.Clone(r.told)
+	r.mu.Unlock()
+	for name, saw := range lastSaw {
 		g := r.gizmo(name)
 		if name[0] != 'r' || g == nil || g.UID != saw.uid {
 			continue
@@ -174,8 +178,8 @@ func (r *readers) judge() {
 		}
 	}
 	for uid := range r.ended {
-		_, ran := r.ran[uid]
-		if _, told := r.told[uid]; ran && !told {
+		_, ran := hasRun[uid]
+		if _, told := toldGone[uid]; ran && !told {
 			r.Errorf("Gone was not called for %s", uid)
 		}
 	}

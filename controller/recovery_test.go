@@ -20,6 +20,7 @@ import (
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -56,7 +57,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 	t.Cleanup(remove)
 	gadgets := kube.For[Gadget](b.client).In(b.namespace)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	b.start(Options{Address: address},
 		Controller[Gadget]{For: gadgets, Owns: []kube.AnyHandle{b.children},
 			Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
@@ -170,6 +171,10 @@ func TestPermissionRevoked(t *testing.T) {
 	if err := bindings.Delete(t.Context(), "children"); err != nil {
 		t.Fatal(err)
 	}
+	b.eventually("the right is gone", func() bool {
+		_, err := children.Get(t.Context(), "before")
+		return apierrors.IsForbidden(err)
+	})
 	b.create("after")
 	b.eventually("it is said on the object", func() bool {
 		p, err := b.parents.Get(t.Context(), "after")

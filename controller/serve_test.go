@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,20 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/controller/profile"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 )
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // ask sends a request and returns the answer.
 func ask(t *testing.T, method, url, token string) (code int, body string) {
@@ -63,7 +52,7 @@ func ask(t *testing.T, method, url, token string) (code int, body string) {
 // Health, readiness, metrics, profiles and hooks are on one port.
 func TestServe(t *testing.T) {
 	b := newBench(t)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	b.create("p")
 	var hooked, runs atomic.Int32
 	parents := kube.For[corev1.ConfigMap](b.connect(nil)).In(b.namespace).Labeled("role=parent")
@@ -152,7 +141,7 @@ func TestServe(t *testing.T) {
 // only if they are configured.
 func TestAuthorize(t *testing.T) {
 	b := newBench(t)
-	address := freeAddress(t)
+	address := testport.Address(t)
 	accounts := kube.For[corev1.ServiceAccount](b.client).In(b.namespace)
 	token := func(name string) string {
 		t.Helper()

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -243,7 +244,18 @@ func installBooks(t *testing.T, s *server, scope kube.Scope) kube.Kind {
 	got(crds.Create(soon(t), crd))(t)
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName()) })
 	got(crds.Until(soon(t), crd.GetName(), established))(t)
-	return kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Book"}}
+	kind := kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Book"}}
+	// Discovery lists the kind a moment later. The server's client has not asked for it yet.
+	other := kube.ForKind[unstructured.Unstructured](s.connect(t, s.cluster.Config()), kind)
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		_, err := other.Get(soon(t), "none")
+		if !errors.Is(err, kube.ErrNotServed) {
+			return kind
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("it did not happen that the kind is served: %v", err)
+		}
+	}
 }
 
 var crdKind = kube.Kind{GVK: kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}}

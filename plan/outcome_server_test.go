@@ -180,7 +180,7 @@ func TestPolicyIsNotEvaded(t *testing.T) {
 	policies := kube.For[admissionv1.ValidatingAdmissionPolicy](client)
 	_, err := policies.Create(s.soon(), policy)
 	s.ok(err)
-	t.Cleanup(func() { _ = policies.Delete(t.Context(), policy.Name) })
+	t.Cleanup(func() { _ = policies.Delete(context.WithoutCancel(t.Context()), policy.Name) })
 	binding := new(admissionv1.ValidatingAdmissionPolicyBinding)
 	binding.Name = policy.Name
 	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{

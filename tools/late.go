@@ -21,7 +21,9 @@ import (
 const mostLate = 3
 
 var (
-	lateLine  = regexp.MustCompile(`context deadline exceeded|did not happen in |: timed? ?out|Client\.Timeout exceeded|i/o timeout`)
+	// The second half are the texts of helpers that wait for a condition.
+	lateLine = regexp.MustCompile(`context deadline exceeded|: timed? ?out|Client\.Timeout exceeded|i/o timeout|` +
+		`did not happen|it is not so that|not within |not seen in time|does not become ready|does not converge`)
 	finalLine = regexp.MustCompile(`(?m)WARNING: DATA RACE|^\s*panic: |fatal error: |found unexpected goroutines`)
 )
 

@@ -172,7 +172,10 @@ func TestSoakAway(t *testing.T) {
 
 	f.start()
 	f.mood("dora", "content")
-	f.ok(namespaces.UntilGone(soon, n.Name))
+	// The namespace's controller tries again with pauses that double.
+	later, cancelLater := context.WithTimeout(t.Context(), 2*patience)
+	defer cancelLater()
+	f.ok(namespaces.UntilGone(later, n.Name))
 }
 
 // apiService has the fields of an APIService that tests read.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/aggregate"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/install"
@@ -30,7 +31,7 @@ import (
 func TestRights(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 1})
 	client := optest.Client(t, cluster.Config())
-	port := strconv.Itoa(optest.Port(t))
+	port := strconv.Itoa(testport.Port(t))
 	namespace := cluster.Namespace(t)
 	for _, m := range binary.Manifests(t, "-namespace="+namespace) {
 		if k := m.GVK.Kind; k != "Deployment" && k != "Service" && k != "PersistentVolumeClaim" && k != "Namespace" {

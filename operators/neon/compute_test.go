@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -65,7 +66,7 @@ func (b *syncBuffer) String() string {
 // startKubelet begins to run an endpoint's compute. It ends with the test.
 func startKubelet(b *bench, endpoint string) *kubelet {
 	b.Helper()
-	k := &kubelet{bench: b, endpoint: endpoint, dir: pgtest.Dir(b.T), external: optest.Port(b.T), port: optest.Port(b.T)}
+	k := &kubelet{bench: b, endpoint: endpoint, dir: pgtest.Dir(b.T), external: testport.Port(b.T), port: testport.Port(b.T)}
 	k.program = filepath.Join(k.dir, "compute_ctl")
 	content, err := os.ReadFile(standIn.Path(b.T))
 	b.ok(err)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,7 +138,7 @@ func (l *land) tryVerified(bundle []byte) (s session, err error) {
 
 // client writes rows, one after the other, and connects again when its session ends.
 type client struct {
-	acknowledged int
+	acknowledged atomic.Int64
 	sessions     int           // in which rows were written
 	longest      time.Duration // between two rows
 	problem      error         // the last one
@@ -149,11 +150,11 @@ func (c *client) write(ctx context.Context, connect func(context.Context) (*pgx.
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 		conn, err := connect(limited)
-		written := c.acknowledged
+		written := c.acknowledged.Load()
 		for err == nil {
 			row, done := context.WithTimeout(ctx, 2*time.Minute)
-			if _, err = conn.Exec(row, "insert into kept values ($1) on conflict do nothing", c.acknowledged+1); err == nil {
-				c.acknowledged++
+			if _, err = conn.Exec(row, "insert into kept values ($1) on conflict do nothing", c.acknowledged.Load()+1); err == nil {
+				c.acknowledged.Add(1)
 				c.longest, last = max(c.longest, time.Since(last)), time.Now()
 			}
 			done()
@@ -163,7 +164,7 @@ func (c *client) write(ctx context.Context, connect func(context.Context) (*pgx.
 		if conn != nil {
 			_ = conn.Close(context.Background()) // its session has ended
 		}
-		if c.acknowledged > written {
+		if c.acknowledged.Load() > written {
 			c.sessions++
 		}
 		select {
@@ -208,6 +209,7 @@ func TestTLSLater(t *testing.T) {
 			defer close(over)
 			c.write(ctx, connect)
 		}()
+		lab.Eventually(t, "the client writes", func() bool { return c.acknowledged.Load() > 0 })
 		_, err := l.databases.Modify(l.soon(), "orders", func(d *api.NeonDatabase) error {
 			d.Spec.TLS = tls
 			return nil
@@ -230,16 +232,19 @@ func TestTLSLater(t *testing.T) {
 			func(d *api.NeonDatabase) bool { return isReady(d, d.Status.Conditions) })
 		// The client goes on after the change.
 		lab.Eventually(t, "the database can be written", func() bool { return l.exec(connect, "create table if not exists other ()") == nil })
+		before := c.acknowledged.Load()
+		lab.Eventually(t, "the client goes on", func() bool { return c.acknowledged.Load() > before })
 		cancel()
 		<-over
-		t.Logf("%d rows in %d sessions, the longest pause was %s; %v", c.acknowledged, c.sessions, c.longest, c.problem)
+		acknowledged := int(c.acknowledged.Load())
+		t.Logf("%d rows in %d sessions, the longest pause was %s; %v", acknowledged, c.sessions, c.longest, c.problem)
 		if c.sessions != 2 {
 			t.Errorf("the client had %d sessions, although its compute was restarted once: %v", c.sessions, c.problem)
 		}
 		l.login("orders", &n, "select count(*) from kept")
 		// The last row may be there without an answer.
-		if n < c.acknowledged || n > c.acknowledged+1 || n == 0 {
-			t.Errorf("%d rows are there, %d were acknowledged", n, c.acknowledged)
+		if n < acknowledged || n > acknowledged+1 || n == 0 {
+			t.Errorf("%d rows are there, %d were acknowledged", n, acknowledged)
 		}
 		if authority, err := l.secrets.Get(l.soon(), cluster.AuthorityName("orders")); tls != nil {
 			l.ok(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
@@ -80,10 +80,7 @@ func (k *kitchen) ok(err error) {
 
 // run runs the operator until stop is called.
 func (k *kitchen) run(open bool) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	k.ok(err)
-	k.address = listener.Addr().String()
-	k.ok(listener.Close())
+	k.address = testport.Address(k.T)
 	shown := page.New(k.menus, func(m *Menu) *plan.Status { return &m.Status })
 	shown.Open = open
 	ctx, cancel := context.WithCancel(context.WithoutCancel(k.Context()))
@@ -294,8 +291,9 @@ func TestPageCostsTheServerNothing(t *testing.T) {
 	k := newKitchen(t, true)
 	k.create("lunch", "")
 	lunch := k.menus.Namespaces()[0] + "/lunch"
-	k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Waiting" })
-	time.Sleep(2 * time.Second) // the operator comes to rest
+	// The operator writes the message last, and comes to rest then.
+	k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Waiting" && s.node("drinks").Message != "" })
+	time.Sleep(2 * time.Second)
 	before := k.requests.Load()
 	if before == 0 {
 		t.Fatal("requests are not counted")

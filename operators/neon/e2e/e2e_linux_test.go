@@ -121,6 +121,10 @@ func (w *world) serve(branch, endpoint string) *corev1.Secret {
 		return string(s.Data["dbname"]) == "app"
 	})
 	w.ok(err)
+	w.eventually("the Service leads to the compute", func(ctx context.Context) error {
+		_, err := w.psql(ctx, login, w.address(login), "select 1")
+		return err
+	})
 	return login
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
@@ -161,7 +161,7 @@ func (w *world) start(environment []string, args ...string) *exec.Cmd {
 
 func (w *world) port(name string) int {
 	if w.ports[name] == 0 {
-		w.ports[name] = optest.Port(w.T)
+		w.ports[name] = testport.Port(w.T)
 	}
 	return w.ports[name]
 }
@@ -259,7 +259,7 @@ func (w *world) compute(ctx context.Context, name, timeline string, set upstream
 		SafekeepersGeneration: uint32(set.Generation), Keys: []token.JWK{w.key.Public().JWK()},
 		Token: w.key.Sign(token.Claims{Scope: token.Tenant, TenantID: tenant}),
 		Roles: []spec.Role{{Name: "app", EncryptedPassword: &verifier}}, Databases: []spec.Database{{Name: "appdb", Owner: "app"}},
-		Port: optest.Port(w.T), Memory: 128 << 20, SocketDirectory: dir,
+		Port: testport.Port(w.T), Memory: 128 << 20, SocketDirectory: dir,
 	}
 	for _, s := range set.Safekeepers {
 		input.Safekeepers = append(input.Safekeepers, fmt.Sprintf("%s:%d", s.Host, w.port(fmt.Sprintf("safekeeper-%d-pg", s.ID))))
@@ -276,10 +276,10 @@ func (w *world) compute(ctx context.Context, name, timeline string, set upstream
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		w.Fatal(err)
 	}
-	external := optest.Port(w.T)
+	external := testport.Port(w.T)
 	w.start(nil, computeName, "-D", filepath.Join(dir, "pgdata"), "-C", fmt.Sprintf("postgresql://cloud_admin@127.0.0.1:%d/postgres", input.Port),
 		"-b", filepath.Join(pgtest.Bin(w.T), "postgres"), "--compute-id", name, "-c", file,
-		"--external-http-port", fmt.Sprint(external), "--internal-http-port", fmt.Sprint(optest.Port(w.T)))
+		"--external-http-port", fmt.Sprint(external), "--internal-http-port", fmt.Sprint(testport.Port(w.T)))
 	client := upstream.NewCompute(upstream.Config{
 		URL: fmt.Sprintf("http://127.0.0.1:%d", external), Sign: w.key.Sign, Timeout: 10 * time.Second,
 	}, name)

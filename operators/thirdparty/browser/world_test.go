@@ -4,7 +4,6 @@ package browser_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
@@ -103,10 +103,7 @@ func (w *world) ok(err error) {
 // operate runs the operator until the test ends.
 func (w *world) operate(open bool) {
 	w.Helper()
-	listener, err := new(net.ListenConfig).Listen(w.Context(), "tcp", "127.0.0.1:0")
-	w.ok(err)
-	w.address = listener.Addr().String()
-	w.ok(listener.Close())
+	w.address = testport.Address(w.T)
 	shown := page.New(w.shops, func(s *Shop) *plan.Status { return &s.Status })
 	shown.Open = open
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))

@@ -243,7 +243,8 @@ func TestChangeOfTLS(t *testing.T) {
 	w.timeline(tenantID, 1)
 	w.change(func(c *api.NeonCluster) { c.Spec.Safekeepers.Lost = []int64{1} })
 	w.until("safekeeper 1 has left", func(c *api.NeonCluster) bool {
-		return isReady(c) && len(c.Status.Safekeepers) == 3 && c.Status.Safekeepers[0].ID == 2
+		return isReady(c) && w.left(1)(c) && w.runs["safekeeper-1"] == "" &&
+			len(c.Status.Safekeepers) == 3 && c.Status.Safekeepers[0].ID == 2
 	})
 	w.decommissioned(1)
 	ctx, cancel := context.WithCancel(t.Context())

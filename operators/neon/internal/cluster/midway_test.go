@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -142,6 +143,10 @@ func TestCredentialsOfAzure(t *testing.T) {
 	}, func(w *world) { w.secret("azure", login) })
 	w.timeline(tenantID, 1)
 	w.ok(w.secrets.Delete(t.Context(), "azure"))
+	w.until("the operator has seen that", func(*api.NeonCluster) bool {
+		_, err := w.operator.Secrets.Cached().Get(t.Context(), w.key("azure"))
+		return apierrors.IsNotFound(err)
+	})
 	w.change(func(c *api.NeonCluster) { c.Spec.Image = "neon:2" })
 	const missing = "make Secret azure with the keys AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_ACCESS_KEY"
 	members := func() []map[string]types.UID {

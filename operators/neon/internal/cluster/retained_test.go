@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -24,6 +25,10 @@ func TestRetainedMembers(t *testing.T) {
 			len(c.Status.Pageservers) == 1 && isReady(c)
 	}
 	first := w.until("the members have left", stay)
+	w.until("their volumes have gone", func(c *api.NeonCluster) bool {
+		_, claim := w.claims.Get(t.Context(), "data-"+pageserverName("main", 2)+"-0")
+		return w.left(1)(c) && apierrors.IsNotFound(claim)
+	})
 
 	w.ok(w.branches.Delete(t.Context(), "b"+tenantID[:4]))
 	w.ok(w.projects.Delete(t.Context(), "p"+tenantID[:4]))

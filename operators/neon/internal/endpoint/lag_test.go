@@ -122,8 +122,6 @@ func TestReplicaHasThePrimarysSettings(t *testing.T) {
 	was := w.pod("reader", "")
 	w.modify("shop", func(e *api.NeonEndpoint) { e.Spec.Settings = map[string]string{"max_worker_processes": "32"} })
 	w.pod("reader", was.UID)
+	w.eventually("the replica has the setting", func() bool { return of("reader", "max_worker_processes") == 32 })
 	w.ready("reader")
-	if n := of("reader", "max_worker_processes"); n != 32 {
-		t.Errorf("max_worker_processes of the replica is %d", n)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pintle-go/pintle/kube"
@@ -26,22 +27,25 @@ func TestPullSecrets(t *testing.T) {
 	running := w.pod("shop", "")
 
 	stuck := endpointOf("stuck", "twig")
-	// No node has that much, so nobody but the test writes the status of the pod.
+	// No node has that much, so no kubelet writes the status of the pod. The scheduler does.
 	stuck.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10k")}
 	w.create(stuck)
 	waiting := w.pod("stuck", "")
-	waiting, err := w.pods.Get(w.soon(), waiting.Name)
-	w.ok(err)
-	waiting = waiting.DeepCopy()
-	waiting.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "compute", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
-	}}
-	_, err = w.pods.UpdateStatus(w.soon(), waiting)
-	w.ok(err)
+	for {
+		is, err := w.pods.Get(w.soon(), waiting.Name)
+		w.ok(err)
+		is.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "compute", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+		}}
+		if _, err = w.pods.UpdateStatus(w.soon(), is); !apierrors.IsConflict(err) {
+			w.ok(err)
+			break
+		}
+	}
 	w.says("stuck", "spec.imagePullSecrets of the NeonCluster")
 
 	secrets := []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}
-	_, err = kube.For[api.NeonCluster](w.client).In(w.namespace).Modify(w.soon(), "main", func(c *api.NeonCluster) error {
+	_, err := kube.For[api.NeonCluster](w.client).In(w.namespace).Modify(w.soon(), "main", func(c *api.NeonCluster) error {
 		c.Spec.ImagePullSecrets = secrets
 		return nil
 	})

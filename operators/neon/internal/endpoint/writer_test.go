@@ -80,6 +80,7 @@ func TestTwoWritersOfOneSecond(t *testing.T) {
 		t.Error("the second endpoint has a pod")
 	}
 	w.outside.set(func() {
+		w.outside.begin = "running"
 		for _, p := range w.outside.processes {
 			p.status = "running"
 		}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 )
 
 // binVariable names the directory of PostgreSQL's programs, if it is not Debian's.
@@ -106,7 +106,7 @@ type Server struct {
 // test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s := &Server{Dir: Dir(t), Port: optest.Port(t), bin: Bin(t)}
+	s := &Server{Dir: Dir(t), Port: testport.Port(t), bin: Bin(t)}
 	s.run(t, "initdb", "-D", s.data(), "-U", "cloud_admin", "--auth-local=trust", "--auth-host=scram-sha-256",
 		"--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C")
 	lines := append([]string{

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/internal/private"
+	"github.com/pintle-go/pintle/internal/testport"
 )
 
 // Module is the program's package and version.
@@ -38,7 +39,7 @@ func Start(t testing.TB, bucket string) (url, dir string) {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := testport.Address(t)
 	cmd := exec.Command(program(t), "--port="+address, "--quiet", "posix", root) //nolint:gosec,noctx // it was built here
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 	if err := cmd.Start(); err != nil {
@@ -104,14 +105,4 @@ func build(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return filepath.Join(dir, "versitygw"), nil
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return fmt.Sprint(l.Addr())
 }

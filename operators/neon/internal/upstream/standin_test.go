@@ -282,9 +282,9 @@ func TestAbandonedRequest(t *testing.T) {
 	t.Parallel()
 	l, c := storage(t)
 	for _, p := range l.Pageservers {
-		p.Faults.Add(wire.Fault{Method: "PUT", Path: "/location_config", Delay: time.Second})
+		p.Faults.Add(wire.Fault{Method: "PUT", Path: "/location_config", Delay: 6 * time.Second})
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
 	if err := c.CreateTenant(ctx, upstream.NewTenant{ID: tenant, Placement: upstream.Attached(0)}); err == nil {
 		t.Fatal("the client has not given up")

@@ -229,6 +229,8 @@ func TestRenameOfAnUnknownRoleHangs(t *testing.T) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) && (err == nil || !strings.Contains(err.Error(), "deadline")) {
 		t.Errorf("configure: %v", err)
 	}
+	p.wait("configuration")
+	time.Sleep(time.Second)
 	if state := p.state(); state.Status != "configuration" {
 		t.Errorf("status: %+v", state)
 	}
@@ -242,10 +244,11 @@ func TestLastActive(t *testing.T) {
 	if state := p.state(); state.LastActive != nil {
 		t.Errorf("before any session it was active at %s", *state.LastActive)
 	}
-	p.must("select 1 from pg_sleep(1.2)")
+	p.must("select 1 from pg_sleep(5)")
+	time.Sleep(2 * time.Second) // until its backend has ended and the compute has looked
 	state := p.state()
 	if state.LastActive == nil {
-		t.Fatal("a session of 1.2 s was not seen")
+		t.Fatal("a session of 5 s was not seen")
 	}
 	time.Sleep(time.Second)
 	if again := p.state(); *again.LastActive != *state.LastActive {

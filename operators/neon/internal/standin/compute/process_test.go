@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
@@ -84,7 +84,7 @@ func (s *storage) compute(in spec.Input) *process {
 
 func (s *storage) prepare(in spec.Input) *process {
 	p := &process{
-		t: s.t, s: s, dir: pgtest.Dir(s.t), in: in, external: optest.Port(s.t), internal: optest.Port(s.t),
+		t: s.t, s: s, dir: pgtest.Dir(s.t), in: in, external: testport.Port(s.t), internal: testport.Port(s.t),
 		token: s.key.Sign(token.Claims{ComputeID: "c1"}),
 	}
 	p.in.SocketDirectory = p.dir

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
@@ -62,7 +62,7 @@ func startStorage(t *testing.T) *storage {
 	s.token = s.key.Sign(token.Claims{Scope: token.Tenant, TenantID: tenantID})
 	for i := range 3 {
 		k := &keeper{dir: filepath.Join(t.TempDir(), strconv.Itoa(i)), logs: map[string]*wal.Log{}}
-		k.address = "127.0.0.1:" + strconv.Itoa(optest.Port(t))
+		k.address = "127.0.0.1:" + strconv.Itoa(testport.Port(t))
 		s.keepers = append(s.keepers, k)
 		s.start(k)
 		t.Cleanup(func() { k.stop() })
@@ -222,7 +222,7 @@ func (s *storage) input(timeline string, mode spec.Mode) spec.Input {
 		Token:                 s.token, Keys: []token.JWK{s.key.Public().JWK()},
 		Roles:     []spec.Role{{Name: "app", EncryptedPassword: &verifier}},
 		Databases: []spec.Database{{Name: "appdb", Owner: "app"}},
-		Port:      optest.Port(s.t), Memory: 128 << 20,
+		Port:      testport.Port(s.t), Memory: 128 << 20,
 	}
 	for _, k := range s.keepers {
 		in.Safekeepers = append(in.Safekeepers, k.address)

@@ -38,7 +38,7 @@ func TestAClientWakesASuspendedCompute(t *testing.T) {
 	if status, said := p.call(http.MethodPost, "/terminate?mode=immediate", ""); status != http.StatusOK {
 		t.Fatalf("terminate: %d %s", status, said)
 	}
-	p.ended(3 * time.Second)
+	p.ended(30 * time.Second)
 	config, err := spec.Render(p.in)
 	if err != nil {
 		t.Fatal(err)

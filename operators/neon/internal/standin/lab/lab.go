@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/operators/neon/internal/objects"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/broker"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/controller"
@@ -160,7 +160,7 @@ func (l *Lab) write(t testing.TB, name string, content []byte) {
 func (l *Lab) Port(t testing.TB, name string) int {
 	t.Helper()
 	if l.ports[name] == 0 {
-		l.ports[name] = optest.Port(t)
+		l.ports[name] = testport.Port(t)
 	}
 	return l.ports[name]
 }

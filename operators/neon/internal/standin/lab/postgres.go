@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 )
 
@@ -37,7 +37,7 @@ type Postgres struct {
 // StartPostgres makes a database cluster and starts it. It ends with the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
-	p := &Postgres{programs: Programs(t), dir: pgtest.Dir(t), port: optest.Port(t)}
+	p := &Postgres{programs: Programs(t), dir: pgtest.Dir(t), port: testport.Port(t)}
 	p.URL = fmt.Sprintf("postgresql://postgres@127.0.0.1:%d/postgres?sslmode=disable", p.port)
 	initdb := p.run(t, "initdb", "--pgdata", filepath.Join(p.dir, "data"), "--username", "postgres", "--auth", "trust", "--no-sync",
 		"--encoding", "utf8", "--locale", "C")

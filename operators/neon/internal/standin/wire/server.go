@@ -136,7 +136,12 @@ func (f *Faults) Wrap(h http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		default:
 			counted := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-			defer func() { f.record(r, arrived, counted.status) }()
+			defer func() {
+				if r.Context().Err() != nil { // its client has given up, and nothing was refused
+					counted.status = 0
+				}
+				f.record(r, arrived, counted.status)
+			}()
 			h.ServeHTTP(counted, r)
 		}
 	})

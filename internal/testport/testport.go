@@ -1,4 +1,5 @@
-package optest
+// Package testport gives tests ports that no other test has.
+package testport
 
 import (
 	"errors"
@@ -13,11 +14,18 @@ import (
 )
 
 // The ports of tests lie below the range that the kernel takes the ports of outgoing
-// connections from (net.ipv4.ip_local_port_range), and below those of NodePort Services.
+// connections from (net.ipv4.ip_local_port_range), and below those of local clusters and of
+// NodePort Services.
 const (
 	firstPort = 12000
-	ports     = 16000
+	ports     = 8000
 )
+
+// Address returns an address of 127.0.0.1 with a port of its own, see [Port].
+func Address(t testing.TB) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(Port(t)))
+}
 
 // Port returns a port of 127.0.0.1 for a server that the test starts, perhaps more than once. Until
 // the test ends, no other call gets the port, in any process of this machine. A port of

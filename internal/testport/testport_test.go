@@ -1,4 +1,4 @@
-package optest_test
+package testport_test
 
 import (
 	"net"
@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/internal/testport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +21,7 @@ func TestPorts(t *testing.T) {
 	for range 20 {
 		over.Go(func() {
 			for range 20 {
-				port := optest.Port(t)
+				port := testport.Port(t)
 				l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 				if err != nil {
 					t.Error(err)
