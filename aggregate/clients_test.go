@@ -162,7 +162,8 @@ func testNamespace(f *bench) {
 	}
 	f.ok(namespaces.Delete(f.Context(), n.Name))
 	late := 0
-	f.eventually("creates in a namespace that is deleted are refused", func() bool { // the server's informer may be behind
+	// The server's informer may be behind.
+	f.eventually("creates in a namespace that is deleted are refused", func() bool {
 		late++
 		_, err := f.create(n.Name, fmt.Sprint("late-", late))
 		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
