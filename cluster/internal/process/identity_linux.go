@@ -21,21 +21,24 @@ func startTime(pid int) (string, error) {
 		return "", err
 	}
 	fields := statFields(stat)
-	if len(fields) < 20 {
+	if len(fields) <= started {
 		return "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
-	if state := fields[0][0]; state == 'Z' || state == 'X' {
+	// The first thread may end before the others, which hold the ports and files of the process until they end.
+	if state := fields[0][0]; state == 'X' || state == 'Z' && string(fields[threads]) == "1" {
 		return "", ErrGone
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(string(boot)) + "/" + string(fields[19]), nil
+	return strings.TrimSpace(string(boot)) + "/" + string(fields[started]), nil
 }
 
-// statFields returns the fields of a stat file from the state on. The state is field 0 of
-// the result, and the start time is field 19. The field before the state is a name in
+// Fields of a stat file from the state on, see proc_pid_stat(5). The state is field 0.
+const threads, started = 17, 19
+
+// statFields returns the fields of a stat file from the state on. The field before the state is a name in
 // parentheses, which may contain any character.
 func statFields(stat []byte) [][]byte {
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])

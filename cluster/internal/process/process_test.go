@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		playSupervisor(os.Args[1])
 	case "child", "stubborn", "foreign":
 		playChild(role)
+	case "threads":
+		playThreads()
 	case "failing":
 		fmt.Println("first line")
 		fmt.Println("last line")

@@ -305,12 +305,11 @@ func TestClean(t *testing.T) {
 		nothingLeft(t, dir, before)
 	}
 
-	// Another program has the port, so the next API server has another one. Pods find it all the same.
-	other, err := net.Listen("tcp", server)
-	if err != nil {
-		t.Fatal(err)
+	// Another program has the port, if only this one, so the next API server has another one. Pods find it all
+	// the same.
+	if other, err := net.Listen("tcp", server); err == nil {
+		defer other.Close()
 	}
-	defer other.Close()
 	c := startCluster(t, dir, &Node{})
 	defer c.explain()
 	eventually(t, time.Minute, "the pod runs again", func() error {
