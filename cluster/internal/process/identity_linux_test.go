@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // the main goroutine surely has the first thread only here
 	if os.Getenv(roleVariable) == "threads" {
 		runtime.LockOSThread() // playThreads runs on the first thread
 	}
