@@ -17,7 +17,7 @@ import (
 // clients' authority, one for kube-apiserver's, and one for the headers.
 type held struct {
 	mu    sync.Mutex
-	first []chan struct{}
+	first []func() // each lets one of them go
 }
 
 const watches = 3
@@ -44,11 +44,11 @@ func (h *held) hold() <-chan struct{} {
 		return nil
 	}
 	released := make(chan struct{})
-	h.first = append(h.first, released)
+	h.first = append(h.first, sync.OnceFunc(func() { close(released) }))
 	return released
 }
 
-func (h *held) all() []chan struct{} {
+func (h *held) all() []func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.first
@@ -78,7 +78,7 @@ func TestAuthoritiesComeLate(t *testing.T) {
 				if r.ready() && i == 0 {
 					t.Error("the server is ready before it knows any authority")
 				}
-				close(h.all()[(first+i)%watches])
+				h.all()[(first+i)%watches]()
 				for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end) && !r.ready(); {
 					time.Sleep(time.Millisecond)
 				}
@@ -88,12 +88,8 @@ func TestAuthoritiesComeLate(t *testing.T) {
 			}
 			f.eventually("the server is ready", r.ready)
 			r.read(f.path(group, "")) // it fails the test if the client is refused
-			for _, released := range h.all() {
-				select {
-				case <-released:
-				default:
-					close(released)
-				}
+			for _, release := range h.all() {
+				release()
 			}
 		})
 	}

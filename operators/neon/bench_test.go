@@ -109,8 +109,8 @@ func newBench(t *testing.T) *bench {
 	client, ns := optest.Client(t, of.Config()), of.Namespace(t)
 	b := &bench{
 		T: t, client: client, config: of.Config(), namespace: ns, kubeconfig: optest.Kubeconfig(t, of.Config(), ns, ""),
-		hooks: fmt.Sprintf("127.0.0.1:%d", testport.Port(t)), hosts: new(hostMap),
-		proxy:     fmt.Sprintf("127.0.0.1:%d", testport.Port(t)),
+		hooks: testport.Address(t), hosts: new(hostMap),
+		proxy:     testport.Address(t),
 		hostsFile: filepath.Join(t.TempDir(), "hosts.json"),
 		clusters:  kube.For[api.NeonCluster](client).In(ns), projects: kube.For[api.NeonProject](client).In(ns),
 		branches: kube.For[api.NeonBranch](client).In(ns), endpoints: kube.For[api.NeonEndpoint](client).In(ns),

@@ -185,7 +185,7 @@ func TestWithoutAQuorumCommitsWait(t *testing.T) {
 	s.keepers[0].stop()
 	p.must("insert into t values (1)")
 	s.keepers[1].stop()
-	if _, err := p.queryWithin(5*time.Second, "app", "appdb", "insert into t values (2)"); err == nil {
+	if _, err := p.queryWithin(10*time.Second, "app", "appdb", "insert into t values (2)"); err == nil {
 		t.Error("a commit returns with one safekeeper of three")
 	}
 	s.start(s.keepers[0])
@@ -193,9 +193,9 @@ func TestWithoutAQuorumCommitsWait(t *testing.T) {
 	p.must("insert into t values (3)")
 	s.start(s.keepers[1])
 	t.Cleanup(s.keepers[1].stop)
-	// A write whose client has given up is committed later, if it had begun.
-	if got := p.must("select string_agg(n::text, ',' order by n) from t"); got != "1,2,3" && got != "1,3" {
-		t.Errorf("the rows are %s", got)
+	// A write whose client has given up can be committed later.
+	if got := p.must("select count(*)::text from t"); got != "3" {
+		t.Errorf("%s rows, want 3", got)
 	}
 }
 

@@ -62,7 +62,7 @@ func startStorage(t *testing.T) *storage {
 	s.token = s.key.Sign(token.Claims{Scope: token.Tenant, TenantID: tenantID})
 	for i := range 3 {
 		k := &keeper{dir: filepath.Join(t.TempDir(), strconv.Itoa(i)), logs: map[string]*wal.Log{}}
-		k.address = "127.0.0.1:" + strconv.Itoa(testport.Port(t))
+		k.address = testport.Address(t)
 		s.keepers = append(s.keepers, k)
 		s.start(k)
 		t.Cleanup(func() { k.stop() })
