@@ -133,7 +133,7 @@ func (f *bench) follow(streamed bool) {
 	f.pod("second", "a")
 	have("first second")
 	f.ok(kube.For[Sample](f.client).In(f.namespace).Delete(f.Context(), "first"))
-	f.ok(kube.For[corev1.Pod](f.client).In(f.namespace).DeleteWith(f.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	f.ok(kube.For[corev1.Pod](f.client).In(f.namespace).Delete(f.Context(), "first", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	have("second")
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
@@ -198,7 +198,7 @@ func testCollector(f *bench) {
 		config(name, metav1.OwnerReference{
 			APIVersion: group + "/v1alpha1", Kind: "Sample", Name: name, UID: owner.UID, BlockOwnerDeletion: &blocks,
 		})
-		f.ok(samples.DeleteWith(f.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
+		f.ok(samples.Delete(f.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
 		f.eventually(name+": the owner is gone", func() bool {
 			_, err := samples.Get(f.Context(), name)
 			return apierrors.IsNotFound(err)

@@ -240,7 +240,7 @@ func testProjection(f *bench) {
 	f.next(all, "ADDED view-two")
 	change(func(p *corev1.Pod) { p.Labels["herd"] = "b" })
 	f.next(all, "MODIFIED view-two")
-	if err := pods.DeleteWith(f.Context(), "two", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := pods.Delete(f.Context(), "two", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		f.Fatal(err)
 	}
 	// The pod may change once more before it is gone.

@@ -98,7 +98,7 @@ func (r Registration) lead(ctx context.Context, client *kube.Client, ip net.IP, 
 	if ip.IsUnspecified() {
 		return nil, fmt.Errorf("it listens on %s; choose one address that kube-apiserver can connect to", ip)
 	}
-	all := kube.ForKind[apiregistrationv1.APIService](client, registered)
+	all := kube.For[apiregistrationv1.APIService](client, registered)
 	former := map[string]*apiregistrationv1.APIService{}
 	for _, s := range r.services(nil) {
 		was, err := all.Get(ctx, s.Name)

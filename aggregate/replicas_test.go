@@ -74,8 +74,8 @@ func (f *bench) begin(server aggregate.Server) *replica {
 	kind := func(of kube.GVK, plural string) kube.Kind {
 		return kube.Kind{GVK: of, Plural: plural, Scope: kube.Namespaced}
 	}
-	r.samples = kube.ForKind[Sample](client, kind(Sample{}.GVK(), "samples")).In(f.namespace)
-	r.views = kube.ForKind[PodView](client, kind(PodView{}.GVK(), "podviews")).In(f.namespace)
+	r.samples = kube.For[Sample](client, kind(Sample{}.GVK(), "samples")).In(f.namespace)
+	r.views = kube.For[PodView](client, kind(PodView{}.GVK(), "podviews")).In(f.namespace)
 	return r
 }
 

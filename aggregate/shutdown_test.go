@@ -170,7 +170,7 @@ func TestRollingRestart(t *testing.T) {
 	_, err = kube.For[corev1.Service](f.client).In(f.namespace).Create(t.Context(), front)
 	f.ok(err)
 	port := int32(listener.Addr().(*net.TCPAddr).Port)
-	registered := kube.ForKind[apiregistrationv1.APIService](f.client, kube.Kind{GVK: apiService{}.GVK(), Plural: "apiservices", Scope: kube.ClusterScoped})
+	registered := kube.For[apiregistrationv1.APIService](f.client, kube.Kind{GVK: apiService{}.GVK(), Plural: "apiservices", Scope: kube.ClusterScoped})
 	of := new(apiregistrationv1.APIService)
 	of.Name = "v1alpha1." + group
 	of.Spec = apiregistrationv1.APIServiceSpec{

@@ -217,7 +217,7 @@ func (i *Issuer) running() (*running, error) {
 		if t.name == "" {
 			return nil, errors.New("a target has no name")
 		}
-		objects := kube.ViewOfKind[served](i.Client, t.kind).With(kube.WriteOptions{FieldManager: manager})
+		objects := kube.ViewOf[served](i.Client, t.kind).With(kube.WriteOptions{FieldManager: manager})
 		log := r.log.With("target", t.String())
 		r.targets = append(r.targets, &watched{Target: t, objects: objects, mine: mine, log: log})
 	}

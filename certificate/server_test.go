@@ -78,7 +78,7 @@ func serverFixture(t *testing.T) fixture {
 
 // objects returns a handle for the objects of a target's kind.
 func (f fixture) objects(i int) kube.Resource[unstructured.Unstructured] {
-	return kube.ForKind[unstructured.Unstructured](f.client, f.targets[i].kind).With(kube.WriteOptions{FieldManager: "somebody"})
+	return kube.For[unstructured.Unstructured](f.client, f.targets[i].kind).With(kube.WriteOptions{FieldManager: "somebody"})
 }
 
 func (f fixture) apply(i int, manifest string) {
@@ -145,7 +145,7 @@ func (f fixture) secret() *corev1.Secret {
 
 // published reports whether a target holds a bundle.
 func (f fixture) published(i int, bundle []byte) bool {
-	o, err := kube.ViewOfKind[served](f.client, f.targets[i].kind).Get(f.Context(), f.targets[i].name)
+	o, err := kube.ViewOf[served](f.client, f.targets[i].kind).Get(f.Context(), f.targets[i].name)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestReplicasOnServer(t *testing.T) {
 		f.eventually("the bundle in "+target.String(), func() bool { return f.published(i, bundle) })
 	}
 	for i, target := range f.targets {
-		o, err := kube.ViewOfKind[served](f.client, target.kind).WithManagedFields().Get(t.Context(), target.name)
+		o, err := kube.ViewOf[served](f.client, target.kind).WithManagedFields().Get(t.Context(), target.name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestWebhooksChange(t *testing.T) {
 	if err := f.applied(2, fmt.Sprintf(text, f.targets[2].name, "c", f.namespace)); err != nil {
 		t.Fatal(err)
 	}
-	o, err := kube.ViewOfKind[served](f.client, f.targets[2].kind).Get(t.Context(), f.targets[2].name)
+	o, err := kube.ViewOf[served](f.client, f.targets[2].kind).Get(t.Context(), f.targets[2].name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		load.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Now()
-				o, err := kube.ViewOfKind[served](f.client, f.targets[0].kind).Get(ctx, f.targets[0].name)
+				o, err := kube.ViewOf[served](f.client, f.targets[0].kind).Get(ctx, f.targets[0].name)
 				if err != nil {
 					continue
 				}

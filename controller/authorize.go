@@ -68,11 +68,11 @@ const (
 func newAuthorizer(c *kube.Client, log *slog.Logger) *authorizer {
 	return &authorizer{
 		log: log,
-		reviews: kube.ForKind[tokenReview](c, kube.Kind{
+		reviews: kube.For[tokenReview](c, kube.Kind{
 			GVK:    kube.GVK{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
 			Plural: "tokenreviews", Scope: kube.ClusterScoped,
 		}),
-		accesses: kube.ForKind[accessReview](c, kube.Kind{
+		accesses: kube.For[accessReview](c, kube.Kind{
 			GVK:    kube.GVK{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"},
 			Plural: "subjectaccessreviews", Scope: kube.ClusterScoped,
 		}),

@@ -44,7 +44,7 @@ type Controller[T any] struct {
 	// Reconcile makes the world match an object, as far as that can be done at present.
 	// It is called again until it returns no error. It may also be called at any time
 	// though nothing has changed. So it writes the objects that it owns with
-	// [kube.View.Ensure], and the object's status with [kube.View.EnsureStatus]: both
+	// [kube.View.Ensure], and the object's status with [kube.StatusView.Ensure]: both
 	// cost nothing when nothing has changed. Reconcile may change the object that it
 	// gets. Its context ends after Timeout, or when the program must stop. It is
 	// Reconcile of controller-runtime's reconcile.Reconciler.

@@ -57,7 +57,6 @@ type engine[T any] struct {
 	Controller[T]
 	environment
 	gvk     kube.GVK
-	store   *kube.Store[T]
 	objects *kube.Informer
 	sources []opened
 	reads   []*kube.Informer
@@ -100,15 +99,15 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 
 // open implements runner.
 func (e *engine[T]) open() error {
-	e.store, e.objects = kube.OpenStore(e.For)
+	e.objects = e.For.Open(context.Background())
 	for i := range e.sources {
 		if s := &e.sources[i]; s.objects != nil {
-			s.feed = kube.OpenInformer(s.objects)
+			s.feed = s.objects.Open(context.Background())
 			s.name = s.feed.Kind().Kind
 		}
 	}
 	for _, read := range e.Reads {
-		e.reads = append(e.reads, kube.OpenInformer(read))
+		e.reads = append(e.reads, read.Open(context.Background()))
 	}
 	var failed []error
 	for _, f := range e.feeds() {
@@ -191,7 +190,7 @@ func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 		}
 	}
 	if ctx.Err() == nil {
-		e.log.Info("controller runs", "objects", e.store.Stats().Objects)
+		e.log.Info("controller runs", "objects", e.objects.Stats().Objects)
 		close(d.known)
 	}
 	dispatching.Wait() // until ctx has ended, and then the last turn

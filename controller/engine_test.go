@@ -75,7 +75,7 @@ func TestSteadyState(t *testing.T) {
 		s.start(Options{}, Controller[gizmo]{Resync: time.Minute,
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				g.Status.Seen = g.Spec.Size
-				return Done, s.gizmos.EnsureStatus(ctx, g)
+				return Done, s.gizmos.Status().Ensure(ctx, g)
 			}})
 		s.sleep(10 * time.Minute)
 		if n := s.count("PATCH"); n != 100 {
@@ -108,7 +108,7 @@ func TestHotLoop(t *testing.T) {
 			if g.Name == "hot" || g.Status.Seen < 5 {
 				g.Status.Seen++
 			}
-			return Done, s.gizmos.EnsureStatus(ctx, g)
+			return Done, s.gizmos.Status().Ensure(ctx, g)
 		}})
 		s.sleep(time.Minute)
 		if n := len(s.ran("hot")); n < 60 || n > 80 {
@@ -142,7 +142,7 @@ func TestFailureInStatus(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, errBroken },
 			Failed: func(ctx context.Context, g *gizmo, err error) error {
 				g.Status.Seen++
-				return s.gizmos.EnsureStatus(ctx, g)
+				return s.gizmos.Status().Ensure(ctx, g)
 			},
 		})
 		s.sleep(5 * time.Minute)

@@ -85,7 +85,7 @@ func ExampleController_generated() {
 		Owns: []kube.AnyHandle{secrets},
 		Reconcile: func(ctx context.Context, g *Greeting) (controller.Action, error) {
 			password := []byte(rand.Text())
-			old, err := secrets.Cached().Get(ctx, kube.KeyOf(g))
+			old, err := secrets.In(g.Namespace).Cached().Get(ctx, g.Name)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return controller.Done, err
 			}

@@ -53,7 +53,7 @@ func Example() {
 			return controller.Done, err
 		}
 		controller.SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
-		return controller.After(time.Hour), greetings.EnsureStatus(ctx, g)
+		return controller.After(time.Hour), greetings.Status().Ensure(ctx, g)
 	}
 
 	err = controller.Run(ctx, controller.Options{Lease: lease.Lease{Name: "greeter"}, Address: ":8080"},
@@ -77,7 +77,7 @@ func ExampleController_reads() {
 	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 
 	reconcile := func(ctx context.Context, g *Greeting) (controller.Action, error) {
-		pod, err := pods.Cached().Get(ctx, kube.KeyOf(g)) // no request
+		pod, err := pods.In(g.Namespace).Cached().Get(ctx, g.Name) // no request
 		if err != nil {
 			return controller.Done, err
 		}
@@ -136,12 +136,12 @@ func ExampleReferenced() {
 		For:     letters,
 		Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
 		Reconcile: func(ctx context.Context, l *Letter) (controller.Action, error) {
-			template, err := templates.Cached().Get(ctx, l.template())
+			template, err := templates.In(l.Namespace).Cached().Get(ctx, l.Spec.Template)
 			if err != nil {
 				return controller.Done, err
 			}
 			l.Status.Text = template.Data["text"]
-			return controller.Done, letters.EnsureStatus(ctx, l)
+			return controller.Done, letters.Status().Ensure(ctx, l)
 		},
 	})
 	if err != nil {

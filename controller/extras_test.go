@@ -190,7 +190,7 @@ func TestSkipOwnWrites(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 					g.Status.Seen = g.Spec.Size
-					return After(time.Minute), s.gizmos.EnsureStatus(ctx, g)
+					return After(time.Minute), s.gizmos.Status().Ensure(ctx, g)
 				}}
 				s.start(Options{}, c)
 				for i := range 3 {
@@ -243,7 +243,7 @@ func TestRequestSpans(t *testing.T) {
 					t.Error("it is there")
 				}
 				g.Status.Seen = 1
-				return Done, s.gizmos.EnsureStatus(ctx, g)
+				return Done, s.gizmos.Status().Ensure(ctx, g)
 			},
 		})
 		s.sleep(time.Second)
@@ -285,7 +285,7 @@ func TestReads(t *testing.T) {
 			if runs++; runs == 1 {
 				first = time.Since(begun)
 			}
-			_, err := read.Store(ctx).Get(ctx, named("g"))
+			_, err := kube.Get[gizmo](ctx, read.Open(ctx), named("g"))
 			return Done, err
 		}
 		s.run(Options{Metrics: counts}, c)

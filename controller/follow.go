@@ -13,12 +13,12 @@ import (
 // asked for all objects that were there at the start.
 func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
-	changes := e.objects.Changes
+	var options []kube.ChangesOption
 	if e.Predicate != nil || e.Gone != nil || e.SkipOwnWrites {
-		changes = e.objects.Steps // a merged change may hide a state that a reconcile has read, or is to read
+		options = append(options, kube.EveryStep) // a merged change may hide a state that a reconcile reads
 	}
 	var all time.Time
-	for c := range changes(ctx) {
+	for c := range e.objects.Changes(ctx, options...) {
 		switch {
 		case c.Type == kube.Synced && r.cause.Reason == Changed:
 			e.askForAll(ctx, d, e.objects, &all)
@@ -57,7 +57,7 @@ func (e *engine[T]) passes(c kube.Change) bool {
 func (e *engine[T]) followSource(ctx context.Context, d *dispatcher, s opened, cluster bool, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	var all time.Time
-	for c := range s.feed.Steps(ctx) {
+	for c := range s.feed.Changes(ctx, kube.EveryStep) {
 		switch {
 		case c.Type == kube.Synced && r.cause.Reason == Changed:
 			e.askForAll(ctx, d, s.feed, &all)

@@ -46,7 +46,7 @@ func TestNewObjectAfterGoneThatFailsForGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.put("g", func(g *gizmo) { g.Spec.Size = test.size })
-				pickies := kube.ForKind[picky](s.gizmos.Client(), kube.Kind{
+				pickies := kube.For[picky](s.gizmos.Client(), kube.Kind{
 					GVK: gizmo{}.GVK(), Plural: "gizmos", Scope: kube.Namespaced,
 				}).In("default")
 				var runs, told atomic.Int32

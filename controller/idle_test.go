@@ -80,7 +80,7 @@ func TestWritesFade(t *testing.T) {
 		c := Controller[gizmo]{For: s.gizmos, Predicate: kube.Change.NewGeneration,
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				g.Status.Seen = g.Spec.Size
-				return Done, s.gizmos.EnsureStatus(ctx, g)
+				return Done, s.gizmos.Status().Ensure(ctx, g)
 			}}
 		started := make(chan *engine[gizmo], 1)
 		s.run(Options{}, spied{c, started})

@@ -99,7 +99,7 @@ func TestUnseenWritesAreHeld(t *testing.T) {
 		s.put("g", func(*gizmo) {})
 		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
 			g.Status.Seen++
-			return Done, s.gizmos.ApplyStatus(context.Background(), g)
+			return Done, s.gizmos.Status().Apply(context.Background(), g)
 		}})
 		s.held("g", "Gizmo default/g status.seen")
 	})
@@ -123,7 +123,7 @@ func TestKeysThatWriteEachOther(t *testing.T) {
 			o := &gizmo{}
 			o.Name, o.Namespace = other[g.Name], "default"
 			o.Status.Seen = g.Status.Seen + 1
-			return Done, s.gizmos.ApplyStatus(ctx, o)
+			return Done, s.gizmos.Status().Apply(ctx, o)
 		}})
 		s.sleep(time.Minute)
 		if n := len(s.ran("")); n > 200 {
@@ -144,7 +144,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 		s.start(Options{}, Controller[gizmo]{
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				g.Status.Seen = 7
-				return Done, s.gizmos.EnsureStatus(ctx, g)
+				return Done, s.gizmos.Status().Ensure(ctx, g)
 			},
 			Failed: func(_ context.Context, _ *gizmo, err error) error {
 				if hot := (*HotLoopError)(nil); errors.As(err, &hot) {
@@ -227,7 +227,7 @@ func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 					return Done, err
 				}
 				g.Status.Seen = 7
-				return Done, s.gizmos.EnsureStatus(ctx, g)
+				return Done, s.gizmos.Status().Ensure(ctx, g)
 			},
 		})
 		// Only the program itself manages the fields: the report waits for another
@@ -259,7 +259,7 @@ func othersChangesAreFree(t *testing.T, lasts time.Duration) {
 					s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 						time.Sleep(takes)
 						g.Status.Seen = g.Spec.Size
-						return Done, s.gizmos.EnsureStatus(ctx, g)
+						return Done, s.gizmos.Status().Ensure(ctx, g)
 					}})
 					end := time.Now().Add(lasts)
 					changes := 0
@@ -286,7 +286,7 @@ func TestBurstsAreFree(t *testing.T) {
 			if g.Status.Seen < g.Spec.Size {
 				g.Status.Seen++
 			}
-			return Done, s.gizmos.EnsureStatus(ctx, g)
+			return Done, s.gizmos.Status().Ensure(ctx, g)
 		}})
 		for range 10 {
 			s.put("g", func(g *gizmo) { g.Spec.Size += 10 })

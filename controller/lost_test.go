@@ -99,7 +99,7 @@ func (r *readers) controller() (c Controller[gizmo]) {
 	writes := r.n(2) == 0
 	c.Reconcile = func(ctx context.Context, g *gizmo) (Action, error) {
 		r.nap(10)
-		target, err := r.gizmos.Cached().Get(ctx, named(targetOf(g)))
+		target, err := r.gizmos.In(g.Namespace).Cached().Get(ctx, targetOf(g))
 		if err != nil && !apierrors.IsNotFound(err) {
 			return Done, err
 		}
@@ -109,7 +109,7 @@ func (r *readers) controller() (c Controller[gizmo]) {
 		}
 		r.nap(30)
 		if g.Status.Seen++; writes && g.Status.Seen < 3 {
-			if err := r.gizmos.ApplyStatus(ctx, g); err != nil {
+			if err := r.gizmos.Status().Apply(ctx, g); err != nil {
 				return Done, err
 			}
 		}

@@ -80,7 +80,7 @@ func TestStateThatWasReadInAnotherStore(t *testing.T) {
 		var seen []int
 		s.start(Options{}, Controller[gizmo]{
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-				is, err := large.Cached().Get(ctx, kube.KeyOf(g))
+				is, err := large.In(g.Namespace).Cached().Get(ctx, g.Name)
 				if err != nil {
 					return Done, err
 				}

@@ -123,7 +123,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	if e.SkipOwnWrites && e.skips(a) {
 		return
 	}
-	o, err := e.store.Get(ctx, a.key)
+	o, err := kube.Get[T](ctx, e.objects, a.key)
 	switch {
 	case err == nil && e.ignores(o), err != nil && apierrors.IsNotFound(err):
 		a.out.gone = true

@@ -63,7 +63,7 @@ func TestKindComesAndGoes(t *testing.T) {
 			Reconcile: func(ctx context.Context, g *Gadget) (Action, error) {
 				g.Status.Size = g.Spec.Size
 				SetCondition(g, &g.Status.Conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue})
-				return Done, gadgets.EnsureStatus(ctx, g)
+				return Done, gadgets.Status().Ensure(ctx, g)
 			}},
 		Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children}, Reconcile: b.applyChild},
 	)
@@ -208,7 +208,7 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 	const objects, writes = 250, 8 // few writes for each object, as After(0) without end is slowed down
 	var stale, total atomic.Int64
 	last := make([]atomic.Int64, objects)
-	store := b.children.Store(t.Context())
+	store := b.children.Open(t.Context())
 	b.start(Options{}, Controller[corev1.ConfigMap]{For: b.parents, Owns: []kube.AnyHandle{b.children},
 		Reconcile: func(ctx context.Context, p *corev1.ConfigMap) (Action, error) {
 			n, err := strconv.Atoi(p.Name[1:])
@@ -224,7 +224,7 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 				return Await, nil
 			}
 			// Every other time the child is there.
-			_, err = store.Get(ctx, kube.Key{Namespace: p.Namespace, Name: p.Name})
+			_, err = kube.Get[corev1.Secret](ctx, store, kube.KeyOf(p))
 			if exists := err == nil; exists != (seen%2 == 1) {
 				t.Errorf("after %d writes the child of %s is there: %t", seen, p.Name, exists)
 			}

@@ -34,7 +34,7 @@ const goneTries = 5
 
 // recreated reports that there is a new object of a key.
 func (e *engine[T]) recreated(ctx context.Context, key kube.Key) bool {
-	o, err := e.store.Get(ctx, key)
+	o, err := kube.Get[T](ctx, e.objects, key)
 	return err == nil && !e.ignores(o)
 }
 

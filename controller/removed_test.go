@@ -74,7 +74,7 @@ func TestNothingComesAfterTheLastTurn(t *testing.T) {
 							return Await, nil
 						}
 						g.Status.Seen++
-						if err := s.gizmos.ApplyStatus(ctx, g); err != nil {
+						if err := s.gizmos.Status().Apply(ctx, g); err != nil {
 							return Done, err
 						}
 						time.Sleep(time.Second)
@@ -113,7 +113,7 @@ func TestFailedFindsTheObjectGone(t *testing.T) {
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, errBroken },
 			Failed: func(ctx context.Context, g *gizmo, _ error) error {
 				s.delete("g")
-				return s.gizmos.ApplyStatus(ctx, g)
+				return s.gizmos.Status().Apply(ctx, g)
 			},
 		})
 		s.sleep(time.Second)

@@ -195,7 +195,7 @@ func TestObjectIsGoneMeanwhile(t *testing.T) {
 						conflicts.Add(1)
 						return Done, conflict(g.Name)
 					}
-					return Done, s.gizmos.ApplyStatus(ctx, g)
+					return Done, s.gizmos.Status().Apply(ctx, g)
 				}
 				return Done, nil
 			},

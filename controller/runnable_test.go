@@ -38,7 +38,7 @@ func TestEveryReplica(t *testing.T) {
 				Name: "everywhere", EveryReplica: true, For: gizmos,
 				Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 					g.Status.Seen = g.Spec.Size
-					return Done, gizmos.EnsureStatus(ctx, g)
+					return Done, gizmos.Status().Ensure(ctx, g)
 				},
 			}
 		}
@@ -123,7 +123,7 @@ func TestRunnableFails(t *testing.T) {
 				}, Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 					time.Sleep(10 * time.Second)
 					g.Status.Seen = 1
-					err := s.gizmos.EnsureStatus(ctx, g)
+					err := s.gizmos.Status().Ensure(ctx, g)
 					finished.Store(err == nil)
 					return After(0), err
 				}})
@@ -153,7 +153,7 @@ func TestRunnableStops(t *testing.T) {
 			Runnables: []Runnable{{Name: "writes", Run: func(ctx context.Context) error {
 				<-ctx.Done()
 				time.Sleep(20 * time.Second) // for longer than the lease lasts
-				written = s.gizmos.ApplyStatus(lease.Held(ctx), s.gizmo("a"))
+				written = s.gizmos.Status().Apply(lease.Held(ctx), s.gizmo("a"))
 				return nil
 			}}, {Name: "sticks", Run: func(context.Context) error { <-stuck; return nil }}},
 		})

@@ -47,7 +47,7 @@ func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 						if g.Name != "a" {
 							return Done, nil
 						}
-						child, err := s.gizmos.Cached().Get(ctx, named("child"))
+						child, err := s.gizmos.In(g.Namespace).Cached().Get(ctx, "child")
 						if err != nil {
 							return Done, err
 						}

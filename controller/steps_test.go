@@ -64,7 +64,7 @@ func (s *stage) seesAState(known bool, hot int, source func(Predicate) Source) {
 			return c.Key.Name == "user"
 		})},
 		Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			user, err := s.gizmos.Cached().Get(ctx, kube.Key{Namespace: "default", Name: "user"})
+			user, err := s.gizmos.In("default").Cached().Get(ctx, "user")
 			if err != nil && !apierrors.IsNotFound(err) {
 				return Done, err
 			}

@@ -87,7 +87,7 @@ func TestLeaseIsNotReleasedUnderAReconcile(t *testing.T) {
 			Controller[gizmo]{For: s.gizmos, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				<-stuck
 				g.Status.Seen = 1
-				written <- s.gizmos.ApplyStatus(context.WithoutCancel(ctx), g)
+				written <- s.gizmos.Status().Apply(context.WithoutCancel(ctx), g)
 				return Done, nil
 			}})
 		s.sleep(time.Second)

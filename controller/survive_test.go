@@ -124,7 +124,7 @@ func (u *unlucky) UnmarshalJSON(text []byte) error {
 func (unlucky) MarshalJSON() ([]byte, error) { panic("not to be written") }
 
 func (s *stage) brittle() kube.Resource[brittle] {
-	return kube.ForKind[brittle](s.gizmos.Client(),
+	return kube.For[brittle](s.gizmos.Client(),
 		kube.Kind{GVK: gizmo{}.GVK(), Plural: "gizmos", Scope: kube.Namespaced}).In("default")
 }
 

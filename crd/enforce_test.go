@@ -138,8 +138,8 @@ func TestThing(t *testing.T) {
 	})
 	s.install(t, d)
 	kind := kube.Kind{GVK: kube.GVK{Group: d.Spec.Group, Version: "v1", Kind: "Thing"}}
-	k := thingKind{s, d, kube.ForKind[unstructured.Unstructured](s.client, kind).In(s.namespace),
-		kube.ForKind[Thing](s.client, kind).In(s.namespace)}
+	k := thingKind{s, d, kube.For[unstructured.Unstructured](s.client, kind).In(s.namespace),
+		kube.For[Thing](s.client, kind).In(s.namespace)}
 	t.Run("enforced", k.testEnforced)
 	t.Run("defaults and pruning", k.testDefaultsAndPruning)
 	t.Run("immutable", k.testImmutable)

@@ -53,7 +53,7 @@ func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*De
 	if i.Logger == nil {
 		i.Logger = slog.Default()
 	}
-	definitions := kube.ViewOfKind[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
+	definitions := kube.ViewOf[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
 	// Install applies all definitions before it waits for the first.
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
@@ -173,7 +173,7 @@ func served(ctx context.Context, client *kube.Client, d *Definition) error {
 			continue
 		}
 		gvk := kube.GVK{Group: d.Spec.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
-		if err := answers(ctx, kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.Kind{GVK: gvk})); err != nil {
+		if err := answers(ctx, kube.ViewOf[metav1.PartialObjectMetadata](client, kube.Kind{GVK: gvk})); err != nil {
 			return fmt.Errorf("wait until %s is served: %w", v.Name, err)
 		}
 	}

@@ -39,7 +39,7 @@ func caseOf[S any](t *testing.T, s *server, o crd.Options) *crd.Definition {
 }
 
 func cases[S any](s *server) kube.Resource[Case[S]] {
-	return kube.ForKind[Case[S]](s.client,
+	return kube.For[Case[S]](s.client,
 		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Case"}}).In(s.namespace)
 }
 
@@ -221,7 +221,7 @@ func TestVersions(t *testing.T) {
 	if err := crd.Install(soon(t), s.client, join(v2, version("v1", crd.Options{Deprecated: "use v2"}))); err != nil {
 		t.Fatal(err)
 	}
-	second := kube.ForKind[Case[Old]](s.client,
+	second := kube.For[Case[Old]](s.client,
 		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v2", Kind: "Case"}}).In(s.namespace)
 	if _, err := second.Get(soon(t), "a"); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (Native) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v
 func TestNative(t *testing.T) {
 	s := start(t)
 	s.install(t, of[Native](t, s.group(), crd.Options{}))
-	natives := kube.ForKind[Native](s.client,
+	natives := kube.For[Native](s.client,
 		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "Native"}}).In(s.namespace)
 	selecting := func(manager, label string) *Native {
 		n := &Native{}
@@ -60,7 +60,7 @@ func TestNative(t *testing.T) {
 		n.Name = "a"
 		n.Status.Conditions = []metav1.Condition{{Type: c.typ, Status: metav1.ConditionStatus(c.status), Reason: c.reason,
 			LastTransitionTime: metav1.Now()}}
-		if err := natives.ApplyStatus(soon(t), n); err == nil || !strings.Contains(err.Error(), "status.conditions") {
+		if err := natives.Status().Apply(soon(t), n); err == nil || !strings.Contains(err.Error(), "status.conditions") {
 			t.Errorf("condition %+v: %v", c, err)
 		}
 	}

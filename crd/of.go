@@ -20,7 +20,7 @@ import (
 // counterparts are controller-tools' markers of the kind, such as +kubebuilder:resource,
 // and kube-rs's attribute kube(…).
 type Options struct {
-	// Kind is the declaration that kube.ForKind gets as well, if there is one. Its Plural
+	// Kind is the declaration that kube.For gets as well, if there is one. Its Plural
 	// names the resource: by default it is the plural of the kind in English (echoes,
 	// gateways, policies). Its Scope is namespaced by default.
 	Kind kube.Kind
@@ -73,7 +73,7 @@ type embedsKubeObject[T any] interface {
 // controller-tools' controller-gen crd and kube-rs's CustomResourceExt::crd.
 func Of[T any, P embedsKubeObject[T]](o Options) (*Definition, error) {
 	t := reflect.TypeFor[T]()
-	d, err := of(t, o.Kind.Of(P(new(T))), o)
+	d, err := of(t, kube.KindOf[T, P](o.Kind), o)
 	if err != nil {
 		return nil, fmt.Errorf("define the kind of %s: %w", t, err)
 	}

@@ -81,7 +81,7 @@ func TestViolationsAreTheServers(t *testing.T) {
 	}
 	let, refused := 0, 0
 	for i, s := range samples {
-		objects := kube.ForKind[unstructured.Unstructured](client,
+		objects := kube.For[unstructured.Unstructured](client,
 			kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: defs[i].Spec.Names.Kind}}).In(namespace)
 		for n, v := range s.values {
 			full := withDefaults(v, s.schema)

@@ -218,7 +218,7 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("the field that has it: %q", d)
 	}
 	s.install(t, described)
-	worlds := kube.ForKind[World](s.client,
+	worlds := kube.For[World](s.client,
 		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
 	w := &World{}
 	w.Name = "a"

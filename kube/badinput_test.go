@@ -257,20 +257,20 @@ func TestNotServed(t *testing.T) {
 		err  error
 		want string
 	}{
-		"custom kind": {second(kube.ForKind[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Get(soon(t), "x")),
+		"custom kind": {second(kube.For[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Get(soon(t), "x")),
 			"get Book a/x: kind is not served: the server has no Book in nowhere.example.com/v1" + hint},
-		"custom kind, declared whole": {second(kube.ForKind[book](s.Client, kube.Kind{GVK: kindOf("nowhere.example.com",
+		"custom kind, declared whole": {second(kube.For[book](s.Client, kube.Kind{GVK: kindOf("nowhere.example.com",
 			"Book").GVK, Plural: "books", Scope: kube.Namespaced}).In("a").Get(soon(t), "x")),
 			"get Book a/x: kind is not served: the server has no books in nowhere.example.com/v1" + hint},
-		"other kind of a served group": {second(kube.ForKind[book](s.Client, kindOf("apps", "Book")).In("a").Get(soon(t),
+		"other kind of a served group": {second(kube.For[book](s.Client, kindOf("apps", "Book")).In("a").Get(soon(t),
 			"x")),
 			"get Book a/x: kind is not served: the server has no Book in apps/v1" + hint},
-		"declared, of a served group": {first(kube.ForKind[book](s.Client,
+		"declared, of a served group": {first(kube.For[book](s.Client,
 			kube.Kind{GVK: kindOf("apps", "Book").GVK, Plural: "books", Scope: kube.Namespaced}).List(soon(t))),
 			"list Book: kind is not served: the server has no books in apps/v1" + hint},
 		"version that is no more": {first(kube.For[extensionsv1beta1.Ingress](s.Client).List(soon(t))),
 			"list Ingress: kind is not served: the server has no ingresses in extensions/v1beta1" + hint},
-		"create": {second(kube.ForKind[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Create(soon(t),
+		"create": {second(kube.For[book](s.Client, kindOf("nowhere.example.com", "Book")).In("a").Create(soon(t),
 			newBook("x", "Dune"))),
 			"create Book a/x: kind is not served: the server has no Book in nowhere.example.com/v1" + hint},
 	} {
@@ -305,26 +305,26 @@ func TestHandleSentences(t *testing.T) {
 		want string
 	}{
 		"type without kind": {second(kube.For[nameless](c).Get(ctx, "x")),
-			"get kube_test.nameless x: unknown kind: Go type kube_test.nameless does not name its kind: give it a method `func (nameless) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind"},
+			"get kube_test.nameless x: unknown kind: Go type kube_test.nameless does not name its kind: give it a method `func (nameless) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.For"},
 		"kind without version": {second(kube.For[noVersion](c).Get(ctx, "x")),
 			"get Thing x: unknown kind: the GVK of kube_test.noVersion has no version"},
-		"kind of nothing": {second(kube.ForKind[nameless](c, kube.Kind{}.Of(nil)).Get(ctx, "x")),
-			"get kube_test.nameless x: unknown kind: the object is nil"},
-		"wrong scheme": {second(kube.ForKind[nameless](c, kube.Kind{AddToScheme: appsv1.AddToScheme}).Get(ctx, "x")),
+		"two kinds": {second(kube.For[nameless](c, podKind, podKind).Get(ctx, "x")),
+			"get kube_test.nameless x: unknown kind: 2 kinds were given, and a handle is of one"},
+		"wrong scheme": {second(kube.For[nameless](c, kube.Kind{AddToScheme: appsv1.AddToScheme}).Get(ctx, "x")),
 			"get kube_test.nameless x: unknown kind: AddToScheme of the given kind does not register kube_test.nameless"},
-		"wrong scope word": {second(kube.ForKind[nameless](c, kube.Kind{GVK: podKind.GVK, Scope: "Galaxy"}).Get(ctx, "x")),
+		"wrong scope word": {second(kube.For[nameless](c, kube.Kind{GVK: podKind.GVK, Scope: "Galaxy"}).Get(ctx, "x")),
 			`get Pod x: unknown kind: scope "Galaxy" of kube_test.nameless is neither Namespaced nor Cluster`},
 		"metadata of what": {second(kube.ViewOf[metav1.PartialObjectMetadata](c).Get(ctx, "x")),
-			"get v1.PartialObjectMetadata x: unknown kind: PartialObjectMetadata needs a kind, as in kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())"},
-		"metadata to write": {second(kube.ForKind[metav1.PartialObjectMetadata](c, podKind).Get(ctx, "x")),
-			"get Pod x: unknown kind: v1.PartialObjectMetadata is not the whole of v1.Pod, and writing it would lose fields: use ViewOfKind"},
-		"metadata of a custom kind to write": {second(kube.ForKind[kube.Object](c, kindOf("example.com", "Book")).Get(ctx,
+			"get v1.PartialObjectMetadata x: unknown kind: PartialObjectMetadata needs a kind, as in kube.ViewOf[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())"},
+		"metadata to write": {second(kube.For[metav1.PartialObjectMetadata](c, podKind).Get(ctx, "x")),
+			"get Pod x: unknown kind: v1.PartialObjectMetadata is not the whole of v1.Pod, and writing it would lose fields: use ViewOf"},
+		"metadata of a custom kind to write": {second(kube.For[kube.Object](c, kindOf("example.com", "Book")).Get(ctx,
 			"x")),
-			"get Book x: unknown kind: kube.Object is the metadata of a kind, and writing it would lose the rest: use ViewOfKind"},
-		"view to write": {second(kube.ForKind[podView](c, podKind).Get(ctx, "x")),
-			"get Pod x: unknown kind: kube_test.podView is not the whole of v1.Pod, and writing it would lose fields: use ViewOfKind"},
-		"kind of a nameless type": {second(kube.ViewOfKind[podView](c, kube.KindOf[nameless]()).Get(ctx, "x")),
-			"get kube_test.podView x: unknown kind: Go type kube_test.nameless does not name its kind: give it a method `func (nameless) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind"},
+			"get Book x: unknown kind: kube.Object is the metadata of a kind, and writing it would lose the rest: use ViewOf"},
+		"view to write": {second(kube.For[podView](c, podKind).Get(ctx, "x")),
+			"get Pod x: unknown kind: kube_test.podView is not the whole of v1.Pod, and writing it would lose fields: use ViewOf"},
+		"kind of a nameless type": {second(kube.ViewOf[podView](c, kube.KindOf[nameless]()).Get(ctx, "x")),
+			"get kube_test.podView x: unknown kind: Go type kube_test.nameless does not name its kind: give it a method `func (nameless) GVK() kube.GVK`, or declare it once with kube.Kind{AddToScheme: …} and give that to kube.For"},
 		"nil client": {second(kube.For[corev1.Pod](nil).Get(ctx, "x")),
 			"get Pod x: the client is nil: was the error of Connect checked?"},
 		"zero handle": {second(zero.Get(ctx, "x")),
@@ -340,9 +340,9 @@ func TestHandleSentences(t *testing.T) {
 			`list ConfigMap in a: parse field selector "a": invalid selector: 'a'; can't understand 'a'`},
 		"nil create": {second(maps.Create(ctx, nil)), "create ConfigMap: the object is nil"},
 		"nil update": {second(maps.Update(ctx, nil)), "update ConfigMap: the object is nil"},
-		"nil status": {second(maps.UpdateStatus(ctx, nil)), "update ConfigMap: the object is nil"},
+		"nil status": {maps.Status().Update(ctx, nil), "update ConfigMap: the object is nil"},
 		"nil apply":  {second(maps.Apply(ctx, nil)), "apply ConfigMap: the object is nil"},
-		"nil status apply": {maps.ApplyStatus(ctx, nil),
+		"nil status apply": {maps.Status().Apply(ctx, nil),
 			"apply ConfigMap: the object is nil"},
 		"nil subresource": {second(kube.Sub[autoscalingv1.Scale](maps, "scale").Update(ctx, "x", nil)),
 			"update ConfigMap/scale x: the object is nil"},
@@ -377,7 +377,7 @@ func TestWatchSentences(t *testing.T) {
 	if !strings.HasPrefix(text, "watch kube_test.nameless: unknown kind: ") || ctx.Err() != nil {
 		t.Errorf("said %q", text)
 	}
-	store := kube.For[corev1.Pod](nil).Store(ctx)
+	store := kube.StoreOf(ctx, kube.For[corev1.Pod](nil))
 	if err := store.Sync(ctx); err == nil || !strings.Contains(err.Error(), "the client is nil") {
 		t.Errorf("got error %v", err)
 	}

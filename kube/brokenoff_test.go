@@ -104,7 +104,7 @@ func TestObserverEndsItsGoroutine(t *testing.T) {
 		c := s.client(t)
 		c.OnRequest(func(RequestInfo) { runtime.Goexit() })
 		ctx, cancel := context.WithCancel(t.Context())
-		store := For[corev1.ConfigMap](c).In("default").Store(ctx)
+		store := StoreOf(ctx, For[corev1.ConfigMap](c).In("default"))
 		time.Sleep(time.Minute)
 		if got := n.Load(); got > 10 {
 			t.Errorf("%d requests within a minute", got)

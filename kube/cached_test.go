@@ -44,7 +44,7 @@ func TestCached(t *testing.T) {
 		cms := For[corev1.ConfigMap](s.client(t))
 		ctx := t.Context()
 
-		_, err := cms.In("one").Cached().Get(ctx, Key{"one", "a"})
+		_, err := cms.In("one").In("one").Cached().Get(ctx, "a")
 		if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "get ConfigMap one/a") ||
 			!strings.Contains(err.Error(), "Owns") {
 			t.Errorf("without a store: %v", err)
@@ -72,13 +72,12 @@ func TestCached(t *testing.T) {
 			wantLines(t, "by both", namesOf(t, cms.Labeled("app=web").In("two").Cached().All(ctx)), "two/a")
 			wantLines(t, "of an owner", namesOf(t, one.OwnedBy(ctx, "owner")), "one/a")
 		}
-		if o, err := one.Get(ctx, Key{Name: "b"}); err != nil || o.Data["note"] != "2" {
+		if o, err := one.Get(ctx, "b"); err != nil || o.Data["note"] != "2" {
 			t.Errorf("of the handle's namespace: %v, %v", o, err)
 		}
 		for what, err := range map[string]error{
-			"of another namespace": second(one.Get(ctx, Key{"two", "a"})),
-			"without the label":    second(cms.Labeled("app=web").Cached().Get(ctx, Key{"one", "b"})),
-			"of what is not there": second(one.Get(ctx, Key{"one", "x"})),
+			"without the label":    second(cms.Labeled("app=web").In("one").Cached().Get(ctx, "b")),
+			"of what is not there": second(one.Get(ctx, "x")),
 		} {
 			if !apierrors.IsNotFound(err) {
 				t.Errorf("%s: %v", what, err)
@@ -103,25 +102,25 @@ func TestCached(t *testing.T) {
 
 		// Cached does not serve reads that no store covers: of another type, or by a
 		// selector of fields.
-		if _, err := noteViews(cms.handle.client).Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
+		if _, err := noteViews(cms.handle.client).In("one").Cached().Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("of another type: %v", err)
 		}
-		if _, err := cms.Fielded("data.note=1").Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
+		if _, err := cms.Fielded("data.note=1").In("one").Cached().Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("by a field: %v", err)
 		}
 		stop()
 		synctest.Wait()
-		if _, err := one.Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
+		if _, err := one.Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("after the store has stopped: %v", err)
 		}
 		narrow, _ := startStore(t, cms.In("one").ReadOnly())
-		if _, err := cms.Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, ErrNotCached) {
+		if _, err := cms.In("one").Cached().Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("of more than the store has: %v", err)
 		}
 		if err := narrow.Sync(ctx); err != nil {
 			t.Error(err)
 		}
-		if _, err := (Reader[corev1.ConfigMap]{}).Cached().Get(ctx, Key{"one", "a"}); !errors.Is(err, errNoHandle) {
+		if _, err := (Reader[corev1.ConfigMap]{}).In("one").Cached().Get(ctx, "a"); !errors.Is(err, errNoHandle) {
 			t.Errorf("of no handle: %v", err)
 		}
 	})

@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
 	"slices"
 
+	"github.com/pintle-go/pintle/kube/internal/wire"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -16,17 +18,66 @@ import (
 //
 // The methods describe the object as it is now or, if it was deleted, as it last was. The
 // state before is the one that the loop was last shown, however many steps there were in
-// between; [Informer.Steps] leaves out none. A Change keeps both states, encoded, for as
+// between; [EveryStep] leaves out none. A Change keeps both states, encoded, for as
 // long as the Change itself is kept.
 type Change struct {
 	// Type is Added, Modified, Deleted or Synced.
 	Type WatchEventType
 	Key  Key
 
-	table *table
+	of *handle // of the objects
 	// was is the state of the object that the loop saw last. It is nil if the loop saw
 	// none. In a Synced, was and is are both nil.
 	was, is *entry
+}
+
+// NewChange returns the change of an object from was to is, as an [Informer] would yield it:
+// Added if was is nil, Deleted if is is nil, else Modified. It is for tests of predicates,
+// and needs no server. The kind is given as to [For] or [ViewOf]. Both states must have the
+// same namespace, name and uid. NewChange keeps no pointer to them.
+func NewChange[T any, P embedsKubeObject[T]](was, is *T, kind ...Kind) (Change, error) {
+	h := newHandle(new(Client), reflect.TypeFor[T](), newObject[T], one(kind), true)
+	if h.err != nil {
+		return Change{}, &Error{Verb: "make a change of", Kind: h.kindName(), Err: h.err}
+	}
+	h.client, h.err = nil, errors.New("the change was made without a server")
+	c, err := Change{Type: Modified, of: &h}, errNoObject
+	switch {
+	case was != nil && is != nil:
+		if c.was, err = h.record(asObject(was)); err == nil {
+			c.is, err = h.record(asObject(is))
+		}
+		if err == nil && (KeyOf(asObject(was)) != KeyOf(asObject(is)) || c.was.UID() != c.is.UID()) {
+			err = errors.New("the two states are of two objects")
+		}
+	case is != nil:
+		c.Type = Added
+		c.is, err = h.record(asObject(is))
+	case was != nil:
+		c.Type = Deleted
+		c.was, err = h.record(asObject(was))
+		c.is, is = c.was, was
+	}
+	if err != nil {
+		return Change{}, &Error{Verb: "make a change of", Kind: h.kindName(), Err: err}
+	}
+	c.Key = KeyOf(asObject(is))
+	return c, nil
+}
+
+// record returns the entry of an object, as a store keeps it.
+func (h handle) record(o object) (*entry, error) {
+	o = shallow(o)
+	o.GetObjectKind().SetGroupVersionKind(h.kind.GVK)
+	raw, err := encodeJSON(o)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := wire.NewRecorder(h.codec).Record(wire.Raw{Bytes: raw})
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewEntry(rec), nil
 }
 
 // before returns the state before a Modified, and nil for other changes. A deletion
@@ -40,10 +91,10 @@ func (c Change) before() *entry {
 
 // Kind returns the name of the object's kind.
 func (c Change) Kind() string {
-	if c.table == nil {
+	if c.of == nil {
 		return ""
 	}
-	return c.table.handle.kindName()
+	return c.of.kindName()
 }
 
 // UID returns the object's uid. A recreated object has another uid under the same name.
@@ -143,7 +194,7 @@ func (c Change) Then(later Change) Change {
 // informer's handle. Its counterparts are ObjectOld and ObjectNew of controller-runtime's
 // event.UpdateEvent.
 func Decode[T any](c Change) (was, is *T, err error) {
-	if c.table == nil || c.table.handle.goType != reflect.TypeFor[T]() {
+	if c.of == nil || c.of.goType != reflect.TypeFor[T]() {
 		return nil, nil, fmt.Errorf("decode %s: the type of its store is not %s", c.Kind(), reflect.TypeFor[T]())
 	}
 	read := func(e *entry) (o *T) {
@@ -151,7 +202,7 @@ func Decode[T any](c Change) (was, is *T, err error) {
 			return nil
 		}
 		o = new(T)
-		if derr := e.Decode(c.table.handle.codec, asObject(o)); derr != nil {
+		if derr := e.Decode(c.of.codec, asObject(o)); derr != nil {
 			err = &Error{Verb: "read", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: derr}
 		}
 		return o

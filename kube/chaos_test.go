@@ -120,7 +120,7 @@ func (c *chaos) prepare() {
 			c.Fatal(err)
 		}
 	}
-	crds := ForKind[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1",
+	crds := For[unstructured.Unstructured](c.steady, Kind{GVK: GVK{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"}, Plural: "customresourcedefinitions", Scope: ClusterScoped})
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	_, err := crds.Create(c.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -156,7 +156,7 @@ func (c *chaos) addCheck(name string, h handle) *checkedWatch {
 func addStore[T any](
 	ctx context.Context, c *chaos, name string, r Reader[T], note func(*T) string,
 ) func() map[Key]version {
-	store := r.Store(ctx)
+	store := StoreOf(ctx, r)
 	ck := c.addCheck(name, r.handle)
 	c.running.Go(func() { checkLoop(store.Watch(ctx), ck.checker, note) })
 	c.running.Go(func() { <-store.Done() })
@@ -243,7 +243,7 @@ func (c *chaos) run(d time.Duration) {
 
 // write changes objects at random until ctx ends.
 func (c *chaos) write(ctx context.Context, random *rand.Rand) {
-	cms, ws := For[corev1.ConfigMap](c.steady), ForKind[widget](c.steady, widgetKind)
+	cms, ws := For[corev1.ConfigMap](c.steady), For[widget](c.steady, widgetKind)
 	for n := 0; ctx.Err() == nil; n++ {
 		ns := chaosNamespaces[random.IntN(len(chaosNamespaces))]
 		name := fmt.Sprintf("o%d", random.IntN(25))

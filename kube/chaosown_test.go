@@ -28,7 +28,7 @@ func newOwner(c *chaos) *owner {
 }
 
 func (w *owner) run(ctx context.Context) {
-	store := w.cms.Store(ctx)
+	store := StoreOf(ctx, w.cms)
 	defer func() { <-store.Done() }()
 	// have holds the known objects. The value is nil if there is no such object. The name
 	// is missing if that is not known.
@@ -73,7 +73,7 @@ func (w *owner) write(
 		return w.cms.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Data: map[string]string{"note": fmt.Sprintf("%s|%d", name, n)}})
 	case n%5 == 4:
-		return nil, w.cms.DeleteWith(ctx, name,
+		return nil, w.cms.Delete(ctx, name,
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &was.UID, ResourceVersion: &was.ResourceVersion}})
 	}
 	change := was.DeepCopy()

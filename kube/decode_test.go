@@ -50,7 +50,7 @@ func TestJSONObjectThatDoesNotDecodeCostsOnlyItself(t *testing.T) {
 			return nil, nil
 		}
 		var bad []string
-		f := follow(t, ForKind[sized](s.client(t), widgetKind).Watch, func(o *sized) string {
+		f := follow(t, For[sized](s.client(t), widgetKind).Watch, func(o *sized) string {
 			if o.Name == "bad" {
 				bad = append(bad, string(o.UID)+o.ResourceVersion)
 			}
@@ -108,7 +108,7 @@ func TestStoreKeepsWhatDoesNotDecode(t *testing.T) {
 			}
 			return nil, nil
 		}
-		widgets := ForKind[sized](s.client(t), widgetKind).ReadOnly()
+		widgets := For[sized](s.client(t), widgetKind).ReadOnly()
 		bySize := IndexBy(widgets, func(o *sized) []string { return []string{o.Spec.Size} })
 		store, _ := startStore(t, widgets)
 		o, err := store.Get(t.Context(), key("bad"))
@@ -149,7 +149,7 @@ func TestUnstructuredObjects(t *testing.T) {
 			}
 			return nil, nil
 		}
-		store, _ := startStore(t, ForKind[unstructured.Unstructured](s.client(t), widgetKind).ReadOnly())
+		store, _ := startStore(t, For[unstructured.Unstructured](s.client(t), widgetKind).ReadOnly())
 		bare, err := store.Get(t.Context(), key("bare"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,13 +67,17 @@ func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 	case !ok:
 		return kind, notServed(kind.GVK, kind.Plural)
 	}
-	if kind.Plural == "" {
-		kind.Plural = found.plural
-	}
-	if kind.Scope == "" {
-		kind.Scope = found.scope
-	}
+	kind.Plural, kind.Scope = cmp.Or(kind.Plural, found.plural), cmp.Or(kind.Scope, found.scope)
 	return kind, nil
+}
+
+// learned fills in the plural and the scope of a kind, if they are known without a request.
+func (d *discovery) learned(kind Kind) Kind {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := d.known[kind.GroupVersion()][kind.Kind]
+	kind.Plural, kind.Scope = cmp.Or(kind.Plural, found.plural), cmp.Or(kind.Scope, found.scope)
+	return kind
 }
 
 // find returns a known kind, or asks the server for it. Callers that ask for the same

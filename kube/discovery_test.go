@@ -66,7 +66,7 @@ func kindOf(group, kind string) kube.Kind {
 }
 
 func metaOf(c *kube.Client, kind kube.Kind) kube.View[metav1.PartialObjectMetadata] {
-	return kube.ViewOfKind[metav1.PartialObjectMetadata](c, kind).In("a")
+	return kube.ViewOf[metav1.PartialObjectMetadata](c, kind).In("a")
 }
 
 // TestDiscoveryOnce makes many callers share a request. Later calls make no request.
@@ -188,9 +188,9 @@ func TestDiscoveryLater(t *testing.T) {
 func TestDefinitionReplaced(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	books := kube.ForKind[book](s.Client, kind)
+	books := kube.For[book](s.Client, kind)
 	got(books.In(s.namespace).Create(soon(t), newBook("b", "Dune")))(t)
-	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
 	must(t, crds.Delete(soon(t), "books."+kind.Group))
 	must(t, crds.UntilGone(soon(t), "books."+kind.Group))
 	// The server learns of definitions by its own watch. It sees them go and come a

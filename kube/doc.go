@@ -4,14 +4,20 @@
 // kube-runtime.
 //
 // [Connect] finds a cluster as kubectl does. [For] makes a [Resource] handle for a Go
-// type, and [ViewOf] a [View] for a struct that has some fields of a kind. [ForKind] and
-// [ViewOfKind] are for types that do not name their kind. A [Reader] only reads. Handles
-// are values: In, Labeled, Fielded and With return narrowed copies, and making one costs
-// no request.
+// type, and [ViewOf] a [View] for a struct that has some fields of a kind. Both take a
+// [Kind] for a type that does not name its own. A [Reader] only reads. Handles are values:
+// In, Labeled and Fielded return narrowed copies, With a copy that writes with options, and
+// making one costs no request.
+//
+// Get, List and Watch of a handle ask the server. [Reader.Cached] has the reads that are
+// served from memory, and [Reader.Open] the informer that fills the memory and yields the
+// changes. Ensure is for a reconcile, which declares what it wants; the other writes are the
+// verbs of the API. [View.Status] has the same writes for the status alone.
 //
 //	client, err := kube.Connect()
 //	books := kube.For[Book](client).In("default")
-//	book, err := books.Get(ctx, "dune")
+//	book, err := books.Get(ctx, "dune")          // from the server
+//	book, err = books.Cached().Get(ctx, "dune") // from memory
 //
 // # From the wire to the program
 //

@@ -7,7 +7,6 @@ import (
 
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube/internal/intent"
-	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Ensure is [View.Apply] for a reconcile, which applies the same again and again. It
@@ -84,73 +83,6 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 		return req.wrap(err)
 	}
 	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), is)
-}
-
-// EnsureStatus is [View.ApplyStatus] for a reconcile, which writes the same status again
-// and again. It costs no request if a store of this client, of the same type and kind,
-// shows that nothing would change. The store shows that in two cases:
-//
-//   - The status is as the store has it.
-//   - This process last applied the same status to the object. The store has shown that
-//     write, and shows no other value in a field that the field manager owns since.
-//
-// Neither case holds if another process has applied other fields in the name of the field
-// manager.
-//
-// If somebody else edits a status, EnsureStatus puts the status back. An empty status is
-// written once, so that there is one. It is not written again however often it is
-// ensured. Where no store runs, and for dry runs, EnsureStatus is ApplyStatus.
-//
-// Caveat: the first EnsureStatus of a process compares values alone. An earlier release
-// of the program may have set a field that T does not name. Such a field stays until the
-// status changes.
-//
-// In controller-runtime a reconcile compares by hand and calls Status().Update or
-// Status().Patch.
-func (v View[T]) EnsureStatus(ctx context.Context, o *T) error {
-	if o == nil {
-		return v.ApplyStatus(ctx, o)
-	}
-	return v.handle.ensureStatus(ctx, asObject(o))
-}
-
-func (h handle) ensureStatus(ctx context.Context, o object) error {
-	if h.write.DryRun {
-		return h.applyStatus(ctx, o)
-	}
-	body := bodies.Get().(*encoded)
-	defer body.release()
-	if h.statusSeen(o, body) {
-		return nil
-	}
-	req, err := h.applyRequest(ctx, o, intent.Status, body.text)
-	if err != nil {
-		return err
-	}
-	id := part{Key{req.namespace, req.name}, true}
-	t := h.client.stores.showing(h, id.key, o)
-	if t == nil {
-		return h.applyStatus(ctx, o)
-	}
-	wanted := h.digest(req)
-	var same bool
-	if !t.ensured.differs(id, wanted) {
-		same, err = t.statusShown(ctx, id, req.body, wanted, o)
-		same = same && !t.ensured.foreign(id)
-	}
-	if err == nil && !same {
-		same, err = t.unchanged(ctx, id, wanted, h.newObject())
-	}
-	if err != nil {
-		return req.wrap(err)
-	}
-	if same {
-		return nil
-	}
-	// Only the metadata of the answer is read: the table will show the status.
-	metadata := h.metadata()
-	req.accept = metadata.codec.Accept(wire.OneObject)
-	return metadata.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), metadata.newObject())
 }
 
 // ensures sends an apply that a table has to remember.

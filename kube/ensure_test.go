@@ -29,7 +29,7 @@ type ensuring[T any] struct {
 func ensure[T any](t *testing.T, s *server, mine, others kube.Resource[T], intent func() *T) *ensuring[T] {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	store := mine.Store(ctx)
+	store := kube.StoreOf(ctx, mine)
 	t.Cleanup(func() { cancel(); <-store.Done() })
 	must(t, store.Sync(soon(t)))
 	return &ensuring[T]{t, s, mine, others, store, intent}
@@ -122,8 +122,7 @@ func statusOfDeployment(t *testing.T, r kube.Resource[appsv1.Deployment], name s
 	t.Helper()
 	d := got(r.Get(soon(t), name))(t)
 	d.Status.Replicas, d.Status.ObservedGeneration = 2, d.Generation
-	_, err := r.UpdateStatus(soon(t), d)
-	return err
+	return r.Status().Update(soon(t), d)
 }
 
 // Ensure settles in the same way for kinds that count no generations.

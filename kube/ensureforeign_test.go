@@ -36,7 +36,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 	s := start(t)
 	other := s.connect(t, s.cluster.Config())
 	books := installBooks(t, s, kube.Namespaced)
-	maps, views := kube.For[corev1.ConfigMap], kube.ViewOfKind[mapView]
+	maps, views := kube.For[corev1.ConfigMap], kube.ViewOf[mapView]
 	t.Run("protobuf", func(t *testing.T) {
 		applied[corev1.ConfigMap]{"map", maps(s.Client).View, maps(other).View, func(theirs string) *corev1.ConfigMap {
 			return configMap("a", theirs, "1", "ours", "1")
@@ -49,7 +49,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 		}, func(o *mapView) string { return o.Data["theirs"] }}.test(t, s)
 	})
 	t.Run("metadata", func(t *testing.T) {
-		kind, metadata := kube.KindOf[corev1.Secret](), kube.ViewOfKind[metav1.PartialObjectMetadata]
+		kind, metadata := kube.KindOf[corev1.Secret](), kube.ViewOf[metav1.PartialObjectMetadata]
 		applied[metav1.PartialObjectMetadata]{"metadata", metadata(s.Client, kind), metadata(other, kind),
 			func(theirs string) *metav1.PartialObjectMetadata {
 				labels := map[string]string{"ours": "1", theirs: "1"}
@@ -57,7 +57,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 			}, func(o *metav1.PartialObjectMetadata) string { return o.Labels["theirs"] }}.test(t, s)
 	})
 	t.Run("JSON", func(t *testing.T) {
-		mine, others := kube.ForKind[book](s.Client, books).View, kube.ForKind[book](other, books).View
+		mine, others := kube.For[book](s.Client, books).View, kube.For[book](other, books).View
 		applied[book]{"book", mine, others, func(theirs string) *book {
 			b := newBook("a", "Emma")
 			b.Spec.Notes = map[string]string{"ours": "1", theirs: "1", "<b>": "1"}
@@ -65,7 +65,7 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 		}, func(o *book) string { return o.Spec.Notes["theirs"] }}.test(t, s)
 	})
 	t.Run("managed fields are kept", func(t *testing.T) {
-		kept := kube.View[corev1.ConfigMap]{Reader: maps(s.Client).WithManagedFields()}
+		kept := maps(s.Client).WithManagedFields().View
 		applied[corev1.ConfigMap]{"kept", kept, maps(other).View, func(theirs string) *corev1.ConfigMap {
 			return configMap("b", theirs, "1", "ours", "1")
 		}, func(o *corev1.ConfigMap) string { return o.Data["theirs"] }}.test(t, s)
@@ -80,7 +80,7 @@ func named(name string) (o kube.Object) {
 func (a applied[T]) test(t *testing.T, s *server) {
 	a.mine, a.others = a.mine.In(s.namespace), a.others.In(s.namespace)
 	ctx, cancel := context.WithCancel(t.Context())
-	store := a.mine.Store(ctx)
+	store := kube.StoreOf(ctx, a.mine)
 	t.Cleanup(func() { cancel(); <-store.Done() })
 	must(t, store.Sync(soon(t)))
 	key := kube.Key{Namespace: s.namespace, Name: any(a.intent("ours")).(metav1.Object).GetName()}
@@ -136,13 +136,13 @@ func TestEnsureStatusAfterAnotherProcess(t *testing.T) {
 	}
 	theirs := newBook("b", "")
 	theirs.Status.Lent, theirs.Status.Replicas = true, 3
-	must(t, s.others.With(kube.WriteOptions{FieldManager: "somebody"}).ApplyStatus(soon(t), theirs))
+	must(t, s.others.With(kube.WriteOptions{FieldManager: "somebody"}).Status().Apply(soon(t), theirs))
 	s.sees("another manager's field", "b", func(o *book) bool { return o.Status.Replicas == 3 })
 	if n := s.writes(b); n != 0 {
 		t.Errorf("after another manager's apply it took %d requests", n)
 	}
-	must(t, s.others.ApplyStatus(soon(t), theirs))
-	must(t, s.others.With(kube.WriteOptions{FieldManager: "somebody"}).ApplyStatus(soon(t), b))
+	must(t, s.others.Status().Apply(soon(t), theirs))
+	must(t, s.others.With(kube.WriteOptions{FieldManager: "somebody"}).Status().Apply(soon(t), b))
 	got(s.others.Modify(soon(t), "b", func(o *book) error { o.Spec.Title = "Persuasion"; return nil }))(t)
 	s.sees("all of it", "b", func(o *book) bool { return o.Spec.Title == "Persuasion" })
 	if n := s.writes(b); n != 1 {

@@ -26,7 +26,7 @@ import (
 func ensured[T any](t *testing.T, name string, h kube.Resource[T], intent func() *T) {
 	t.Run(name, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		store := h.Store(ctx)
+		store := kube.StoreOf(ctx, h)
 		defer func() { cancel(); <-store.Done() }()
 		must(t, store.Sync(soon(t)))
 		var writes int

@@ -14,7 +14,7 @@ import (
 func filled[T any](t *testing.T, r kube.Reader[T]) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	store := r.Store(ctx)
+	store := kube.StoreOf(ctx, r)
 	t.Cleanup(func() { cancel(); <-store.Done() })
 	must(t, store.Sync(soon(t)))
 }

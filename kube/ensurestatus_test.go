@@ -67,7 +67,7 @@ type statuses struct {
 // writes returns the number of requests of an EnsureStatus.
 func (s *statuses) writes(o *book) int {
 	s.Helper()
-	return len(s.during(func() { must(s.T, s.mine.EnsureStatus(soon(s.T), o)) }))
+	return len(s.during(func() { must(s.T, s.mine.Status().Ensure(soon(s.T), o)) }))
 }
 
 // sees waits until the store shows a book as it should be.
@@ -89,10 +89,10 @@ func startStatuses(t *testing.T) *statuses {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	other := s.connect(t, s.cluster.Config())
-	st := &statuses{T: t, server: s, mine: kube.ForKind[book](s.Client, kind).In(s.namespace),
-		others: kube.ForKind[book](other, kind).In(s.namespace)}
+	st := &statuses{T: t, server: s, mine: kube.For[book](s.Client, kind).In(s.namespace),
+		others: kube.For[book](other, kind).In(s.namespace)}
 	ctx, cancel := context.WithCancel(t.Context())
-	st.store = st.mine.Store(ctx)
+	st.store = kube.StoreOf(ctx, st.mine)
 	t.Cleanup(func() { cancel(); <-st.store.Done() })
 	must(t, st.store.Sync(soon(t)))
 	return st
@@ -111,7 +111,7 @@ func TestEnsureStatus(t *testing.T) {
 			t.Errorf("an empty status again took %d requests", n)
 		}
 	}
-	raw := got(kube.ViewOfKind[withStatus](s.Client, s.mine.Kind()).In(s.namespace).Get(soon(t), "b"))(t)
+	raw := got(kube.ViewOf[withStatus](s.Client, s.mine.Kind()).In(s.namespace).Get(soon(t), "b"))(t)
 	if raw.Status == nil {
 		t.Error("there is no status")
 	}
@@ -132,11 +132,11 @@ func TestEnsureStatus(t *testing.T) {
 
 	// An EnsureStatus of the status that was read costs no request. That also holds for
 	// another process.
-	again := kube.ForKind[book](s.connect(t, s.cluster.Config()), s.mine.Kind()).In(s.namespace)
-	store := again.Store(t.Context())
+	again := kube.For[book](s.connect(t, s.cluster.Config()), s.mine.Kind()).In(s.namespace)
+	store := kube.StoreOf(t.Context(), again)
 	must(t, store.Sync(soon(t)))
 	read := got(store.Get(soon(t), kube.KeyOf(b)))(t)
-	if calls := s.during(func() { must(t, again.EnsureStatus(soon(t), read)) }); len(calls) > 0 {
+	if calls := s.during(func() { must(t, again.Status().Ensure(soon(t), read)) }); len(calls) > 0 {
 		t.Errorf("another process wrote the status that it read: %s", rows(calls))
 	}
 
@@ -160,7 +160,7 @@ func TestEnsureStatus(t *testing.T) {
 	// EnsureStatus knows of an ApplyStatus.
 	more := newBook("b", "")
 	more.Status.Lent = true
-	must(t, s.mine.ApplyStatus(soon(t), more))
+	must(t, s.mine.Status().Apply(soon(t), more))
 	if n := s.writes(b); n != 1 {
 		t.Errorf("after an ApplyStatus of less it took %d requests, want 1", n)
 	}
@@ -192,7 +192,7 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 	got(s.others.Patch(soon(t), "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))(t)
 	is := got(s.others.Create(soon(t), newBook("b", "Emma")))(t)
 	s.sees("the successor", "b", func(o *book) bool { return o.UID == is.UID })
-	if err := s.mine.EnsureStatus(soon(t), deleting); !apierrors.IsConflict(err) {
+	if err := s.mine.Status().Ensure(soon(t), deleting); !apierrors.IsConflict(err) {
 		t.Errorf("the status of an object that is gone: %v, want a conflict", err)
 	}
 	named := newBook("b", "")
@@ -212,10 +212,10 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := s.mine.EnsureStatus(soon(t), named); !apierrors.IsNotFound(err) {
+	if err := s.mine.Status().Ensure(soon(t), named); !apierrors.IsNotFound(err) {
 		t.Errorf("the status of a missing object: %v", err)
 	}
-	if err := s.mine.EnsureStatus(soon(t), nil); err == nil || !strings.Contains(err.Error(), "nil") {
+	if err := s.mine.Status().Ensure(soon(t), nil); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("of nothing: %v", err)
 	}
 }

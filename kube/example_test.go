@@ -19,13 +19,13 @@ func ExampleReader_Cached() {
 		log.Fatal(err)
 	}
 	pods := kube.For[corev1.Pod](client)
-	store := pods.Store(ctx) // once, when the program starts
+	store := kube.StoreOf(ctx, pods) // once, when the program starts
 	if err := store.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
 
 	// From here on, no read anywhere in the program makes a request.
-	pod, err := pods.In("default").Cached().Get(ctx, kube.Key{Name: "web"})
+	pod, err := pods.In("default").Cached().Get(ctx, "web")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func ExampleIndexBy() {
 	}
 	pods := kube.For[corev1.Pod](client)
 	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
-	store := pods.Store(ctx)
+	store := kube.StoreOf(ctx, pods)
 	if err := store.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func ExampleOpenInformer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	informer := kube.OpenInformer(kube.For[corev1.Pod](client))
+	informer := kube.For[corev1.Pod](client).Open(context.Background())
 	defer informer.Close()
 	for change := range informer.Changes(ctx) {
 		if change.Type != kube.Modified {

@@ -49,7 +49,7 @@ func ExampleViewOfKind() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	pods := kube.ViewOfKind[image](client, kube.KindOf[corev1.Pod]())
+	pods := kube.ViewOf[image](client, kube.KindOf[corev1.Pod]())
 	for pod, err := range pods.List(ctx) {
 		if err != nil {
 			log.Fatal(err)
@@ -101,7 +101,7 @@ func ExampleReader_Store() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	store := kube.For[corev1.Pod](client).In("default").Store(ctx)
+	store := kube.StoreOf(ctx, kube.For[corev1.Pod](client).In("default"))
 	if err := store.Sync(ctx); err != nil { // until everything is there
 		log.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func ExampleView_Ensure() {
 	}
 	defer client.Close()
 	texts := kube.For[corev1.ConfigMap](client).In("default")
-	store := texts.Store(ctx) // in an operator the controller has one
+	store := kube.StoreOf(ctx, texts) // in an operator the controller has one
 	if err := store.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (c Change) Diff() ([]FieldChange, error) {
 	if before == nil || c.is == nil {
 		return nil, nil
 	}
-	was, is, err := c.generics(c.table.handle.codec.Differing(before, c.is))
+	was, is, err := c.generics(c.of.codec.Differing(before, c.is))
 	if err != nil { // a type may not like what was left out
 		was, is, err = c.generics(before, c.is)
 	}
@@ -69,8 +69,8 @@ func (c Change) generics(before, now *entry) (was, is map[string]any, err error)
 
 // generic decodes an entry into maps.
 func (c Change) generic(e *entry) (map[string]any, error) {
-	o := c.table.handle.newObject()
-	err := e.Decode(c.table.handle.codec, o)
+	o := c.of.newObject()
+	err := e.Decode(c.of.codec, o)
 	var raw []byte
 	if err == nil {
 		raw, err = encodeJSON(o)
@@ -182,10 +182,10 @@ func (c Change) Managers(ctx context.Context, paths ...string) (map[string][]Man
 
 // managedFields lists the object of a change by its name.
 func (c Change) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntry, error) {
-	if c.table == nil {
+	if c.of == nil {
 		return nil, nil
 	}
-	for o, err := range named(c.table.handle, c.Key).metadata().listAll(ctx) {
+	for o, err := range named(*c.of, c.Key).metadata().listAll(ctx) {
 		switch {
 		case err != nil:
 			return nil, err

@@ -154,12 +154,12 @@ func watcher[T any](
 }
 
 func configMaps(c *Client) Reader[corev1.ConfigMap] { return For[corev1.ConfigMap](c).ReadOnly() }
-func widgets(c *Client) Reader[widget]              { return ForKind[widget](c, widgetKind).ReadOnly() }
+func widgets(c *Client) Reader[widget]              { return For[widget](c, widgetKind).ReadOnly() }
 func noteViews(c *Client) Reader[noteView] {
-	return ViewOfKind[noteView](c, KindOf[corev1.ConfigMap]()).ReadOnly()
+	return ViewOf[noteView](c, KindOf[corev1.ConfigMap]()).ReadOnly()
 }
 func onlyMeta(c *Client) Reader[Object] {
-	return ViewOfKind[Object](c, KindOf[corev1.ConfigMap]()).ReadOnly()
+	return ViewOf[Object](c, KindOf[corev1.ConfigMap]()).ReadOnly()
 }
 
 func noteOfConfigMap(o *corev1.ConfigMap) string { return o.Data["note"] }

@@ -62,7 +62,7 @@ func (x *Index[T, K]) Kind() Kind { return x.handle.kind }
 
 // Get yields the objects that have a key, in no order. It reads the store of the handle
 // that runs in this program, and looks at no other objects. Like every read of a store,
-// Get is never older than the own writes of this process, see [Store]. Its counterparts
+// Get is never older than the own writes of this process, see [Cached]. Its counterparts
 // are ByIndex of client-go's Indexer and client.MatchingFields of controller-runtime.
 func (x *Index[T, K]) Get(ctx context.Context, key K) iter.Seq2[*T, error] {
 	at := func(now *snapshot) iter.Seq2[Key, *entry] { return now.index(x).(keyIndex[K]).entries(now, key) }

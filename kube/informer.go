@@ -2,42 +2,54 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// Informer tells of the changes of a store whose objects may be of any type. It decodes
-// nothing: a [Change] reads the few fields that it is asked for from the encoded object,
-// which takes less than a microsecond. Its counterpart is client-go's
-// SharedIndexInformer.
+// Informer keeps the store of a handle running: the objects of the handle, which a watch
+// keeps up to date. It yields their changes, and [Reader.Cached] reads the objects. The
+// objects may be of any type: an Informer decodes nothing. A [Change] reads the few fields
+// that it is asked for from the encoded object, which takes less than a microsecond. Its
+// counterpart is client-go's SharedIndexInformer.
 type Informer struct {
 	table *table
-	leave func() bool
+	leave func() (last bool)
 }
 
-// OpenInformer returns an informer of a handle's store. The informer shares the store as
-// [Reader.Store] says. The caller must close the informer. Its counterpart is GetInformer
-// of controller-runtime's cache.Informers.
-func OpenInformer(s AnyHandle) *Informer {
-	h := s.base()
+// Open returns an informer of the handle's objects. All informers that one client opens for
+// the same kind, type, namespaces and selectors share one store. The store runs until each
+// of them is closed or its ctx has ended: then [Informer.Done] is closed. Stopping waits
+// only for the store's goroutines, and a request in flight does not hold them up.
+//
+// A program opens informers when it starts; a controller opens those of its handles. The
+// client's logger logs the troubles of the store. [Reader.Watch] says from which failures a
+// store recovers. Its counterparts are GetInformer of controller-runtime's cache.Informers
+// and reflector::store of kube-rs.
+func (r Reader[T]) Open(ctx context.Context) *Informer {
+	return r.handle.open(ctx)
+}
+
+func (h handle) open(ctx context.Context) *Informer {
 	if h.client == nil {
 		h.client, h.err = &Client{}, errNoHandle
 	}
 	t, leave := h.client.stores.enter(h)
-	return &Informer{t, sync.OnceValue(leave)}
+	f := &Informer{table: t}
+	stop := context.AfterFunc(ctx, func() { f.leave() })
+	f.leave = sync.OnceValue(func() bool {
+		stop()
+		return leave()
+	})
+	return f
 }
 
-// OpenStore is [OpenInformer] that also returns the store. The store runs until the
-// informer is closed.
-func OpenStore[T any](h Handle[T]) (*Store[T], *Informer) {
-	f := OpenInformer(h)
-	return &Store[T]{storeReader{table: f.table, handle: h.base()}}, f
-}
-
-// Close ends the use of the store. If nobody else uses the store, Close returns when the
-// store has stopped. Loops over changes should end before Close: they may go on
-// otherwise.
+// Close ends the use of the store, as the end of the ctx of [Reader.Open] does. If nobody
+// else uses the store, Close returns when the store has stopped. Loops over changes should
+// end before Close: they may go on otherwise.
 func (f *Informer) Close() {
 	if f.leave() {
 		<-f.table.done
@@ -79,7 +91,9 @@ func (f *Informer) Name() string {
 // client-go's SharedIndexInformer.
 func (f *Informer) Synced() bool { return f.table.filled() }
 
-// Sync waits until the store has been filled, as [Store.Sync] does.
+// Sync waits until the store has been filled. If ctx ends first, the error names the latest
+// trouble of the store. Its counterpart is WaitForCacheSync of controller-runtime's cache
+// and of client-go.
 func (f *Informer) Sync(ctx context.Context) error {
 	if err := f.table.wait(ctx); err != nil {
 		return &Error{Verb: "sync", Kind: f.table.handle.kindName(), Err: err}
@@ -100,31 +114,55 @@ func (f *Informer) Stats() StoreStats { return f.table.stats() }
 // have ended.
 func (f *Informer) Done() <-chan struct{} { return f.table.done }
 
-// Changes yields the events of [Store.Watch] as values of type [Change], with the same
-// promises. A Change is not decoded, and also holds the state before. The counterpart is
-// an event handler of client-go's SharedIndexInformer.
-func (f *Informer) Changes(ctx context.Context) iter.Seq[Change] {
-	return func(yield func(Change) bool) {
-		if f.table.handle.err == nil {
-			f.table.follow(ctx, yield)
-		}
+// Get returns an object of an informer's store, as [Cached.Get] does. Cached chooses the
+// store; Get is for a loop over changes that must read the very store whose change it was
+// shown, as a controller does. The namespace of the key counts only for namespaced kinds. T
+// must be the type of the informer's handle. Its counterpart is GetByKey of the Indexer of
+// client-go's SharedIndexInformer.
+func Get[T any](ctx context.Context, f *Informer, key Key) (*T, error) {
+	h := f.table.handle
+	if h.goType != reflect.TypeFor[T]() {
+		return nil, fmt.Errorf("get %s: the type of the informer's handle is not %s", h.kindName(), reflect.TypeFor[T]())
 	}
+	o, err := storeReader{table: f.table, handle: h}.get(ctx, key)
+	return typed[T](o), err
 }
 
-// Steps yields changes as Changes does, and merges none of them. A loop that is behind is
-// shown every state that the store has had meanwhile, in order, and the objects that came
-// and went. It is for a loop that wakes those who depend on an object: they may have read
-// any of these states from the store.
+// ChangesOption is an option of [Informer.Changes].
+type ChangesOption string
+
+// EveryStep has a loop over changes shown every state that the store has had, in order, and
+// the objects that came and went. It is for a loop that wakes those who depend on an object:
+// they may have read any of these states from the store.
 //
 // The store keeps the states that the loop has not been shown. If the loop is more than
-// about a thousand updates of the store behind, the steps that wait are merged as Changes
-// merges them, and Synced comes again after them. The loop should then wake everybody.
-// Client-go's SharedIndexInformer keeps any number of steps for an event handler.
-func (f *Informer) Steps(ctx context.Context) iter.Seq[Change] {
+// about a thousand updates of the store behind, the steps that wait are merged, and Synced
+// comes again after them. The loop should then wake everybody. Client-go's
+// SharedIndexInformer keeps any number of steps for an event handler.
+const EveryStep ChangesOption = "every step"
+
+// Changes yields the objects as Added, then Synced, then every change. It ends when ctx
+// ends, the loop is left or the store stops. [Decode] returns the object of a change. Unlike
+// [Reader.Watch], it costs the server nothing, and it yields no [Trouble]: the store logs
+// those. Its counterpart is an event handler of client-go's SharedIndexInformer.
+//
+// A slow loop holds up neither the store nor other loops. It gets the newest state of
+// each object, and steps in between are merged, unless [EveryStep] is given: a Modified goes
+// from the state that the loop last saw to the present state. Each Added object is Deleted at
+// the end, even if changes were merged. A new object under an old name is a Deleted and an
+// Added. A Deleted has the last state of the object or, if a loop is more than about a
+// thousand deletions behind, the state that the loop last saw. An object that came and went
+// while the loop was behind is left out, unless this process has ensured it. Synced comes
+// once. There is no order among objects. If several objects have changed, each of them is
+// yielded once before any of them is yielded again.
+//
+// A loop that sleeps keeps in memory the objects as it last saw them, and nothing else.
+func (f *Informer) Changes(ctx context.Context, options ...ChangesOption) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
-		if f.table.handle.err == nil {
-			sub := &subscription{table: f.table, wake: make(chan struct{}, 1), every: true}
-			sub.follow(ctx, yield)
+		if f.table.handle.err != nil {
+			return
 		}
+		sub := &subscription{table: f.table, wake: make(chan struct{}, 1), every: slices.Contains(options, EveryStep)}
+		sub.follow(ctx, yield)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // changesOf follows a feed until the test ends.
 func changesOf(t *testing.T, s kube.AnyHandle) <-chan kube.Change {
 	t.Helper()
-	feed := kube.OpenInformer(s)
+	feed := s.Open(context.Background())
 	must(t, feed.Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, ended := make(chan kube.Change), make(chan struct{})
@@ -142,8 +142,8 @@ func TestRefresh(t *testing.T) {
 		got(other.Create(soon(t), configMap(name, "n", "1")))(t)
 	}
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
-	store, feed := kube.OpenStore[corev1.ConfigMap](maps)
-	defer feed.Close()
+	store := kube.StoreOf(t.Context(), maps)
+	defer store.Close()
 	must(t, store.Sync(soon(t)))
 	for range 20 {
 		changed := got(other.Modify(soon(t), "changed", func(cm *corev1.ConfigMap) error {
@@ -152,7 +152,7 @@ func TestRefresh(t *testing.T) {
 		}))(t)
 		must(t, other.Delete(soon(t), "deleted"))
 		got(other.Create(soon(t), configMap("created")))(t)
-		must(t, feed.Refresh(soon(t)))
+		must(t, store.Refresh(soon(t)))
 		if o := got(store.Get(soon(t), kube.KeyOf(changed)))(t); o.Data["n"] != changed.Data["n"] {
 			t.Fatalf("it is read as %s, want %s", o.Data["n"], changed.Data["n"])
 		}
@@ -164,7 +164,7 @@ func TestRefresh(t *testing.T) {
 		}
 		must(t, other.Delete(soon(t), "created"))
 		got(other.Create(soon(t), configMap("deleted")))(t)
-		must(t, feed.Refresh(soon(t)))
+		must(t, store.Refresh(soon(t)))
 	}
 }
 

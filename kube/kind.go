@@ -34,11 +34,11 @@ const (
 //	func (Book) GVK() kube.GVK
 //
 // For the types of other API packages, declare a Kind once, as a package-level value, and
-// give it to [ForKind]:
+// give it to [For]:
 //
 //	var CertManager = kube.Kind{AddToScheme: certmanagerv1.AddToScheme}
 //
-//	certificates := kube.ForKind[certmanagerv1.Certificate](client, CertManager)
+//	certificates := kube.For[certmanagerv1.Certificate](client, CertManager)
 //
 // A Kind takes the place of registering a type in a runtime.Scheme. Its counterpart in
 // kube-rs is ApiResource.
@@ -56,33 +56,19 @@ type Kind struct {
 	// whole is the Go type that has all fields of the kind, if that type is known. It
 	// decodes the protobuf of a view's objects.
 	whole reflect.Type
-	// err is the reason why KindOf or Of found no kind.
+	// err is the reason why KindOf found no kind.
 	err error
 }
 
-// KindOf returns the kind that T itself names, by a GVK method or as a type of
-// k8s.io/api: see [ViewOfKind]. If T names no kind, the handle that gets the Kind returns
-// the error. Its counterpart is GVKForObject of controller-runtime's apiutil.
-func KindOf[T any, P embedsKubeObject[T]]() Kind {
-	return Kind{}.whose(reflect.TypeFor[T]())
-}
-
-// Of returns the declaration with group, version and kind filled in for the Go type of an
-// object. The content of the object does not matter. Use Of to make a view of a kind that
-// AddToScheme lists:
+// KindOf returns the kind of Go type T, for a [ViewOf] some of its fields. T names its kind
+// by a GVK method or as a type of k8s.io/api, or a declaration of T's API package finds it:
 //
-//	kube.ViewOfKind[certificateStatus](client, CertManager.Of(&certmanagerv1.Certificate{}))
+//	kube.ViewOf[certificateStatus](client, kube.KindOf[certmanagerv1.Certificate](CertManager))
 //
-// If the type has no kind, the handle that gets the Kind returns the error.
-func (k Kind) Of(o metav1.Object) Kind {
-	t := reflect.TypeOf(o)
-	if t == nil {
-		return Kind{err: fmt.Errorf("%w: %w", ErrKind, errNoObject)}
-	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return k.whose(t)
+// If T has no kind, the handle that gets the Kind returns the error. Its counterpart is
+// GVKForObject of controller-runtime's apiutil.
+func KindOf[T any, P embedsKubeObject[T]](of ...Kind) Kind {
+	return one(of).whose(reflect.TypeFor[T]())
 }
 
 // whose returns the declaration of the kind for which Go type t has all fields.
@@ -95,7 +81,7 @@ func (k Kind) whose(t reflect.Type) Kind {
 	return kind
 }
 
-// Err returns the reason why [KindOf] or [Kind.Of] could not find the kind, or nil.
+// Err returns the reason why [KindOf] could not find the kind, or nil.
 func (k Kind) Err() error { return k.err }
 
 // ErrKind is wrapped by the errors of handles whose type does not name its kind.
@@ -121,7 +107,7 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 	}
 	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
 		return kind, fmt.Errorf("%w: PartialObjectMetadata needs a kind, as in "+
-			"kube.ViewOfKind[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
+			"kube.ViewOf[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
 	}
 	if kind.AddToScheme != nil {
 		scheme := runtime.NewScheme()
@@ -137,7 +123,7 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not register %s", ErrKind, t)
 	}
 	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, "+
-		"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.ForKind", ErrKind, t, t.Name())
+		"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.For", ErrKind, t, t.Name())
 }
 
 func check(t reflect.Type, kind Kind) error {

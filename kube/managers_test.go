@@ -24,7 +24,7 @@ func TestManagers(t *testing.T) {
 	if _, err := maps.Apply(t.Context(), applied); err != nil {
 		t.Fatal(err)
 	}
-	feed := kube.OpenInformer(read.In(s.namespace))
+	feed := read.In(s.namespace).Open(context.Background())
 	defer feed.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

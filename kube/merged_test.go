@@ -29,8 +29,14 @@ type heldLoop struct {
 
 func holdLoop(t *testing.T, s AnyHandle) *heldLoop {
 	t.Helper()
-	return holdFeed(t, OpenInformer(s), (*Informer).Changes)
+	return holdFeed(t, s.Open(context.Background()), merged)
 }
+
+// merged are the changes of a loop that is shown the newest states.
+func merged(f *Informer, ctx context.Context) iter.Seq[Change] { return f.Changes(ctx) }
+
+// stepwise are the changes of a loop that is shown every step.
+func stepwise(f *Informer, ctx context.Context) iter.Seq[Change] { return f.Changes(ctx, EveryStep) }
 
 func holdFeed(t *testing.T, feed *Informer, changes func(*Informer, context.Context) iter.Seq[Change]) *heldLoop {
 	ctx, cancel := context.WithCancel(t.Context())

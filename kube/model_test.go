@@ -100,7 +100,7 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 	addModel(ctx, m, "view", noteViews(c), inOneList, noteOfView, all)
 	addModel(ctx, m, "widgets", widgets(c), inPages, noteOfWidget, all)
 	m.byNote = IndexBy(configMaps(c), func(o *corev1.ConfigMap) []string { return []string{o.Data["note"]} })
-	m.store = configMaps(c).Store(ctx)
+	m.store = StoreOf(ctx, configMaps(c))
 	changes := m.add("changes of the store", all)
 	m.running.Go(func() { checkLoop(m.store.Watch(ctx), changes.checker, noteOfConfigMap) })
 	slow := m.add("slow changes", all)
@@ -110,10 +110,10 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 			_ = sleep(ctx, 5*time.Second)
 		}
 	})
-	m.addLoop(ctx, (*Informer).Changes, configMaps(c), 1, 0)
-	m.addLoop(ctx, (*Informer).Changes, configMaps(c), 1, 7*time.Second)
-	m.addLoop(ctx, (*Informer).Steps, configMaps(c), 1, 0)
-	m.addLoop(ctx, (*Informer).Steps, configMaps(c), 10, 20*time.Second)
+	m.addLoop(ctx, merged, configMaps(c), 1, 0)
+	m.addLoop(ctx, merged, configMaps(c), 1, 7*time.Second)
+	m.addLoop(ctx, stepwise, configMaps(c), 1, 0)
+	m.addLoop(ctx, stepwise, configMaps(c), 10, 20*time.Second)
 	return m
 }
 
@@ -125,7 +125,7 @@ func (m *model) addLoop(
 ) {
 	loop := &shownLoop{shown: make(map[Key]*entry), states: make(map[Key][]*entry)}
 	m.loops = append(m.loops, loop)
-	feed := OpenInformer(of)
+	feed := of.Open(context.Background())
 	m.running.Go(func() {
 		defer feed.Close()
 		n := 0

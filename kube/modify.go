@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,13 +28,16 @@ const maxConflicts = 20
 // patch cannot express the change. Changes of status are ignored if the kind has a status
 // subresource.
 func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
-	o, err := v.handle.modify(ctx, name, func(o object) error { return change(typed[T](o)) })
+	o, err := v.handle.modify(ctx, "", name, func(o object) error { return change(typed[T](o)) })
 	return typed[T](o), err
 }
 
-func (h handle) modify(ctx context.Context, name string, change func(object) error) (object, error) {
+// modify changes an object or, if subresource is not empty, the object's subresource.
+func (h handle) modify(
+	ctx context.Context, subresource, name string, change func(object) error,
+) (object, error) {
 	for try := 1; ; try++ {
-		o, conflict, err := h.tryModify(ctx, name, change)
+		o, conflict, err := h.tryModify(ctx, subresource, name, change)
 		if !conflict || try == maxConflicts {
 			return o, err
 		}
@@ -45,7 +49,7 @@ func (h handle) modify(ctx context.Context, name string, change func(object) err
 
 // tryModify tries once. conflict reports that somebody else changed the object first.
 func (h handle) tryModify(
-	ctx context.Context, name string, change func(object) error,
+	ctx context.Context, subresource, name string, change func(object) error,
 ) (o object, conflict bool, err error) {
 	get, err := h.one(ctx, "modify", http.MethodGet, name)
 	if err != nil {
@@ -67,11 +71,17 @@ func (h handle) tryModify(
 		return nil, false, err
 	}
 	patch, err := h.difference(raw, before, after)
+	if err == nil && subresource != "" {
+		patch, err = only(subresource, patch)
+	}
 	if err != nil {
 		return nil, false, get.wrap(err)
 	}
 	if patch == nil {
 		return before, false, nil
+	}
+	if err := h.readsBack(after); err != nil && subresource == "" {
+		return nil, false, get.wrap(err)
 	}
 	if patch, err = threeway.Precondition(patch, string(uid), rv); err != nil {
 		return nil, false, get.wrap(err)
@@ -80,12 +90,33 @@ func (h handle) tryModify(
 	if err != nil {
 		return nil, false, err
 	}
-	req.query, req.contentType, req.body = h.writeQuery(), typeMergePatch, patch
-	o = h.newObject()
-	if err := h.writes(ctx, req, Key{req.namespace, name}, o); err != nil {
+	req.subresource, req.query, req.contentType, req.body = subresource, h.writeQuery(), typeMergePatch, patch
+	into := h
+	if subresource != "" { // the caller wants no object
+		into = h.metadata()
+		req.accept = into.codec.Accept(wire.OneObject)
+	}
+	o = into.newObject()
+	if err := into.writes(ctx, req, Key{req.namespace, name}, o); err != nil {
 		return nil, apierrors.IsConflict(err), err
 	}
 	return o, false, nil
+}
+
+// only returns the part of a merge patch that changes one member, or nil if there is none.
+func only(member string, patch []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if patch == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(patch, &members); err != nil {
+		return nil, fmt.Errorf("read the difference: %w", err)
+	}
+	value, changed := members[member]
+	if !changed {
+		return nil, nil
+	}
+	return json.Marshal(map[string]json.RawMessage{member: value})
 }
 
 // difference returns a merge patch of raw. before is the value decoded from raw. The

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -35,7 +36,7 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 		}},
 		{"a refresh", func(c *ownCase) {
 			c.s.remove(key("a"))
-			feed := OpenInformer(c.cms)
+			feed := c.cms.Open(context.Background())
 			defer feed.Close()
 			if err := feed.Refresh(c.Context()); err != nil {
 				c.Error(err)
@@ -65,7 +66,7 @@ func TestAnswersThatWritesOvertake(t *testing.T) {
 					c.wantNote("b", "new")
 					return
 				}
-				feed := OpenInformer(c.cms)
+				feed := c.cms.Open(context.Background())
 				defer feed.Close()
 				if err := feed.Refresh(c.Context()); err != nil {
 					c.Error(err)
@@ -94,7 +95,7 @@ func TestRefreshFromALaggingServer(t *testing.T) {
 			}
 			return nil, nil
 		})
-		feed := OpenInformer(c.cms)
+		feed := c.cms.Open(context.Background())
 		defer feed.Close()
 		if err := feed.Refresh(c.Context()); err != nil {
 			c.Error(err)

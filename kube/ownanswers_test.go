@@ -178,7 +178,7 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 		_ = e.sink.synced("9")
 		busy, owners := make(chan struct{}), make(chan string, 10)
 		first := true
-		go e.follow(t.Context(), func(c Change) bool {
+		go e.table.follow(t.Context(), func(c Change) bool {
 			if first {
 				first = false
 				<-busy // the reader is busy with another object

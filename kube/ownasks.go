@@ -259,8 +259,8 @@ func (t *table) noteAnswer(
 // object, or if the field selector does not match the object.
 func (t *table) fetch(ctx context.Context, key Key) (*fetched, error) {
 	h := named(t.handle, key)
-	if field := t.handle.selector.field; field != "" {
-		h.selector.field = field + "," + h.selector.field // only the server can evaluate the other fields
+	if also := t.handle.selector.fields; also != nil {
+		h = h.fieldedBy(also) // only the server can evaluate the other fields
 	}
 	found := map[Key]*fetched{key: {}}
 	err := t.fetchFrom(ctx, h, found)
@@ -280,8 +280,8 @@ func named(h handle, key Key) handle {
 	if h.namespaces = nil; key.Namespace != "" {
 		h.namespaces = []string{key.Namespace}
 	}
-	h.selector = selector{field: fields.OneTermEqualSelector("metadata.name", key.Name).String()}
-	return h
+	h.selector = selector{}
+	return h.fieldedBy(fields.OneTermEqualSelector("metadata.name", key.Name))
 }
 
 // fetched is the result of a list for one object.

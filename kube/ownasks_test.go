@@ -132,7 +132,7 @@ func TestRefreshOnceForAll(t *testing.T) {
 		before := len(c.s.paths())
 		var all sync.WaitGroup
 		for range 50 {
-			feed := OpenInformer(c.cms)
+			feed := c.cms.Open(context.Background())
 			all.Go(func() {
 				if err := feed.Refresh(c.Context()); err != nil {
 					c.Error(err)
@@ -148,7 +148,7 @@ func TestRefreshOnceForAll(t *testing.T) {
 		c.wantNote("a", "by a predecessor")
 		c.took(ownWriteWait)
 		// A caller that comes while a list is under way needs another list.
-		feed := OpenInformer(c.cms)
+		feed := c.cms.Open(context.Background())
 		defer feed.Close()
 		for range 2 {
 			if err := feed.Refresh(c.Context()); err != nil {
@@ -199,7 +199,7 @@ func TestStoreOpenedAgainAndAgain(t *testing.T) {
 		}
 		open := func() {
 			ctx, cancel := context.WithCancel(t.Context())
-			store := For[corev1.ConfigMap](c).In("default").Store(ctx)
+			store := StoreOf(ctx, For[corev1.ConfigMap](c).In("default"))
 			_ = store.Sync(t.Context())
 			cancel()
 			<-store.Done()

@@ -107,7 +107,7 @@ func equalRefs(a, b []metav1.OwnerReference) bool {
 // TestOwned checks that the server accepts the owner references of SetController.
 func TestOwned(t *testing.T) {
 	s := start(t)
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	maps := kube.For[corev1.ConfigMap](s.Client)
 	b := got(books.Create(soon(t), newBook("b", "Dune")))(t)
 	intent := configMap("m", "k", "v")

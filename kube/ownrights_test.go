@@ -54,12 +54,12 @@ func TestCachedReadsNeedOnlyListAndWatch(t *testing.T) {
 		other := start(t)
 		shelves := installBooks(t, other, kube.ClusterScoped)
 		s.readsOwn(t, shelves.GVK.Group, "books", func(c *kube.Client) ownReader {
-			return booksOf("shelf", kube.ForKind[book](c, shelves))
+			return booksOf("shelf", kube.For[book](c, shelves))
 		})
 	})
 	t.Run("custom", func(t *testing.T) {
 		s.readsOwn(t, books.GVK.Group, "books", func(c *kube.Client) ownReader {
-			return booksOf("book", kube.ForKind[book](c, books).In(s.namespace))
+			return booksOf("book", kube.For[book](c, books).In(s.namespace))
 		})
 	})
 	t.Run("built in", func(t *testing.T) {
@@ -127,7 +127,7 @@ func (s *server) user(t *testing.T, group, resource string, verbs ...string) str
 
 func (r ownReads[T]) test(t *testing.T, cut func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	store := r.objects.Store(ctx)
+	store := kube.StoreOf(ctx, r.objects)
 	t.Cleanup(func() { cancel(); <-store.Done() })
 	must(t, store.Sync(soon(t)))
 	remove := func(o *T) { _ = r.objects.Delete(context.Background(), any(o).(metav1.Object).GetName()) }
@@ -140,7 +140,7 @@ func (r ownReads[T]) test(t *testing.T, cut func()) {
 	old = got(r.objects.Update(soon(t), old))(t)
 	r.change(gone)
 	got(r.objects.Update(soon(t), gone))(t)
-	o := got(r.objects.Cached().Get(soon(t), kube.KeyOf(any(old).(metav1.Object))))(t)
+	o := got(r.objects.Cached().Get(soon(t), any(old).(metav1.Object).GetName()))(t)
 	if !r.changed(o) {
 		t.Errorf("%s: a read is older than the write before it: %+v", r.kind, o)
 	}

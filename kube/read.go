@@ -212,13 +212,22 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 		return nil, req.wrap(errors.New("no name is given"))
 	case !validName(name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", name))
-	case len(h.namespaces) > 1:
-		return nil, req.wrap(fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope,
-			len(h.namespaces)))
-	case namespace == "" && req.resource.Scope == Namespaced:
-		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the namespace with In", ErrScope, req.resource.Kind))
+	}
+	if err := h.single(req.resource); err != nil {
+		return nil, req.wrap(err)
 	}
 	return req, nil
+}
+
+// single returns an error if the handle does not tell in which namespace one object is.
+func (h handle) single(kind Kind) error {
+	switch {
+	case len(h.namespaces) > 1:
+		return fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope, len(h.namespaces))
+	case len(h.namespaces) == 0 && kind.Scope == Namespaced:
+		return fmt.Errorf("%w: %s is namespaced: set the namespace with In", ErrScope, kind.Kind)
+	}
+	return nil
 }
 
 // errNoHandle: kinds of handles are structs, so a program can make a zero one.

@@ -441,7 +441,7 @@ func TestStoreOfListThatIsNewerThanItSays(t *testing.T) {
 		s.mu.Lock()
 		s.held = last.rv - 1 // the watch shows the deletion, and nothing after it
 		s.mu.Unlock()
-		store := For[corev1.ConfigMap](c).Store(t.Context())
+		store := StoreOf(t.Context(), For[corev1.ConfigMap](c))
 		time.Sleep(time.Second)
 		if o, err := store.Get(t.Context(), key("a")); err != nil || o.Data["note"] != "second" {
 			t.Errorf("got %v, %v", o, err)

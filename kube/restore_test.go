@@ -171,7 +171,7 @@ func TestStoreFollowsRestoredStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer()
 		c := s.client(t)
-		store := For[corev1.ConfigMap](c).Store(t.Context())
+		store := StoreOf(t.Context(), For[corev1.ConfigMap](c))
 		cms := For[corev1.ConfigMap](c).In("default")
 		put := func(note string) {
 			t.Helper()

@@ -82,7 +82,7 @@ func newLargeStore(b *testing.B, indexes int) *largeStore {
 		l.indexes, by = append(l.indexes, x), append(by, x)
 	}
 	t := newTable(pods.handle, by)
-	l.Store, l.sink = &Store[corev1.Pod]{storeReader{table: t, handle: pods.handle}}, &tableSink{table: t, first: true}
+	l.Store, l.sink = &Store[corev1.Pod]{&Informer{table: t}, storeReader{table: t, handle: pods.handle}}, &tableSink{table: t, first: true}
 	l.list()
 	if err := l.sink.synced("1"); err != nil {
 		b.Fatal(err)
@@ -206,7 +206,8 @@ func BenchmarkLargeSubscribe(b *testing.B) {
 // only the machine, the scheduler and the garbage collector make a read wait.
 func BenchmarkLargeRelist(b *testing.B) {
 	l := newLargeStore(b, 2)
-	still := &Store[corev1.Pod]{storeReader{table: newTable(l.reads.table.handle, nil), handle: l.reads.handle}}
+	quietTable := newTable(l.reads.handle, nil)
+	still := &Store[corev1.Pod]{&Informer{table: quietTable}, storeReader{table: quietTable, handle: l.reads.handle}}
 	still.reads.table.content.Store(l.reads.table.now())
 	close(still.reads.table.synced)
 	ctx, cancel := context.WithCancel(b.Context())

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,7 +10,7 @@ import (
 // holdSteps is holdLoop for a loop that is shown every step.
 func holdSteps(t *testing.T, s AnyHandle) *heldLoop {
 	t.Helper()
-	return holdFeed(t, OpenInformer(s), (*Informer).Steps)
+	return holdFeed(t, s.Open(context.Background()), stepwise)
 }
 
 // A loop is held up at one object, and somebody reads states of other objects meanwhile.

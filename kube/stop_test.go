@@ -75,7 +75,7 @@ func TestReadsOfAStoreThatStops(t *testing.T) {
 func TestCachedReadWhoseStoreStops(t *testing.T) {
 	reads := map[string]func(context.Context, Reader[corev1.ConfigMap], *Index[corev1.ConfigMap, string]) error{
 		"get": func(ctx context.Context, r Reader[corev1.ConfigMap], _ *Index[corev1.ConfigMap, string]) error {
-			return second(r.Cached().Get(ctx, Key{"one", "a"}))
+			return second(r.In("one").Cached().Get(ctx, "a"))
 		},
 		"all": func(ctx context.Context, r Reader[corev1.ConfigMap], _ *Index[corev1.ConfigMap, string]) error {
 			return onlyA(r.Cached().All(ctx))

@@ -12,72 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Store holds the objects of a handle, and a watch keeps them up to date. The caller owns
-// the objects that a Store returns: they are kept encoded and decoded on every read,
-// which costs some 20 µs for a Pod and saves most of the memory. Its counterparts are
-// the cache of controller-runtime, a lister of client-go, and the reflector Store of
-// kube-rs.
-//
-// Reads wait for the first sync. They are never older than the own writes of this process
-// to the kind, made through the same client. If a read would be older, it waits, at most
-// a second, for the watch to catch up, and then asks the server by a list. If that list is
-// older too, the read returns an error. Reads do not wait for the answers of writes in
-// flight. A store and its reads need the rights to list and to watch the kind, and no
-// other right.
-//
-// managedFields are dropped, see [Reader.WithManagedFields]. apiVersion and kind are set,
-// as in every object that this package returns.
-//
-// A store is opened when a program starts. A reconcile reads from [Reader.Cached].
-type Store[T any] struct{ reads storeReader }
-
 // storeReader reads the objects of a handle from a table.
 type storeReader struct {
 	table  *table
 	handle handle
 	// narrow picks the entries of a handle that covers less than the table; nil: all.
 	narrow func(*entry) bool
-}
-
-// Store returns a store of the handle's objects. All callers that ask one client for the
-// same kind, type, namespaces and selectors share one store. It runs until ctx, and the
-// contexts of all callers that share the store, have ended: then [Store.Done] is closed.
-// Stopping waits only for the store's goroutines, and a request in flight does not hold
-// them up.
-//
-// The client's logger logs the troubles of the store. [Reader.Watch] says from which
-// failures a store recovers. Its counterparts are cache.New of controller-runtime and
-// reflector::store of kube-rs.
-func (r Reader[T]) Store(ctx context.Context) *Store[T] {
-	return &Store[T]{storeReader{table: r.handle.client.stores.open(ctx, r.handle), handle: r.handle}}
-}
-
-// Sync waits until the store has been filled. If ctx ends first, the error names the
-// latest trouble of the store. Its counterpart is WaitForCacheSync of
-// controller-runtime's cache and of client-go.
-func (s *Store[T]) Sync(ctx context.Context) error {
-	if err := s.reads.table.wait(ctx); err != nil {
-		return s.reads.wrap("sync", Key{}, err)
-	}
-	return nil
-}
-
-// Synced reports whether the store has been filled, as HasSynced of a client-go informer
-// does.
-func (s *Store[T]) Synced() bool {
-	return s.reads.table.filled()
-}
-
-// Done returns a channel that is closed when the store has stopped and all its goroutines
-// have ended.
-func (s *Store[T]) Done() <-chan struct{} { return s.reads.table.done }
-
-// Get returns an object. The error is apierrors.IsNotFound if the store's handle does not
-// cover the object. The namespace counts only for namespaced kinds. Its counterparts are
-// Get of a client-go lister and Store::get of kube-rs's reflector.
-func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) {
-	o, err := s.reads.get(ctx, key)
-	return typed[T](o), err
 }
 
 func (s storeReader) get(ctx context.Context, key Key) (object, error) {
@@ -103,21 +43,8 @@ func (s storeReader) get(ctx context.Context, key Key) (object, error) {
 	return s.decode(e, key)
 }
 
-// All yields all objects, in no order. The objects are of one moment. Its counterpart is
-// List of a client-go lister.
-func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return typedSeq[T](s.reads.all(ctx))
-}
-
 func (s storeReader) all(ctx context.Context) iter.Seq2[object, error] {
 	return s.read(ctx, query{pick: all, matches: func(object) bool { return true }})
-}
-
-// Labeled yields the objects whose labels match a selector. It looks at the labels of all
-// objects, and decodes the objects that match. Its counterpart is List of a client-go
-// lister with a selector.
-func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
-	return typedSeq[T](s.reads.labeled(ctx, selector))
 }
 
 func (s storeReader) labeled(ctx context.Context, selector string) iter.Seq2[object, error] {
@@ -130,12 +57,6 @@ func (s storeReader) labeled(ctx context.Context, selector string) iter.Seq2[obj
 	matches := func(o object) bool { return sel.Matches(labels.Set(o.GetLabels())) }
 	may := func(e *entry) bool { return sel.Matches(e.Labels()) }
 	return s.read(ctx, query{pick: labeled(sel), matches: matches, may: may})
-}
-
-// OwnedBy yields the objects that have an owner reference with a uid. The first call
-// builds an index; later calls scan nothing.
-func (s *Store[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
-	return typedSeq[T](s.reads.ownedBy(ctx, owner))
 }
 
 func (s storeReader) ownedBy(ctx context.Context, owner types.UID) iter.Seq2[object, error] {
@@ -167,9 +88,6 @@ type StoreStats struct {
 	// sync.
 	LastHeard time.Time
 }
-
-// Stats returns the size and the age of the store.
-func (s *Store[T]) Stats() StoreStats { return s.reads.table.stats() }
 
 // query is a read of several objects.
 type query struct {

@@ -70,7 +70,7 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 	services := kube.For[corev1.Service](s.Client).In(s.namespace)
 	claims := kube.For[corev1.PersistentVolumeClaim](s.Client).In(s.namespace)
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
-	serviceStore, claimStore, podStore := services.Store(t.Context()), claims.Store(t.Context()), pods.Store(t.Context())
+	serviceStore, claimStore, podStore := kube.StoreOf(t.Context(), services), kube.StoreOf(t.Context(), claims), kube.StoreOf(t.Context(), pods)
 	for i := range 20 {
 		key := kube.Key{Namespace: s.namespace, Name: fmt.Sprint("x", i)}
 
@@ -109,7 +109,7 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 		must(t, pods.Delete(soon(t), key.Name))
 		wantState(t, podStore, key, "deletion", "going")
 		none := int64(0)
-		must(t, pods.DeleteWith(soon(t), key.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}))
+		must(t, pods.Delete(soon(t), key.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}))
 		wantState(t, podStore, key, "deletion without grace", "")
 
 		got(pods.Create(soon(t), simplePod(key.Name)))(t)
@@ -126,7 +126,7 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 func TestStoreReadsAfterScale(t *testing.T) {
 	s := start(t)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
-	store := deployments.Store(t.Context())
+	store := kube.StoreOf(t.Context(), deployments)
 	scales := kube.Sub[autoscalingv1.Scale](deployments, "scale")
 	got(deployments.Create(soon(t), deployment("x")))(t)
 	for n := range int32(30) {

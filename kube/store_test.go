@@ -119,7 +119,7 @@ func TestStoreWithAContextThatHasEnded(t *testing.T) {
 		s := newAPIServer()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		<-configMaps(s.client(t)).Store(ctx).Done()
+		<-StoreOf(ctx, configMaps(s.client(t))).Done()
 	})
 }
 
@@ -345,7 +345,7 @@ func TestHandleWithAnError(t *testing.T) {
 				t.Errorf("watch: %v", err)
 			}
 		}
-		store := r.Store(t.Context())
+		store := StoreOf(t.Context(), r)
 		<-store.Done()
 		for _, err := range store.Watch(t.Context()) {
 			if n++; !errors.Is(err, ErrKind) {

@@ -14,7 +14,7 @@ import (
 func startStore[T any](t *testing.T, r Reader[T]) (*Store[T], context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	store := r.Store(ctx)
+	store := StoreOf(ctx, r)
 	t.Cleanup(func() {
 		cancel()
 		<-store.Done()

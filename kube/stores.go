@@ -82,14 +82,6 @@ type running struct {
 	users  int
 }
 
-// open returns the table for a handle, and keeps it running until ctx ends. If there is
-// no such table, it starts one.
-func (s *stores) open(ctx context.Context, h handle) *table {
-	t, leave := s.enter(h)
-	context.AfterFunc(ctx, func() { leave() })
-	return t
-}
-
 // enter returns the table for a handle, and starts one if there is none. The caller calls
 // leave when it does not use the table any more. leave reports whether it was the last
 // user; then the table stops.
@@ -208,10 +200,13 @@ func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 
 // choose returns the running table that serves a handle, or nil if there is none. The
 // table must have the handle's type and kind, and holds must return true for it. If there
-// are several, choose prefers the handle's own table, then tables that are filled, then
-// the table that was started first.
+// are several, choose prefers the handle's own table, then that of the handle from which
+// In made it, then tables that are filled, then the table that was started first. So a
+// reconcile that narrows the handle of its controller reads the store whose change woke it.
 func (s *stores) choose(h handle, holds func(*table) bool) *table {
 	own := tableOf(h)
+	h.namespaces = h.wide
+	wide := tableOf(h)
 	var best *running
 	bestRank := 0
 	for _, r := range s.all() {
@@ -219,12 +214,14 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 		if has.goType != h.goType || has.kind.GVK != h.kind.GVK || has.view != h.view || !holds(r.table) {
 			continue
 		}
-		rank := 2
+		rank := 3
 		switch {
 		case r.id == own:
 			rank = 0
-		case r.filled():
+		case r.id == wide:
 			rank = 1
+		case r.filled():
+			rank = 2
 		}
 		if best == nil || rank < bestRank || rank == bestRank && r.number < best.number {
 			best, bestRank = r, rank
@@ -242,8 +239,7 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 func (s *stores) serving(h handle) *table {
 	return s.choose(h, func(t *table) bool {
 		has := t.handle
-		return has.covers(h) && has.selector.field == h.selector.field &&
-			(has.selector.label == "" || has.selector.label == h.selector.label) &&
+		return has.covers(h) && has.selector.field == h.selector.field && has.selector.holds(h.selector) &&
 			has.kind.whole == h.kind.whole && has.codec.ManagedFields() == h.codec.ManagedFields()
 	})
 }

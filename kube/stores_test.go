@@ -23,7 +23,7 @@ type clientHandler struct {
 
 func (h *clientHandler) Handle(ctx context.Context, _ slog.Record) error {
 	h.logged.Add(1)
-	_, err := For[corev1.ConfigMap](h.client).In("default").Cached().Get(ctx, key("a"))
+	_, err := For[corev1.ConfigMap](h.client).In("default").Cached().Get(ctx, "a")
 	return err
 }
 
@@ -40,7 +40,7 @@ func TestLoggerUsesTheClient(t *testing.T) {
 		handler.client = c
 		for range 2 * churnStarts {
 			ctx, cancel := context.WithCancel(t.Context())
-			store := For[corev1.ConfigMap](c).In("default").Store(ctx)
+			store := StoreOf(ctx, For[corev1.ConfigMap](c).In("default"))
 			if err := store.Sync(ctx); err != nil {
 				t.Error(err)
 			}
@@ -148,7 +148,7 @@ func TestFilledStoreServes(t *testing.T) {
 		startStore(t, cms.In("one", "two").ReadOnly())
 		startStore(t, cms.ReadOnly())
 		synctest.Wait()
-		if _, err := cms.In("one").Cached().Get(t.Context(), Key{"one", "a"}); err != nil {
+		if _, err := cms.In("one").In("one").Cached().Get(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -164,11 +164,11 @@ func TestStoreOfAnotherEncoding(t *testing.T) {
 		if err := store.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if o, err := noteViews(c).Cached().Get(t.Context(), key("a")); err != nil || o.Data["note"] != "one" {
+		if o, err := noteViews(c).In("default").Cached().Get(t.Context(), "a"); err != nil || o.Data["note"] != "one" {
 			t.Errorf("by the same handle: %v, %v", o, err)
 		}
-		asJSON := ViewOfKind[noteView](c, Kind{GVK: GVK{Version: "v1", Kind: "ConfigMap"}})
-		if o, err := asJSON.Cached().Get(t.Context(), key("a")); !errors.Is(err, ErrNotCached) {
+		asJSON := ViewOf[noteView](c, Kind{GVK: GVK{Version: "v1", Kind: "ConfigMap"}})
+		if o, err := asJSON.In("default").Cached().Get(t.Context(), "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("by a handle that reads JSON: %v, %v", o, err)
 		}
 	})

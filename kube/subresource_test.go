@@ -18,7 +18,7 @@ import (
 func TestScale(t *testing.T) {
 	s := start(t)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	got(deployments.Create(soon(t), deployment("x")))(t)
 	b := newBook("x", "Dune")
 	b.Spec.Replicas = 1
@@ -127,7 +127,7 @@ func TestStatusNotServed(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	got(maps.Create(soon(t), configMap("m")))(t)
-	_, err := maps.UpdateStatus(soon(t), got(maps.Get(soon(t), "m"))(t))
+	err := maps.Status().Update(soon(t), got(maps.Get(soon(t), "m"))(t))
 	if !errors.Is(err, kube.ErrNotServed) || !strings.Contains(err.Error(), "no configmaps/status in v1") {
 		t.Errorf("got error %v", err)
 	}

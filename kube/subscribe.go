@@ -2,56 +2,11 @@ package kube
 
 import (
 	"context"
-	"iter"
 	"math"
 	"sync"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
-
-// Watch yields the objects of the store as Added, then Synced, then every change. It ends
-// when ctx ends, the loop is left or the store stops. Unlike [Reader.Watch], it costs the
-// server nothing, and it yields neither a [Trouble] nor Recovered: the store logs those.
-// Its counterpart is an event handler of a client-go informer.
-//
-// A slow loop holds up neither the store nor other loops. It gets the newest state of
-// each object, and steps in between are merged: a Modified goes from the state that the
-// loop last saw to the present state. Each Added object is Deleted at the end, even if
-// changes were merged. A new object under an old name is a Deleted and an Added. A
-// Deleted has the last state of the object or, if a loop is more than about a thousand
-// deletions behind, the state that the loop last saw. An object that came and went while
-// the loop was behind is left out, unless this process has ensured it. Synced comes once.
-// There is no order among objects. If several objects have changed, each of them is
-// yielded once before any of them is yielded again. An object that does not decode is
-// yielded with its error and its metadata.
-//
-// A loop that sleeps keeps in memory the objects as it last saw them, and nothing else.
-func (s *Store[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
-	return typedEvents[T](s.reads.watch(ctx))
-}
-
-func (s storeReader) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
-	return func(yield func(watchEvent, error) bool) {
-		if err := s.table.handle.err; err != nil {
-			yield(watchEvent{}, s.wrap("watch", Key{}, err))
-			return
-		}
-		s.table.follow(ctx, func(c Change) bool {
-			if c.Type == Synced {
-				return yield(watchEvent{kind: Synced}, nil)
-			}
-			o, err := s.decode(c.is, c.Key)
-			return yield(watchEvent{c.Type, o}, err)
-		})
-	}
-}
-
-// follow calls yield with the changes that [Store.Watch] promises, until it
-// returns false.
-func (t *table) follow(ctx context.Context, yield func(Change) bool) {
-	sub := &subscription{table: t, wake: make(chan struct{}, 1)}
-	sub.follow(ctx, yield)
-}
 
 // follow calls yield with changes until yield returns false or there are no more.
 func (s *subscription) follow(ctx context.Context, yield func(Change) bool) {
@@ -133,7 +88,7 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 	}
 	if to.synced && !s.synced {
 		s.synced = true
-		if ctx.Err() != nil || !yield(Change{Type: Synced, table: s.table}) {
+		if ctx.Err() != nil || !yield(Change{Type: Synced, of: &s.table.handle}) {
 			return false, true
 		}
 	}
@@ -179,7 +134,7 @@ func (s *subscription) saw(key Key, e *entry) {
 // show yields the change of an object. It returns false if the loop was left.
 func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bool {
 	if was != nil && (is == nil || was.UID() != is.UID()) {
-		if !yield(Change{Deleted, key, s.table, was, s.lastOf(key, was)}) {
+		if !yield(Change{Deleted, key, &s.table.handle, was, s.lastOf(key, was)}) {
 			return false
 		}
 		was = nil
@@ -188,9 +143,9 @@ func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bo
 	case is == was:
 		return true
 	case was == nil:
-		return yield(Change{Added, key, s.table, nil, is})
+		return yield(Change{Added, key, &s.table.handle, nil, is})
 	}
-	return yield(Change{Modified, key, s.table, was, is})
+	return yield(Change{Modified, key, &s.table.handle, was, is})
 }
 
 // lastOf returns the last state of an object that is gone, as far as it is known. The
@@ -235,7 +190,7 @@ func (s *subscription) showVanished(
 		case ctx.Err() != nil:
 			return false
 		}
-		if !s.show(key, was, e, yield) || !yield(Change{Deleted, key, s.table, e, e}) {
+		if !s.show(key, was, e, yield) || !yield(Change{Deleted, key, &s.table.handle, e, e}) {
 			return false
 		}
 		s.saw(key, nil)

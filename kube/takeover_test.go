@@ -19,7 +19,7 @@ func TestTakeOver(t *testing.T) {
 	former := maps.With(kube.WriteOptions{FieldManager: "manager"})
 	others := maps.With(kube.WriteOptions{FieldManager: "somebody"})
 	heir := maps.With(kube.WriteOptions{FieldManager: "heir", TakeOver: []string{"manager"}})
-	store := maps.Store(t.Context())
+	store := kube.StoreOf(t.Context(), maps)
 	must(t, store.Sync(soon(t)))
 
 	was := configMap("map", "a", "1", "old", "2", "nested", "3")

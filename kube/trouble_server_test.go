@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -17,8 +18,8 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
-	feed := kube.OpenInformer(books)
+	books := kube.For[book](s.Client, kind).In(s.namespace)
+	feed := books.Open(context.Background())
 	defer feed.Close()
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
@@ -33,7 +34,7 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 		return feed.Synced() && feed.Trouble() == nil && feed.Stats().Objects == 1
 	})
 
-	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
 	crd := bookCRD(kind.Group, kube.Namespaced)
 	must(t, crds.Delete(soon(t), crd.GetName()))
 	must(t, crds.UntilGone(soon(t), crd.GetName()))
@@ -55,7 +56,7 @@ func TestKindThatIsRemovedIsATrouble(t *testing.T) {
 // have no resource version: the server makes them up for each request.
 func TestKindThatCannotBeWatchedOnAServer(t *testing.T) {
 	s := start(t)
-	store := kube.For[corev1.ComponentStatus](s.Client).Store(t.Context())
+	store := kube.StoreOf(t.Context(), kube.For[corev1.ComponentStatus](s.Client))
 	must(t, store.Sync(soon(t)))
 	n := 0
 	for o, err := range store.All(soon(t)) {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func TestMalformedEventsAreReportedRarely(t *testing.T) {
 			return resp, nil
 		})
 		c, log := s.loggingClient(t)
-		feed := OpenInformer(configMaps(c))
+		feed := configMaps(c).Open(context.Background())
 		defer feed.Close()
 		synctest.Wait()
 		if lines := log.lines(); len(lines) > 0 || feed.Trouble() != nil {
@@ -139,7 +140,7 @@ func TestMalformedEventIsOverWithALaterListing(t *testing.T) {
 			}()
 			return resp, nil
 		})
-		feed := OpenInformer(configMaps(s.client(t)))
+		feed := configMaps(s.client(t)).Open(context.Background())
 		defer feed.Close()
 		synctest.Wait()
 		if feed.Trouble() == nil {
@@ -171,7 +172,7 @@ func TestTroubleIsOfANamespace(t *testing.T) {
 		})
 		c := s.client(t)
 		f := follow(t, configMaps(c).In("a", "b").Watch, noteOfConfigMap)
-		feed := OpenInformer(configMaps(c).In("a", "b"))
+		feed := configMaps(c).In("a", "b").Open(context.Background())
 		defer feed.Close()
 		time.Sleep(time.Minute)
 		set := func(ns string, is bool) {
@@ -209,7 +210,7 @@ func TestKindThatIsGoneIsATroubleForAsLong(t *testing.T) {
 		s := newAPIServer()
 		s.put(key("a"), "one")
 		c, log := s.loggingClient(t)
-		feed := OpenInformer(widgets(c))
+		feed := widgets(c).Open(context.Background())
 		defer feed.Close()
 		time.Sleep(time.Minute)
 		gone := func(int, *http.Request) (*http.Response, error) {

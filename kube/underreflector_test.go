@@ -41,7 +41,7 @@ func TestLogHandlerReadsTheStore(t *testing.T) {
 				})
 				var cms Resource[corev1.ConfigMap]
 				handler := readsAtTrouble{slog.NewTextHandler(testWriter{t}, nil), func() {
-					_, _ = cms.Cached().Get(context.Background(), key("a"))
+					_, _ = cms.In("default").Cached().Get(context.Background(), "a")
 				}}
 				c, err := Config{Rest: restTo(s), Logger: slog.New(handler)}.Connect()
 				if err != nil {
@@ -49,7 +49,7 @@ func TestLogHandlerReadsTheStore(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				cms = For[corev1.ConfigMap](c).In("default")
-				store := cms.Store(ctx)
+				store := StoreOf(ctx, cms)
 				time.Sleep(10 * time.Minute)
 				if store.Synced() != recovers {
 					t.Errorf("the store is filled: %t", !recovers)
@@ -76,7 +76,7 @@ func TestIndexReadsItsOwnStore(t *testing.T) {
 		cms := For[corev1.ConfigMap](s.client(t)).In("default")
 		reads := make(map[bool]int)
 		byNote := IndexBy(cms, func(o *corev1.ConfigMap) []string {
-			_, err := cms.Cached().Get(context.Background(), key("b"))
+			_, err := cms.In("default").Cached().Get(context.Background(), "b")
 			reads[err == nil]++
 			return []string{noteOfConfigMap(o)}
 		})
@@ -115,7 +115,7 @@ func TestObserverReadsTheStore(t *testing.T) {
 				var all Resource[unplaced]
 				var failed atomic.Int64 // several goroutines make requests
 				c, err := Config{Rest: restTo(s), Logger: slog.New(slog.DiscardHandler), Observe: func(RequestInfo) {
-					if _, err := all.Cached().Get(context.Background(), key("a")); err != nil {
+					if _, err := all.In("default").Cached().Get(context.Background(), "a"); err != nil {
 						failed.Add(1)
 					}
 				}}.Connect()

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"slices"
@@ -97,7 +98,7 @@ func TestStoreStaysFreshWhileNoWatchWorks(t *testing.T) {
 					}
 					return nil, nil
 				})
-				feed := OpenInformer(configMaps(s.client(t)))
+				feed := configMaps(s.client(t)).Open(context.Background())
 				defer feed.Close()
 				time.Sleep(5 * time.Second)
 				untroubled := 0

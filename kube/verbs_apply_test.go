@@ -151,7 +151,7 @@ func TestApplyUID(t *testing.T) {
 
 func TestApplyStatus(t *testing.T) {
 	s := start(t)
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	intent := newBook("b", "Dune")
 	intent.Labels = map[string]string{"shelf": "1"}
 	b := got(books.Apply(soon(t), intent))(t)
@@ -159,7 +159,7 @@ func TestApplyStatus(t *testing.T) {
 
 	// ApplyStatus accepts an object that was read: only its status counts.
 	b.Status.Lent, b.Spec.Title, b.Labels = true, "ignored", nil
-	must(t, books.ApplyStatus(soon(t), b))
+	must(t, books.Status().Apply(soon(t), b))
 	b = got(books.Get(soon(t), "b"))(t)
 	if !b.Status.Lent || b.Spec.Title != "Dune" || b.Labels["shelf"] != "1" {
 		t.Errorf("status apply made %+v", b)
@@ -170,7 +170,7 @@ func TestApplyStatus(t *testing.T) {
 	// set any more.
 	got(books.Apply(soon(t), intent))(t)
 	b.Status.Lent = false
-	must(t, books.ApplyStatus(soon(t), b))
+	must(t, books.Status().Apply(soon(t), b))
 	b = got(books.Get(soon(t), "b"))(t)
 	wantOwned(t, b, "pintle-test", "status", `{"f:status":{"f:lent":{}}}`)
 	if b.Status.Lent {
@@ -178,11 +178,11 @@ func TestApplyStatus(t *testing.T) {
 	}
 	// The object is gone, and then is recreated.
 	must(t, books.Delete(soon(t), "b"))
-	if err := books.ApplyStatus(soon(t), b); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := books.Status().Apply(soon(t), b); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		t.Errorf("status of a deleted object: %v", err)
 	}
 	got(books.Apply(soon(t), intent))(t)
-	if err := books.ApplyStatus(soon(t), b); !apierrors.IsConflict(err) {
+	if err := books.Status().Apply(soon(t), b); !apierrors.IsConflict(err) {
 		t.Errorf("status of a recreated object: %v", err)
 	}
 
@@ -190,7 +190,7 @@ func TestApplyStatus(t *testing.T) {
 	p := got(pods.Apply(soon(t), simplePod("p")))(t)
 	p.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "example.com/ready",
 		Status: corev1.ConditionTrue}}}
-	must(t, pods.ApplyStatus(soon(t), p))
+	must(t, pods.Status().Apply(soon(t), p))
 	p = got(pods.Get(soon(t), "p"))(t)
 	wantOwned(t, p, "pintle-test", "status",
 		`{"f:status":{"f:conditions":{"k:{\"type\":\"example.com/ready\"}":{".":{},"f:type":{},"f:status":{}}}}}`)
@@ -207,7 +207,7 @@ func TestApplyPart(t *testing.T) {
 	}
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	got(deployments.Apply(soon(t), deployment("d")))(t)
-	parts := kube.ViewOfKind[replicas](s.Client,
+	parts := kube.ViewOf[replicas](s.Client,
 		kube.KindOf[appsv1.Deployment]()).In(s.namespace).With(kube.WriteOptions{FieldManager: "scaler"})
 	five := int32(5)
 	part := &replicas{}

@@ -239,14 +239,14 @@ type book struct {
 func installBooks(t *testing.T, s *server, scope kube.Scope) kube.Kind {
 	t.Helper()
 	group := s.namespace + ".pintle.test"
-	crds := kube.ForKind[unstructured.Unstructured](s.Client, crdKind)
+	crds := kube.For[unstructured.Unstructured](s.Client, crdKind)
 	crd := bookCRD(group, scope)
 	got(crds.Create(soon(t), crd))(t)
 	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.GetName()) })
 	got(crds.Until(soon(t), crd.GetName(), established))(t)
 	kind := kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Book"}}
 	// Discovery lists the kind a moment later. The server's client has not asked for it yet.
-	other := kube.ForKind[unstructured.Unstructured](s.connect(t, s.cluster.Config()), kind)
+	other := kube.For[unstructured.Unstructured](s.connect(t, s.cluster.Config()), kind)
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		_, err := other.Get(soon(t), "none")
 		if !errors.Is(err, kube.ErrNotServed) {

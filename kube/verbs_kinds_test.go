@@ -19,7 +19,7 @@ func TestMetadataOnly(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
-	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
+	books := kube.For[book](s.Client, kind).In(s.namespace)
 	p := simplePod("x")
 	p.Labels = map[string]string{"a": "b"}
 	got(pods.Create(soon(t), p))(t)
@@ -55,24 +55,24 @@ func TestMetadataOnly(t *testing.T) {
 			if o = got(object.Apply(soon(t), label))(t); o.Labels["applied"] != "yes" || o.Labels["patched"] != "yes" {
 				t.Errorf("applied to %+v", o.Labels)
 			}
-			must(t, meta.DeleteWith(soon(t), "x", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+			must(t, meta.Delete(soon(t), "x", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			if _, err := object.Get(soon(t), "x"); !apierrors.IsNotFound(err) {
 				t.Errorf("after the deletion: %v", err)
 			}
 		})
 	}
 	podKind := kube.KindOf[corev1.Pod]()
-	check(t, "pod", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace),
-		kube.ViewOfKind[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
-	check(t, "book", kube.ViewOfKind[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace),
-		kube.ViewOfKind[kube.Object](s.Client, kind).In(s.namespace), "Book")
+	check(t, "pod", kube.ViewOf[metav1.PartialObjectMetadata](s.Client, podKind).In(s.namespace),
+		kube.ViewOf[kube.Object](s.Client, podKind).In(s.namespace), "Pod")
+	check(t, "book", kube.ViewOf[metav1.PartialObjectMetadata](s.Client, kind).In(s.namespace),
+		kube.ViewOf[kube.Object](s.Client, kind).In(s.namespace), "Book")
 }
 
 // TestUnstructured uses a kind that is known only at run time.
 func TestUnstructured(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	anything := kube.ForKind[unstructured.Unstructured](s.Client, kube.Kind{GVK: kind.GVK}).In(s.namespace)
+	anything := kube.For[unstructured.Unstructured](s.Client, kube.Kind{GVK: kind.GVK}).In(s.namespace)
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "x"},
 		"spec":     map[string]any{"title": "Dune", "pages": int64(412)},
@@ -107,7 +107,7 @@ func TestUnstructured(t *testing.T) {
 		t.Errorf("listed %d objects", n)
 	}
 	must(t, unstructured.SetNestedField(made.Object, true, "status", "lent"))
-	must(t, anything.ApplyStatus(soon(t), made))
+	must(t, anything.Status().Apply(soon(t), made))
 	made = got(anything.Get(soon(t), "x"))(t)
 	if lent, _, _ := unstructured.NestedBool(made.Object, "status", "lent"); !lent {
 		t.Errorf("status is %v", made.Object["status"])
@@ -115,7 +115,7 @@ func TestUnstructured(t *testing.T) {
 	must(t, anything.Delete(soon(t), "x"))
 
 	// A built-in kind works too.
-	maps := kube.ForKind[unstructured.Unstructured](s.Client, kube.KindOf[corev1.ConfigMap]()).In(s.namespace)
+	maps := kube.For[unstructured.Unstructured](s.Client, kube.KindOf[corev1.ConfigMap]()).In(s.namespace)
 	cm := got(maps.Apply(soon(t), &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "m"}, "data": map[string]any{"k": "v"},
 	}}))(t)
@@ -155,9 +155,9 @@ func TestViews(t *testing.T) {
 	got(pods.Create(soon(t), p))(t)
 	p = got(pods.Get(soon(t), "x"))(t)
 
-	proto := kube.ViewOfKind[podView](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
+	proto := kube.ViewOf[podView](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
 	// A kind that is declared by name is read as JSON.
-	asJSON := kube.ViewOfKind[podView](s.Client, kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Pod"}}).In(s.namespace)
+	asJSON := kube.ViewOf[podView](s.Client, kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Pod"}}).In(s.namespace)
 	var a, b *podView
 	calls := s.during(func() { a = got(proto.Get(soon(t), "x"))(t) })
 	if !strings.HasPrefix(calls[0].answered, "application/vnd.kubernetes.protobuf") {
@@ -189,8 +189,8 @@ func TestViews(t *testing.T) {
 		} `json:"spec"`
 	}
 	kind := installBooks(t, s, kube.Namespaced)
-	got(kube.ForKind[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("x", "Dune")))(t)
-	if v := got(kube.ViewOfKind[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" ||
+	got(kube.For[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("x", "Dune")))(t)
+	if v := got(kube.ViewOf[title](s.Client, kind).In(s.namespace).Get(soon(t), "x"))(t); v.Spec.Title != "Dune" ||
 		v.Kind != "Book" {
 		t.Errorf("view is %+v", v)
 	}
@@ -202,7 +202,7 @@ func TestScope(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.ClusterScoped)
 	nodes, maps := kube.For[corev1.Node](s.Client), kube.For[corev1.ConfigMap](s.Client)
-	books := kube.ForKind[book](s.Client, kind)
+	books := kube.For[book](s.Client, kind)
 	inNamespace := newBook("x", "Dune")
 	inNamespace.Namespace = s.namespace
 	elsewhere := configMap("x")

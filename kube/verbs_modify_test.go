@@ -54,7 +54,7 @@ func TestModifyOfAView(t *testing.T) {
 	pod := simplePod("p")
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}}
 	got(whole.Create(soon(t), pod))(t)
-	views := kube.ViewOfKind[view](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
+	views := kube.ViewOf[view](s.Client, kube.KindOf[corev1.Pod]()).In(s.namespace)
 	got(views.Modify(soon(t), "p", func(v *view) error {
 		v.Spec.Containers[0].Image = "j"
 		v.Labels = map[string]string{"x": "y"}

@@ -139,7 +139,7 @@ func TestListNamespaces(t *testing.T) {
 // TestListCustom lists a custom resource, which is JSON, by its own selectable field.
 func TestListCustom(t *testing.T) {
 	s := start(t)
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	for _, title := range []string{"Dune", "Emma"} {
 		got(books.Create(soon(t), newBook(strings.ToLower(title), title)))(t)
 	}

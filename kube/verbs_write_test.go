@@ -89,10 +89,11 @@ func TestUpdate(t *testing.T) {
 
 func TestUpdateStatus(t *testing.T) {
 	s := start(t)
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
 	b := got(books.Create(soon(t), newBook("a", "Dune")))(t)
 	b.Status.Lent, b.Spec.Title = true, "not by this way"
-	b = got(books.UpdateStatus(soon(t), b))(t)
+	must(t, books.Status().Update(soon(t), b))
+	b = got(books.Get(soon(t), "a"))(t)
 	if !b.Status.Lent || b.Spec.Title != "Dune" {
 		t.Errorf("status update made %+v", b)
 	}
@@ -104,7 +105,8 @@ func TestUpdateStatus(t *testing.T) {
 	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
 	p := got(pods.Create(soon(t), simplePod("p")))(t)
 	p.Status.Phase = corev1.PodRunning
-	if p = got(pods.UpdateStatus(soon(t), p))(t); p.Status.Phase != corev1.PodRunning {
+	must(t, pods.Status().Update(soon(t), p))
+	if p = got(pods.Get(soon(t), "p"))(t); p.Status.Phase != corev1.PodRunning {
 		t.Errorf("status is %+v", p.Status)
 	}
 }
@@ -113,7 +115,7 @@ func TestPatch(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
-	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
+	books := kube.For[book](s.Client, kind).In(s.namespace)
 	got(deployments.Create(soon(t), deployment("d")))(t)
 	got(books.Create(soon(t), newBook("b", "Dune")))(t)
 
@@ -177,19 +179,19 @@ func TestDelete(t *testing.T) {
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	a := got(maps.Create(soon(t), configMap("a")))(t)
 	other := types.UID("00000000-0000-0000-0000-000000000000")
-	err := maps.DeleteWith(soon(t), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+	err := maps.Delete(soon(t), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("another uid: %v", err)
 	}
 	stale := "1"
-	err = maps.DeleteWith(soon(t), "a",
+	err = maps.Delete(soon(t), "a",
 		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &stale}})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("another resource version: %v", err)
 	}
 	must(t, maps.With(kube.WriteOptions{DryRun: true}).Delete(soon(t), "a"))
 	got(maps.Get(soon(t), "a"))(t)
-	must(t, maps.DeleteWith(soon(t), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}}))
+	must(t, maps.Delete(soon(t), "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.UID}}))
 	if _, err := maps.Get(soon(t), "a"); !apierrors.IsNotFound(err) {
 		t.Errorf("after the deletion: %v", err)
 	}
@@ -202,7 +204,7 @@ func TestDelete(t *testing.T) {
 	deployments := kube.For[appsv1.Deployment](s.Client).In(s.namespace)
 	got(deployments.Create(soon(t), deployment("d")))(t)
 	orphan := metav1.DeletePropagationOrphan
-	must(t, deployments.DeleteWith(soon(t), "d", metav1.DeleteOptions{PropagationPolicy: &orphan}))
+	must(t, deployments.Delete(soon(t), "d", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	d := got(deployments.Get(soon(t), "d"))(t)
 	if d.DeletionTimestamp == nil || len(d.Finalizers) != 1 || d.Finalizers[0] != metav1.FinalizerOrphanDependents {
 		t.Errorf("deleted by orphaning: %s, finalizers %q", d.DeletionTimestamp, d.Finalizers)
@@ -223,7 +225,7 @@ func TestDeleteAll(t *testing.T) {
 		got(maps.Create(soon(t), cm))(t)
 	}
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-	must(t, maps.Labeled("vowel").DeleteAllWith(soon(t), dry))
+	must(t, maps.Labeled("vowel").DeleteAll(soon(t), dry))
 	must(t, maps.With(kube.WriteOptions{DryRun: true}).Labeled("vowel").DeleteAll(soon(t)))
 	must(t, maps.Labeled("vowel=no").DeleteAll(soon(t)))
 	if left := names(t, maps.Labeled("vowel").List(soon(t)), nameOf); len(left) != 1 || left[0] != "a" {
@@ -238,7 +240,7 @@ func TestDeleteAll(t *testing.T) {
 		t.Errorf("want no request, got:%s", rows(calls))
 	}
 	// Cluster-scoped objects are deleted by selector alone.
-	books := kube.ForKind[book](s.Client, installBooks(t, s, kube.ClusterScoped))
+	books := kube.For[book](s.Client, installBooks(t, s, kube.ClusterScoped))
 	for _, n := range []string{"a", "b"} {
 		b := newBook(n, n)
 		b.Labels = map[string]string{"is": n}
@@ -276,7 +278,7 @@ func TestDryRun(t *testing.T) {
 func TestFieldValidation(t *testing.T) {
 	s := start(t)
 	kind := installBooks(t, s, kube.Namespaced)
-	books := kube.ForKind[book](s.Client, kind).In(s.namespace)
+	books := kube.For[book](s.Client, kind).In(s.namespace)
 	got(books.Create(soon(t), newBook("b", "Dune")))(t)
 	unknown := []byte(`{"spec":{"publisher":"Chilton"}}`)
 	patch := func(validation string) error {

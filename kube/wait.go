@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Until waits until an object exists and meets a condition, and returns the object in
@@ -72,11 +73,8 @@ func (h handle) await(ctx context.Context, name string, ok func(object) bool, wh
 	var now object
 	var trouble error
 	seen := false
-	field := "metadata.name=" + name
-	if h.selector.field != "" {
-		field += "," + h.selector.field
-	}
-	for ev, err := range h.fielded(field).watch(ctx) {
+	named := fields.OneTermEqualSelector("metadata.name", name)
+	for ev, err := range h.fieldedBy(named).watch(ctx) {
 		if trouble = err; err != nil {
 			continue
 		}

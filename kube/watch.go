@@ -29,7 +29,7 @@ const (
 // marks Synced and Recovered.
 func (t WatchEventType) IsChange() bool { return t == Added || t == Modified || t == Deleted }
 
-// WatchEvent is an event of [Reader.Watch] and [Store.Watch]: an object that was added,
+// WatchEvent is an event of [Reader.Watch]: an object that was added,
 // modified or deleted, or a mark. Its counterpart is client-go's watch.Event. It has
 // nothing to do with the Events that kubectl shows, which package event writes.
 //
@@ -48,8 +48,8 @@ type WatchEvent[T any] struct {
 // does not end by itself: it resumes a watch that ended or broke, lists again when the
 // watch cannot be resumed, and waits for a kind that is not installed. It ends when ctx
 // ends or the loop is left, and leaves no goroutine behind. Its counterparts are the
-// reflector of client-go and the watcher of kube-rs. [Store.Watch] yields the same events
-// from a cache.
+// reflector of client-go and the watcher of kube-rs. [Informer.Changes]
+// yields the same events from a cache.
 //
 // Guarantees: an object is never seen older than before, unless the server's storage was
 // restored from a backup; a new object under an old name, with another uid, is a Deleted

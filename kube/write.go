@@ -17,7 +17,6 @@ import (
 
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
-	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // WriteOptions tells how to write. The zero value stores the writes, under the client's
@@ -76,6 +75,9 @@ func (h handle) create(ctx context.Context, o, answer object) error {
 	if err != nil {
 		return err
 	}
+	if err := h.readsBack(o); err != nil {
+		return req.wrap(err)
+	}
 	name := req.name
 	req.path = req.resource.path(req.namespace, "", "") // the name is in the body
 	if req.body, req.contentType, err = h.codec.Encode(shallow(o)); err != nil {
@@ -93,22 +95,17 @@ func (h handle) create(ctx context.Context, o, answer object) error {
 // Api::replace of kube-rs.
 func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
 	is := new(T)
-	return result(is, r.handle.update(ctx, "", asObject(o), asObject(is)))
+	return result(is, r.handle.update(ctx, asObject(o), asObject(is)))
 }
 
-// UpdateStatus is Update of the status alone. Its counterpart is Status().Update of
-// controller-runtime's client.
-func (r Resource[T]) UpdateStatus(ctx context.Context, o *T) (*T, error) {
-	is := new(T)
-	return result(is, r.handle.update(ctx, "status", asObject(o), asObject(is)))
-}
-
-func (h handle) update(ctx context.Context, subresource string, o, answer object) error {
+func (h handle) update(ctx context.Context, o, answer object) error {
 	req, err := h.forObject(ctx, "update", http.MethodPut, o)
 	if err != nil {
 		return err
 	}
-	req.subresource = subresource
+	if err := h.readsBack(o); err != nil {
+		return req.wrap(err)
+	}
 	if req.body, req.contentType, err = h.codec.Encode(shallow(o)); err != nil {
 		return req.wrap(err)
 	}
@@ -121,14 +118,17 @@ func (h handle) update(ctx context.Context, subresource string, o, answer object
 // counterpart is Patch of controller-runtime's client.Writer.
 func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*T, error) {
 	is := new(T)
-	return result(is, v.handle.patch(ctx, name, kind, patch, asObject(is)))
+	return result(is, v.handle.patch(ctx, "", name, kind, patch, asObject(is)))
 }
 
-func (h handle) patch(ctx context.Context, name string, kind types.PatchType, patch []byte, answer object) error {
+func (h handle) patch(
+	ctx context.Context, subresource, name string, kind types.PatchType, patch []byte, answer object,
+) error {
 	req, err := h.one(ctx, "patch", http.MethodPatch, name)
 	if err != nil {
 		return err
 	}
+	req.subresource = subresource
 	req.query, req.contentType, req.body = h.writeQuery(), string(kind), patch
 	if kind == types.ApplyYAMLPatchType && !h.write.NoForce {
 		req.query.Set("force", "true")
@@ -174,28 +174,6 @@ func (h handle) unread(o object) error {
 		"or use Modify"))
 }
 
-// ApplyStatus is [View.Apply] of the status alone. o may have been read: besides its
-// status, only name, namespace and uid count. If o has the uid of an object that was
-// recreated since, ApplyStatus returns a conflict. The status of a custom kind may have
-// been written all the same: the server does not look at the uid there. The counterpart
-// is Api::patch_status of kube-rs with Patch::Apply.
-func (v View[T]) ApplyStatus(ctx context.Context, o *T) error {
-	return v.handle.applyStatus(ctx, asObject(o))
-}
-
-func (h handle) applyStatus(ctx context.Context, o object) error {
-	req, err := h.applyRequest(ctx, o, intent.Status, nil)
-	if err != nil {
-		return err
-	}
-	// Only the metadata of the answer is read.
-	metadata := h.metadata()
-	req.accept = metadata.codec.Accept(wire.OneObject)
-	applied := metadata.newObject()
-	err = metadata.writes(ctx, req, Key{req.namespace, req.name}, applied)
-	return conflictIfRecreated(req, o.GetUID(), applied, err)
-}
-
 // applyRequest prepares an apply of part of an object. Encoded is the encoded part, which is
 // copied; nil: the part was not encoded yet.
 func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, encoded []byte) (*request, error) {
@@ -209,6 +187,8 @@ func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, en
 	}
 	if part == intent.Status {
 		req.subresource = "status"
+	} else if err := h.readsBack(o); err != nil {
+		return nil, req.wrap(err)
 	}
 	if o.GetNamespace() != req.namespace {
 		// The handle's namespace goes into the body as well as into the URL.
@@ -319,6 +299,15 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	return req, nil
 }
 
+// readsBack returns an error for an object whose labels the handle's selector does not match.
+func (h handle) readsBack(o object) error {
+	if h.selector.fits(o) {
+		return nil
+	}
+	return fmt.Errorf("%w: the labels of the object do not match %q, so the handle would not read it back: "+
+		"set the labels that Labeled names", ErrScope, h.selector.label)
+}
+
 // writes sends a write and remembers it, so that later reads of stores are not stale.
 func (h handle) writes(ctx context.Context, req *request, key Key, answer object) error {
 	if h.write.DryRun {
@@ -335,155 +324,6 @@ func (h handle) writes(ctx context.Context, req *request, key Key, answer object
 	h.client.stores.wrote(req.resource, answer)
 	confirmed(ctx, answer)
 	return nil
-}
-
-// Delete deletes an object. Propagation and grace period are the kind's default. The
-// object may still exist when Delete returns, until its finalizers are done: see
-// [Reader.UntilGone]. The counterpart is Delete of controller-runtime's client.Writer.
-func (v View[T]) Delete(ctx context.Context, name string) error {
-	return v.DeleteWith(ctx, name, metav1.DeleteOptions{})
-}
-
-// DeleteWith is [View.Delete] with options, such as a precondition on the uid. Its
-// counterparts are client.DeleteOptions of controller-runtime and DeleteParams of
-// kube-rs.
-func (v View[T]) DeleteWith(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	return v.handle.delete(ctx, name, options)
-}
-
-func (h handle) delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	req, err := h.one(ctx, "delete", http.MethodDelete, name)
-	if err != nil {
-		return err
-	}
-	dry, err := h.deleteBody(req, options)
-	if err != nil {
-		return err
-	}
-	key := Key{req.namespace, name}
-	if dry {
-		_, _, err := h.client.roundTrip(ctx, req)
-		return err
-	}
-	var body []byte
-	var contentType string
-	err = h.client.stores.executing(req.resource, key, func() (err error) {
-		body, contentType, err = h.client.roundTrip(ctx, req)
-		return err
-	})
-	if err != nil {
-		h.client.stores.lost(req.resource, key, err)
-		return err
-	}
-	// The answer is the object, which finalizers or a grace period still hold, or a
-	// Status with the uid of the deleted object.
-	if status, ok := wire.DecodeStatus(body); ok {
-		if status.Status == metav1.StatusFailure {
-			h.client.stores.lost(req.resource, key, errLost)
-			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
-		}
-		var uid types.UID
-		if status.Details != nil {
-			uid = status.Details.UID
-		}
-		h.client.stores.deleted(req.resource, key, uid)
-		confirmedDeletion(ctx, key, uid)
-		return nil
-	}
-	o := h.newObject()
-	raw, err := wire.Unwrap(contentType, body)
-	if err == nil {
-		err = h.codec.Decode(raw, o)
-	}
-	if err != nil {
-		h.client.stores.lost(req.resource, key, errLost)
-		return nil //nolint:nilerr // the deletion itself went well
-	}
-	if o.GetDeletionTimestamp() == nil {
-		// The server answers with the last state of Services and of some other kinds.
-		h.client.stores.deleted(req.resource, key, o.GetUID())
-		confirmedDeletion(ctx, key, o.GetUID())
-	} else {
-		h.client.stores.wrote(req.resource, o)
-		confirmed(ctx, o)
-	}
-	return nil
-}
-
-// DeleteAll deletes all objects of the handle: narrow the handle with In, Labeled and
-// Fielded. If the kind is namespaced, the handle must be narrowed to namespaces. The
-// server gives a request a minute or so, so some of many thousand objects may be left
-// then. That is an error, and DeleteAll has to be called again. The counterpart is
-// DeleteAllOf of controller-runtime's client.Writer.
-func (v View[T]) DeleteAll(ctx context.Context) error {
-	return v.DeleteAllWith(ctx, metav1.DeleteOptions{})
-}
-
-// DeleteAllWith is [View.DeleteAll] with options, which hold for each object. Its
-// counterparts are client.DeleteAllOfOptions of controller-runtime and
-// Api::delete_collection of kube-rs.
-func (v View[T]) DeleteAllWith(ctx context.Context, options metav1.DeleteOptions) error {
-	return v.handle.deleteAll(ctx, options)
-}
-
-func (h handle) deleteAll(ctx context.Context, options metav1.DeleteOptions) error {
-	for ns := range h.eachNamespace() {
-		req, err := h.request(ctx, "deletecollection", http.MethodDelete, ns)
-		if err != nil {
-			return err
-		}
-		if ns == "" && req.resource.Scope == Namespaced {
-			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
-				ErrScope, req.resource.Kind))
-		}
-		dry, err := h.deleteBody(req, options)
-		if err != nil {
-			return err
-		}
-		h.selector.set(req.query)
-		req.accept = h.codec.Metadata().Accept(wire.AList)
-		body, contentType, err := h.client.roundTrip(ctx, req)
-		if err != nil {
-			return err
-		}
-		if !dry {
-			h.deletedAll(ctx, req.resource, body, contentType)
-		}
-	}
-	return nil
-}
-
-// deletedAll tells the stores and the recorder of the objects in the answer to a
-// DeleteAll. The answer shows them as they were before the deletion: finalizers or a
-// grace period may still hold some of them.
-func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
-	metadata := h.codec.Metadata()
-	each := func(item wire.Raw) error {
-		var o metav1.PartialObjectMetadata
-		err := metadata.Decode(item, &o)
-		if err == nil {
-			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
-			confirmedDeletion(ctx, KeyOf(&o), o.UID)
-		}
-		return err
-	}
-	// Some servers answer with a Status, which names no objects: then the stores learn of
-	// the deletion by their watches.
-	_, _ = wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
-}
-
-// deleteBody adds the options of a deletion and reports whether it is a dry run.
-func (h handle) deleteBody(req *request, o metav1.DeleteOptions) (dry bool, err error) {
-	req.query = make(url.Values)
-	o.Kind, o.APIVersion = "DeleteOptions", "meta.k8s.io/v1"
-	if h.write.DryRun {
-		o.DryRun = []string{metav1.DryRunAll}
-	}
-	if req.body, err = encodeJSON(&o); err != nil {
-		return false, req.wrap(err)
-	}
-	req.contentType = wire.TypeJSON
-	return len(o.DryRun) > 0, nil
 }
 
 // confirmed tells the recorder of a write that the server answered with o.

@@ -85,7 +85,7 @@ func (g *gadgetry) reconcile(ctx context.Context, o *Gadget) (controller.Action,
 		return controller.Done, nil
 	}
 	o.Status.Seen = o.Spec.Note
-	return controller.Done, g.gadgets.ApplyStatus(ctx, o)
+	return controller.Done, g.gadgets.Status().Apply(ctx, o)
 }
 
 // run runs the operator until ctx ends.

@@ -64,7 +64,7 @@ func TestServerTakesIt(t *testing.T) {
 		if err := yaml.Unmarshal(doc, &o.Object); err != nil {
 			t.Fatal(err)
 		}
-		objects := kube.ForKind[unstructured.Unstructured](client, kube.Kind{GVK: o.GroupVersionKind()}).
+		objects := kube.For[unstructured.Unstructured](client, kube.Kind{GVK: o.GroupVersionKind()}).
 			With(kube.WriteOptions{DryRun: true, FieldValidation: "Strict", FieldManager: "dry-run"})
 		if o.GetNamespace() != "" {
 			objects = objects.In(o.GetNamespace())

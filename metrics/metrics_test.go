@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every kube.Store is a Store.
-var _ metrics.Store = (*kube.Store[struct{}])(nil)
+// A kube.Informer is a Store.
+var _ metrics.Store = (*kube.Informer)(nil)
 
 func TestRequests(t *testing.T) {
 	m := metrics.New()
@@ -58,7 +58,7 @@ func TestRequestsOfAClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube.ViewOfKind[kube.Object](
+	if _, err := kube.ViewOf[kube.Object](
 		client, kube.Kind{GVK: kube.GVK{Group: "x.example", Version: "v1", Kind: "X"}},
 	).In("a").
 		Get(t.Context(), "b"); err == nil {

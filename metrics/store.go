@@ -8,7 +8,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Store is a [kube.Store] of any type.
+// Store is the store of a [kube.Informer].
 type Store interface {
 	Stats() kube.StoreStats
 	Synced() bool

@@ -49,7 +49,6 @@ type Plan struct {
 type writable[T any] interface {
 	kube.Handle[T]
 	Ensure(ctx context.Context, o *T) (*T, error)
-	EnsureStatus(ctx context.Context, o *T) error
 }
 
 // New returns an empty plan for an owner, which was read by the handle. status is the
@@ -57,7 +56,10 @@ type writable[T any] interface {
 func New[T any](owners writable[T], owner *T, status *Status) *Plan {
 	p := &Plan{kind: owners.Kind(), client: owners.Client(), status: status, err: owners.Err()}
 	p.owner = any(owner).(metav1.Object)
-	p.ensureOwner = func(ctx context.Context) error { return owners.EnsureStatus(ctx, owner) }
+	p.ensureOwner = func(ctx context.Context) error {
+		view, _ := viewOf[T](owners)
+		return view.Status().Ensure(ctx, owner)
+	}
 	return p
 }
 

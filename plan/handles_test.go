@@ -47,13 +47,13 @@ func TestWrappedHandle(t *testing.T) {
 	b := newBench(t)
 	shops := b.op.shops
 	all := kube.For[corev1.ConfigMap](shops.Client()).In(b.namespace)
-	b.filled(shops.Store(t.Context()))
-	b.filled(all.Store(t.Context()))
+	b.filled(shops.Open(t.Context()))
+	b.filled(all.Open(t.Context()))
 	b.create("wrapped")
 	wrapped := detached{all, make(map[string]int)}
 	read := make(map[string]int)
 	for range 5 {
-		s, err := shops.Cached().Get(b.soon(), kube.Key{Namespace: b.namespace, Name: "wrapped"})
+		s, err := shops.In(b.namespace).Cached().Get(b.soon(), "wrapped")
 		b.ok(err)
 		p := plan.New(shops, s, &s.Status.Status)
 		build := func(name string) func(plan.Inputs) (*corev1.ConfigMap, error) {
@@ -85,9 +85,9 @@ func TestStoreOfAnotherType(t *testing.T) {
 	b := newBench(t)
 	shops := b.op.shops
 	all := kube.For[corev1.ConfigMap](shops.Client()).In(b.namespace)
-	views := kube.ViewOfKind[mapView](shops.Client(), kube.KindOf[corev1.ConfigMap]()).In(b.namespace)
-	b.filled(shops.Store(t.Context()))
-	b.filled(all.Store(t.Context())) // and none of the views
+	views := kube.ViewOf[mapView](shops.Client(), kube.KindOf[corev1.ConfigMap]()).In(b.namespace)
+	b.filled(shops.Open(t.Context()))
+	b.filled(all.Open(t.Context())) // and none of the views
 	b.create("types")
 	run := func(value string) error {
 		s, err := shops.Get(b.soon(), "types")
@@ -110,7 +110,7 @@ func TestStoreOfAnotherType(t *testing.T) {
 	_, err = all.Create(b.soon(), named("second", "theirs"))
 	b.ok(err)
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // the store shows that
-		o, err := all.Cached().Get(b.soon(), kube.Key{Namespace: b.namespace, Name: "second"})
+		o, err := all.In(b.namespace).Cached().Get(b.soon(), "second")
 		if err == nil && o.UID != is.UID {
 			break
 		} else if time.Now().After(end) {

@@ -120,7 +120,7 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 			return answer{wait: "it is about to be replaced", again: patience, orphans: orphansOf(set)}, nil
 		}
 	}
-	err = view.DeleteWith(ctx, c.key.Name, metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how})
+	err = view.Delete(ctx, c.key.Name, metav1.DeleteOptions{Preconditions: asSeen(is), PropagationPolicy: &how})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return answer{}, err
 	}
@@ -130,19 +130,22 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 
 // view returns a handle that applies and deletes an object.
 func (n *objectNode[T]) view(key kube.Key) (kube.View[T], bool) {
-	var view kube.View[T]
-	switch h := any(n.handle).(type) {
-	case kube.Resource[T]:
-		view = h.View
-	case kube.View[T]:
-		view = h
-	default:
-		return view, false
-	}
-	if key.Namespace != "" {
+	view, ok := viewOf(n.handle)
+	if ok && key.Namespace != "" {
 		view = view.In(key.Namespace)
 	}
-	return view, true
+	return view, ok
+}
+
+// viewOf returns the view that a handle is or has. Ok is false for a handle that only reads.
+func viewOf[T any](handle kube.Handle[T]) (view kube.View[T], ok bool) {
+	switch h := handle.(type) {
+	case kube.Resource[T]:
+		return h.View, true
+	case kube.View[T]:
+		return h, true
+	}
+	return view, false
 }
 
 // isValid reports that the server would accept the wanted object under another name. Then

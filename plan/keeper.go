@@ -69,7 +69,7 @@ func (k inSecret) of(p *Plan, s NodeStatus) (kube.Resource[corev1.Secret], kube.
 
 func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error) {
 	secrets, key := k.of(p, s)
-	o, err := secrets.ReadOnly().Cached().Get(ctx, key)
+	o, err := secrets.Cached().Get(ctx, key.Name)
 	if err != nil || !p.keeps(o, s) {
 		o, err = secrets.Get(ctx, key.Name) // a store may be behind
 	}
@@ -135,7 +135,7 @@ func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	secrets, key := k.of(p, s)
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {
-		err = secrets.DeleteWith(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
+		err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the outcome of %s %s: %w", s.Kind, s.ObjectName, err)

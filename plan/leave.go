@@ -209,7 +209,7 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 		if retains {
 			err = p.release(ctx, objects, is)
 		} else {
-			err = objects.DeleteWith(ctx, s.ObjectName, deletionOf(s, is))
+			err = objects.Delete(ctx, s.ObjectName, deletionOf(s, is))
 		}
 		switch {
 		case err == nil && (retains || s.Undo != undoWait):
@@ -289,7 +289,7 @@ func (p *Plan) anyOf(s NodeStatus) kube.View[metav1.PartialObjectMetadata] {
 			kind = kube.Kind{GVK: n.kind.GVK, Plural: n.kind.plural, Scope: n.kind.scope}
 		}
 	}
-	view := kube.ViewOfKind[metav1.PartialObjectMetadata](p.client, kind)
+	view := kube.ViewOf[metav1.PartialObjectMetadata](p.client, kind)
 	if s.Namespace != "" {
 		view = view.In(s.Namespace)
 	}

@@ -22,7 +22,7 @@ func TestMarksOfAnotherRelease(t *testing.T) {
 			s := newStubborn(t, true)
 			s.finalizers(keeper)
 			if stored {
-				s.filled(s.op.secrets.Store(t.Context()))
+				s.filled(s.op.secrets.Open(t.Context()))
 			}
 			run := func(marks bool) {
 				t.Helper()
@@ -54,7 +54,7 @@ func TestMarksOfAnotherRelease(t *testing.T) {
 func TestMarksOfCopy(t *testing.T) {
 	s := newStubborn(t, true)
 	s.finalizers(keeper)
-	s.filled(s.op.secrets.Store(t.Context()))
+	s.filled(s.op.secrets.Open(t.Context()))
 	marks := false
 	describe := func(p *plan.Plan) {
 		p.Marks = marks
@@ -93,7 +93,7 @@ func TestMarksOfHiddenObject(t *testing.T) {
 	s := newStubborn(t, true)
 	s.finalizers(keeper)
 	secrets := s.op.secrets.Labeled("app=stubborn")
-	s.filled(secrets.Store(t.Context()))
+	s.filled(secrets.Open(t.Context()))
 	describe := func(p *plan.Plan) {
 		p.Marks = true
 		plan.Object(p, "child", secrets, func(plan.Inputs) (*corev1.Secret, error) {
@@ -140,7 +140,7 @@ func TestMarksOfAdoptedObject(t *testing.T) {
 			})
 		}
 	}
-	s.filled(s.op.secrets.Store(t.Context()))
+	s.filled(s.op.secrets.Open(t.Context()))
 	for range 3 {
 		s.ok(s.converge(children(s.op.secrets)))
 	}
@@ -153,7 +153,7 @@ func TestMarksOfAdoptedObject(t *testing.T) {
 	})
 	s.ok(err)
 	next := s.operator(nil)
-	s.filled(next.secrets.Store(t.Context()))
+	s.filled(next.secrets.Open(t.Context()))
 	for _, secrets := range []kube.Resource[corev1.Secret]{s.op.secrets, next.secrets} {
 		if err := s.converge(children(secrets)); !errors.Is(err, kube.ErrTaken) {
 			t.Errorf("got %v, want ErrTaken", err)

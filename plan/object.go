@@ -238,7 +238,7 @@ func (n *objectNode[T]) unreferenced(ctx context.Context, view kube.View[T], is 
 
 // read reads an object from a store, or from the server if no store runs.
 func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
-	is, err := n.handle.ReadOnly().Cached().Get(ctx, key)
+	is, err := n.reader(key).Cached().Get(ctx, key.Name)
 	if errors.Is(err, kube.ErrNotCached) {
 		return n.reader(key).Get(ctx, key.Name)
 	}
@@ -249,7 +249,7 @@ func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
 // object.
 func (n *objectNode[T]) isStored(ctx context.Context) bool {
 	nobody := kube.Key{Namespace: n.plan.owner.GetNamespace(), Name: "-"} // no object has such a name
-	_, err := n.handle.ReadOnly().Cached().Get(ctx, nobody)
+	_, err := n.reader(nobody).Cached().Get(ctx, nobody.Name)
 	return apierrors.IsNotFound(err)
 }
 

@@ -137,7 +137,7 @@ func TestMarkOfAnotherOwner(t *testing.T) {
 	s := newStubborn(t, true)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s.ok(s.op.secrets.Store(ctx).Sync(ctx))
+	s.ok(s.op.secrets.Open(ctx).Sync(ctx))
 	about := metav1.ObjectMeta{Name: "shared", Labels: map[string]string{"app": "stubborn"}}
 	theirs := &corev1.Secret{ObjectMeta: about}
 	theirs.Annotations = map[string]string{plan.Mark: "Shop.example.com/" + s.namespace + "/other/uid-other"}
@@ -303,7 +303,7 @@ func TestForegroundDeletion(t *testing.T) {
 	_, err = s.op.secrets.Create(s.soon(), other)
 	s.ok(err)
 	how := metav1.DeletePropagationForeground
-	s.ok(s.op.shops.DeleteWith(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
+	s.ok(s.op.shops.Delete(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
 	// The operator is restarted meanwhile.
 	s.ok(s.op.secrets.UntilGone(s.soon(), other.Name))
 	time.Sleep(3 * time.Second)

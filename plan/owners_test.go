@@ -97,7 +97,7 @@ func (w ward) byHand(ctx context.Context, s *Shop) error {
 	}
 	s.Status.ReadyNodes = fmt.Sprintf("%d/%d", isReady, nodes)
 	controller.SetCondition(s, &s.Status.Conditions, c)
-	return w.shops.EnsureStatus(ctx, s)
+	return w.shops.Status().Ensure(ctx, s)
 }
 
 func apply[T any](

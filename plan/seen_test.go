@@ -23,7 +23,7 @@ func TestObjectsOfSettledNodesAreRead(t *testing.T) {
 		}
 	}).shops
 	maps := kube.For[corev1.ConfigMap](shops.Client()).In(b.namespace)
-	for _, store := range []interface{ Sync(context.Context) error }{shops.Store(t.Context()), maps.Store(t.Context())} {
+	for _, store := range []interface{ Sync(context.Context) error }{shops.Open(t.Context()), maps.Open(t.Context())} {
 		b.ok(store.Sync(b.soon()))
 	}
 	s := new(Shop)
@@ -32,7 +32,7 @@ func TestObjectsOfSettledNodesAreRead(t *testing.T) {
 	b.ok(err)
 	run := func() (last *corev1.ConfigMap, writes int32) {
 		t.Helper()
-		s, err := shops.Cached().Get(b.soon(), kube.KeyOf(s))
+		s, err := shops.In(s.Namespace).Cached().Get(b.soon(), s.Name)
 		b.ok(err)
 		p := plan.New(shops, s, &s.Status.Status)
 		first := plan.Object(p, "first", maps, func(plan.Inputs) (*corev1.ConfigMap, error) {

@@ -49,7 +49,7 @@ func benchmarkSettled(b *testing.B, marks bool) {
 	}
 	ns := cluster.Namespace(b)
 	shops, maps := kube.For[Shop](client).In(ns), kube.For[corev1.ConfigMap](client).In(ns)
-	for _, store := range []interface{ Sync(context.Context) error }{shops.Store(ctx), maps.Store(ctx)} {
+	for _, store := range []interface{ Sync(context.Context) error }{shops.Open(ctx), maps.Open(ctx)} {
 		if err := store.Sync(ctx); err != nil {
 			b.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func benchmarkSettled(b *testing.B, marks bool) {
 		b.Fatal(err)
 	}
 	run := func() {
-		if s, err = shops.Cached().Get(ctx, kube.KeyOf(s)); err != nil {
+		if s, err = shops.In(s.Namespace).Cached().Get(ctx, s.Name); err != nil {
 			b.Fatal(err)
 		}
 		p := plan.New(shops, s, &s.Status.Status)

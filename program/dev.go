@@ -56,7 +56,7 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 	case 0:
 		log := cmp.Or(o.Logger, slog.Default()).With("lease", o.Lease.Name)
 		namespace := cmp.Or(m.Namespace, m.Name)
-		_, err := kube.ViewOfKind[kube.Object](client, kube.KindOf[corev1.Namespace]()).Get(ctx, namespace)
+		_, err := kube.ViewOf[kube.Object](client, kube.KindOf[corev1.Namespace]()).Get(ctx, namespace)
 		switch {
 		case apierrors.IsNotFound(err):
 			log.Info("no operator in the cluster has a Lease that could be taken over, "+

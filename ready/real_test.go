@@ -79,7 +79,7 @@ func TestRealStatuses(t *testing.T) {
 	if _, err := kube.For[corev1.Namespace](client).Until(soon(t), ns, ready.Is); err != nil {
 		t.Error(err)
 	}
-	services := kube.ForKind[unstructured.Unstructured](client, kube.Kind{
+	services := kube.For[unstructured.Unstructured](client, kube.Kind{
 		GVK: kube.GVK{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
 	})
 	if _, err := services.Until(soon(t), "v1.apps", ready.Is); err != nil {

@@ -33,12 +33,12 @@ func main() {
 			func(p *corev1.Pod) []string { return []string{p.Labels[fixture.AppLabel]} }),
 		"view": stored(
 			func(c *kube.Client) kube.Reader[podView] {
-				return kube.ViewOfKind[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()
+				return kube.ViewOf[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()
 			},
 			func(p *podView) []string { return []string{p.Labels[fixture.AppLabel]} }),
 		"widgets": stored(
 			func(c *kube.Client) kube.Reader[fixture.Widget] {
-				return kube.ForKind[fixture.Widget](c, widgetKind).ReadOnly()
+				return kube.For[fixture.Widget](c, widgetKind).ReadOnly()
 			},
 			func(w *fixture.Widget) []string { return []string{w.Labels[fixture.AppLabel]} }),
 	})
@@ -47,7 +47,7 @@ func main() {
 // stored measures the store of the objects that handle reads, indexed by apps.
 func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []string) measure.Store {
 	var everything kube.Reader[T]
-	var all *kube.Store[T]
+	var all *kube.Informer
 	return measure.Store{
 		Sync: func(ctx context.Context) error {
 			client, err := kube.Connect()
@@ -55,12 +55,12 @@ func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []str
 				return err
 			}
 			everything = handle(client)
-			all = everything.Store(ctx)
+			all = everything.Open(ctx)
 			return all.Sync(ctx)
 		},
 		Len: func(context.Context) (int, error) { return all.Stats().Objects, nil },
 		Get: func(ctx context.Context, namespace, name string) error {
-			_, err := all.Get(ctx, kube.Key{Namespace: namespace, Name: name})
+			_, err := everything.In(namespace).Cached().Get(ctx, name)
 			return err
 		},
 		Index: func(ctx context.Context) (measure.Lookup, error) { return indexed(ctx, everything, apps) },
@@ -70,7 +70,7 @@ func stored[T any](handle func(*kube.Client) kube.Reader[T], apps func(*T) []str
 				return nil, err
 			}
 			small := handle(client).In(namespace)
-			small.Store(ctx)
+			small.Open(ctx)
 			return indexed(ctx, small, apps)
 		},
 	}

@@ -80,7 +80,7 @@ func TestEvict(t *testing.T) {
 	// A budget without a controller allows nothing. Pending pods may always go.
 	p := s.create(t, "held")
 	p.Status.Phase = corev1.PodRunning
-	if _, err := s.pods.UpdateStatus(ctx, p); err != nil {
+	if err := s.pods.Status().Update(ctx, p); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.budgets.Create(ctx, &policyv1.PodDisruptionBudget{
@@ -103,7 +103,7 @@ func TestEvict(t *testing.T) {
 		t.Error(err)
 	}
 	// Evict works on a view, as a dry run, and with a precondition.
-	view := kube.ViewOfKind[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
+	view := kube.ViewOf[metav1.PartialObjectMetadata](clientOf(t, s), kube.KindOf[corev1.Pod]()).In(p.Namespace)
 	s.create(t, "dry")
 	if err := pod.Evict(ctx, view.With(kube.WriteOptions{DryRun: true}), "dry", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)

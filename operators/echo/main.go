@@ -92,7 +92,7 @@ func (op operator) reconcile(ctx context.Context, e *Echo) (controller.Action, e
 func (op operator) report(ctx context.Context, e *Echo, ready metav1.ConditionStatus, reason, message string) error {
 	condition := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message}
 	controller.SetCondition(e, &e.Status.Conditions, condition)
-	return op.echoes.EnsureStatus(ctx, e)
+	return op.echoes.Status().Ensure(ctx, e)
 }
 
 func (op operator) failed(ctx context.Context, e *Echo, err error) error {
@@ -109,7 +109,7 @@ func (op operator) cleanup(ctx context.Context, e *Echo) (controller.Action, err
 	}
 	if err == nil {
 		same := metav1.NewUIDPreconditions(string(s.UID))
-		err = services.DeleteWith(ctx, e.Name, metav1.DeleteOptions{Preconditions: same})
+		err = services.Delete(ctx, e.Name, metav1.DeleteOptions{Preconditions: same})
 	}
 	return controller.Await, err
 }

@@ -86,7 +86,7 @@ func (f *farm) untilServed() {
 	f.Helper()
 	client := optest.Client(f.TB, f.cluster.Config())
 	for _, v := range []string{version, older} {
-		llamas := kube.ForKind[Llama](client, kindIn(v, "Llama")).In(f.namespace)
+		llamas := kube.For[Llama](client, kindIn(v, "Llama")).In(f.namespace)
 		f.until("llamas are served in version "+v, func() bool {
 			for _, err := range llamas.List(f.Context()) {
 				return err == nil
@@ -309,7 +309,7 @@ func TestFarmPods(t *testing.T) {
 func TestVersions(t *testing.T) {
 	f := newFarm(t)
 	client := optest.Client(t, f.cluster.Config())
-	llamas := kube.ForKind[Llama](client, kindIn(older, "Llama")).In(f.namespace)
+	llamas := kube.For[Llama](client, kindIn(older, "Llama")).In(f.namespace)
 	l := new(Llama)
 	l.Name, l.Spec.Weight, l.Spec.Height = "olga", 20, 170
 	_, err := llamas.Create(t.Context(), l)
@@ -322,7 +322,7 @@ func TestVersions(t *testing.T) {
 	p.Name, p.Spec.Containers = "web", []corev1.Container{{Name: "a", Image: "any:1"}}
 	_, err = f.pods.Create(t.Context(), p)
 	f.ok(err)
-	view, err := kube.ForKind[FarmPod](client, kindIn(older, "FarmPod")).In(f.namespace).Get(t.Context(), "farm-web")
+	view, err := kube.For[FarmPod](client, kindIn(older, "FarmPod")).In(f.namespace).Get(t.Context(), "farm-web")
 	f.ok(err)
 	if view.Spec.Containers != 1 || view.APIVersion != group+"/"+older {
 		t.Errorf("the farm pod is %+v", view)

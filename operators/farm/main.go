@@ -102,7 +102,7 @@ func (op operator) reconcile(ctx context.Context, l *Llama) (controller.Action, 
 	if l.Spec.Weight*3 < l.Spec.Height {
 		l.Status.Mood = "hungry"
 	}
-	return controller.Done, op.llamas.EnsureStatus(ctx, l)
+	return controller.Done, op.llamas.Status().Ensure(ctx, l)
 }
 
 //go:embed main.go
@@ -149,7 +149,7 @@ func describe(client *kube.Client, server aggregate.Server) (program.Operator, e
 		runnables = append(runnables, controller.Runnable{Name: "certificate", Run: issuer.Run, EveryReplica: true})
 	}
 	kind := kube.Kind{GVK: Llama{}.GVK(), Plural: "llamas", Scope: kube.Namespaced}
-	op := operator{llamas: kube.ForKind[Llama](client, kind)}
+	op := operator{llamas: kube.For[Llama](client, kind)}
 	moods := controller.Controller[Llama]{For: op.llamas, Reconcile: op.reconcile}
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "farm-data"}
 	options := controller.Options{Runnables: runnables, Lease: lease.Lease{Name: "farm"}}

@@ -39,7 +39,7 @@ func BenchmarkReads(b *testing.B) {
 	d, err := crd.Of[Llama](crd.Options{Kind: twin})
 	f.ok(err)
 	f.ok(crd.Install(b.Context(), client, d))
-	both := []kube.Resource[Llama]{f.llamas, kube.ForKind[Llama](client, twin).In(f.namespace)}
+	both := []kube.Resource[Llama]{f.llamas, kube.For[Llama](client, twin).In(f.namespace)}
 	var sizes [2]int
 	for which, llamas := range both {
 		for i := range 1000 {
@@ -52,7 +52,7 @@ func BenchmarkReads(b *testing.B) {
 				continue
 			}
 			l.Status.Mood = "content"
-			f.ok(llamas.EnsureStatus(b.Context(), l))
+			f.ok(llamas.Status().Ensure(b.Context(), l))
 		}
 		sizes[which] = len(f.read("/apis/" + llamas.Kind().Group + "/" + version + "/namespaces/" + f.namespace + "/llamas"))
 	}

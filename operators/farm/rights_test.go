@@ -103,7 +103,7 @@ func (f *farm) limit(client *kube.Client) {
 		q, err = quotas.Get(f.Context(), "nine")
 		f.ok(err)
 		q.Status.Hard, q.Status.Used = of, corev1.ResourceList{"count/llamas." + group: resource.MustParse("0")}
-		if _, err = quotas.UpdateStatus(f.Context(), q); !apierrors.IsConflict(err) {
+		if err = quotas.Status().Update(f.Context(), q); !apierrors.IsConflict(err) {
 			f.ok(err)
 		}
 	}

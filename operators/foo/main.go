@@ -105,7 +105,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 		return err
 	}
 	namespace := cmp.Or(o.namespace, client.Namespace())
-	foos := kube.ForKind[Foo](client, fooKind).ReadOnly()
+	foos := kube.For[Foo](client, fooKind).ReadOnly()
 	if namespace != allNamespaces {
 		foos = foos.In(namespace)
 	}
@@ -116,7 +116,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 	}
 	// The store outlives ctx, because requests in flight then still read it.
 	storing, stopStore := context.WithCancel(context.WithoutCancel(ctx))
-	store := foos.Store(storing)
+	store := foos.Open(storing)
 	var filling sync.WaitGroup
 	defer func() {
 		stopStore()
@@ -132,7 +132,7 @@ func run(ctx context.Context, log *slog.Logger, o options) error {
 	})
 
 	log.Info("serving", "address", listener.Addr().String(), "namespace", namespace)
-	return serve(ctx, log, listener, newServer(store, namespace, m.Handler()))
+	return serve(ctx, log, listener, newServer(cache{store, foos}, namespace, m.Handler()))
 }
 
 // serve serves until ctx ends, and then until the requests in flight have been answered.

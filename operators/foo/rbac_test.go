@@ -84,7 +84,7 @@ func TestRightsAreNoMore(t *testing.T) {
 	optest.Apply(t, client, namespace, optest.Read(t, "foo/sample.yaml")...)
 	foo := optest.Client(t, withToken(cluster.Config(), optest.Token(t, client, namespace, "foo")))
 
-	foos := kube.ForKind[Foo](foo, fooKind)
+	foos := kube.For[Foo](foo, fooKind)
 	if _, err := foos.In(namespace).Get(t.Context(), "good"); !apierrors.IsForbidden(err) {
 		t.Errorf("get: %v", err)
 	}

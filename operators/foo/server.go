@@ -45,6 +45,18 @@ type failure struct {
 	Error string `json:"error"`
 }
 
+// cache reads the Foos from the store that the informer keeps running.
+type cache struct {
+	*kube.Informer
+	foos kube.Reader[Foo]
+}
+
+func (c cache) Get(ctx context.Context, key kube.Key) (*Foo, error) {
+	return c.foos.In(key.Namespace).Cached().Get(ctx, key.Name)
+}
+
+func (c cache) All(ctx context.Context) iter.Seq2[*Foo, error] { return c.foos.Cached().All(ctx) }
+
 func newServer(foos source, namespace string, metrics http.Handler) http.Handler {
 	s := &server{foos: foos, namespace: namespace}
 	mux := http.NewServeMux()

@@ -52,7 +52,7 @@ type operator struct {
 }
 
 func (op operator) reconcile(ctx context.Context, l *Letter) (controller.Action, error) {
-	template, err := op.templates.Cached().Get(ctx, l.template())
+	template, err := op.templates.In(l.Namespace).Cached().Get(ctx, l.Spec.Template)
 	switch {
 	case apierrors.IsNotFound(err):
 		l.Status.Text = "" // the creation of the template will be a change
@@ -61,7 +61,7 @@ func (op operator) reconcile(ctx context.Context, l *Letter) (controller.Action,
 	default:
 		l.Status.Text = strings.ReplaceAll(template.Data["text"], "NAME", l.Spec.To)
 	}
-	return controller.Done, op.letters.EnsureStatus(ctx, l)
+	return controller.Done, op.letters.Status().Ensure(ctx, l)
 }
 
 //go:embed main.go

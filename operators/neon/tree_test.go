@@ -43,7 +43,7 @@ func TestTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Status.Nodes = []plan.NodeStatus{{Name: "broker", State: plan.Waiting, Message: "0 of 1 replicas ready"}}
-	if err := clusters.EnsureStatus(ctx, c); err != nil {
+	if err := clusters.Status().Ensure(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	out, in := io.Pipe()

@@ -47,7 +47,7 @@ type operator struct {
 }
 
 func (op operator) reconcile(ctx context.Context, s *Site) (controller.Action, error) {
-	pages, err := op.configMaps.Cached().Get(ctx, s.pages())
+	pages, err := op.configMaps.In(s.Namespace).Cached().Get(ctx, s.Spec.Pages)
 	if apierrors.IsNotFound(err) {
 		message := "there is no ConfigMap " + s.Spec.Pages
 		return controller.Done, op.report(ctx, s, metav1.ConditionFalse, "NoPages", message)
@@ -76,7 +76,7 @@ func (op operator) reconcile(ctx context.Context, s *Site) (controller.Action, e
 func (op operator) report(ctx context.Context, s *Site, ready metav1.ConditionStatus, reason, message string) error {
 	condition := metav1.Condition{Type: "Ready", Status: ready, Reason: reason, Message: message}
 	controller.SetCondition(s, &s.Status.Conditions, condition)
-	return op.sites.EnsureStatus(ctx, s)
+	return op.sites.Status().Ensure(ctx, s)
 }
 
 // deployment returns the web servers of a Site. A version of the pages that is new to

@@ -49,7 +49,7 @@ func TestCertificate(t *testing.T) {
 			},
 		}
 	}
-	use(t, kube.ForKind[certmanager.Certificate](client, certManagerKind).In(namespace), certificate,
+	use(t, kube.For[certmanager.Certificate](client, certManagerKind).In(namespace), certificate,
 		func(c *certmanager.Certificate) { c.Spec.DNSNames = append(c.Spec.DNSNames, "more.example.com") },
 		func(c *certmanager.Certificate) any { return c.Spec })
 }
@@ -65,14 +65,14 @@ func TestClusterIssuer(t *testing.T) {
 			}},
 		}
 	}
-	use(t, kube.ForKind[certmanager.ClusterIssuer](client, certManagerKind), issuer,
+	use(t, kube.For[certmanager.ClusterIssuer](client, certManagerKind), issuer,
 		func(i *certmanager.ClusterIssuer) {
 			i.Spec.SelfSigned.CRLDistributionPoints = []string{"http://crl.example.com"}
 		},
 		func(i *certmanager.ClusterIssuer) any { return i.Spec })
 
 	// A wrong scope is an error before any request for the kind.
-	if _, err := kube.ForKind[certmanager.ClusterIssuer](
+	if _, err := kube.For[certmanager.ClusterIssuer](
 		client, certManagerKind,
 	).In("default").
 		Get(t.Context(), "x"); !errors.Is(
@@ -99,7 +99,7 @@ func TestGateway(t *testing.T) {
 			},
 		}
 	}
-	use(t, kube.ForKind[gateway.Gateway](client, gatewayKind).In(namespace), newGateway,
+	use(t, kube.For[gateway.Gateway](client, gatewayKind).In(namespace), newGateway,
 		func(g *gateway.Gateway) { g.Spec.Listeners[0].Port = 8080 },
 		func(g *gateway.Gateway) any { return g.Spec })
 }
@@ -113,7 +113,7 @@ func TestGatewayClass(t *testing.T) {
 			Spec:       gateway.GatewayClassSpec{ControllerName: "example.com/controller"},
 		}
 	}
-	use(t, kube.ForKind[gateway.GatewayClass](client, gatewayKind), class,
+	use(t, kube.For[gateway.GatewayClass](client, gatewayKind), class,
 		func(c *gateway.GatewayClass) { c.Spec.Description = new("described") },
 		func(c *gateway.GatewayClass) any { return c.Spec })
 }
@@ -126,7 +126,7 @@ func TestUndeclared(t *testing.T) {
 	if !errors.Is(err, kube.ErrKind) || !strings.Contains(err.Error(), "kube.Kind{AddToScheme: …}") {
 		t.Errorf("%v", err)
 	}
-	_, err = kube.ForKind[gateway.Gateway](client, certManagerKind).In("default").Get(t.Context(), "x")
+	_, err = kube.For[gateway.Gateway](client, certManagerKind).In("default").Get(t.Context(), "x")
 	if !errors.Is(err, kube.ErrKind) {
 		t.Errorf("the wrong declaration: %v", err)
 	}
@@ -146,7 +146,7 @@ func use[T any, P object[T]](
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store := all.Store(ctx)
+	store := all.Open(ctx)
 	events := follow[T, P](ctx, all)
 	defer func() {
 		cancel()
@@ -209,7 +209,7 @@ func use[T any, P object[T]](
 	if diff := cmp.Diff([]string{"applied", "created"}, listed); diff != "" {
 		t.Errorf("list, -want +got:\n%s", diff)
 	}
-	stored, err := store.Get(ctx, kube.KeyOf(P(applied)))
+	stored, err := kube.Get[T](ctx, store, kube.KeyOf(P(applied)))
 	check("get from store", err)
 	same("get from store", stored, changed)
 	// A read after an own write may be answered by the server, before the watch has shown
@@ -226,7 +226,7 @@ func use[T any, P object[T]](
 		check("delete", all.Delete(ctx, name))
 		expect(ctx, t, events, "DELETED "+name)
 	}
-	if _, err := store.Get(ctx, kube.KeyOf(P(applied))); !apierrors.IsNotFound(err) {
+	if _, err := kube.Get[T](ctx, store, kube.KeyOf(P(applied))); !apierrors.IsNotFound(err) {
 		t.Errorf("get a deleted object from the store: %v", err)
 	}
 }

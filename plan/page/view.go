@@ -99,7 +99,7 @@ func (p *Page[T]) data(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pollTime)
 	defer cancel()
-	if _, err := p.owners.ReadOnly().Cached().Get(ctx, kube.Key{}); errors.Is(err, kube.ErrNotCached) {
+	if _, err := p.owners.ReadOnly().Cached().Get(ctx, ""); errors.Is(err, kube.ErrNotCached) {
 		unavailable(w, "the controller has not started") // the page must not start a store of its own
 		return
 	}
@@ -125,7 +125,7 @@ func unavailable(w http.ResponseWriter, why string) {
 // ends.
 func (p *Page[T]) await(ctx context.Context, q question) (body []byte, version string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	informer := kube.OpenInformer(p.owners)
+	informer := p.owners.Open(ctx)
 	changes := make(chan kube.Change)
 	var following sync.WaitGroup
 	following.Go(func() {

@@ -98,7 +98,7 @@ func nodeIsHeldBack(t *testing.T, c *testCluster) {
 	}
 
 	now := int64(0)
-	created(pods.DeleteWith(t.Context(), there.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	created(pods.Delete(t.Context(), there.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	created(nodes.Delete(t.Context(), other))
 	created(secrets.Delete(t.Context(), "unused"))
 }

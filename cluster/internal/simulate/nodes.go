@@ -71,7 +71,7 @@ func (n *nodes) create(ctx context.Context) error {
 		if _, err := n.nodes.Apply(ctx, node); err != nil {
 			return err
 		}
-		if err := n.nodes.ApplyStatus(ctx, node); err != nil {
+		if err := n.nodes.Status().Apply(ctx, node); err != nil {
 			return err
 		}
 	}

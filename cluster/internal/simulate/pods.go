@@ -38,7 +38,7 @@ type container struct {
 
 type pods struct {
 	view      kube.View[pod]
-	store     *kube.Store[pod]
+	informer  *kube.Informer
 	nodes     *nodes
 	addresses addresses
 	timers    timers
@@ -48,13 +48,13 @@ type pods struct {
 }
 
 func newPods(ctx context.Context, client *kube.Client, n *nodes, logger *slog.Logger) *pods {
-	view := kube.ViewOfKind[pod](client, kube.KindOf[corev1.Pod]()).Fielded("spec.nodeName!=")
-	return &pods{view: view, store: view.Store(ctx), nodes: n, seed: maphash.MakeSeed(), logger: logger}
+	view := kube.ViewOf[pod](client, kube.KindOf[corev1.Pod]()).Fielded("spec.nodeName!=")
+	return &pods{view: view, informer: view.Open(ctx), nodes: n, seed: maphash.MakeSeed(), logger: logger}
 }
 
 // takeAddresses marks the addresses of an earlier run as used.
 func (p *pods) takeAddresses(ctx context.Context) error {
-	for o, err := range p.store.All(ctx) {
+	for o, err := range p.view.Cached().All(ctx) {
 		if err != nil {
 			return err
 		}
@@ -69,18 +69,19 @@ func (p *pods) shard(key kube.Key) int {
 
 // work handles every pod of shard i whenever it changes.
 func (p *pods) work(ctx context.Context, i int) {
-	for ev, err := range p.store.Watch(ctx) {
-		if ev.Type == kube.Synced || p.shard(kube.KeyOf(ev.Object)) != i {
+	for c := range p.informer.Changes(ctx) {
+		if c.Type == kube.Synced || p.shard(c.Key) != i {
 			continue
 		}
+		_, o, err := kube.Decode[pod](c)
 		switch {
 		case err != nil:
 			p.logger.Warn("read pod", "error", err)
-		case ev.Type == kube.Deleted:
-			p.timers.clear(ev.Object.UID)
-			p.addresses.free(ev.Object.Status.PodIP, ev.Object.UID)
+		case c.Type == kube.Deleted:
+			p.timers.clear(o.UID)
+			p.addresses.free(o.Status.PodIP, o.UID)
 		default:
-			p.handle(ctx, ev.Object)
+			p.handle(ctx, o)
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (p *pods) handle(ctx context.Context, o *pod) {
 	}
 	if again > 0 {
 		p.timers.set(o.UID, again, func() {
-			if o, err := p.store.Get(ctx, key); err == nil {
+			if o, err := kube.Get[pod](ctx, p.informer, key); err == nil {
 				p.handle(ctx, o)
 			}
 		})
@@ -115,7 +116,7 @@ func (p *pods) handle(ctx context.Context, o *pod) {
 func (p *pods) step(ctx context.Context, o *pod) (again time.Duration, err error) {
 	pods := p.view.In(o.Namespace)
 	if o.DeletionTimestamp != nil {
-		return 0, pods.DeleteWith(ctx, o.Name, metav1.DeleteOptions{
+		return 0, pods.Delete(ctx, o.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: new(int64),
 			Preconditions:      &metav1.Preconditions{UID: &o.UID},
 		})

@@ -58,7 +58,7 @@ func Run(ctx context.Context, client *kube.Client, o Options) error {
 		return fmt.Errorf("create simulated nodes: %w", err)
 	}
 	p := newPods(ctx, client, n, o.Logger)
-	if err := p.store.Sync(ctx); err != nil {
+	if err := p.informer.Sync(ctx); err != nil {
 		return fmt.Errorf("simulate pods: %w", err)
 	}
 	if err := p.takeAddresses(ctx); err != nil {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, client *kube.Client, o Options) error {
 	<-ctx.Done()
 	running.Wait()
 	p.timers.stop()
-	<-p.store.Done()
+	<-p.informer.Done()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -129,7 +129,7 @@ func TestWorkloads(t *testing.T) {
 	)
 	must(err)
 	must(
-		deployments.DeleteWith(
+		deployments.Delete(
 			ctx, "web", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)},
 		),
 	)

@@ -19,7 +19,7 @@ type operator struct {
 }
 
 // reconcile is called when the object or its Deployment changes. It declares the
-// wanted state: Ensure and EnsureStatus send a request only if something differs from it.
+// wanted state: Ensure and Status().Ensure send a request only if something differs from it.
 func (op operator) reconcile(ctx context.Context, o *Gizmo) (controller.Action, error) {
 	want := deployment(o)
 	// The owner reference makes the garbage collector delete the Deployment after the
@@ -52,7 +52,7 @@ func (op operator) report(
 ) error {
 	condition := metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message}
 	controller.SetCondition(o, &o.Status.Conditions, condition)
-	return op.gizmos.EnsureStatus(ctx, o)
+	return op.gizmos.Status().Ensure(ctx, o)
 }
 
 // deployment returns the Deployment that an object asks for.

@@ -19,31 +19,29 @@ func compiles(ctx context.Context, c *kube.Client) {
 	_, _ = pods.Update(ctx, &corev1.Pod{})
 	_, _ = pods.Apply(ctx, &corev1.Pod{})
 	_, _ = pods.ReadOnly().Get(ctx, "x")
-	views := kube.ViewOfKind[view](c, kube.KindOf[corev1.Pod]())
+	views := kube.ViewOf[view](c, kube.KindOf[corev1.Pod]())
 	_, _ = views.Apply(ctx, &view{})
-	_ = views.Delete(ctx, "x")
+	_ = views.Delete(ctx, "x", metav1.DeleteOptions{})
+	_ = views.Status().Modify(ctx, "x", nil)
+	_ = pods.Status().Update(ctx, &corev1.Pod{})
+	_ = pods.WithManagedFields().Delete(ctx, "x")
 	_ = kube.Sub[corev1.Pod](views, "status")
 }
 
 func doesNotCompile(ctx context.Context, c *kube.Client) {
-	views := kube.ViewOfKind[view](c, kube.KindOf[corev1.Pod]())
-	_, _ = views.Create(ctx, &view{})       // want "views.Create undefined"
-	_, _ = views.Update(ctx, &view{})       // want "views.Update undefined"
-	_, _ = views.UpdateStatus(ctx, &view{}) // want "views.UpdateStatus undefined"
+	views := kube.ViewOf[view](c, kube.KindOf[corev1.Pod]())
+	_, _ = views.Create(ctx, &view{})          // want "views.Create undefined"
+	_, _ = views.Update(ctx, &view{})          // want "views.Update undefined"
+	_ = views.Status().Update(ctx, &view{}) // want "Update undefined"
 	reader := kube.For[corev1.Pod](c).ReadOnly()
 	_, _ = reader.Apply(ctx, &corev1.Pod{})                    // want "reader.Apply undefined"
-	_ = reader.ApplyStatus(ctx, &corev1.Pod{})                 // want "reader.ApplyStatus undefined"
-	_ = reader.EnsureStatus(ctx, &corev1.Pod{})                // want "reader.EnsureStatus undefined"
+	_ = reader.Status().Apply(ctx, &corev1.Pod{})              // want "reader.Status undefined"
+	_ = reader.Status().Ensure(ctx, &corev1.Pod{})             // want "reader.Status undefined"
 	_, _ = reader.Patch(ctx, "x", "", nil)                     // want "reader.Patch undefined"
 	_, _ = reader.Modify(ctx, "x", nil)                        // want "reader.Modify undefined"
 	_ = reader.Delete(ctx, "x")                                // want "reader.Delete undefined"
 	_ = reader.DeleteAll(ctx)                                  // want "reader.DeleteAll undefined"
 	_ = kube.For[noMetadata](c)                                // want "does not satisfy"
 	_ = kube.For[corev1.Container](c)                          // want "does not satisfy"
-	_ = kube.For[corev1.Pod](c, kube.Kind{})                   // want "too many arguments"
-	_ = kube.ViewOf[view](c, kube.Kind{})                      // want "too many arguments"
-	_ = kube.KindOf[view](kube.Kind{})                         // want "too many arguments"
-	_ = views.Delete(ctx, "x", metav1.DeleteOptions{})         // want "too many arguments"
-	_ = views.DeleteAll(ctx, metav1.DeleteOptions{})           // want "too many arguments"
 	_, _ = kube.For[corev1.Pod](c).Create(ctx, &corev1.Node{}) // want "cannot use &corev1.Node"
 }

@@ -137,7 +137,7 @@ func showDeleted(ctx context.Context, c *local.Cluster, ops running) error {
 
 func books(c *local.Cluster) kube.View[kube.Object] {
 	kind := kube.Kind{GVK: kube.GVK{Group: "example.technosophos.com", Version: "v1", Kind: "Book"}}
-	return kube.ViewOfKind[kube.Object](c.Client, kind).In(c.Namespace)
+	return kube.ViewOf[kube.Object](c.Client, kind).In(c.Namespace)
 }
 
 func showServed(ctx context.Context, _ *local.Cluster, ops running) error {

@@ -93,7 +93,7 @@ func handle(
 	ctx context.Context, client *kube.Client, m Manifest, namespace string,
 ) (kube.View[kube.Object], *kube.Object, error) {
 	kind := kube.Kind{GVK: m.GVK}
-	objects := kube.ViewOfKind[kube.Object](client, kind)
+	objects := kube.ViewOf[kube.Object](client, kind)
 	if m.Namespace != "" {
 		namespace = m.Namespace
 	}
@@ -189,7 +189,7 @@ type definition struct {
 func established(ctx context.Context, client *kube.Client, m Manifest) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	d, err := kube.ViewOfKind[definition](client, kube.Kind{GVK: m.GVK}).Until(ctx, m.Name, func(d *definition) bool {
+	d, err := kube.ViewOf[definition](client, kube.Kind{GVK: m.GVK}).Until(ctx, m.Name, func(d *definition) bool {
 		for _, c := range d.Status.Conditions {
 			if c.Type == "Established" {
 				return c.Status == "True"
@@ -217,7 +217,7 @@ func established(ctx context.Context, client *kube.Client, m Manifest) error {
 func listable(ctx context.Context, client *kube.Client, gvk kube.GVK) error {
 	for {
 		var err error
-		for _, err = range kube.ViewOfKind[kube.Object](client, kube.Kind{GVK: gvk}).List(ctx) {
+		for _, err = range kube.ViewOf[kube.Object](client, kube.Kind{GVK: gvk}).List(ctx) {
 			break // the first page is enough
 		}
 		if !errors.Is(err, kube.ErrNotServed) {

@@ -273,5 +273,5 @@ func (w *world) status(name string, nodes ...plan.NodeStatus) {
 			s.Status.Summary = "waiting for " + n.Name + ": " + n.Message
 		}
 	}
-	w.ok(w.shops.ApplyStatus(w.Context(), s))
+	w.ok(w.shops.Status().Apply(w.Context(), s))
 }

@@ -265,11 +265,11 @@ func (w *world) eventually(what string, holds func() bool) {
 var kind = kube.Kind{AddToScheme: certmanager.AddToScheme}
 
 func (w *world) certificates(namespace string) kube.Resource[certmanager.Certificate] {
-	return kube.ForKind[certmanager.Certificate](w.client, kind).In(namespace)
+	return kube.For[certmanager.Certificate](w.client, kind).In(namespace)
 }
 
 func (w *world) requests(namespace string) kube.Resource[certmanager.CertificateRequest] {
-	return kube.ForKind[certmanager.CertificateRequest](w.client, kind).In(namespace)
+	return kube.For[certmanager.CertificateRequest](w.client, kind).In(namespace)
 }
 
 func (w *world) secrets(namespace string) kube.Resource[corev1.Secret] {
@@ -281,7 +281,7 @@ func (w *world) issuer(namespace, name string, is certmanager.IssuerConfig) {
 	w.Helper()
 	i := &certmanager.Issuer{Spec: certmanager.IssuerSpec{IssuerConfig: is}}
 	i.Name = name
-	_, err := kube.ForKind[certmanager.Issuer](w.client, kind).In(namespace).Create(w.soon(), i)
+	_, err := kube.For[certmanager.Issuer](w.client, kind).In(namespace).Create(w.soon(), i)
 	w.ok(err)
 }
 
@@ -336,7 +336,7 @@ func (w *world) renew(namespace, name string) {
 			Type: certmanager.CertificateConditionIssuing, Status: cmmeta.ConditionTrue, LastTransitionTime: &now,
 			Reason: "ManuallyTriggered", Message: "Certificate re-issuance manually triggered",
 		})
-		_, err = all.UpdateStatus(w.soon(), c)
+		err = all.Status().Update(w.soon(), c)
 		return err == nil
 	})
 }

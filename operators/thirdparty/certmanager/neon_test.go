@@ -94,7 +94,7 @@ func (n neon) account(program string) string {
 	for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		var o kube.Object
 		n.ok(yaml.Unmarshal(doc, &o))
-		objects := kube.ViewOfKind[kube.Object](n.client, kube.Kind{GVK: o.GroupVersionKind()})
+		objects := kube.ViewOf[kube.Object](n.client, kube.Kind{GVK: o.GroupVersionKind()})
 		switch o.Kind {
 		case "CustomResourceDefinition":
 			n.define(doc)
@@ -319,7 +319,7 @@ func (n neon) testClusterIssuer() {
 		CA: &certmanager.CAIssuer{SecretName: "whole"},
 	}}}
 	i.Name = "whole"
-	_, err := kube.ForKind[certmanager.ClusterIssuer](n.client, kind).Create(n.soon(), i)
+	_, err := kube.For[certmanager.ClusterIssuer](n.client, kind).Create(n.soon(), i)
 	n.ok(err)
 	n.order(ns, "ClusterIssuer", "whole")
 	n.awaitServers(ns, root)

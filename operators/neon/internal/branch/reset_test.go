@@ -23,7 +23,7 @@ func (w *world) computeOn(endpoint, timeline string) {
 	if timeline == "" {
 		e.Status.Phase = "Suspended"
 	}
-	w.ok(w.endpoints.EnsureStatus(w.soon(), e))
+	w.ok(w.endpoints.Status().Ensure(w.soon(), e))
 }
 
 func (w *world) endpoint(name, branch string) {

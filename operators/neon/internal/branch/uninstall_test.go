@@ -22,7 +22,7 @@ func TestDefinitionsDeleted(t *testing.T) {
 	w.branchReady("trunk")
 	definitions, err := api.Definitions()
 	w.ok(err)
-	all := kube.ViewOfKind[metav1.PartialObjectMetadata](w.client, kube.Kind{
+	all := kube.ViewOf[metav1.PartialObjectMetadata](w.client, kube.Kind{
 		GVK:    kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 		Plural: "customresourcedefinitions", Scope: kube.ClusterScoped,
 	})

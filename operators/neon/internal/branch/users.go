@@ -73,7 +73,7 @@ func first(endpoints []*api.NeonEndpoint, branches []*api.NeonBranch) (by users,
 // childTimelines returns the children that the storage knows of a branch. The promotion of a branch
 // moves its siblings, and others may use the storage too.
 func (op *Operator) childTimelines(ctx context.Context, b *api.NeonBranch) (users, error) {
-	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: b.Namespace, Name: b.Spec.Project})
+	p, err := op.Projects.In(b.Namespace).Cached().Get(ctx, b.Spec.Project)
 	if apierrors.IsNotFound(err) {
 		return users{}, nil
 	} else if err != nil {

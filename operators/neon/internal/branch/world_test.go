@@ -142,7 +142,7 @@ func (w *world) cluster() {
 	c.Status.Nodes = []plan.NodeStatus{{
 		Name: "keys", State: plan.Ready, Since: metav1.Now(), APIVersion: "v1", Kind: "Secret", Namespace: w.namespace, ObjectName: keys.Name, UID: keys.UID,
 	}}
-	w.ok(clusters.EnsureStatus(w.soon(), c))
+	w.ok(clusters.Status().Ensure(w.soon(), c))
 }
 
 // start runs the controllers, as a process of the operator does.

@@ -26,7 +26,7 @@ func (Certificate) GVK() kube.GVK {
 // All returns the Certificates of all namespaces. The plural is named here, because the manifests are
 // printed without a cluster that knows it.
 func All(client *kube.Client) kube.Resource[Certificate] {
-	return kube.ForKind[Certificate](client, kube.Kind{Plural: "certificates", Scope: kube.Namespaced})
+	return kube.For[Certificate](client, kube.Kind{Plural: "certificates", Scope: kube.Namespaced})
 }
 
 // Spec says which certificate is wanted.

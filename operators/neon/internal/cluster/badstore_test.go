@@ -56,7 +56,7 @@ func TestBadStores(t *testing.T) {
 	}
 	op.Start()
 	running, stop := context.WithCancel(ctx)
-	op.Branches.Store(running) // as the controller of branches does
+	op.Branches.Open(running) // as the controller of branches does
 	ended := make(chan error)
 	go func() {
 		ended <- controller.Run(running, controller.Options{Logger: slog.New(slog.DiscardHandler)}, op.Controller())

@@ -38,7 +38,7 @@ func (op *Operator) buckets() *plan.Things[bucket] {
 		Name:    func(b *bucket) string { return b.cluster.String() },
 		Observe: op.observeBucket,
 		Create: func(ctx context.Context, r plan.Ref, want *bucket) (*bucket, error) {
-			c, err := op.Clusters.Cached().Get(ctx, want.cluster)
+			c, err := op.Clusters.In(want.cluster.Namespace).Cached().Get(ctx, want.cluster.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func (op *Operator) observeBucket(ctx context.Context, r plan.Ref) (*bucket, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := op.Clusters.Cached().Get(ctx, key)
+	c, err := op.Clusters.In(key.Namespace).Cached().Get(ctx, key.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (op *Operator) turnTo(ctx context.Context, c *api.NeonCluster) error {
 
 // foundStage returns the stage of a cluster whose status has none: it is new, or its keys tell.
 func (op *Operator) foundStage(ctx context.Context, c *api.NeonCluster) (stage, error) {
-	keys, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: KeysName(c.Name)})
+	keys, err := op.Secrets.In(c.Namespace).Cached().Get(ctx, KeysName(c.Name))
 	switch {
 	case apierrors.IsNotFound(err) && c.Spec.TLS != nil:
 		return secured, nil

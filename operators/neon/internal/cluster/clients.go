@@ -79,7 +79,7 @@ func (c *Clients) Key(ctx context.Context, cluster kube.Key) (token.Key, error) 
 // keys returns the key of a cluster, and the value of tlsAnnotation.
 func (c *Clients) keys(ctx context.Context, cluster kube.Key) (key token.Key, call string, err error) {
 	name := kube.Key{Namespace: cluster.Namespace, Name: KeysName(cluster.Name)}
-	secret, err := c.Secrets.Cached().Get(ctx, name)
+	secret, err := c.Secrets.In(name.Namespace).Cached().Get(ctx, name.Name)
 	if err != nil {
 		if there := c.exists(ctx, cluster); apierrors.IsNotFound(err) && there != nil {
 			err = there
@@ -108,7 +108,7 @@ func (c *Clients) exists(ctx context.Context, cluster kube.Key) error {
 	if c.Clusters == nil {
 		return nil
 	}
-	switch is, err := c.Clusters.Cached().Get(ctx, cluster); {
+	switch is, err := c.Clusters.In(cluster.Namespace).Cached().Get(ctx, cluster.Name); {
 	case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed):
 		return nil
 	case err != nil:
@@ -133,7 +133,7 @@ func (c *Clients) Authorities(ctx context.Context, cluster kube.Key) (map[string
 
 func (c *Clients) authorities(ctx context.Context, cluster kube.Key) (map[string][]byte, error) {
 	name := kube.Key{Namespace: cluster.Namespace, Name: AuthorityName(cluster.Name)}
-	secret, err := c.Secrets.Cached().Get(ctx, name)
+	secret, err := c.Secrets.In(name.Namespace).Cached().Get(ctx, name.Name)
 	if err != nil {
 		return nil, fmt.Errorf("get the authorities of NeonCluster %s: %w", cluster, err)
 	}

@@ -181,7 +181,7 @@ func (s *logins) of(ctx context.Context, l login, is corev1.PodTemplateSpec) (st
 // ofController returns the digest for the storage controller's template.
 func (s *logins) ofController(ctx context.Context) (string, error) {
 	var template corev1.PodTemplateSpec
-	is, err := s.op.Deployments.Cached().Get(ctx, s.at(about(s.cluster, "controller").Name))
+	is, err := s.op.Deployments.In(s.cluster.Namespace).Cached().Get(ctx, about(s.cluster, "controller").Name)
 	if err == nil {
 		template = is.Spec.Template
 	} else if err := unlessMissing(err); err != nil {
@@ -193,7 +193,7 @@ func (s *logins) ofController(ctx context.Context) (string, error) {
 // ofMember returns the digest for the template of a safekeeper or pageserver.
 func (s *logins) ofMember(ctx context.Context, name string) (string, error) {
 	var template corev1.PodTemplateSpec
-	is, err := s.op.StatefulSets.Cached().Get(ctx, s.at(name))
+	is, err := s.op.StatefulSets.In(s.cluster.Namespace).Cached().Get(ctx, name)
 	if err == nil {
 		template = is.Spec.Template
 	} else if err := unlessMissing(err); err != nil {

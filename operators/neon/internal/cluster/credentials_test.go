@@ -200,7 +200,7 @@ func TestCredentials(t *testing.T) {
 	w.Log("the Secret is deleted and made again, and has a key that nobody uses")
 	w.ok(w.secrets.Delete(t.Context(), "bucket"))
 	w.until("the operator sees that", func(*api.NeonCluster) bool {
-		_, err := w.operator.Secrets.Cached().Get(t.Context(), w.key("bucket"))
+		_, err := w.operator.Secrets.In(w.ns).Cached().Get(t.Context(), "bucket")
 		return apierrors.IsNotFound(err)
 	})
 	w.unmoved("without the Secret", after, second)

@@ -115,7 +115,7 @@ func (op *Operator) forgetLeft(ctx context.Context, c *api.NeonCluster) error {
 			return err
 		}
 		server := strings.TrimSuffix(s.Name, certmanager.SecretName(""))
-		_, err := op.Issued.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: server})
+		_, err := op.Issued.In(c.Namespace).Cached().Get(ctx, server)
 		if err == nil {
 			continue
 		}

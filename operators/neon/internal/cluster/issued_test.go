@@ -36,7 +36,7 @@ func newIssuer(w *world, client *kube.Client) *issuer {
 	authority, err := trust.Terms{}.Next(nil, time.Now(), false)
 	w.ok(err)
 	certificates := certmanager.All(client).In(w.ns)
-	certificates.Store(w.Context())
+	certificates.Open(w.Context())
 	return &issuer{certificates, authority, map[string]bool{}}
 }
 
@@ -61,7 +61,7 @@ func (i *issuer) issue(w *world) {
 			Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: "Certificate is up to date and has not expired",
 		})
 		c.Status.Revision++
-		if _, err := i.certificates.UpdateStatus(w.Context(), c); !apierrors.IsConflict(err) {
+		if err := i.certificates.Status().Update(w.Context(), c); !apierrors.IsConflict(err) {
 			w.ok(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestIssuer(t *testing.T) {
 	fourth, err := w.issuer.certificates.Get(t.Context(), "main-safekeeper-4")
 	w.ok(err)
 	fourth.Status.Conditions = nil
-	_, err = w.issuer.certificates.UpdateStatus(t.Context(), fourth)
+	err = w.issuer.certificates.Status().Update(t.Context(), fourth)
 	w.ok(err)
 	w.ready()
 	for name, cert := range served {

@@ -184,7 +184,7 @@ func TestDatabaseAway(t *testing.T) {
 		return false
 	})
 	how := metav1.DeletePropagationForeground
-	w.ok(w.clusters.DeleteWith(t.Context(), "main", metav1.DeleteOptions{PropagationPolicy: &how}))
+	w.ok(w.clusters.Delete(t.Context(), "main", metav1.DeleteOptions{PropagationPolicy: &how}))
 	w.until("the cluster says so", func(c *api.NeonCluster) bool {
 		if c == nil {
 			t.Fatal("the cluster is gone while a project needs it")

@@ -61,7 +61,7 @@ func (op *Operator) memberOf(
 	if cluster, id, err = parseMember(r.Name); err != nil {
 		return nil, cluster, id, err
 	}
-	c, err := op.Clusters.Cached().Get(ctx, cluster)
+	c, err := op.Clusters.In(cluster.Namespace).Cached().Get(ctx, cluster.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && c.DeletionTimestamp != nil:
 		return nil, cluster, id, nil

@@ -144,7 +144,7 @@ func TestCredentialsOfAzure(t *testing.T) {
 	w.timeline(tenantID, 1)
 	w.ok(w.secrets.Delete(t.Context(), "azure"))
 	w.until("the operator has seen that", func(*api.NeonCluster) bool {
-		_, err := w.operator.Secrets.Cached().Get(t.Context(), w.key("azure"))
+		_, err := w.operator.Secrets.In(w.ns).Cached().Get(t.Context(), "azure")
 		return apierrors.IsNotFound(err)
 	})
 	w.change(func(c *api.NeonCluster) { c.Spec.Image = "neon:2" })

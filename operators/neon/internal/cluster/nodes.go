@@ -57,7 +57,7 @@ func (op *Operator) safekeepers(
 			if err != nil || failed != nil {
 				return nil, errors.Join(err, failed)
 			}
-			is, err := op.StatefulSets.Cached().Get(ctx, kube.KeyOf(want))
+			is, err := op.StatefulSets.In(want.Namespace).Cached().Get(ctx, want.Name)
 			switch {
 			case apierrors.IsNotFound(err) || err == nil && state.mayChange(numbers[key]):
 				return want, on.logins.exist(ctx, storeLogin(c))

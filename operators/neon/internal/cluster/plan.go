@@ -346,7 +346,7 @@ func (op *Operator) once(
 ) (*corev1.Secret, error) {
 	immutable := true
 	secret := &corev1.Secret{ObjectMeta: meta, Immutable: &immutable}
-	switch is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret)); {
+	switch is, err := op.Secrets.In(secret.Namespace).Cached().Get(ctx, secret.Name); {
 	case apierrors.IsNotFound(err):
 		if err := lostSecret(c, meta.Name); err != nil {
 			return nil, err

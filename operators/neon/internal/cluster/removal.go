@@ -88,7 +88,7 @@ func (r removal) remove(ctx context.Context, sc *upstream.Controller, id int64) 
 
 // removalOf describes the removal of a pageserver.
 func (op *Operator) removalOf(ctx context.Context, cluster kube.Key, id int64, name string) (removal, error) {
-	c, err := op.Clusters.Cached().Get(ctx, cluster)
+	c, err := op.Clusters.In(cluster.Namespace).Cached().Get(ctx, cluster.Name)
 	if err != nil {
 		return removal{}, err
 	}

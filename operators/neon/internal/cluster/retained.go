@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 )
 
@@ -52,7 +51,7 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 	if len(s.Safekeepers)+len(s.Pageservers) > 0 || s.NextSafekeeper+s.NextPageserver > 0 {
 		return nil
 	}
-	keys, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: KeysName(c.Name)})
+	keys, err := op.Secrets.In(c.Namespace).Cached().Get(ctx, KeysName(c.Name))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -85,7 +84,7 @@ func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe b
 		if n.Kind != "StatefulSet" {
 			continue
 		}
-		set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: n.ObjectName})
+		set, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, n.ObjectName)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && set.UID != n.UID:
 			continue

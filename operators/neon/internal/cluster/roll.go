@@ -52,7 +52,7 @@ func (op *Operator) rollOf(ctx context.Context, c *api.NeonCluster) (*roll, erro
 		r.now = &copied
 	}
 	for _, id := range r.all {
-		is, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: pageserverName(c.Name, id)})
+		is, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, pageserverName(c.Name, id))
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -239,7 +239,7 @@ func cancelOperation(ctx context.Context, sc *upstream.Controller, n upstream.No
 
 // restart deletes the pod of a pageserver.
 func (op *Operator) restart(ctx context.Context, r *roll, at sight) error {
-	err := op.Pods.In(at.pod.Namespace).DeleteWith(ctx, at.pod.Name, metav1.DeleteOptions{
+	err := op.Pods.In(at.pod.Namespace).Delete(ctx, at.pod.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &at.pod.UID},
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -310,7 +310,7 @@ func fill(ctx context.Context, sc *upstream.Controller, id int64) (under bool, e
 // another template than that of its StatefulSet.
 func (op *Operator) podOf(ctx context.Context, cluster kube.Key, id int64) (pod *corev1.Pod, old bool, err error) {
 	name := pageserverName(cluster.Name, id)
-	set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: cluster.Namespace, Name: name})
+	set, err := op.StatefulSets.In(cluster.Namespace).Cached().Get(ctx, name)
 	if err != nil {
 		return nil, false, fmt.Errorf("get StatefulSet of pageserver %d: %w", id, err)
 	}

@@ -51,7 +51,7 @@ func (op *Operator) observeDatabase(ctx context.Context, r plan.Ref) (*controlle
 	if err != nil {
 		return nil, err
 	}
-	c, err := op.Clusters.Cached().Get(ctx, key)
+	c, err := op.Clusters.In(key.Namespace).Cached().Get(ctx, key.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (op *Operator) observeDatabase(ctx context.Context, r plan.Ref) (*controlle
 
 func (op *Operator) askDatabase(ctx context.Context, c *api.NeonCluster) error {
 	from := databaseURL(c)
-	secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: from.Name})
+	secret, err := op.Secrets.In(c.Namespace).Cached().Get(ctx, from.Name)
 	if err != nil {
 		return fmt.Errorf("get the URL of the database: %w", err)
 	}

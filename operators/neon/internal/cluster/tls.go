@@ -104,7 +104,7 @@ func (op *Operator) security(ctx context.Context, c *api.NeonCluster) *Certifier
 
 // stored returns the content of a Secret, nil if there is none.
 func stored(ctx context.Context, secrets kube.Resource[corev1.Secret], key kube.Key) (map[string][]byte, error) {
-	secret, err := secrets.Cached().Get(ctx, key)
+	secret, err := secrets.In(key.Namespace).Cached().Get(ctx, key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -116,7 +116,7 @@ func stored(ctx context.Context, secrets kube.Resource[corev1.Secret], key kube.
 
 // trusts reports that all programs were started with an authority, and run.
 func (op *Operator) trusts(ctx context.Context, c *api.NeonCluster, authority string) (bool, error) {
-	controller, err := op.Deployments.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: about(c, "controller").Name})
+	controller, err := op.Deployments.In(c.Namespace).Cached().Get(ctx, about(c, "controller").Name)
 	if err != nil {
 		return false, unlessMissing(err)
 	}
@@ -131,7 +131,7 @@ func (op *Operator) trusts(ctx context.Context, c *api.NeonCluster, authority st
 		names = append(names, pageserverName(c.Name, id))
 	}
 	for _, name := range names {
-		set, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: name})
+		set, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, name)
 		if err != nil {
 			return false, unlessMissing(err)
 		}

@@ -52,7 +52,7 @@ func (w *world) secure() *lab.TLS {
 // keeps its files when the Secret is gone. It returns false if the pod has to wait for the Secret.
 func (w *world) mount(program string, pod types.UID) bool {
 	w.Helper()
-	s, err := w.secrets.Cached().Get(w.Context(), w.key(CertificateName("main-"+program)))
+	s, err := w.secrets.Cached().Get(w.Context(), CertificateName("main-"+program))
 	if apierrors.IsNotFound(err) {
 		return w.runs[program] == pod
 	}

@@ -74,7 +74,7 @@ func (op *Operator) turnOf(ctx context.Context, c *api.NeonCluster, on basis) (*
 		}
 	}
 	for _, id := range t.all {
-		is, err := op.StatefulSets.Cached().Get(ctx, kube.Key{Namespace: c.Namespace, Name: safekeeperName(c.Name, id)})
+		is, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, safekeeperName(c.Name, id))
 		switch {
 		case apierrors.IsNotFound(err):
 			t.unready = append(t.unready, id)

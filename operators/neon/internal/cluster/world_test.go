@@ -114,9 +114,9 @@ func newWorldOf(
 	w.ok(err)
 	w.ok(crd.Install(t.Context(), client, definitions...))
 	// The world looks at these again and again.
-	w.clusters.Store(t.Context())
-	w.pods.Store(t.Context())
-	w.secrets.Store(t.Context())
+	w.clusters.Open(t.Context())
+	w.pods.Open(t.Context())
+	w.secrets.Open(t.Context())
 	w.volumes(client, 9)
 	w.lab = lab.New(t, lab.Config{})
 	w.lab.Resolve = w.resolve
@@ -240,8 +240,8 @@ func (w *world) start() {
 	w.operator.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
-	w.operator.Branches.Store(ctx)
-	w.operator.Secrets.Store(ctx) // the test reads the keys in it too, perhaps before the controller does
+	w.operator.Branches.Open(ctx)
+	w.operator.Secrets.Open(ctx) // the test reads the keys in it too, perhaps before the controller does
 	clusters := w.operator.Controller()
 	reconcile := clusters.Reconcile
 	clusters.Reconcile = func(ctx context.Context, c *api.NeonCluster) (controller.Action, error) {
@@ -290,7 +290,7 @@ func (w *world) until(what string, holds func(c *api.NeonCluster) bool) *api.Neo
 	for {
 		w.kubelet()
 		w.succeed()
-		c, err := w.clusters.Cached().Get(w.Context(), w.key("main"))
+		c, err := w.clusters.Cached().Get(w.Context(), "main")
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatal(err)
 		}
@@ -387,7 +387,7 @@ func (w *world) timeline(id string, secondaries int) upstream.Location {
 			return err
 		}
 		b.Status.TenantID, b.Status.TimelineID, b.Status.Safekeepers = id, id, slices.Sorted(slices.Values(at.Set))
-		_, err = w.branches.UpdateStatus(w.Context(), b)
+		err = w.branches.Status().Update(w.Context(), b)
 		return err
 	})
 	return at

@@ -209,7 +209,7 @@ func ready[T any, P interface {
 			conditions, generation := status(o)
 			controller.SetCondition(P(o), conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"})
 			*generation = P(o).GetGeneration()
-			return controller.Done, objects.EnsureStatus(ctx, o)
+			return controller.Done, objects.Status().Ensure(ctx, o)
 		},
 	}
 }

@@ -47,7 +47,7 @@ func setPolicy[T any, P interface {
 	ctx context.Context, all *plan.Plan, of kube.Resource[T], key kube.Key, want api.DeletionPolicy,
 	policy func(*T) api.DeletionPolicy,
 ) error {
-	o, err := of.Cached().Get(ctx, key)
+	o, err := of.In(key.Namespace).Cached().Get(ctx, key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil

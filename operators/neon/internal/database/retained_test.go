@@ -41,7 +41,7 @@ func changedLate(t *testing.T, first, last api.DeletionPolicy, paused string, wa
 		t.Fatal(err)
 	}
 	how := metav1.DeletePropagationForeground
-	if err := op.NeonDatabases.DeleteWith(ctx, "orders", metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
+	if err := op.NeonDatabases.Delete(ctx, "orders", metav1.DeleteOptions{PropagationPolicy: &how}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = op.NeonDatabases.Until(ctx, "orders", func(d *api.NeonDatabase) bool {

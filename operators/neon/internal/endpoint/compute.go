@@ -134,7 +134,7 @@ func (op *Operator) observe(ctx context.Context, r plan.Ref) (*compute, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := op.Endpoints.Cached().Get(ctx, key)
+	e, err := op.Endpoints.In(key.Namespace).Cached().Get(ctx, key.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (c *compute) startedWith(hash string) bool {
 // configure brings a compute to the wanted configuration: by its call for that if the compute runs,
 // or by another pod.
 func (op *Operator) configure(ctx context.Context, r plan.Ref, is, want *compute) (*compute, error) {
-	e, err := op.Endpoints.Cached().Get(ctx, want.endpoint)
+	e, err := op.Endpoints.In(want.endpoint.Namespace).Cached().Get(ctx, want.endpoint.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +302,7 @@ func (op *Operator) restart(ctx context.Context, is *compute) (*compute, error) 
 		return is, nil
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}
-	err := op.Pods.In(p.Namespace).DeleteWith(ctx, p.Name, options)
+	err := op.Pods.In(p.Namespace).Delete(ctx, p.Name, options)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return nil, fmt.Errorf("restart compute: %w", err)
 	}
@@ -341,11 +341,11 @@ func (op *Operator) clientAt(
 
 // placeOf returns the branch and the project of an endpoint.
 func (op *Operator) placeOf(ctx context.Context, e *api.NeonEndpoint) (*api.NeonBranch, *api.NeonProject, error) {
-	b, err := op.Branches.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch})
+	b, err := op.Branches.In(e.Namespace).Cached().Get(ctx, e.Spec.Branch)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	p, err := op.Projects.In(e.Namespace).Cached().Get(ctx, b.Spec.Project)
 	return b, p, err
 }
 

@@ -52,7 +52,7 @@ func (op *Operator) configuration(
 		},
 		Data: map[string][]byte{configFile: text},
 	}
-	before, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret))
+	before, err := op.Secrets.In(secret.Namespace).Cached().Get(ctx, secret.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return secret, nil
@@ -81,7 +81,7 @@ func (op *Operator) input(ctx context.Context, e *api.NeonEndpoint, b *api.NeonB
 	if err := fits(e); err != nil {
 		return none, err
 	}
-	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	p, err := op.Projects.In(e.Namespace).Cached().Get(ctx, b.Spec.Project)
 	if err != nil {
 		return none, err
 	}
@@ -156,7 +156,7 @@ func (op *Operator) contents(ctx context.Context, e *api.NeonEndpoint, in *spec.
 		return err
 	}
 	for _, r := range roles {
-		secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: r.Status.Secret})
+		secret, err := op.Secrets.In(e.Namespace).Cached().Get(ctx, r.Status.Secret)
 		if err != nil {
 			return fmt.Errorf("get the password of NeonRole %s: %w", r.Name, err)
 		}
@@ -190,11 +190,11 @@ func mode(e *api.NeonEndpoint) spec.Mode {
 
 // image returns the image of an endpoint's compute.
 func (op *Operator) image(ctx context.Context, e *api.NeonEndpoint, b *api.NeonBranch) (image, error) {
-	p, err := op.Projects.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: b.Spec.Project})
+	p, err := op.Projects.In(e.Namespace).Cached().Get(ctx, b.Spec.Project)
 	if err != nil {
 		return image{}, err
 	}
-	c, err := op.Clusters.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
+	c, err := op.Clusters.In(e.Namespace).Cached().Get(ctx, p.Spec.Cluster)
 	if err != nil {
 		return image{}, err
 	}

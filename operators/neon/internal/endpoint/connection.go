@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/certmanager"
 	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
@@ -70,7 +69,7 @@ func (op *Operator) connection(ctx context.Context, e *api.NeonEndpoint, r *api.
 		return nil, fmt.Errorf("keep Secret %s, which is a part of the endpoint: make another NeonRole of this name in "+
 			"PostgreSQL (spec.name)", secret.Name)
 	}
-	from, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: r.Status.Secret})
+	from, err := op.Secrets.In(e.Namespace).Cached().Get(ctx, r.Status.Secret)
 	if err != nil {
 		return nil, fmt.Errorf("get the password of NeonRole %s: %w", r.Name, err)
 	}

@@ -169,7 +169,7 @@ func (op *Operator) ofProject(ctx context.Context, p *api.NeonProject) (keys []k
 		if err != nil {
 			return keys
 		}
-		b, err := op.Branches.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: e.Spec.Branch})
+		b, err := op.Branches.In(e.Namespace).Cached().Get(ctx, e.Spec.Branch)
 		if err == nil && b.Spec.Project == p.Name {
 			keys = append(keys, kube.KeyOf(e))
 		}

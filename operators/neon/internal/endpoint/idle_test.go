@@ -170,7 +170,7 @@ func TestTurnsInUse(t *testing.T) {
 	e, err := w.endpoints.Get(w.soon(), "shop")
 	w.ok(err)
 	e.Status.LastActive = metav1.NewTime(time.Now().Add(-2 * time.Minute))
-	_, err = w.endpoints.UpdateStatus(w.soon(), e)
+	err = w.endpoints.Status().Update(w.soon(), e)
 	w.ok(err)
 	first := make(chan controller.Action, 1)
 	w.turned = func(e *api.NeonEndpoint, action controller.Action, err error) {

@@ -54,7 +54,7 @@ func (op *Operator) replayed(ctx context.Context, e *api.NeonEndpoint) (upstream
 	case len(roles) == 0:
 		return 0, errNoRole
 	}
-	secret, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: roles[0].Status.Secret})
+	secret, err := op.Secrets.In(e.Namespace).Cached().Get(ctx, roles[0].Status.Secret)
 	if err != nil {
 		return 0, fmt.Errorf("get the password of NeonRole %s: %w", roles[0].Name, err)
 	}

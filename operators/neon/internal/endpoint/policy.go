@@ -7,7 +7,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/policy"
 )
@@ -27,7 +26,7 @@ func (op *Operator) open(ctx context.Context, e *api.NeonEndpoint) bool {
 	if err != nil {
 		return false // the branch is waited for
 	}
-	c, err := op.Clusters.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: p.Spec.Cluster})
+	c, err := op.Clusters.In(e.Namespace).Cached().Get(ctx, p.Spec.Cluster)
 	return err == nil && c.Spec.NetworkPolicies == api.Off
 }
 

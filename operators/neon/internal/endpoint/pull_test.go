@@ -37,7 +37,7 @@ func TestPullSecrets(t *testing.T) {
 		is.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "compute", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 		}}
-		if _, err = w.pods.UpdateStatus(w.soon(), is); !apierrors.IsConflict(err) {
+		if err = w.pods.Status().Update(w.soon(), is); !apierrors.IsConflict(err) {
 			w.ok(err)
 			break
 		}

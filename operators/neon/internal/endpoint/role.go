@@ -46,10 +46,10 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	if said, refused := roles.refusal(r, all); refused {
 		r.Status.Secret, r.Status.ObservedGeneration = "", r.Generation
 		controller.SetCondition(r, &r.Status.Conditions.Conditions, said)
-		return controller.Done, op.Roles.EnsureStatus(ctx, r)
+		return controller.Done, op.Roles.Status().Ensure(ctx, r)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name + "-password"}}
-	is, err := op.Secrets.Cached().Get(ctx, kube.KeyOf(secret))
+	is, err := op.Secrets.In(secret.Namespace).Cached().Get(ctx, secret.Name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return controller.Done, err
 	}
@@ -61,7 +61,7 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	var password string
 	switch {
 	case r.Spec.Password != nil:
-		given, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Password.Name})
+		given, err := op.Secrets.In(r.Namespace).Cached().Get(ctx, r.Spec.Password.Name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return controller.Done, fmt.Errorf("get the password: %w", err)
 		}
@@ -97,7 +97,7 @@ func (op *Operator) reconcileRole(ctx context.Context, r *api.NeonRole) (control
 	controller.SetCondition(r, &r.Status.Conditions.Conditions, metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionTrue, Message: "the password is in Secret " + secret.Name,
 	})
-	return controller.Done, op.Roles.EnsureStatus(ctx, r)
+	return controller.Done, op.Roles.Status().Ensure(ctx, r)
 }
 
 // withoutPassword says that the password which a role is given is not there. One that it has had stays. A role
@@ -114,7 +114,7 @@ func (op *Operator) withoutPassword(ctx context.Context, r *api.NeonRole, had bo
 	}
 	r.Status.ObservedGeneration = r.Generation
 	controller.SetCondition(r, &r.Status.Conditions.Conditions, said)
-	return controller.Done, op.Roles.EnsureStatus(ctx, r)
+	return controller.Done, op.Roles.Status().Ensure(ctx, r)
 }
 
 // roleGone reports that a role is deleted although the store still has it. Its Secret goes with it, and
@@ -159,7 +159,7 @@ func (op *Operator) reconcileDatabase(ctx context.Context, d *api.NeonBranchData
 	}
 	controller.SetCondition(d, &d.Status.Conditions.Conditions, said)
 	d.Status.ObservedGeneration = d.Generation
-	return controller.Done, op.Databases.EnsureStatus(ctx, d)
+	return controller.Done, op.Databases.Status().Ensure(ctx, d)
 }
 
 // owned says whether the owner of a database is in the configuration of its branch's endpoints. Without the
@@ -170,7 +170,7 @@ func (op *Operator) owned(ctx context.Context, d *api.NeonBranchDatabase) (metav
 			Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...),
 		}, nil
 	}
-	owner, err := op.Roles.Cached().Get(ctx, kube.Key{Namespace: d.Namespace, Name: d.Spec.Owner})
+	owner, err := op.Roles.In(d.Namespace).Cached().Get(ctx, d.Spec.Owner)
 	switch {
 	case apierrors.IsNotFound(err):
 		return not("NoOwner", "there is no NeonRole %s", d.Spec.Owner)

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/neon/api"
 )
 
@@ -30,7 +29,7 @@ func TestRoleThatIsGone(t *testing.T) {
 	w.ok(err)
 	w.ok(w.roles.Delete(w.soon(), "app"))
 	w.eventually("the store has no role", func() bool {
-		_, err := op.Roles.Cached().Get(w.soon(), kube.KeyOf(old))
+		_, err := op.Roles.In(old.Namespace).Cached().Get(w.soon(), old.Name)
 		return apierrors.IsNotFound(err)
 	})
 	// The garbage collector can take long.
@@ -38,7 +37,7 @@ func TestRoleThatIsGone(t *testing.T) {
 		w.ok(err)
 	}
 	w.eventually("the store has no Secret", func() bool {
-		_, err := op.Secrets.Cached().Get(w.soon(), kube.KeyOf(made))
+		_, err := op.Secrets.In(made.Namespace).Cached().Get(w.soon(), made.Name)
 		return apierrors.IsNotFound(err)
 	})
 	_, failed := op.reconcileRole(w.soon(), old)

@@ -55,7 +55,7 @@ func TestSlowStart(t *testing.T) {
 	b, err := w.branches.Get(w.soon(), "twig")
 	w.ok(err)
 	b.Status.Safekeepers, b.Status.SafekeepersGeneration = []int64{2, 3, 4}, 2
-	_, err = w.branches.UpdateStatus(w.soon(), b)
+	err = w.branches.Status().Update(w.soon(), b)
 	w.ok(err)
 	next := w.pod("new", old.UID)
 	w.ready("new")

@@ -36,7 +36,7 @@ func (op *Operator) security(ctx context.Context, e *api.NeonEndpoint, now time.
 		return s, err
 	}
 	// A compute that runs keeps its certificate while its cluster is being deleted.
-	was, err := op.Secrets.Cached().Get(ctx, kube.Key{Namespace: e.Namespace, Name: cluster.CertificateName(computeName(e))})
+	was, err := op.Secrets.In(e.Namespace).Cached().Get(ctx, cluster.CertificateName(computeName(e)))
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -57,7 +57,7 @@ func (op *Operator) ofCluster(ctx context.Context, e *api.NeonEndpoint, now time
 	if err != nil || data == nil {
 		return nil, err
 	}
-	c, err := op.Clusters.Cached().Get(ctx, key)
+	c, err := op.Clusters.In(key.Namespace).Cached().Get(ctx, key.Name)
 	if err != nil {
 		return nil, err
 	}

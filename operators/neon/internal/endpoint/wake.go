@@ -55,7 +55,7 @@ func (w Waker) Wake(ctx context.Context, endpoint string) (string, error) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		e, err := w.Operator.Endpoints.Cached().Get(ctx, key)
+		e, err := w.Operator.Endpoints.In(key.Namespace).Cached().Get(ctx, key.Name)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && e.DeletionTimestamp != nil:
 			return "", proxy.ErrUnknown

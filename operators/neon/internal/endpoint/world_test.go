@@ -72,7 +72,7 @@ func newWorld(t testing.TB) *world {
 		secrets: kube.For[corev1.Secret](client).In(ns), leases: kube.For[coordinationv1.Lease](client).In(ns),
 		roles: kube.For[api.NeonRole](client).In(ns),
 	}
-	w.pods.Store(t.Context()) // outside looks for a pod at each call of the operator
+	w.pods.Open(t.Context()) // outside looks for a pod at each call of the operator
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
 	definitions, err := api.Definitions()
 	w.ok(err)
@@ -98,7 +98,7 @@ func newWorld(t testing.TB) *world {
 	w.ok(err)
 	p.Status.TenantID, p.Status.Shards = strings.Repeat("a", 32), []api.Shard{{Pageserver: 1}}
 	p.Status.Conditions = isReady()
-	_, err = projects.UpdateStatus(w.soon(), p)
+	err = projects.Status().Update(w.soon(), p)
 	w.ok(err)
 	return w
 }
@@ -128,7 +128,7 @@ func (w *world) branchOf(name, timeline string, change ...func(*api.NeonBranch))
 	b.Status.TenantID, b.Status.TimelineID = strings.Repeat("a", 32), timeline
 	b.Status.Safekeepers, b.Status.SafekeepersGeneration = []int64{1, 2, 3}, 1
 	b.Status.Conditions = isReady()
-	_, err = w.branches.UpdateStatus(w.soon(), b)
+	err = w.branches.Status().Update(w.soon(), b)
 	w.ok(err)
 }
 
@@ -266,7 +266,7 @@ func (w *world) pod(endpoint string, not types.UID) *corev1.Pod {
 	w.Helper()
 	name := podName(endpointOf(endpoint, ""))
 	for ctx := w.soon(); ; {
-		p, err := w.pods.Cached().Get(ctx, kube.Key{Namespace: w.namespace, Name: name})
+		p, err := w.pods.In(w.namespace).Cached().Get(ctx, name)
 		if err == nil && p.UID != not && p.DeletionTimestamp == nil {
 			return p
 		}
@@ -384,7 +384,7 @@ func (o *outside) RoundTrip(r *http.Request) (*http.Response, error) {
 // compute returns the compute of a name. It answers until its pod is gone, as a real one does while
 // PostgreSQL ends.
 func (o *outside) compute(ctx context.Context, name string) (*process, error) {
-	p, err := o.pods.Cached().Get(ctx, kube.Key{Namespace: o.pods.Namespaces()[0], Name: name + "-0"})
+	p, err := o.pods.In(o.pods.Namespaces()[0]).Cached().Get(ctx, name+"-0")
 	if err != nil || p.Status.Phase != corev1.PodRunning {
 		return nil, errRefused
 	}

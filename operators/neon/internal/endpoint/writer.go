@@ -84,7 +84,7 @@ func (op *Operator) writers() *plan.Things[writer] {
 // read in each reconcile, which sends no request: somebody may have changed the Lease by hand.
 func (op *Operator) lost(ctx context.Context, w *writer) (bool, error) {
 	key := kube.Key{Namespace: w.endpoint.Namespace, Name: writerPrefix + w.timeline}
-	l, err := op.Leases.Labeled(writerSelector).Cached().Get(ctx, key)
+	l, err := op.Leases.Labeled(writerSelector).In(key.Namespace).Cached().Get(ctx, key.Name)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -196,7 +196,7 @@ func (op *Operator) release(ctx context.Context, w *writer, timeline string) err
 	case holder(l) != identity(w.endpoint.Name, w.uid):
 		return nil
 	}
-	err = leases.DeleteWith(ctx, l.Name, metav1.DeleteOptions{
+	err = leases.Delete(ctx, l.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &l.UID, ResourceVersion: &l.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -319,7 +319,7 @@ func (op *Operator) mayStart(ctx context.Context, e *api.NeonEndpoint, set *apps
 	if e.Spec.Type != api.ReadWrite || *set.Spec.Replicas == 0 {
 		return nil
 	}
-	is, err := op.StatefulSets.Cached().Get(ctx, kube.KeyOf(set))
+	is, err := op.StatefulSets.In(set.Namespace).Cached().Get(ctx, set.Name)
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return err

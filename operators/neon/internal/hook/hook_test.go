@@ -63,10 +63,10 @@ func newReplica(t *testing.T, of *kubetest.Cluster, ns string) *replica {
 		return mux
 	}
 	r.patient, r.hasty = handler(time.Minute), handler(time.Second)
-	synced(t, r.projects.Store(t.Context()))
-	synced(t, r.branches.Store(t.Context()))
-	synced(t, r.endpoints.Store(t.Context()))
-	synced(t, r.secrets.Store(t.Context()))
+	synced(t, r.projects.Open(t.Context()))
+	synced(t, r.branches.Open(t.Context()))
+	synced(t, r.endpoints.Open(t.Context()))
+	synced(t, r.secrets.Open(t.Context()))
 	return r
 }
 
@@ -121,7 +121,7 @@ func newWorld(t *testing.T) *world {
 	p, err = w.a.projects.Create(t.Context(), p)
 	w.ok(err)
 	p.Status.TenantID = tenantID
-	_, err = w.a.projects.UpdateStatus(t.Context(), p)
+	err = w.a.projects.Status().Update(t.Context(), p)
 	w.ok(err)
 	// A project and a branch that have no ids yet.
 	young := new(api.NeonProject)
@@ -134,13 +134,13 @@ func newWorld(t *testing.T) *world {
 		b, err = w.a.branches.Create(t.Context(), b)
 		w.ok(err)
 		b.Status.TimelineID = id
-		_, err = w.a.branches.UpdateStatus(t.Context(), b)
+		err = w.a.branches.Status().Update(t.Context(), b)
 		w.ok(err)
 	}
 	for _, r := range []*replica{w.a, w.b} {
 		w.ok(await(t.Context(), func() bool {
-			p, err := r.projects.Cached().Get(t.Context(), kube.Key{Namespace: w.ns, Name: "app"})
-			b, wrong := r.branches.Cached().Get(t.Context(), kube.Key{Namespace: w.ns, Name: "trunk"})
+			p, err := r.projects.In(w.ns).Cached().Get(t.Context(), "app")
+			b, wrong := r.branches.In(w.ns).Cached().Get(t.Context(), "trunk")
 			return err == nil && wrong == nil && p.Status.TenantID != "" && b.Status.TimelineID != ""
 		}))
 	}
@@ -348,11 +348,13 @@ func testBusy(w *world) {
 	e, err := w.a.endpoints.Create(w.Context(), e)
 	w.ok(err)
 	e.Status.Timeline = timelineID
-	e, err = w.a.endpoints.UpdateStatus(w.Context(), e)
+	if err = w.a.endpoints.Status().Update(w.Context(), e); err == nil {
+		e, err = w.a.endpoints.Get(w.Context(), e.Name)
+	}
 	w.ok(err)
 	for _, r := range []*replica{w.a, w.b} {
 		w.ok(await(w.Context(), func() bool {
-			e, err := r.endpoints.Cached().Get(w.Context(), kube.Key{Namespace: w.ns, Name: "shop"})
+			e, err := r.endpoints.In(w.ns).Cached().Get(w.Context(), "shop")
 			return err == nil && e.Status.Timeline != ""
 		}))
 		w.expect(r, 423, w.attach(attachment(tenantID, 2)))
@@ -374,16 +376,18 @@ func testBusy(w *world) {
 	_, err = w.a.secrets.Create(w.Context(), secret)
 	w.ok(err)
 	e.Status.Applied = "old@1"
-	e, err = w.a.endpoints.UpdateStatus(w.Context(), e)
+	if err = w.a.endpoints.Status().Update(w.Context(), e); err == nil {
+		e, err = w.a.endpoints.Get(w.Context(), e.Name)
+	}
 	w.ok(err)
 	w.expect(w.a, 423, w.attach(attachment(tenantID, 2)))
 
 	// Both replicas are called at once, and the compute applies the configuration meanwhile.
 	e.Status.Applied = "new@2"
-	_, err = w.a.endpoints.UpdateStatus(w.Context(), e)
+	err = w.a.endpoints.Status().Update(w.Context(), e)
 	w.ok(err)
 	w.ok(await(w.Context(), func() bool {
-		e, err := w.b.endpoints.Cached().Get(w.Context(), kube.Key{Namespace: w.ns, Name: "shop"})
+		e, err := w.b.endpoints.In(w.ns).Cached().Get(w.Context(), "shop")
 		return err == nil && e.Status.Applied == "new@2"
 	}))
 	var both sync.WaitGroup

@@ -98,7 +98,7 @@ func (h *Hooks) branch(ctx context.Context, caller kube.Key, m Membership) (*api
 		if b.Status.TimelineID != m.TimelineID {
 			continue
 		}
-		p, err := h.Projects.Cached().Get(ctx, kube.Key{Namespace: b.Namespace, Name: b.Spec.Project})
+		p, err := h.Projects.In(b.Namespace).Cached().Get(ctx, b.Spec.Project)
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -163,13 +163,13 @@ func (h *Hooks) waits(
 		if err != nil {
 			return "", err
 		}
-		b, err := h.Branches.Cached().Get(ctx, kube.Key{Namespace: namespace, Name: e.Spec.Branch})
+		b, err := h.Branches.In(namespace).Cached().Get(ctx, e.Spec.Branch)
 		if apierrors.IsNotFound(err) || err == nil && !on(b) || e.Status.Timeline == "" {
 			continue
 		} else if err != nil {
 			return "", err
 		}
-		secret, err := h.Secrets.Cached().Get(ctx, kube.Key{Namespace: namespace, Name: place.ComputeName(e.Name)})
+		secret, err := h.Secrets.In(namespace).Cached().Get(ctx, place.ComputeName(e.Name))
 		if err != nil && !apierrors.IsNotFound(err) {
 			return "", err
 		}

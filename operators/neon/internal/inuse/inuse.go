@@ -54,5 +54,5 @@ func Refuse[T any, P interface {
 	controller.SetCondition(o, conditions, metav1.Condition{
 		Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
-	return controller.After(time.Hour), objects.EnsureStatus(ctx, (*T)(o))
+	return controller.After(time.Hour), objects.Status().Ensure(ctx, (*T)(o))
 }

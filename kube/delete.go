@@ -1,0 +1,161 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/wire"
+)
+
+// Delete deletes an object, with at most one set of options, such as a precondition on the
+// uid. Propagation and grace period are the kind's default unless the options name them. The
+// object may still exist when Delete returns, until its finalizers are done: see
+// [Reader.UntilGone]. The counterparts are Delete of controller-runtime's client.Writer with
+// client.DeleteOptions, and Api::delete of kube-rs with DeleteParams.
+func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.DeleteOptions) error {
+	return v.handle.delete(ctx, name, options)
+}
+
+func (h handle) delete(ctx context.Context, name string, options []metav1.DeleteOptions) error {
+	req, err := h.one(ctx, "delete", http.MethodDelete, name)
+	if err != nil {
+		return err
+	}
+	dry, err := h.deleteBody(req, options)
+	if err != nil {
+		return err
+	}
+	key := Key{req.namespace, name}
+	if dry {
+		_, _, err := h.client.roundTrip(ctx, req)
+		return err
+	}
+	var body []byte
+	var contentType string
+	err = h.client.stores.executing(req.resource, key, func() (err error) {
+		body, contentType, err = h.client.roundTrip(ctx, req)
+		return err
+	})
+	if err != nil {
+		h.client.stores.lost(req.resource, key, err)
+		return err
+	}
+	// The answer is the object, which finalizers or a grace period still hold, or a
+	// Status with the uid of the deleted object.
+	if status, ok := wire.DecodeStatus(body); ok {
+		if status.Status == metav1.StatusFailure {
+			h.client.stores.lost(req.resource, key, errLost)
+			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
+		}
+		var uid types.UID
+		if status.Details != nil {
+			uid = status.Details.UID
+		}
+		h.client.stores.deleted(req.resource, key, uid)
+		confirmedDeletion(ctx, key, uid)
+		return nil
+	}
+	o := h.newObject()
+	raw, err := wire.Unwrap(contentType, body)
+	if err == nil {
+		err = h.codec.Decode(raw, o)
+	}
+	if err != nil {
+		h.client.stores.lost(req.resource, key, errLost)
+		return nil //nolint:nilerr // the deletion itself went well
+	}
+	if o.GetDeletionTimestamp() == nil {
+		// The server answers with the last state of Services and of some other kinds.
+		h.client.stores.deleted(req.resource, key, o.GetUID())
+		confirmedDeletion(ctx, key, o.GetUID())
+	} else {
+		h.client.stores.wrote(req.resource, o)
+		confirmed(ctx, o)
+	}
+	return nil
+}
+
+// DeleteAll deletes all objects of the handle: narrow the handle with In, Labeled and
+// Fielded. If the kind is namespaced, the handle must be narrowed to namespaces. The options,
+// at most one set, hold for each object. The server gives a request a minute or so, so some
+// of many thousand objects may be left then. That is an error, and DeleteAll has to be called
+// again. The counterparts are DeleteAllOf of controller-runtime's client.Writer and
+// Api::delete_collection of kube-rs.
+func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions) error {
+	return v.handle.deleteAll(ctx, options)
+}
+
+func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) error {
+	for ns := range h.eachNamespace() {
+		req, err := h.request(ctx, "deletecollection", http.MethodDelete, ns)
+		if err != nil {
+			return err
+		}
+		if ns == "" && req.resource.Scope == Namespaced {
+			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
+				ErrScope, req.resource.Kind))
+		}
+		dry, err := h.deleteBody(req, options)
+		if err != nil {
+			return err
+		}
+		h.selector.set(req.query)
+		req.accept = h.codec.Metadata().Accept(wire.AList)
+		body, contentType, err := h.client.roundTrip(ctx, req)
+		if err != nil {
+			return err
+		}
+		if !dry {
+			h.deletedAll(ctx, req.resource, body, contentType)
+		}
+	}
+	return nil
+}
+
+// deletedAll tells the stores and the recorder of the objects in the answer to a
+// DeleteAll. The answer shows them as they were before the deletion: finalizers or a
+// grace period may still hold some of them.
+func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
+	metadata := h.codec.Metadata()
+	each := func(item wire.Raw) error {
+		var o metav1.PartialObjectMetadata
+		err := metadata.Decode(item, &o)
+		if err == nil {
+			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
+			confirmedDeletion(ctx, KeyOf(&o), o.UID)
+		}
+		return err
+	}
+	// Some servers answer with a Status, which names no objects: then the stores learn of
+	// the deletion by their watches.
+	_, _ = wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
+}
+
+// deleteBody adds the options of a deletion and reports whether it is a dry run.
+func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bool, err error) {
+	var o metav1.DeleteOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		return false, req.wrap(fmt.Errorf("%d sets of options were given, and a deletion has one", len(options)))
+	}
+	req.query = make(url.Values)
+	o.Kind, o.APIVersion = "DeleteOptions", "meta.k8s.io/v1"
+	if h.write.DryRun {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	if req.body, err = encodeJSON(&o); err != nil {
+		return false, req.wrap(err)
+	}
+	req.contentType = wire.TypeJSON
+	return len(o.DryRun) > 0, nil
+}

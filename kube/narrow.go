@@ -1,0 +1,254 @@
+package kube
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
+)
+
+// In returns the handle narrowed to one or several namespaces, as client.InNamespace of
+// controller-runtime does for one call. Reading or writing one object by name needs
+// exactly one namespace, unless the kind is cluster-scoped.
+//
+// In only narrows: a second In keeps the namespaces that both name. If there is none, each
+// method of the handle returns an error that wraps [ErrScope]. So does a handle from an In
+// without a namespace, or with an empty one: a setting that is empty by mistake must not
+// widen the handle to the cluster. For all namespaces, leave In out.
+func (r Reader[T]) In(namespaces ...string) Reader[T] {
+	return Reader[T]{r.handle.in(namespaces)}
+}
+
+// In is [Reader.In].
+func (v View[T]) In(namespaces ...string) View[T] {
+	return View[T]{Reader[T]{v.handle.in(namespaces)}}
+}
+
+// In is [Reader.In].
+func (r Resource[T]) In(namespaces ...string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.handle.in(namespaces)}}}
+}
+
+// Labeled returns the handle narrowed to objects whose labels match a selector, as in
+// "app=web,tier in (front,back)". Its counterpart is client.MatchingLabelsSelector of
+// controller-runtime. Labeled only narrows: the objects match the selector and also those of
+// an earlier Labeled. An empty selector matches all objects.
+//
+// The selector narrows reads, stores and DeleteAll. Create, Update, Apply, Ensure and Modify
+// refuse to write an object whose labels do not match, because the handle would not read
+// that object back. The error wraps [ErrScope]. Labeled does not add labels to an object.
+func (r Reader[T]) Labeled(selector string) Reader[T] {
+	return Reader[T]{r.handle.labeled(selector)}
+}
+
+// Labeled is [Reader.Labeled].
+func (v View[T]) Labeled(selector string) View[T] {
+	return View[T]{Reader[T]{v.handle.labeled(selector)}}
+}
+
+// Labeled is [Reader.Labeled].
+func (r Resource[T]) Labeled(selector string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.handle.labeled(selector)}}}
+}
+
+// Fielded returns the handle narrowed to objects whose fields match a selector, as in
+// "status.phase=Running". The server supports metadata.name and metadata.namespace for
+// every kind, and a few more fields for some kinds. Its counterpart is
+// client.MatchingFieldsSelector of controller-runtime. Fielded only narrows: the objects
+// match the selector and also those of an earlier Fielded.
+func (r Reader[T]) Fielded(selector string) Reader[T] {
+	return Reader[T]{r.handle.fielded(selector)}
+}
+
+// Fielded is [Reader.Fielded].
+func (v View[T]) Fielded(selector string) View[T] {
+	return View[T]{Reader[T]{v.handle.fielded(selector)}}
+}
+
+// Fielded is [Reader.Fielded].
+func (r Resource[T]) Fielded(selector string) Resource[T] {
+	return Resource[T]{View[T]{Reader[T]{r.handle.fielded(selector)}}}
+}
+
+func (h handle) in(namespaces []string) handle {
+	if h.err == nil {
+		h.err = h.mayNarrow(namespaces)
+	}
+	if len(namespaces) == 0 {
+		return h
+	}
+	narrowed := slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	if len(h.namespaces) > 0 {
+		narrowed = slices.DeleteFunc(narrowed, func(ns string) bool { return !slices.Contains(h.namespaces, ns) })
+	}
+	if len(narrowed) == 0 {
+		if h.err == nil {
+			h.err = fmt.Errorf("%w: In(%q) of a handle that is narrowed to %q leaves no namespace",
+				ErrScope, namespaces, h.namespaces)
+		}
+		return h
+	}
+	h.wide, h.namespaces = h.namespaces, narrowed
+	return h
+}
+
+// mayNarrow returns an error if namespaces cannot narrow the handle.
+func (h handle) mayNarrow(namespaces []string) error {
+	if len(namespaces) == 0 {
+		return fmt.Errorf("%w: In without a namespace for %s: leave In out for all namespaces", ErrScope, h.kind.Kind)
+	}
+	for _, ns := range namespaces {
+		switch {
+		case ns == "":
+			return fmt.Errorf("%w: an empty namespace for %s: leave In out for all namespaces", ErrScope, h.kind.Kind)
+		case !validName(ns):
+			return fmt.Errorf("%q cannot be a namespace", ns)
+		}
+	}
+	return inScope(h.kind, namespaces[0])
+}
+
+func (h handle) labeled(s string) handle {
+	parsed, err := labels.Parse(s)
+	if err != nil {
+		if h.err == nil {
+			h.err = fmt.Errorf("parse label selector %q: %w", s, err)
+		}
+		return h
+	}
+	if h.selector.labels != nil {
+		also, _ := parsed.Requirements()
+		parsed = h.selector.labels.Add(also...)
+	}
+	h.selector.labels, h.selector.label = parsed, parsed.String()
+	return h
+}
+
+func (h handle) fielded(s string) handle {
+	parsed, err := fields.ParseSelector(s)
+	if err != nil {
+		if h.err == nil {
+			h.err = fmt.Errorf("parse field selector %q: %w", s, err)
+		}
+		return h
+	}
+	return h.fieldedBy(parsed)
+}
+
+func (h handle) fieldedBy(also fields.Selector) handle {
+	if also.Empty() {
+		return h
+	}
+	if h.selector.fields != nil {
+		also = fields.AndSelectors(h.selector.fields, also)
+	}
+	h.selector.fields, h.selector.field = also, also.String()
+	return h
+}
+
+// selector narrows lists and watches.
+type selector struct {
+	label, field string          // labels and fields, as they are sent
+	labels       labels.Selector // nil: everything
+	fields       fields.Selector // nil: everything
+}
+
+func (s selector) set(q url.Values) {
+	if s.label != "" {
+		q.Set("labelSelector", s.label)
+	}
+	if s.field != "" {
+		q.Set("fieldSelector", s.field)
+	}
+}
+
+// holds reports whether each object whose labels match other also matches s, because other
+// has each requirement of s.
+func (s selector) holds(other selector) bool {
+	if s.label == "" || s.label == other.label {
+		return true
+	}
+	if other.labels == nil {
+		return false
+	}
+	has, _ := s.labels.Requirements()
+	wanted, _ := other.labels.Requirements()
+	return !slices.ContainsFunc(has, func(r labels.Requirement) bool {
+		return !slices.ContainsFunc(wanted, r.Equal)
+	})
+}
+
+// fits reports whether the labels of an object match. It does not look at the object's
+// fields.
+func (s selector) fits(o metav1.Object) bool {
+	return s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels()))
+}
+
+// excludes reports that the field selector does not match an object, as far as the
+// object's JSON shows. With few exceptions the selector names fields by their path in the
+// JSON. A field that is not in the JSON may have a default. excludes ignores such a
+// field, because only the server knows its value.
+func (s selector) excludes(o metav1.Object) bool {
+	if s.field == "" {
+		return false
+	}
+	var raw []byte
+	for _, r := range s.fields.Requirements() {
+		var value string
+		switch r.Field {
+		case "metadata.name":
+			value = o.GetName()
+		case "metadata.namespace":
+			value = o.GetNamespace()
+		default:
+			if raw == nil {
+				var err error
+				if raw, err = encodeJSON(o); err != nil {
+					return false
+				}
+			}
+			var ok bool
+			if value, ok = scalarAt(raw, r.Field); !ok {
+				continue
+			}
+		}
+		if (value == r.Value) == (r.Operator == selection.NotEquals) {
+			return true
+		}
+	}
+	return false
+}
+
+// scalarAt returns the value at a path of names in JSON, if that value is a scalar.
+func scalarAt(raw []byte, path string) (value string, ok bool) {
+	first, rest, more := strings.Cut(path, ".")
+	_ = scan.Members(raw, func(name string, v []byte) error { // the JSON was just encoded
+		switch {
+		case name != first:
+		case more:
+			value, ok = scalarAt(v, rest)
+		case v[0] == '"':
+			value, ok = scan.Unquote(v), true
+		default:
+			value, ok = string(v), v[0] != '{' && v[0] != '[' && v[0] != 'n'
+		}
+		return nil
+	})
+	return value, ok
+}
+
+// inScope returns an error if a namespace is given for a cluster-scoped kind.
+func inScope(kind Kind, namespace string) error {
+	if namespace != "" && kind.Scope == ClusterScoped {
+		return fmt.Errorf("%w: %s is cluster-scoped, it has no namespace (%q was given): leave In out", ErrScope, kind.Kind,
+			namespace)
+	}
+	return nil
+}
