@@ -114,7 +114,12 @@ func TestCached(t *testing.T) {
 			t.Errorf("after the store has stopped: %v", err)
 		}
 		narrow, _ := startStore(t, cms.In("one").ReadOnly())
-		if _, err := cms.In("one").Cached().Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
+		for _, err := range cms.Cached().All(ctx) {
+			if !errors.Is(err, ErrNotCached) {
+				t.Errorf("of more than the store has: %v", err)
+			}
+		}
+		if _, err := cms.Cached().Get(ctx, "a"); !errors.Is(err, ErrNotCached) {
 			t.Errorf("of more than the store has: %v", err)
 		}
 		if err := narrow.Sync(ctx); err != nil {

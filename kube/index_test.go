@@ -43,7 +43,7 @@ func TestIndexIsBuiltWhenItsStoreOpens(t *testing.T) {
 		var calls atomic.Int32
 		byNote := IndexBy(maps, func(o *corev1.ConfigMap) []string { calls.Add(1); return notes(o) })
 		for _, err := range byNote.Get(t.Context(), "one") {
-			if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "or open a store with the handle's Store") {
+			if !errors.Is(err, ErrNotCached) || !strings.Contains(err.Error(), "or open a store with the handle's Open") {
 				t.Errorf("without a store: %v", err)
 			}
 		}

@@ -25,7 +25,9 @@ func StoreOf[T any](ctx context.Context, h Handle[T]) *Store[T] {
 func (s *Store[T]) Get(ctx context.Context, key Key) (*T, error) { return Get[T](ctx, s.Informer, key) }
 
 // All is [Cached.All].
-func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] { return typedSeq[T](s.reads.all(ctx)) }
+func (s *Store[T]) All(ctx context.Context) iter.Seq2[*T, error] {
+	return typedSeq[T](s.reads.all(ctx))
+}
 
 // Labeled is [Cached.Labeled].
 func (s *Store[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {

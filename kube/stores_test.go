@@ -90,7 +90,7 @@ func TestStoreThatServes(t *testing.T) {
 		s := newAPIServer()
 		s.put(Key{"one", "a"}, "1")
 		cms := For[corev1.ConfigMap](s.client(t))
-		one := cms.In("one").handle
+		one := cms.In("one", "zero").In("one").handle // no store of both namespaces runs at first
 		o := new(corev1.ConfigMap)
 		o.Name, o.Namespace = "a", "one"
 		stores := &cms.handle.client.stores
@@ -129,6 +129,10 @@ func TestStoreThatServes(t *testing.T) {
 
 		_, _ = startStore(t, first)
 		check("it is started again", cms.In("one", "three").ReadOnly(), cms.In("one", "three").ReadOnly())
+
+		both := cms.In("one", "zero").ReadOnly()
+		startStore(t, both)
+		check("the store of the handle that was narrowed runs", both, both)
 	})
 }
 

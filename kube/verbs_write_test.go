@@ -109,6 +109,63 @@ func TestUpdateStatus(t *testing.T) {
 	if p = got(pods.Get(soon(t), "p"))(t); p.Status.Phase != corev1.PodRunning {
 		t.Errorf("status is %+v", p.Status)
 	}
+	// The caller's object keeps its version, so it is behind after an update.
+	b = got(books.Get(soon(t), "a"))(t)
+	b.Status.Lent = false
+	must(t, books.Status().Update(soon(t), b))
+	if err := books.Status().Update(soon(t), b); !apierrors.IsConflict(err) {
+		t.Errorf("a second update of the same object: %v", err)
+	}
+}
+
+// Modify and Patch of the status leave the rest of the object alone, and ask for no full
+// answer.
+func TestModifyAndPatchStatus(t *testing.T) {
+	s := start(t)
+	books := kube.For[book](s.Client, installBooks(t, s, kube.Namespaced)).In(s.namespace)
+	pods := kube.For[corev1.Pod](s.Client).In(s.namespace)
+	got(books.Create(soon(t), newBook("a", "Dune")))(t)
+	got(pods.Create(soon(t), simplePod("p")))(t)
+	lend := func(b *book) error {
+		b.Status.Lent, b.Spec.Title = true, "not by this way"
+		b.Labels = map[string]string{"not": "by-this-way"}
+		return nil
+	}
+	is := func(lent bool, when string) {
+		t.Helper()
+		if b := got(books.Get(soon(t), "a"))(t); b.Status.Lent != lent || b.Spec.Title != "Dune" || len(b.Labels) > 0 {
+			t.Errorf("%s: the book is %+v", when, b)
+		}
+	}
+	calls := s.during(func() { must(t, books.Status().Modify(soon(t), "a", lend)) })
+	if len(calls) != 2 {
+		t.Errorf("a read and a write took %d requests: %s", len(calls), rows(calls))
+	}
+	is(true, "modified")
+	calls = s.during(func() { must(t, books.Status().Modify(soon(t), "a", lend)) })
+	if len(calls) != 1 {
+		t.Errorf("without a change of the status %d requests, want a read: %s", len(calls), rows(calls))
+	}
+	must(t, books.Status().Patch(soon(t), "a", types.MergePatchType, []byte(`{"status":{"lent":false}}`)))
+	is(false, "patched")
+	must(t, pods.Status().Modify(soon(t), "p", func(p *corev1.Pod) error {
+		p.Status.Phase = corev1.PodRunning
+		p.Annotations = map[string]string{"not": "by-this-way"}
+		return nil
+	}))
+	if p := got(pods.Get(soon(t), "p"))(t); p.Status.Phase != corev1.PodRunning || len(p.Annotations) > 0 {
+		t.Errorf("the pod is %+v", p)
+	}
+	failed := errors.New("failed")
+	if err := books.Status().Modify(soon(t), "a", func(*book) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("the error of a change is %v", err)
+	}
+	if err := books.Status().Modify(soon(t), "none", lend); !apierrors.IsNotFound(err) {
+		t.Errorf("of an object that does not exist: %v", err)
+	}
+	if err := books.Status().Patch(soon(t), "none", types.MergePatchType, []byte(`{}`)); !apierrors.IsNotFound(err) {
+		t.Errorf("a patch of an object that does not exist: %v", err)
+	}
 }
 
 func TestPatch(t *testing.T) {

@@ -140,3 +140,23 @@ func TestUntilCluster(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+// A name is one value of a field selector, whatever it holds. The server has no object of
+// such a name, and the wait must not find another object.
+func TestUntilOddName(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	got(maps.Create(soon(t), configMap("plain")))(t)
+	odd := []string{"plain,metadata.namespace!=x", "plain,metadata.name=plain", `plain\`, "plain=", "!plain"}
+	for _, name := range odd {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		events := maps.Fielded("metadata.name!=x")
+		go func() { // when the watch of the name has had time to find the other object
+			_, _ = events.Until(ctx, "plain", func(*corev1.ConfigMap) bool { return true })
+			cancel(errors.New("waited"))
+		}()
+		if o, err := maps.Until(ctx, name, func(*corev1.ConfigMap) bool { return true }); err == nil {
+			t.Errorf("Until %q found %s", name, o.Name)
+		}
+	}
+}
