@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/realnode"
 	"github.com/pintle-go/pintle/cluster/internal/state"
@@ -165,11 +166,11 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 			return supervisor.Config{}, err
 		}
 	}
-	if config.Binary, err = builder().Kubernetes(ctx); err != nil {
+	if config.Binary, err = builder().Program(ctx, build.ControlPlane); err != nil {
 		return config, err
 	}
 	if f.settings.RealNode {
-		err = realnode.BuildImages(ctx, builder())
+		err = realnode.Build(ctx, builder())
 	}
 	return config, err
 }
