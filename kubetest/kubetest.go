@@ -51,16 +51,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ClusterVariable is the environment variable that may say "current".
-const ClusterVariable = "KUBETEST_CLUSTER"
+// ClusterVariable is the environment variable that may say "current". KeepVariable is the
+// environment variable for the time that shared clusters stay after a run.
+const (
+	ClusterVariable = "KUBETEST_CLUSTER"
+	KeepVariable    = "KUBETEST_KEEP"
+)
 
 // Options describe the cluster that a test needs. The zero value is a control plane
 // without nodes, shared with other tests: pods can be created, and stay Pending. The
@@ -117,13 +123,17 @@ func Start(t testing.TB, options Options) *Cluster {
 // Open is [Start] for callers that have no test, such as TestMain. The caller must close
 // a private cluster.
 func Open(ctx context.Context, options Options) (*Cluster, error) {
+	keep, err := keepTime()
+	if err != nil {
+		return nil, err
+	}
 	if options.Private {
-		return start(ctx, options)
+		return start(ctx, options, keep)
 	}
 	if os.Getenv(ClusterVariable) == "current" {
 		return current(options)
 	}
-	return shared.open(ctx, options)
+	return shared.open(ctx, options, keep)
 }
 
 // Close ends a private cluster and removes all its files. It does nothing to a shared
@@ -155,7 +165,7 @@ type sharing struct {
 // The tests of a test binary have no other common place for it.
 var shared sharing
 
-func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
+func (s *sharing) open(ctx context.Context, options Options, keep time.Duration) (*Cluster, error) {
 	key, err := options.key()
 	if err != nil {
 		return nil, err
@@ -165,7 +175,7 @@ func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
 	if c := s.clusters[key]; c != nil {
 		return c, nil
 	}
-	c, err := start(ctx, options)
+	c, err := start(ctx, options, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -193,19 +203,41 @@ func current(options Options) (*Cluster, error) {
 }
 
 // start starts a local cluster, or finds the shared one.
-func start(ctx context.Context, options Options) (*Cluster, error) {
-	launcher, err := buildLauncher(ctx)
+func start(ctx context.Context, options Options, keep time.Duration) (*Cluster, error) {
+	l, err := buildLauncher(ctx)
 	if err != nil {
 		return nil, err
 	}
-	owner, dir, err := options.place()
-	if err != nil {
+	if options.Private || keep == 0 {
+		dir, err := options.place(options.owner())
+		if err != nil {
+			return nil, err
+		}
+		return up(ctx, options, l, dir, 0)
+	}
+	for number := 0; ; number++ {
+		dir, err := options.keptPlace(l.key, number)
+		if err != nil {
+			return nil, err
+		}
+		c, err := up(ctx, options, l, dir, keep)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != statusOwned {
+			return c, err
+		}
+	}
+}
+
+// statusOwned is the exit status of the command if a kept cluster belongs to another run.
+const statusOwned = 3
+
+// up starts the cluster in a directory, or finds it there.
+func up(ctx context.Context, options Options, l launcher, dir string, keep time.Duration) (*Cluster, error) {
+	c := &Cluster{options: options, command: l.path, dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	if err := c.run(ctx, "up", options.upArgs(options.owner(), keep)...); err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: options, command: launcher, dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if err := c.run(ctx, "up", options.upArgs(owner)...); err != nil {
-		return nil, err
-	}
+	var err error
 	c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the cluster's kubeconfig: %w", err), c.Close())
