@@ -13,7 +13,7 @@
 // # The first time
 //
 // Kubernetes is built from source once, and again when its version changes. That takes
-// minutes (about six on two cores), and the default limit of go test is ten. Build it
+// ten minutes or more on two cores, and the default limit of go test is ten. Build it
 // beforehand, or give the tests more time:
 //
 //	go run github.com/pintle-go/pintle/cluster@VERSION build
@@ -30,13 +30,28 @@
 // share nothing. A test that needs a cluster for itself, to disturb it (Kill, Pause and so on
 // of a [Component]), sets Options.Private.
 //
+// # Keeping
+//
+// With KUBETEST_KEEP=10m in the environment, a shared cluster stays for ten minutes after
+// its run, and the next run of go test uses it at once. When the run has ended, also when it
+// was killed, the cluster deletes the objects that were created during the run, without
+// regard to finalizers. So two runs still share nothing, except: objects in the namespaces
+// of Kubernetes itself (kube-system, kube-public, kube-node-lease), and changes of objects
+// that the run did not create. Two runs at the same time use two clusters. A damaged cluster
+// is replaced. A run with other sources of the cluster command or other Options uses another
+// cluster. Private clusters end with their test.
+//
+// The time is a duration of package time, and that of the last run counts. A value that is
+// no duration, or is negative, is an error; 0 means not to keep.
+//
 // # Cleanup
 //
 // Nothing stays behind, also when the test crashes or is killed: a cluster watches the
 // process that it belongs to, by process id and start time, and ends within a second or
 // so after it. That process is the go command that runs the tests, or the test binary if
 // go did not start it. If the cluster's own supervisor is killed too, its components end
-// by themselves within seconds, and the next cluster that starts removes its files.
+// by themselves within seconds, and the next cluster that starts removes its files. A kept
+// cluster ends in this way after its time.
 //
 // # Another cluster
 //

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -123,6 +124,9 @@ func (b Builder) build(ctx context.Context, program Program, p place) error {
 		err := cmd.Run()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, exec.ErrNotFound) {
+			return fmt.Errorf("run the go command (is Go installed and in PATH?): %w", err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", cmd.Args[:2], err, show.errors())

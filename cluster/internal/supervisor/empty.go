@@ -99,6 +99,5 @@ func (p *prober) deleteKeys(ctx context.Context, keys []string) error {
 			"request_delete_range": map[string]any{"key": []byte(key)},
 		})
 	}
-	_, err := p.send(ctx, p.health, http.MethodPost, p.plane.EtcdURL()+"/v3/kv/txn", map[string]any{"success": operations})
-	return err
+	return p.transact(ctx, operations)
 }

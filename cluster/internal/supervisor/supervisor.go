@@ -5,6 +5,7 @@
 //	component.go   the life of one component
 //	owner.go       the process that a cluster belongs to, and its end
 //	empty.go       the deletion of an owner's objects
+//	bootstrap.go   the objects that every new cluster has
 //	control.go     the requests that a running cluster accepts
 //	client.go      the client for these requests
 //	api.go         the requests to the API server and etcd that these files need
@@ -281,7 +282,17 @@ func (s *supervisor) run(ctx context.Context) error {
 func (s *supervisor) startAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
+	objects := old
 	for i, c := range s.components {
+		if i == 1 {
+			var err error
+			if objects, err = s.writeBootstrap(ctx); err != nil {
+				return err
+			}
+			if objects == known {
+				c.Ready = c.ReadyAgain
+			}
+		}
 		if err := c.do(ctx, start); err != nil {
 			return err
 		}
@@ -291,6 +302,11 @@ func (s *supervisor) startAll(ctx context.Context) error {
 			}
 		}
 		if i == 1 {
+			if objects == made {
+				if err := s.keepBootstrap(ctx); err != nil {
+					return err
+				}
+			}
 			s.mu.Lock()
 			s.readyAfter = time.Since(s.started)
 			s.mu.Unlock()
