@@ -154,6 +154,14 @@ func pruneOne(say sayer, dir state.Dir) error {
 	if err != nil || !record.Settings.Ephemeral || record.Owner.PID == 0 || record.Owner.Alive() {
 		return err
 	}
+	work, err := dir.TryWork()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && work == nil {
+		return nil // another process removes it, or starts it again
+	}
+	if err != nil {
+		return err
+	}
+	defer work.Release()
 	lock, err := dir.Supervise()
 	if err != nil || lock == nil {
 		return err // another process is ending it

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/pintle-go/pintle/cluster/internal/build"
 )
 
 // kubectl replaces this process with kubectl, with the cluster's kubeconfig.
@@ -16,19 +18,16 @@ func kubectl(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	record, err := dir.Record()
+	_, err = dir.Record()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no cluster in %s: start it with up (--name and --dir go before the word kubectl)", dir)
 	}
 	if err != nil {
 		return err
 	}
-	// The cluster's own binary has the right version, and need not be built.
-	binary := record.Binary
-	if _, err := os.Stat(binary); err != nil {
-		if binary, err = builder().Kubernetes(ctx); err != nil {
-			return err
-		}
+	binary, err := builder().Program(ctx, build.Kubectl)
+	if err != nil {
+		return err
 	}
 	var env []string
 	for _, variable := range os.Environ() {

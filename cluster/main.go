@@ -8,14 +8,14 @@
 //	cluster logs      print the logs of the components
 //	cluster down      end the cluster; its objects are kept for the next up
 //
-// It is a launcher: the components are in cmd/kubernetes, which it builds on
-// first use. Where to read on:
+// It is a launcher: the components are in cmd/kubernetes, cmd/node and cmd/kubectl. It
+// builds each of them on first use. Where to read on:
 //
 //	up.go, down.go, status.go, logs.go, kubectl.go, load.go, disturb.go
 //	                      the commands
 //	supervise.go          the process that up leaves running
 //	nodes.go              the nodes that a cluster gets
-//	internal/build        makes the kubernetes binary and shows progress
+//	internal/build        makes these binaries and shows progress
 //	internal/state        the state directory and its locks
 //	internal/pki          certificates and kubeconfigs
 //	internal/controlplane the flags and files that each component is started with
@@ -25,7 +25,9 @@
 //	internal/realnode     makes this machine a node
 //	image                 makes container images of Go programs
 //	internal/supervisor   the life of a running cluster
-//	cmd/kubernetes        the components themselves, one binary
+//	cmd/kubernetes        the control plane, one binary
+//	cmd/node              kubelet and kube-proxy
+//	cmd/kubectl           kubectl
 package main
 
 import (
@@ -37,6 +39,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/pintle-go/pintle/cluster/internal/build"
@@ -57,7 +60,8 @@ usage: cluster [--name NAME | --dir DIR] COMMAND [flags]
   logs       show the components' logs
   image      make a container image of a Go main package
   load       load an image into the real node: an archive or a Go main package
-  build      build Kubernetes now, so that up need not
+  build      build the control plane now, so that up need not; with names, these
+             programs: kubernetes (the control plane), node (of --node real), kubectl
   assets     print a directory for KUBEBUILDER_ASSETS: envtest then runs this Kubernetes
   start, stop, kill, restart, pause, resume COMPONENT
              act on one component, to test how your program reacts
@@ -187,15 +191,30 @@ func usageError(err error) error {
 
 func builder() build.Builder { return build.Builder{GoMod: goMod, Output: os.Stderr} }
 
+// buildOnly builds the control plane, or the named programs.
 func buildOnly(ctx context.Context, t target, args []string) error {
-	if _, err := t.parse("build", "", args, nil); err != nil {
-		return err
-	}
-	path, err := builder().Kubernetes(ctx)
+	flags, err := t.parse("build", "[kubernetes] [node] [kubectl]", args, nil)
 	if err != nil {
 		return err
 	}
-	fmt.Println(path)
+	programs := []build.Program{build.ControlPlane}
+	if flags.NArg() > 0 {
+		programs = nil
+	}
+	for _, name := range flags.Args() {
+		program := build.Program(name)
+		if !slices.Contains(build.Programs, program) {
+			return fmt.Errorf("build %q: want some of %v", name, build.Programs)
+		}
+		programs = append(programs, program)
+	}
+	for _, program := range programs {
+		path, err := builder().Program(ctx, program)
+		if err != nil {
+			return err
+		}
+		fmt.Println(path)
+	}
 	return nil
 }
 

@@ -8,17 +8,17 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
 // An order is the input that up passes to the supervisor that it starts.
 type order struct {
-	Dir      state.Dir        `json:"dir"`
-	Settings state.Settings   `json:"settings"`
-	Binary   string           `json:"binary"`
-	Owner    process.Identity `json:"owner"`
+	supervisor.Ownership
+
+	Dir      state.Dir      `json:"dir"`
+	Settings state.Settings `json:"settings"`
+	Binary   string         `json:"binary"`
 }
 
 // supervise runs a cluster. It reads the order from its standard input and writes the
@@ -39,7 +39,7 @@ func supervise(ctx context.Context, _ target, args []string) error {
 		_ = json.NewEncoder(pipe).Encode(r) // if up has ended, no process reads the report
 	}
 	err := supervisor.Run(ctx, supervisor.Config{
-		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Owner: o.Owner, Nodes: nodesFor(o.Settings),
+		Dir: o.Dir, Settings: o.Settings, Binary: o.Binary, Ownership: o.Ownership, Nodes: nodesFor(o.Settings),
 		Progress: func(text string) { tell(report{Progress: text}) },
 		Ready: func(s supervisor.Status) {
 			tell(report{Status: &s})

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/realnode"
 	"github.com/pintle-go/pintle/cluster/internal/state"
@@ -30,6 +31,7 @@ type upFlags struct {
 	foreground bool
 	quiet      bool
 	owner      int
+	keep       time.Duration
 }
 
 func (f *upFlags) define(flags *flag.FlagSet) {
@@ -43,6 +45,10 @@ func (f *upFlags) define(flags *flag.FlagSet) {
 	flags.BoolVar(&f.foreground, "foreground", false, "stay in the foreground, and end the cluster on Ctrl-C")
 	flags.BoolVar(&f.quiet, "quiet", false, "print only errors and the progress of a build")
 	flags.IntVar(&f.owner, "owner", 0, "end the cluster when the process with this id ends")
+	flags.DurationVar(
+		&f.keep, "keep", 0, "keep the cluster for this time after its owner has ended, without its objects: "+
+			"an up with another --owner can use it then (with --owner and --ephemeral)",
+	)
 	flags.Var(
 		list{&s.APIServerArgs}, "apiserver-arg", "flag for kube-apiserver, such as --v=4 (repeatable, like the next two)",
 	)
@@ -71,6 +77,9 @@ func (f *upFlags) check(t target) error {
 		f.settings.RealNode = true
 	default:
 		return fmt.Errorf("--node %q: want \"real\"; --nodes N adds simulated nodes", f.node)
+	}
+	if f.keep < 0 || f.keep > 0 && (f.owner == 0 || !f.settings.Ephemeral || f.foreground) {
+		return fmt.Errorf("--keep %s: want a positive time, --owner, --ephemeral and no --foreground", f.keep)
 	}
 	if f.settings.Nodes < 0 {
 		return fmt.Errorf("--nodes %d: the number of nodes must not be negative", f.settings.Nodes)
@@ -103,17 +112,12 @@ func up(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	lock, err := claim(ctx, say, dir)
+	began := time.Now()
+	lock, running, err := f.claimOrAdopt(ctx, say, dir, config)
 	if err != nil {
 		return err
 	}
 	defer func() { lock.Release() }()
-
-	began := time.Now()
-	running, err := dir.Supervised()
-	if err != nil {
-		return err
-	}
 	if running {
 		return sayRunning(ctx, say, dir, f, flags)
 	}
@@ -160,16 +164,17 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 		if config.Owner, err = process.Identify(f.owner); err != nil {
 			return supervisor.Config{}, fmt.Errorf("find the cluster's owner: %w", err)
 		}
+		config.Keep = f.keep
 		go config.Owner.Await(ctx, cancel)
 		if err := prune(say, dir); err != nil {
 			return supervisor.Config{}, err
 		}
 	}
-	if config.Binary, err = builder().Kubernetes(ctx); err != nil {
+	if config.Binary, err = builder().Program(ctx, build.ControlPlane); err != nil {
 		return config, err
 	}
 	if f.settings.RealNode {
-		err = realnode.BuildImages(ctx, builder())
+		err = realnode.Build(ctx, builder())
 	}
 	return config, err
 }
@@ -178,6 +183,57 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 func claim(ctx context.Context, say sayer, dir state.Dir) (*state.Lock, error) {
 	return dir.Work(ctx, func() { say("waiting for another up or down of this cluster") })
 }
+
+// claimOrAdopt locks the state directory, and reports whether the cluster runs. If the
+// cluster is kept for a next owner, it runs and belongs to that owner now, or it has been
+// ended: a cluster that is damaged, or has another version of Kubernetes, is not used.
+func (f *upFlags) claimOrAdopt(
+	ctx context.Context, say sayer, dir state.Dir, config supervisor.Config,
+) (lock *state.Lock, running bool, err error) {
+	for {
+		if lock, err = claim(ctx, say, dir); err != nil {
+			return nil, false, err
+		}
+		running, err := dir.Supervised()
+		if err == nil && running && f.keep > 0 {
+			running, err = adopt(ctx, say, dir, config)
+		}
+		if err != nil {
+			lock.Release()
+			return nil, false, err
+		}
+		if dir.Exists() {
+			return lock, running, nil
+		}
+		lock.Release() // the cluster was removed, and the lock with it
+	}
+}
+
+// adopt makes a running cluster the owner's, and reports whether it runs. If it cannot be
+// used, adopt ends it.
+func adopt(ctx context.Context, say sayer, dir state.Dir, config supervisor.Config) (running bool, err error) {
+	err = supervisor.NewClient(dir).Adopt(ctx, config.Ownership)
+	if errors.Is(err, supervisor.ErrOwned) {
+		return false, exitStatus(statusOwned)
+	}
+	if err == nil {
+		record, err := dir.Record()
+		if err != nil {
+			return false, err
+		}
+		if record.Binary == config.Binary {
+			return true, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	say("the cluster cannot be used again: ending it")
+	return false, endSupervisor(ctx, say, dir)
+}
+
+// statusOwned is the exit status of up --keep if the cluster belongs to another process.
+const statusOwned = 3
 
 // freshen removes the remains of an earlier run that must not be kept. It returns the
 // lock, which may be another one afterwards.
@@ -252,7 +308,7 @@ type report struct {
 // launch starts a supervisor, and returns when it reports that the cluster is ready. If
 // ctx ends before, launch tells the supervisor to end, and waits for it.
 func launch(ctx context.Context, say sayer, dir state.Dir, config supervisor.Config) (supervisor.Status, error) {
-	data, err := json.Marshal(order{Dir: dir, Settings: config.Settings, Binary: config.Binary, Owner: config.Owner})
+	data, err := json.Marshal(order{Dir: dir, Settings: config.Settings, Binary: config.Binary, Ownership: config.Ownership})
 	if err != nil {
 		return supervisor.Status{}, fmt.Errorf("encode the supervisor's order: %w", err)
 	}

@@ -13,7 +13,7 @@
 // # The first time
 //
 // Kubernetes is built from source once, and again when its version changes. That takes
-// minutes (about six on two cores), and the default limit of go test is ten. Build it
+// ten minutes or more on two cores, and the default limit of go test is ten. Build it
 // beforehand, or give the tests more time:
 //
 //	go run github.com/pintle-go/pintle/cluster@VERSION build
@@ -30,13 +30,28 @@
 // share nothing. A test that needs a cluster for itself, to disturb it (Kill, Pause and so on
 // of a [Component]), sets Options.Private.
 //
+// # Keeping
+//
+// With KUBETEST_KEEP=10m in the environment, a shared cluster stays for ten minutes after
+// its run, and the next run of go test uses it at once. When the run has ended, also when it
+// was killed, the cluster deletes the objects that were created during the run, without
+// regard to finalizers. So two runs still share nothing, except: objects in the namespaces
+// of Kubernetes itself (kube-system, kube-public, kube-node-lease), and changes of objects
+// that the run did not create. Two runs at the same time use two clusters. A damaged cluster
+// is replaced. A run with other sources of the cluster command or other Options uses another
+// cluster. Private clusters end with their test.
+//
+// The time is a duration of package time, and that of the last run counts. A value that is
+// no duration, or is negative, is an error; 0 means not to keep.
+//
 // # Cleanup
 //
 // Nothing stays behind, also when the test crashes or is killed: a cluster watches the
 // process that it belongs to, by process id and start time, and ends within a second or
 // so after it. That process is the go command that runs the tests, or the test binary if
 // go did not start it. If the cluster's own supervisor is killed too, its components end
-// by themselves within seconds, and the next cluster that starts removes its files.
+// by themselves within seconds, and the next cluster that starts removes its files. A kept
+// cluster ends in this way after its time.
 //
 // # Another cluster
 //
@@ -51,16 +66,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ClusterVariable is the environment variable that may say "current".
-const ClusterVariable = "KUBETEST_CLUSTER"
+// ClusterVariable is the environment variable that may say "current". KeepVariable is the
+// environment variable for the time that shared clusters stay after a run.
+const (
+	ClusterVariable = "KUBETEST_CLUSTER"
+	KeepVariable    = "KUBETEST_KEEP"
+)
 
 // Options describe the cluster that a test needs. The zero value is a control plane
 // without nodes, shared with other tests: pods can be created, and stay Pending. The
@@ -117,13 +138,17 @@ func Start(t testing.TB, options Options) *Cluster {
 // Open is [Start] for callers that have no test, such as TestMain. The caller must close
 // a private cluster.
 func Open(ctx context.Context, options Options) (*Cluster, error) {
+	keep, err := keepTime()
+	if err != nil {
+		return nil, err
+	}
 	if options.Private {
-		return start(ctx, options)
+		return start(ctx, options, keep)
 	}
 	if os.Getenv(ClusterVariable) == "current" {
 		return current(options)
 	}
-	return shared.open(ctx, options)
+	return shared.open(ctx, options, keep)
 }
 
 // Close ends a private cluster and removes all its files. It does nothing to a shared
@@ -155,7 +180,7 @@ type sharing struct {
 // The tests of a test binary have no other common place for it.
 var shared sharing
 
-func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
+func (s *sharing) open(ctx context.Context, options Options, keep time.Duration) (*Cluster, error) {
 	key, err := options.key()
 	if err != nil {
 		return nil, err
@@ -165,7 +190,7 @@ func (s *sharing) open(ctx context.Context, options Options) (*Cluster, error) {
 	if c := s.clusters[key]; c != nil {
 		return c, nil
 	}
-	c, err := start(ctx, options)
+	c, err := start(ctx, options, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -193,19 +218,41 @@ func current(options Options) (*Cluster, error) {
 }
 
 // start starts a local cluster, or finds the shared one.
-func start(ctx context.Context, options Options) (*Cluster, error) {
-	launcher, err := buildLauncher(ctx)
+func start(ctx context.Context, options Options, keep time.Duration) (*Cluster, error) {
+	l, err := buildLauncher(ctx)
 	if err != nil {
 		return nil, err
 	}
-	owner, dir, err := options.place()
-	if err != nil {
+	if options.Private || keep == 0 {
+		dir, err := options.place(options.owner())
+		if err != nil {
+			return nil, err
+		}
+		return up(ctx, options, l, dir, 0)
+	}
+	for number := 0; ; number++ {
+		dir, err := options.keptPlace(l.key, number)
+		if err != nil {
+			return nil, err
+		}
+		c, err := up(ctx, options, l, dir, keep)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != statusOwned {
+			return c, err
+		}
+	}
+}
+
+// statusOwned is the exit status of the command if a kept cluster belongs to another run.
+const statusOwned = 3
+
+// up starts the cluster in a directory, or finds it there.
+func up(ctx context.Context, options Options, l launcher, dir string, keep time.Duration) (*Cluster, error) {
+	c := &Cluster{options: options, command: l.path, dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	if err := c.run(ctx, "up", options.upArgs(options.owner(), keep)...); err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: options, command: launcher, dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if err := c.run(ctx, "up", options.upArgs(owner)...); err != nil {
-		return nil, err
-	}
+	var err error
 	c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the cluster's kubeconfig: %w", err), c.Close())

@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -19,151 +19,117 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
-const (
-	rootModule    = "github.com/pintle-go/pintle"
-	clusterModule = rootModule + "/cluster"
-)
-
-// buildLauncher returns the path of the cluster command. If necessary it builds the
-// command: from the checkout that contains this package, or at this package's version.
-func buildLauncher(ctx context.Context) (string, error) {
-	path, err := build(ctx)
-	if err != nil {
-		return "", fmt.Errorf("build the cluster command: %w", err)
-	}
-	return path, nil
+// A launcher is the cluster command.
+type launcher struct {
+	path string
+	key  string // of its sources: launchers with different keys share no kept cluster
 }
 
-func build(ctx context.Context) (string, error) {
-	checkout, version, err := findSource(ctx)
+// buildLauncher returns the cluster command. If necessary it builds the command: from the
+// checkout that contains this package, or at this package's version. If nothing has
+// changed, no other program runs.
+func buildLauncher(ctx context.Context) (launcher, error) {
+	l, err := build(ctx)
 	if err != nil {
-		return "", err
+		return launcher{}, fmt.Errorf("build the cluster command: %w", err)
 	}
-	source := checkout
-	if source == "" {
+	return l, nil
+}
+
+func build(ctx context.Context) (launcher, error) {
+	from, err := findSource(ctx)
+	if err != nil {
+		return launcher{}, err
+	}
+	id := from.checkout
+	if id == "" {
 		// A private proxy, or a module that was published again, may have other sources
-		// for the same version.
-		sum, err := moduleSum(ctx, clusterModule, version)
+		// for the same version. The Go version is that of the Kubernetes that it builds.
+		sum, err := moduleSum(ctx, from.modules, clusterModule, from.version)
 		if err != nil {
-			return "", err
+			return launcher{}, err
 		}
-		source = version + " " + sum
+		id = strings.Join([]string{from.version, sum, runtime.Version()}, " ")
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil { // the user has no home directory
 		if cache, err = temporary(); err != nil {
-			return "", err
+			return launcher{}, err
 		}
 	}
-	hash := sha256.Sum256([]byte(source))
-	dir := filepath.Join(cache, "pintle", "launcher", fmt.Sprintf("%x", hash[:8]))
+	hash := sha256.Sum256([]byte(id))
+	key := fmt.Sprintf("%x", hash[:8])
+	dir := filepath.Join(cache, "pintle", "launcher", key)
 	// A user who can write to the directory could have this user run any program.
 	if err := private.Dir(dir); err != nil {
-		return "", err
+		return launcher{}, err
 	}
 	path := filepath.Join(dir, "cluster")
 
 	unlock, err := lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
-		return "", err
+		return launcher{}, err
 	}
 	defer unlock()
-	if checkout != "" {
-		return path, buildCheckout(ctx, checkout, path)
+	if from.checkout != "" {
+		key, err := buildCheckout(ctx, from.checkout, path)
+		return launcher{path, key}, err
 	}
 	if _, err := os.Stat(path); err == nil {
-		return path, nil
+		return launcher{path, key}, nil
 	}
-	return path, goCommand(ctx, dir, []string{"GOBIN=" + dir, "GOWORK=off"}, "install", clusterModule+"@"+version)
-}
-
-// buildCheckout builds the command of a checkout, unless the same run of go test has built
-// it. A build without changes takes seconds of the processor, and a run has many test
-// binaries. The caller has locked the directory of the command.
-func buildCheckout(ctx context.Context, checkout, path string) error {
-	mark, ok := markOfRun(path)
-	if ok {
-		if _, err := os.Stat(mark); err == nil {
-			return nil
-		}
-	}
-	if err := goCommand(ctx, checkout, nil, "build", "-o", path, "."); err != nil {
-		return err
-	}
-	if !ok {
-		return nil
-	}
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
-		return fmt.Errorf("mark the command as built: %w", err)
-	}
-	return nil
-}
-
-// markOfRun returns a file that exists if this run of go test has built a command. The
-// file is in the temporary directory of the go command, which has built the test binary
-// there and removes it at the end of the run. Another binary belongs to no such run.
-func markOfRun(path string) (mark string, ok bool) {
-	binary, err := os.Executable()
-	if err != nil {
-		return "", false
-	}
-	work := filepath.Dir(filepath.Dir(binary))
-	hash := sha256.Sum256([]byte(path))
-	mark = filepath.Join(work, fmt.Sprintf("pintle-built-%x", hash[:8]))
-	return mark, strings.HasPrefix(filepath.Base(work), "go-build")
-}
-
-// findSource returns the directory of the cluster module if this package was built from a
-// checkout, or otherwise the version of both modules.
-func findSource(ctx context.Context) (checkout, version string, err error) {
-	// A test binary does not record its source, but a test runs in the directory of its
-	// package, and there the go command knows. The version is empty for a checkout.
-	const format = "{{.Dir}}\n{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}"
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", format, rootModule).Output()
-	if err == nil {
-		lines := strings.Split(string(out), "\n")
-		// Only a checkout has the other modules below this one.
-		dir := filepath.Join(strings.TrimSpace(lines[0]), "cluster")
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, "", nil
-		}
-		if len(lines) > 1 && lines[1] != "" {
-			return "", strings.TrimSpace(lines[1]), nil
-		}
-	} else if errors.Is(err, exec.ErrNotFound) {
-		return "", "", fmt.Errorf("find the go command: %w", err)
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "", "", errors.New("this program was built without module information")
-	}
-	for _, module := range append(info.Deps, &info.Main) {
-		if module.Replace != nil {
-			module = module.Replace
-		}
-		if module.Path == rootModule && module.Sum != "" {
-			return "", module.Version, nil
-		}
-	}
-	return "", "", fmt.Errorf(
-		"cannot find a checkout of %s or its version (run tests in the directory of their package)", rootModule,
+	_, err = goCommand(
+		ctx, dir, []string{"GOBIN=" + dir, "GOWORK=off"}, "install", clusterModule+"@"+from.version,
 	)
+	return launcher{path, key}, err
 }
 
-// moduleSum returns the checksum of a version of a module, which it downloads if
-// necessary.
-func moduleSum(ctx context.Context, module, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
-	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	out, err := cmd.Output() // of a failed download too
-	var downloaded struct{ Sum, Error string }
-	if jerr := json.Unmarshal(out, &downloaded); err != nil || jerr != nil || downloaded.Sum == "" {
-		return "", fmt.Errorf("find the checksum of %s@%s: %w %s", module, version, errors.Join(err, jerr), downloaded.Error)
+// buildCheckout builds the command of a checkout, unless it was built from the same
+// sources. It returns their key. The caller has locked the directory of the command.
+func buildCheckout(ctx context.Context, checkout, path string) (key string, err error) {
+	record := path + ".json"
+	if is, err := readBuilt(record); err == nil {
+		key, err := digest(checkout, is.Dirs)
+		if _, missing := os.Stat(path); err == nil && key == is.Key && missing == nil {
+			return key, nil
+		}
 	}
-	return downloaded.Sum, nil
+	dirs, err := packageDirs(ctx, checkout)
+	if err != nil {
+		return "", err
+	}
+	// The key is computed before the build. A change during the build has the command built
+	// again next time.
+	if key, err = digest(checkout, dirs); err != nil {
+		return "", err
+	}
+	// Another process may be about to run the earlier command.
+	next := path + ".new"
+	if _, err := goCommand(ctx, checkout, nil, "build", "-o", next, "."); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(built{Dirs: dirs, Key: key})
+	if err != nil {
+		return "", fmt.Errorf("encode the record of the command: %w", err)
+	}
+	if err := errors.Join(os.Rename(next, path), os.WriteFile(record, data, 0o600)); err != nil {
+		return "", fmt.Errorf("keep the command: %w", err)
+	}
+	return key, nil
 }
 
-func goCommand(ctx context.Context, dir string, env []string, args ...string) error {
+func readBuilt(file string) (built, error) {
+	var record built
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &record)
+	}
+	return record, err
+}
+
+// goCommand runs the go command and returns its output. If it takes long, its progress is
+// shown.
+func goCommand(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	// go test sets flags for its children. A user's default flags or workspace may not
 	// suit another module.
 	for _, variable := range os.Environ() {
@@ -174,18 +140,34 @@ func goCommand(ctx context.Context, dir string, env []string, args ...string) er
 			env = append(env, variable)
 		}
 	}
-	slow := time.AfterFunc(3*time.Second, func() {
-		fmt.Fprintln(os.Stderr, "kubetest: building the cluster command: the first build takes a minute or two")
-	})
-	defer slow.Stop()
-	var output bytes.Buffer
+	var output, complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = dir, append(env, "GOFLAGS=-buildvcs=false")
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = &output, &complaints
+	stop := showTime("building the cluster command")
+	defer stop()
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output.Bytes())
+		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, complaints.Bytes())
 	}
-	return nil
+	return output.String(), nil
+}
+
+// showTime prints every few seconds how long something takes, until stop is called. After
+// that it prints nothing.
+func showTime(what string) (stop func()) {
+	begun, end, ended := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for after := 3 * time.Second; ; after = 10 * time.Second {
+			select {
+			case <-end:
+				return
+			case <-time.After(after):
+				fmt.Fprintf(os.Stderr, "kubetest: %s: %s\n", what, time.Since(begun).Round(time.Second))
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 // run runs a command on this cluster. The command's output is shown, because the command

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pintle-go/pintle/internal/private"
 )
@@ -24,8 +25,11 @@ func (o Options) key() (string, error) {
 }
 
 // upArgs are the flags of the cluster command.
-func (o Options) upArgs(owner int) []string {
+func (o Options) upArgs(owner int, keep time.Duration) []string {
 	args := []string{"--quiet", "--ephemeral", "--owner=" + strconv.Itoa(owner)}
+	if keep > 0 {
+		args = append(args, "--keep="+keep.String())
+	}
 	if o.Nodes > 0 {
 		args = append(args, "--nodes="+strconv.Itoa(o.Nodes))
 	}
@@ -38,30 +42,61 @@ func (o Options) upArgs(owner int) []string {
 	return args
 }
 
-// place returns the process that the cluster belongs to and the cluster's directory. All
-// test processes of one run of go test find a shared cluster at the same path, which
-// contains the process id of the go command.
-func (o Options) place() (owner int, dir string, err error) {
+// owner returns the process that a cluster belongs to: of a private cluster this one, and
+// of a shared one the go command that runs the tests.
+func (o Options) owner() int {
+	if parent := os.Getppid(); !o.Private && isGoCommand(parent) {
+		return parent
+	}
+	return os.Getpid()
+}
+
+// place returns the directory of a cluster. All test processes of one run of go test find a
+// shared cluster at the same path, which contains the process id of the owner.
+func (o Options) place(owner int) (dir string, err error) {
 	base, err := temporary()
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
 	if o.Private {
 		dir, err := os.MkdirTemp(base, "private-")
 		if err != nil {
-			return 0, "", fmt.Errorf("make directory for cluster: %w", err)
+			return "", fmt.Errorf("make directory for cluster: %w", err)
 		}
-		return os.Getpid(), dir, nil
+		return dir, nil
 	}
 	key, err := o.key()
 	if err != nil {
-		return 0, "", err
+		return "", err
 	}
-	owner = os.Getpid()
-	if parent := os.Getppid(); isGoCommand(parent) {
-		owner = parent
+	return filepath.Join(base, fmt.Sprintf("shared-%d-%s", owner, key)), nil
+}
+
+// keptPlace returns the directory of a kept cluster. Runs at the same time have clusters
+// with different numbers.
+func (o Options) keptPlace(launcher string, number int) (dir string, err error) {
+	base, err := temporary()
+	if err != nil {
+		return "", err
 	}
-	return owner, filepath.Join(base, fmt.Sprintf("shared-%d-%s", owner, key)), nil
+	key, err := o.key()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(base, fmt.Sprintf("kept-%s-%s-%d", launcher, key, number)), nil
+}
+
+// keepTime returns the time that shared clusters stay after their run.
+func keepTime() (time.Duration, error) {
+	text := os.Getenv(KeepVariable)
+	if text == "" {
+		return 0, nil
+	}
+	keep, err := time.ParseDuration(text)
+	if err != nil || keep < 0 {
+		return 0, fmt.Errorf("%s=%q: want a time such as 10m", KeepVariable, text)
+	}
+	return keep, nil
 }
 
 // temporary returns this user's own directory below the temporary one. Every user can

@@ -31,7 +31,7 @@ func strangers(t *testing.T) {
 func TestPlaceOfAStranger(t *testing.T) {
 	strangers(t)
 	for _, options := range []Options{{}, {Private: true}} {
-		if _, dir, err := options.place(); !errors.Is(err, private.ErrShared) {
+		if dir, err := options.place(os.Getpid()); !errors.Is(err, private.ErrShared) {
 			t.Errorf("%+v: %s, %v", options, dir, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestLauncherOfAStranger(t *testing.T) {
 	for name, value := range map[string]string{"GOPATH": gopath, "GOCACHE": gocache, "HOME": "", "XDG_CACHE_HOME": ""} {
 		t.Setenv(name, value)
 	}
-	if path, err := build(t.Context()); !errors.Is(err, private.ErrShared) {
-		t.Errorf("%s, %v", path, err)
+	if l, err := build(t.Context()); !errors.Is(err, private.ErrShared) {
+		t.Errorf("%s, %v", l.path, err)
 	}
 }

@@ -229,15 +229,15 @@ func (s *stranger) use(ctx context.Context, in runner, m Module, release string)
 	return nil
 }
 
-// install installs the module's programs by version, except for two: the launcher builds
-// the one that links Kubernetes itself, and the tutorial builds a copy of the template.
+// install installs the module's programs by version, with exceptions: the launcher builds
+// the programs that link Kubernetes itself, and the tutorial builds a copy of the template.
 func (s *stranger) install(ctx context.Context, in runner, m Module) error {
 	paths, err := s.packagesOf(ctx, in, m, true)
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		if strings.HasSuffix(path, "/cmd/kubernetes") || strings.HasSuffix(path, "/cmd/pintle/template") {
+		if strings.Contains(path, "/cluster/cmd/") || strings.HasSuffix(path, "/cmd/pintle/template") {
 			continue
 		}
 		if err := in.run(ctx, "go", "install", path+"@"+packed); err != nil {

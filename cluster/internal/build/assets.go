@@ -8,18 +8,22 @@ import (
 )
 
 // Assets returns a directory with the programs that envtest of controller-runtime starts.
-// They are links to the binary, which is built first unless it is in the cache.
+// They are links to the binaries, which are built first unless they are in the cache.
 func (b Builder) Assets(ctx context.Context) (string, error) {
-	binary, err := b.Kubernetes(ctx)
+	plane, err := b.Program(ctx, ControlPlane)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(filepath.Dir(binary), "assets")
+	kubectl, err := b.Program(ctx, Kubectl)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(plane), "assets")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make directory of assets: %w", err)
 	}
-	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
-		if err := link(filepath.Join("..", filepath.Base(binary)), filepath.Join(dir, name)); err != nil {
+	for name, binary := range map[string]string{"etcd": plane, "kube-apiserver": plane, "kubectl": kubectl} {
+		if err := link(binary, filepath.Join(dir, name)); err != nil {
 			return "", fmt.Errorf("link %s: %w", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,7 @@ func TestKeyFollowsSources(t *testing.T) {
 	}
 	key := func(goVersion string) string {
 		t.Helper()
-		key, err := source{dir: dir}.key(goVersion, target)
+		key, err := source{dir: dir}.key(goVersion, ControlPlane.target())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,20 +56,20 @@ func TestKeyFollowsSources(t *testing.T) {
 	}
 	write("go.mod", "module x")
 	write("go.sum", "")
-	write(target+"/main.go", "package main")
+	write(ControlPlane.target()+"/main.go", "package main")
 	first := key("go1.26")
 	if key("go1.26") != first {
 		t.Error("the key of the same sources is another")
 	}
 	write("up.go", "package main")
-	write(target+"/main_test.go", "package main")
+	write(ControlPlane.target()+"/main_test.go", "package main")
 	if key("go1.26") != first {
 		t.Error("the key depends on files that are not in the binary")
 	}
 	if key("go1.27") == first {
 		t.Error("the key does not depend on the Go version")
 	}
-	write(target+"/main.go", "package main\n")
+	write(ControlPlane.target()+"/main.go", "package main\n")
 	second := key("go1.26")
 	write("go.mod", "module y")
 	if second == first || key("go1.26") == second {
@@ -99,23 +100,67 @@ func TestCheckoutOfTrimmedBinary(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	p := &progress{title: "building"}
-	for _, step := range []struct{ output, want string }{
-		{"", "building: looking for packages to build, 1s"},
-		{"go: downloading k8s.io/api v0.36.3\ngo: downloading k8s.io/kubern", "building: 1 modules downloaded, 1s"},
-		{"etes v1.36.3\ngithub.com/pintle-go/pintle/a\ninternal/abi\n", "building: 2 packages compiled (2500 in a first build), 1s"},
-		{"# k8s.io/api/core/v1\n../types.go:12:3: undefined: x\n", "building: 2 packages compiled (2500 in a first build), 1s"},
-		{module + "/" + target + "\n", "building: linking, 1s"},
-	} {
-		if _, err := p.Write([]byte(step.output)); err != nil {
+	p := &progress{title: "building", target: ControlPlane.target()}
+	look := func(output, want string) {
+		t.Helper()
+		if _, err := p.Write([]byte(output)); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.text(time.Second); got != step.want {
-			t.Errorf("after %q: %q, want %q", step.output, got, step.want)
+		if got := p.text(time.Second); got != want {
+			t.Errorf("after %q: %q, want %q", output, got, want)
 		}
 	}
-	if got, want := p.errors(), "# k8s.io/api/core/v1\n../types.go:12:3: undefined: x"; got != want {
-		t.Errorf("errors: %q, want %q", got, want)
+	look("", "building: 1s") // of an image
+	p.looking()
+	look("", "building: looking for packages to compile, 1s")
+	look("go: downloading k8s.io/api v0.36.3\ngo: downloading k8s.io/kubern", "building: 1 modules downloaded, 1s")
+	look("etes v1.36.3\ninternal/abi\nmkdir -p $WORK/b040/\ncat >x << 'EOF' # internal\nimport config\nEOF\n",
+		"building: 2 modules downloaded, 1s")
+	look("k8s.io/api/core/v1\n"+module+"/"+ControlPlane.target()+"\n", "building: 2 modules downloaded, 1s")
+	p.compiling()
+	look("", "building: compiling package 0 of 3, 1s")
+	look("internal/abi\nk8s.io/api/core/v1\n", "building: compiling package 2 of 3, 1s")
+	const complaint = "# k8s.io/api/core/v1\n../types.go:12:3: undefined: x"
+	look(complaint+"\n", "building: compiling package 2 of 3, 1s")
+	look(module+"/"+ControlPlane.target()+"\n", "building: linking, 1s")
+	if got := p.errors(); got != complaint {
+		t.Errorf("errors: %q, want %q", got, complaint)
+	}
+}
+
+// The Go command lists before a build the packages that it then compiles.
+func TestCount(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"go.mod":                           "module " + module + "\n\ngo 1.26\n",
+		"own/own.go":                       "package own\n\nconst Path = `" + dir + "`\n",
+		ControlPlane.target() + "/main.go": "package main\n\nimport _ \"" + module + "/own\"\n\nfunc main() {}\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newProgress(io.Discard, "building", ControlPlane.target())
+	defer p.close()
+	build := func(flags ...string) {
+		t.Helper()
+		cmd := source{dir: dir}.build(t.Context(), ControlPlane, t.TempDir(), flags)
+		cmd.Stderr = p
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, p.errors())
+		}
+	}
+	p.looking()
+	build("-n")
+	p.compiling()
+	build()
+	// Two packages are new. Of the standard library any number is.
+	if p.total < 2 || p.packages != p.total {
+		t.Errorf("%d packages were compiled of %d", p.packages, p.total)
 	}
 }
 
@@ -123,8 +168,8 @@ func TestProgress(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	for name, content := range map[string]string{
-		"go.mod":            "module " + module + "\n\ngo 1.26\n\nrequire k8s.io/kubernetes v1.36.3\n",
-		target + "/main.go": "package main\n\nfunc main() { undefinedThing() }\n",
+		"go.mod":                           "module " + module + "\n\ngo 1.26\n\nrequire k8s.io/kubernetes v1.36.3\n",
+		ControlPlane.target() + "/main.go": "package main\n\nfunc main() { undefinedThing() }\n",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -138,12 +183,12 @@ func TestBuildFails(t *testing.T) {
 	var output bytes.Buffer
 	b := Builder{GoMod: []byte("require k8s.io/kubernetes v1.36.3"), Output: &output}
 	err := b.build(
-		t.Context(), place{source: source{dir: dir}, cache: cache, path: filepath.Join(cache, "key", "kubernetes")},
+		t.Context(), ControlPlane, place{source: source{dir: dir}, cache: cache, path: filepath.Join(cache, "key", "kubernetes")},
 	)
 	if err == nil || !strings.Contains(err.Error(), "undefinedThing") {
 		t.Errorf("build: %v", err)
 	}
-	if !strings.Contains(output.String(), "takes minutes") {
+	if !strings.Contains(output.String(), "building Kubernetes v1.36.3 from "+dir) {
 		t.Errorf("output: %q", &output)
 	}
 	if left, err := os.ReadDir(cache); err != nil || len(left) != 0 {

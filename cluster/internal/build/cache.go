@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -28,11 +29,7 @@ func find(ctx context.Context, name string, dirs ...string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	goVersion, err := src.goVersion(ctx)
-	if err != nil {
-		return place{}, err
-	}
-	key, err := src.key(goVersion, dirs...)
+	key, err := src.key(runtime.Version(), dirs...)
 	if err != nil {
 		return place{}, err
 	}
@@ -69,7 +66,11 @@ func (p place) used() bool {
 
 // removeUnused removes files that were not used for a long time.
 func removeUnused(cache string) {
-	for _, pattern := range []string{"*/kubernetes", "image-*", "building-*"} {
+	patterns := []string{"image-*", "building-*"}
+	for _, program := range Programs {
+		patterns = append(patterns, "*/"+string(program))
+	}
+	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(cache, pattern))
 		if err != nil {
 			return

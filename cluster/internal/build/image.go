@@ -29,9 +29,10 @@ func (b Builder) image(ctx context.Context, pkg string) (string, error) {
 		return p.path, err
 	}
 	removeUnused(p.cache)
-	fmt.Fprintf(
-		b.Output, "building the image of %s: the first build can take a minute, later ones seconds\n", path.Base(pkg),
-	)
+	title := "building the image of " + path.Base(pkg)
+	fmt.Fprintln(b.Output, title)
+	show := newProgress(b.Output, title, "")
+	defer show.close()
 	// A workspace of the caller may lack our module.
 	o := image.Options{
 		Package: module + "/" + pkg, Name: ImageName(pkg), Output: p.path, Dir: p.source.dir, Env: []string{"GOWORK="},

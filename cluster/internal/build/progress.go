@@ -11,38 +11,64 @@ import (
 	"time"
 )
 
-// packagesInAll is the number of packages that a full build compiles, including the
-// standard library. It is only shown.
-const packagesInAll = 2500
-
-// packageLine is a line of go build -v when it starts a package.
+// packageLine is a line of go build -v when it starts a package. With -n, the Go command
+// also prints the end of texts that it would write.
 var packageLine = regexp.MustCompile(`^[\w.~/-]+$`)
 
-// A progress reads the output of go build -v and shows the progress: in a terminal on one
-// changing line, elsewhere as a line from time to time.
+const endOfText = "EOF"
+
+// A progress shows the progress of a build: in a terminal on one changing line, elsewhere
+// as a line from time to time. It reads the output of go build -v, first with -n
+// ([progress.looking]), which tells how many packages there are to compile, and then
+// without ([progress.compiling]). Of another build it shows the time.
 type progress struct {
 	out      io.Writer
 	title    string
+	target   string // the main package, which is compiled last
 	terminal bool
 	start    time.Time
 	stop     chan struct{}
 	done     chan struct{}
 
 	mu         sync.Mutex
+	phase      phase
 	partial    []byte
-	packages   int
+	total      int // packages to compile
+	packages   int // packages whose compilation has begun
 	downloads  int
 	linking    bool
 	complaints []string
 }
 
-func newProgress(out io.Writer, title string) *progress {
+// A phase is a part of a build.
+type phase int
+
+const (
+	unknown phase = iota
+	looking
+	compiling
+)
+
+func newProgress(out io.Writer, title, target string) *progress {
 	p := &progress{
-		out: out, title: title, terminal: isTerminal(out), start: time.Now(),
+		out: out, title: title, target: target, terminal: isTerminal(out), start: time.Now(),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go p.run()
 	return p
+}
+
+// looking begins the phase in which the Go command lists the packages that it would
+// compile.
+func (p *progress) looking() { p.begin(looking) }
+
+// compiling begins the phase in which it compiles them.
+func (p *progress) compiling() { p.begin(compiling) }
+
+func (p *progress) begin(next phase) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.phase, p.partial = next, nil
 }
 
 // Write takes the output of the Go command.
@@ -64,9 +90,12 @@ func (p *progress) line(line string) {
 	switch {
 	case strings.HasPrefix(line, "go: downloading "):
 		p.downloads++
+	case p.phase == looking && line != endOfText && packageLine.MatchString(line):
+		p.total++
+	case p.phase == looking: // a command, or an error that the build will report
 	case packageLine.MatchString(line):
 		p.packages++
-		p.linking = strings.HasSuffix(line, target)
+		p.linking = strings.HasSuffix(line, p.target)
 	default:
 		p.complaints = append(p.complaints, line)
 	}
@@ -105,18 +134,19 @@ func (p *progress) show() {
 func (p *progress) text(since time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var state string
+	since = since.Round(time.Second)
 	switch {
+	case p.phase == unknown:
+		return fmt.Sprintf("%s: %s", p.title, since)
+	case p.phase == looking && p.downloads > 0:
+		return fmt.Sprintf("%s: %d modules downloaded, %s", p.title, p.downloads, since)
+	case p.phase == looking:
+		return fmt.Sprintf("%s: looking for packages to compile, %s", p.title, since)
 	case p.linking:
-		state = "linking"
-	case p.packages == 0 && p.downloads > 0:
-		state = fmt.Sprintf("%d modules downloaded", p.downloads)
-	case p.packages == 0:
-		state = "looking for packages to build"
+		return fmt.Sprintf("%s: linking, %s", p.title, since)
 	default:
-		state = fmt.Sprintf("%d packages compiled (%d in a first build)", p.packages, packagesInAll)
+		return fmt.Sprintf("%s: compiling package %d of %d, %s", p.title, p.packages, p.total, since)
 	}
-	return fmt.Sprintf("%s: %s, %s", p.title, state, since.Round(time.Second))
 }
 
 // close ends the display. After it returns, nothing more is written.

@@ -47,7 +47,7 @@ func findSource(ctx context.Context) (source, error) {
 // in the working directory.
 func findCheckout(ctx context.Context, file string) (string, error) {
 	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	_, err := os.Stat(filepath.Join(dir, target))
+	_, err := os.Stat(filepath.Join(dir, ControlPlane.target()))
 	if err == nil {
 		return dir, nil
 	}
@@ -58,20 +58,10 @@ func findCheckout(ctx context.Context, file string) (string, error) {
 			"find the sources of this program (run it in its checkout, or build it without -trimpath): %w", err,
 		)
 	}
-	if _, err := os.Stat(filepath.Join(dir, target)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, ControlPlane.target())); err != nil {
 		return "", fmt.Errorf("find the sources of this program: %w", err)
 	}
 	return dir, nil
-}
-
-// goVersion returns the version of the Go command that builds. In a module that requires
-// a newer version, it is the newer one.
-func (s source) goVersion(ctx context.Context) (string, error) {
-	out, err := s.command(ctx, "env", "GOVERSION").Output()
-	if err != nil {
-		return "", fmt.Errorf("run the go command (is Go installed and in PATH?): %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // key identifies the result of a build of the sources in these directories.
@@ -101,12 +91,14 @@ func (s source) key(goVersion string, dirs ...string) (string, error) {
 	return fmt.Sprintf("devel-%x-%s", hash.Sum(nil)[:8], goVersion), nil
 }
 
-// build returns the command that builds the binary, named kubernetes, into out.
-func (s source) build(ctx context.Context, out, ldflags string) *exec.Cmd {
+// build returns the command that builds the binary of a program into out.
+func (s source) build(ctx context.Context, program Program, out string, flags []string) *exec.Cmd {
 	if s.dir != "" {
-		return s.command(ctx, "build", "-v", "-ldflags", ldflags, "-o", filepath.Join(out, "kubernetes"), "./"+target)
+		args := append([]string{"build", "-v", "-o", filepath.Join(out, string(program))}, flags...)
+		return s.command(ctx, append(args, "./"+program.target())...)
 	}
-	cmd := s.command(ctx, "install", "-v", "-ldflags", ldflags, module+"/"+target+"@"+s.version)
+	args := append([]string{"install", "-v"}, flags...)
+	cmd := s.command(ctx, append(args, module+"/"+program.target()+"@"+s.version)...)
 	cmd.Env = append(cmd.Env, "GOBIN="+out)
 	return cmd
 }

@@ -18,18 +18,28 @@ const (
 // A Component is one program of the control plane.
 type Component struct {
 	Spec process.Spec
-	// Ready is a URL that answers 200 when the component is ready.
+	// Ready is a URL that answers 200 when the component is ready for the first time.
 	Ready string
+	// ReadyAgain is a URL that answers 200 when the component is ready after a restart.
+	ReadyAgain string
 }
+
+// bootstrapped is a query for the readiness of an API server that has made its objects
+// before. These hooks make roles and priority classes. They sleep for a second before they
+// look at them.
+const bootstrapped = "?exclude=poststarthook/rbac/bootstrap-roles" +
+	"&exclude=poststarthook/scheduling/bootstrap-system-priority-classes"
 
 // Components returns the programs in their starting order.
 func (p *Plane) Components() []Component {
 	store := p.component(etcd, p.etcdArgs(), p.Ports.Etcd, "/health")
 	store.Spec.Dir = p.Dir.Path("etcd") // the directory of the socket for peers
-	all := []Component{
-		store,
-		p.component(apiServer, p.apiServerArgs(), p.Ports.APIServer, "/readyz"),
+	server := p.component(apiServer, p.apiServerArgs(), p.Ports.APIServer, "/readyz")
+	server.ReadyAgain += bootstrapped
+	if p.Bootstrapped {
+		server.Ready = server.ReadyAgain
 	}
+	all := []Component{store, server}
 	if p.Settings.Controllers {
 		all = append(all,
 			p.component(controllerManager, p.controllerManagerArgs(), p.Ports.ControllerManager, "/healthz"),
@@ -47,7 +57,8 @@ func (p *Plane) component(name string, args []string, port int, ready string) Co
 			Args: append([]string{name}, args...),
 			Dir:  string(p.Dir),
 		},
-		Ready: loopbackURL(port) + ready,
+		Ready:      loopbackURL(port) + ready,
+		ReadyAgain: loopbackURL(port) + ready,
 	}
 }
 

@@ -49,6 +49,10 @@ type Plane struct {
 	// addresses are real, clusters must not share them.
 	Services, Pods netip.Prefix
 
+	// Bootstrapped reports whether the API server has made the objects that it makes at its
+	// first start.
+	Bootstrapped bool
+
 	serviceAccount pki.KeyPair
 	files          files
 }

@@ -34,11 +34,11 @@ func requireRealNode(t *testing.T) {
 
 // A testCluster is a control plane with a real node, run by this process.
 type testCluster struct {
-	t       *testing.T
-	dir     string
-	program string
-	stop    context.CancelFunc
-	ended   chan error
+	t           *testing.T
+	dir         string
+	kubectlPath string
+	stop        context.CancelFunc
+	ended       chan error
 }
 
 func builder(t *testing.T) build.Builder {
@@ -50,19 +50,21 @@ func builder(t *testing.T) build.Builder {
 	return build.Builder{GoMod: mod, Output: t.Output()}
 }
 
-func kubernetes(t *testing.T) string {
+// program returns the path of a program, which it builds if necessary.
+func program(t *testing.T, p build.Program) string {
 	t.Helper()
-	program, err := builder(t).Kubernetes(t.Context())
+	path, err := builder(t).Program(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program
+	return path
 }
 
 func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &testCluster{t: t, dir: dir, program: kubernetes(t), stop: cancel, ended: make(chan error, 1)}
+	c := &testCluster{t: t, dir: dir, kubectlPath: program(t, build.Kubectl), stop: cancel, ended: make(chan error, 1)}
+	plane := program(t, build.ControlPlane)
 	node.Builder = builder(t)
 	ready := make(chan struct{})
 	d, err := state.At(dir)
@@ -79,7 +81,7 @@ func startCluster(t *testing.T, dir string, node *Node) *testCluster {
 		c.ended <- supervisor.Run(ctx, supervisor.Config{
 			Dir:      d,
 			Settings: state.Settings{Name: "test", RealNode: true, Controllers: true},
-			Binary:   c.program,
+			Binary:   plane,
 			Nodes:    []supervisor.Node{node},
 			Ready:    func(supervisor.Status) { close(ready) },
 			Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -121,11 +123,11 @@ func (c *testCluster) kubectl(args ...string) string {
 func (c *testCluster) command(args ...string) *exec.Cmd {
 	args = append(
 		[]string{
-			"kubectl", "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--cache-dir",
+			"--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--cache-dir",
 			filepath.Join(c.dir, "kubectl-cache"),
 		},
 		args...)
-	return exec.Command(c.program, args...)
+	return exec.Command(c.kubectlPath, args...)
 }
 
 func (c *testCluster) try(args ...string) (string, error) {

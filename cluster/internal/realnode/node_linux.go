@@ -36,6 +36,7 @@ const (
 type run struct {
 	env     supervisor.Environment
 	builder build.Builder
+	binary  string // with the kubelet and kube-proxy
 	runtime string
 	network *Network
 	id      string
@@ -115,7 +116,7 @@ func (r *run) start(ctx context.Context) error {
 	defer cancel()
 	var archives []string
 	var built error
-	building.Go(func() { archives, built = r.buildImages(ctx) })
+	building.Go(func() { archives, built = r.build(ctx) })
 
 	steps := []func(context.Context) error{
 		r.makeHome,
@@ -186,7 +187,12 @@ func (r *run) connect(context.Context) error {
 	return err
 }
 
-func (r *run) buildImages(ctx context.Context) (archives []string, err error) {
+// build builds the programs and the images of the node. It returns the archives of the
+// images.
+func (r *run) build(ctx context.Context) (archives []string, err error) {
+	if r.binary, err = r.builder.Program(ctx, build.Node); err != nil {
+		return nil, err
+	}
 	for _, pkg := range []string{pause, coredns} {
 		archive, err := r.builder.Image(ctx, pkg)
 		if err != nil {
@@ -275,7 +281,7 @@ func (r *run) startKubelet(context.Context) error {
 		return err
 	}
 	return r.launch(process.Spec{
-		Name: kubelet, Path: r.env.Plane.Binary, Env: systemPath(),
+		Name: kubelet, Path: r.binary, Env: systemPath(),
 		Args: []string{
 			kubelet,
 			"--config=" + config,
@@ -298,7 +304,7 @@ func (r *run) startProxy(context.Context) error {
 	}
 	return r.launch(
 		process.Spec{
-			Name: kubeProxy, Path: r.env.Plane.Binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config},
+			Name: kubeProxy, Path: r.binary, Env: systemPath(), Args: []string{kubeProxy, "--config=" + config},
 		},
 	)
 }

@@ -267,7 +267,9 @@ func TestClean(t *testing.T) {
 	requireRealNode(t)
 	before := lookAround(t)
 	dir := t.TempDir()
-	kubernetes(t)
+	for _, p := range build.Programs {
+		program(t, p)
+	}
 
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCleanHelper$", "-test.v")
 	cmd.Env = append(os.Environ(), helperVariable+"=cluster", dirVariable+"="+dir)

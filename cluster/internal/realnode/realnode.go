@@ -49,7 +49,7 @@ const Name = "real"
 
 // A Node is this machine as a node of one cluster. A supervisor prepares and runs it.
 type Node struct {
-	// Builder builds the images that all pods need.
+	// Builder builds the kubelet, kube-proxy and the images that all pods need.
 	Builder build.Builder
 
 	// Runtime is the program that runs containers: runc or crun. If it is empty, the
@@ -108,8 +108,12 @@ const (
 	coredns = "internal/realnode/coredns"
 )
 
-// BuildImages builds the node's own images, so that a later start need not build them.
-func BuildImages(ctx context.Context, b build.Builder) error {
+// Build builds the node's own programs and images, so that a later start need not build
+// them.
+func Build(ctx context.Context, b build.Builder) error {
+	if _, err := b.Program(ctx, build.Node); err != nil {
+		return err
+	}
 	for _, pkg := range []string{pause, coredns} {
 		if _, err := b.Image(ctx, pkg); err != nil {
 			return err

@@ -40,6 +40,10 @@ func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 	}
 }
 
+// TryWork takes the lock of [Dir.Work] in a directory that exists. It does not wait, and
+// returns nil if another process holds the lock.
+func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock)) }
+
 // Supervise takes the supervisor's lock, which shows that a supervisor runs. It does not
 // wait, and returns nil if another process holds the lock.
 func (d Dir) Supervise() (*Lock, error) {

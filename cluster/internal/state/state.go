@@ -169,6 +169,10 @@ type Record struct {
 	// Owner is the process that the cluster belongs to, if any.
 	Owner process.Identity `json:"owner,omitzero"`
 
+	// Bootstrapped is the binary whose API server has made the objects that it makes at its
+	// first start.
+	Bootstrapped string `json:"bootstrapped,omitempty"`
+
 	// The port is tried again at the next start, so that copies of the kubeconfig stay
 	// valid.
 	APIServerPort int `json:"apiServerPort,omitempty"`

@@ -130,8 +130,8 @@ func (p *prober) create(ctx context.Context, url string, object any) error {
 	}
 }
 
-// compact removes all revisions of etcd except the newest.
-func (p *prober) compact(ctx context.Context) error {
+// revision returns the newest revision of etcd.
+func (p *prober) revision(ctx context.Context) (int64, error) {
 	var status struct {
 		Header struct {
 			Revision string `json:"revision"`
@@ -142,11 +142,20 @@ func (p *prober) compact(ctx context.Context) error {
 		err = json.Unmarshal(data, &status)
 	}
 	if err != nil {
-		return fmt.Errorf("read etcd's revision: %w", err)
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
 	}
 	revision, err := strconv.ParseInt(status.Header.Revision, 10, 64)
 	if err != nil {
-		return fmt.Errorf("read etcd's revision: %w", err)
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	return revision, nil
+}
+
+// compact removes all revisions of etcd except the newest.
+func (p *prober) compact(ctx context.Context) error {
+	revision, err := p.revision(ctx)
+	if err != nil {
+		return err
 	}
 	request := map[string]any{"revision": revision, "physical": true}
 	if _, err := p.send(ctx, p.health, http.MethodPost, p.plane.EtcdURL()+"/v3/kv/compaction", request); err != nil {
@@ -181,7 +190,7 @@ func (p *prober) send(ctx context.Context, client *http.Client, method, url stri
 		return nil, err
 	}
 	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	data, err := io.ReadAll(io.LimitReader(response.Body, 64<<20))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}

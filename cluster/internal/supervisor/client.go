@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	var status Status
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	data, err := c.send(ctx, http.MethodGet, "/status")
+	data, err := c.send(ctx, http.MethodGet, "/status", nil)
 	if err == nil {
 		err = json.Unmarshal(data, &status)
 	}
@@ -54,15 +55,33 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 func (c *Client) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	if _, err := c.send(ctx, http.MethodPost, "/stop"); err != nil {
+	if _, err := c.send(ctx, http.MethodPost, "/stop", nil); err != nil {
 		return fmt.Errorf("tell the cluster to stop: %w", err)
 	}
 	return nil
 }
 
+// Adopt makes another process the owner of the cluster. It returns [ErrOwned] if the owner
+// runs, and [ErrEnding] if the cluster ends, for example because it is damaged.
+func (c *Client) Adopt(ctx context.Context, by Ownership) error {
+	ctx, cancel := context.WithTimeout(ctx, emptyLimit+answerLimit)
+	defer cancel()
+	_, err := c.send(ctx, http.MethodPost, "/owner", by)
+	var answer *answerError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer) && answer.code == http.StatusConflict:
+		return ErrOwned
+	case errors.As(err, &answer) && answer.code == http.StatusGone:
+		return ErrEnding
+	}
+	return fmt.Errorf("adopt the cluster: %w", err)
+}
+
 // Act performs one of [Actions] on a component, and returns when it is complete.
 func (c *Client) Act(ctx context.Context, component, action string) error {
-	if _, err := c.send(ctx, http.MethodPost, "/components/"+component+"/"+action); err != nil {
+	if _, err := c.send(ctx, http.MethodPost, "/components/"+component+"/"+action, nil); err != nil {
 		return fmt.Errorf("%s %s: %w", action, component, err)
 	}
 	return nil
@@ -70,12 +89,29 @@ func (c *Client) Act(ctx context.Context, component, action string) error {
 
 // Compact compacts etcd to its newest revision.
 func (c *Client) Compact(ctx context.Context) error {
-	_, err := c.send(ctx, http.MethodPost, "/compact")
+	_, err := c.send(ctx, http.MethodPost, "/compact", nil)
 	return err
 }
 
-func (c *Client) send(ctx context.Context, method, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://cluster"+path, nil)
+// An answerError is an answer that is not a success.
+type answerError struct {
+	code int
+	text string
+}
+
+func (e *answerError) Error() string { return e.text }
+
+// send sends a request. A body that is not nil is sent as JSON.
+func (c *Client) send(ctx context.Context, method, path string, body any) ([]byte, error) {
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		reader = bytes.NewReader(data)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://cluster"+path, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +125,7 @@ func (c *Client) send(ctx context.Context, method, path string) ([]byte, error) 
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.New(strings.TrimSpace(string(data)))
+		return nil, &answerError{response.StatusCode, strings.TrimSpace(string(data))}
 	}
 	return data, nil
 }

@@ -227,9 +227,13 @@ func (c *component) ask(ctx context.Context, r request) error {
 // awaitReady waits until the component reports that it is ready. If first is set, the end
 // of its process is an error; otherwise awaitReady waits for the next process.
 func (c *component) awaitReady(ctx context.Context, first bool) error {
+	url := c.ReadyAgain
+	if first {
+		url = c.Ready
+	}
 	var last error
 	for {
-		if last = c.probe.check(ctx, c.Ready); last == nil {
+		if last = c.probe.check(ctx, url); last == nil {
 			return nil
 		}
 		if c.is(failed) && first {

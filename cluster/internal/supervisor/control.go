@@ -102,6 +102,21 @@ func (s *supervisor) handler() http.Handler {
 		s.Log.Info("received a request to stop")
 		s.end(errStopped)
 	})
+	mux.HandleFunc("POST /owner", func(w http.ResponseWriter, r *http.Request) {
+		var by Ownership
+		err := json.NewDecoder(r.Body).Decode(&by)
+		if err == nil {
+			err = s.requestAdoption(r.Context(), by)
+		}
+		switch {
+		case errors.Is(err, ErrOwned):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case errors.Is(err, ErrEnding):
+			http.Error(w, err.Error(), http.StatusGone)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	mux.HandleFunc("POST /compact", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, s.probe.compact(r.Context()))
 	})

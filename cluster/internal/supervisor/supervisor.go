@@ -3,6 +3,9 @@
 //
 //	supervisor.go  the whole life of a cluster, in order
 //	component.go   the life of one component
+//	owner.go       the process that a cluster belongs to, and its end
+//	empty.go       the deletion of an owner's objects
+//	bootstrap.go   the objects that every new cluster has
 //	control.go     the requests that a running cluster accepts
 //	client.go      the client for these requests
 //	api.go         the requests to the API server and etcd that these files need
@@ -35,9 +38,9 @@ type Config struct {
 	Settings state.Settings
 	Binary   string // of Kubernetes (package build)
 
-	// Owner, if set, is the process that this cluster belongs to: the cluster ends when
-	// the owner ends.
-	Owner process.Identity
+	// Ownership, if set, is the process that this cluster belongs to: the cluster ends when
+	// the owner ends, or is kept for another one.
+	Ownership
 
 	// Nodes run once the control plane is ready.
 	Nodes []Node
@@ -110,7 +113,9 @@ func Run(ctx context.Context, config Config) (err error) {
 func attempt(ctx context.Context, config Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &supervisor{Config: config, end: cancel, started: time.Now()}
+	s := &supervisor{
+		Config: config, end: cancel, started: time.Now(), adoptions: make(chan adoption), unowned: make(chan struct{}),
+	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -128,9 +133,14 @@ type supervisor struct {
 	group      *process.Group
 	probe      *prober
 	components []*component
+	fresh      int64 // the revision of etcd when the cluster was ready
+
+	adoptions chan adoption
+	unowned   chan struct{} // closed when there will be no adoption any more
 
 	mu         sync.Mutex
 	phase      string
+	record     state.Record
 	readyAfter time.Duration // the API server's
 }
 
@@ -176,6 +186,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	plane := controlplane.Plane{
 		Dir: s.Dir, Binary: s.Binary, Settings: s.Settings, Ports: ports,
 		Services: record.Services, Pods: record.Pods,
+		Bootstrapped: record.Bootstrapped == s.Binary,
 	}
 	for _, node := range s.Nodes {
 		if err := node.Prepare(ctx, &plane); err != nil {
@@ -203,9 +214,11 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.Dir.SetRecord(state.Record{
-		Settings: s.Settings, Owner: s.Owner, Socket: socket, Binary: s.Binary, APIServerPort: ports.APIServer,
-		Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self,
+	err = s.note(func(r *state.Record) {
+		*r = state.Record{
+			Settings: s.Settings, Owner: s.Owner, Socket: socket, Binary: s.Binary, APIServerPort: ports.APIServer,
+			Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self, Bootstrapped: record.Bootstrapped,
+		}
 	})
 	if err != nil {
 		return err
@@ -241,6 +254,9 @@ func (s *supervisor) run(ctx context.Context) error {
 		err = s.startNodes(ctx, nodes, &nodesDone)
 	}
 	if err == nil {
+		err = s.settled(ctx)
+	}
+	if err == nil {
 		s.setPhase(Ready)
 		if s.Ready != nil {
 			s.Ready(s.status())
@@ -266,7 +282,17 @@ func (s *supervisor) run(ctx context.Context) error {
 func (s *supervisor) startAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, errSlow)
 	defer cancel()
+	objects := old
 	for i, c := range s.components {
+		if i == 1 {
+			var err error
+			if objects, err = s.writeBootstrap(ctx); err != nil {
+				return err
+			}
+			if objects == known {
+				c.Ready = c.ReadyAgain
+			}
+		}
 		if err := c.do(ctx, start); err != nil {
 			return err
 		}
@@ -276,6 +302,11 @@ func (s *supervisor) startAll(ctx context.Context) error {
 			}
 		}
 		if i == 1 {
+			if objects == made {
+				if err := s.keepBootstrap(ctx); err != nil {
+					return err
+				}
+			}
 			s.mu.Lock()
 			s.readyAfter = time.Since(s.started)
 			s.mu.Unlock()
@@ -355,11 +386,28 @@ func AdminConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-func (s *supervisor) watchOwner(ctx context.Context) {
-	s.Owner.Await(ctx, func() {
-		s.Log.Info("the process that owns the cluster has ended", "pid", s.Owner.PID)
-		s.end(errStopped)
-	})
+// settled records the state of a cluster that is about to be ready.
+func (s *supervisor) settled(ctx context.Context) (err error) {
+	if s.Keep > 0 {
+		if s.fresh, err = s.probe.revision(ctx); err != nil {
+			return err
+		}
+	}
+	return s.note(func(r *state.Record) { r.Bootstrapped = s.Binary })
+}
+
+// note changes the record and writes it.
+func (s *supervisor) note(change func(*state.Record)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.record)
+	return s.Dir.SetRecord(s.record)
+}
+
+func (s *supervisor) is(phase string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phase
 }
 
 func (s *supervisor) setPhase(phase string) {

@@ -27,7 +27,7 @@ func testConfig(t *testing.T) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := build.Builder{GoMod: goMod, Output: os.Stderr}.Kubernetes(t.Context())
+	binary, err := build.Builder{GoMod: goMod, Output: os.Stderr}.Program(t.Context(), build.ControlPlane)
 	if err != nil {
 		t.Fatal(err)
 	}
