@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,8 +75,11 @@ func (e *IncompatibleError) Error() string {
 // same version of the next definition. Unless a webhook converts objects, it also
 // compares the version with the other versions as which the objects can be read. A
 // mismatch that two live versions already have is not counted against the next
-// definition.
+// definition. The error of a definition ([Definition.Err]) is a reason too.
 func Compare(live, next *Definition) []Break {
+	if err := cmp.Or(live.err, next.err); err != nil {
+		return []Break{{Why: err.Error()}}
+	}
 	var breaks []Break
 	if live.Spec.Scope != next.Spec.Scope {
 		breaks = append(breaks, Break{Why: fmt.Sprintf("the scope changes from %s to %s", live.Spec.Scope, next.Spec.Scope)})

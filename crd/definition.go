@@ -19,8 +19,15 @@ type Definition struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status,omitzero"`
 
-	stored bool // a marker makes its version the storage version
+	err    error // of [Of] or [Join]
+	stored bool  // a marker makes its version the storage version
 }
+
+// Err returns the mistake in the type or the options that the definition was made of, or
+// nil. [Install], [Join], [Definition.JSON], [Definition.YAML] and the other packages that
+// take a definition return it too. A definition with a mistake has neither name nor
+// versions.
+func (d *Definition) Err() error { return d.err }
 
 // GVK names the kind.
 func (Definition) GVK() kube.GVK {
@@ -169,6 +176,9 @@ func (d *Definition) Version(name string) *Version {
 
 // JSON returns the definition for kubectl apply, always in the same order.
 func (d *Definition) JSON() ([]byte, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
 	// The manifest has no status, because the server writes it.
 	wanted := struct {
 		kube.Object

@@ -16,9 +16,9 @@
 //	//go:embed echo.go
 //	var source embed.FS
 //
-//	def, err := crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}, Source: source})
+//	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}, Source: source})
 //	…
-//	err = crd.Install(ctx, client, def)
+//	err = crd.Install(ctx, client, definition)
 //
 // The counterparts are controller-tools' controller-gen crd and kube-rs's derive macro
 // CustomResource.

@@ -198,15 +198,15 @@ func TestVersions(t *testing.T) {
 	s := start(t)
 	version := func(name string, o crd.Options) *crd.Definition {
 		o.Kind = kube.Kind{GVK: kube.GVK{Group: s.group(), Version: name, Kind: "Case"}}
-		d, err := crd.Of[Case[Old]](o)
-		if err != nil {
+		d := crd.Of[Case[Old]](o)
+		if err := d.Err(); err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
 	join := func(d *crd.Definition, others ...*crd.Definition) *crd.Definition {
-		d, err := crd.Join(d, others...)
-		if err != nil {
+		d := crd.Join(d, others...)
+		if err := d.Err(); err != nil {
 			t.Fatal(err)
 		}
 		return d
@@ -330,8 +330,8 @@ func TestInstalledIsServed(t *testing.T) {
 	s := start(t)
 	for i := range 5 {
 		kind := kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: fmt.Sprintf("Case%d", i)}}
-		d, err := crd.Of[Case[Old]](crd.Options{Kind: kind})
-		if err != nil {
+		d := crd.Of[Case[Old]](crd.Options{Kind: kind})
+		if err := d.Err(); err != nil {
 			t.Fatal(err)
 		}
 		s.install(t, d)

@@ -34,11 +34,11 @@ func theirs(t *testing.T, plural, group string) *crd.Definition {
 
 func shift(t *testing.T, group string) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[kubebuilder.Shift](crd.Options{
+	d := crd.Of[kubebuilder.Shift](crd.Options{
 		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Shift"}},
 		Source: kubebuilderSource,
 	})
-	if err != nil {
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -46,11 +46,11 @@ func shift(t *testing.T, group string) *crd.Definition {
 
 func roster(t *testing.T, group string) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[kubebuilder.Roster](crd.Options{
+	d := crd.Of[kubebuilder.Roster](crd.Options{
 		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Roster"}},
 		Source: kubebuilderSource,
 	})
-	if err != nil {
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return d

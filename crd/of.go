@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,16 +69,22 @@ type embedsKubeObject[T any] interface {
 	GetObjectKind() schema.ObjectKind
 }
 
-// Of returns the definition of T's kind with the version that T describes. An error names
-// every wrong field: it wraps a [FieldError] for each. Its counterparts are
-// controller-tools' controller-gen crd and kube-rs's CustomResourceExt::crd.
-func Of[T any, P embedsKubeObject[T]](o Options) (*Definition, error) {
+// Of returns the definition of T's kind with the version that T describes. A program can
+// declare it as a variable of a package:
+//
+//	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}})
+//
+// The definition keeps the error of a wrong type, tag or option, and every use of it
+// returns the error: see [Definition.Err]. The error names every wrong field: it wraps a
+// [FieldError] for each. The counterparts of Of are controller-tools' controller-gen crd
+// and kube-rs's CustomResourceExt::crd.
+func Of[T any, P embedsKubeObject[T]](o Options) *Definition {
 	t := reflect.TypeFor[T]()
 	d, err := of(t, o.Kind.Of(P(new(T))), o)
 	if err != nil {
-		return nil, fmt.Errorf("define the kind of %s: %w", t, err)
+		return &Definition{err: fmt.Errorf("define the kind of %s: %w", t, err)}
 	}
-	return d, nil
+	return d
 }
 
 func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
@@ -235,33 +242,43 @@ const maxSelectable = 8
 
 // Join returns one definition with the versions of several definitions. Objects are
 // stored in the version of the first definition. The result also has the first one's
-// names, scope and conversion. Its counterpart in kube-rs is merge_crds.
+// names, scope and conversion. It keeps an error as the result of [Of] does. Its
+// counterpart in kube-rs is merge_crds.
 //
-//	v1, err := crd.Of[v1.Echo](crd.Options{})
-//	v1beta1, err := crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"})
-//	def, err := crd.Join(v1, v1beta1)
+//	var definition = crd.Join(
+//		crd.Of[v1.Echo](crd.Options{}),
+//		crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"}),
+//	)
 //
 // Without a conversion webhook the server changes apiVersion only. If one version has a
 // field that another version lacks, a write through the other version loses the field.
-func Join(stored *Definition, others ...*Definition) (*Definition, error) {
+func Join(stored *Definition, others ...*Definition) *Definition {
 	joined := *stored
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
 	for _, o := range others {
-		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
-			return nil, fmt.Errorf("join versions: %s in %s and %s in %s are different kinds",
-				o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
-		}
-		if o.stored && !stored.stored {
-			return nil, fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first",
-				o.Spec.Versions[0].Name)
-		}
-		for _, v := range o.Spec.Versions {
-			if joined.Version(v.Name) != nil {
-				return nil, fmt.Errorf("join versions: there are two %s of %s", v.Name, stored.Name)
-			}
-			v.Storage = false
-			joined.Spec.Versions = append(joined.Spec.Versions, v)
+		if err := cmp.Or(joined.err, o.err, joined.join(o)); err != nil {
+			return &Definition{err: err}
 		}
 	}
-	return &joined, nil
+	return &joined
+}
+
+// join adds the versions of another definition.
+func (d *Definition) join(o *Definition) error {
+	if o.Spec.Group != d.Spec.Group || o.Spec.Names.Kind != d.Spec.Names.Kind {
+		return fmt.Errorf("join versions: %s in %s and %s in %s are different kinds",
+			o.Spec.Names.Kind, o.Spec.Group, d.Spec.Names.Kind, d.Spec.Group)
+	}
+	if o.stored && !d.stored {
+		return fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first",
+			o.Spec.Versions[0].Name)
+	}
+	for _, v := range o.Spec.Versions {
+		if d.Version(v.Name) != nil {
+			return fmt.Errorf("join versions: there are two %s of %s", v.Name, d.Name)
+		}
+		v.Storage = false
+		d.Spec.Versions = append(d.Spec.Versions, v)
+	}
+	return nil
 }

@@ -21,11 +21,7 @@ func TestTree(t *testing.T) {
 	client, ns := optest.Client(t, of.Config()), of.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	definitions, err := api.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := crd.Install(ctx, client, definitions...); err != nil {
+	if err := crd.Install(ctx, client, api.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	if err := follow(ctx, io.Discard, client, ns, "table/orders"); err == nil || !strings.Contains(err.Error(), `"table/orders"`) {

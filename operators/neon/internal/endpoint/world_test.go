@@ -74,9 +74,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.pods.Store(t.Context()) // outside looks for a pod at each call of the operator
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(w.soon(), client, definitions...))
+	w.ok(crd.Install(w.soon(), client, api.Definitions...))
 
 	key := token.New()
 	keys := &corev1.Secret{Data: map[string][]byte{"private.pem": key.PEM(), "public.pem": key.Public().PEM()}}

@@ -108,9 +108,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	of := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	w := &world{T: t, ns: of.Namespace(t)}
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(t.Context(), optest.Client(t, of.Config()), definitions...))
+	w.ok(crd.Install(t.Context(), optest.Client(t, of.Config()), api.Definitions...))
 	w.a, w.b = newReplica(t, of, w.ns), newReplica(t, of, w.ns)
 	w.key = w.keys("main")
 	w.token, w.other = w.hookToken(w.key), w.hookToken(w.keys("other"))
