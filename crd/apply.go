@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
 )
 
 // application applies the tag of a field to the field's schema.
@@ -157,17 +159,18 @@ func (a *application) one(d directive, s *Schema) error {
 		s.Pattern = d.value
 		return s.onlyFor("string", "int-or-string")
 	case "format":
-		return s.setFormat(d.value)
+		return s.setFormat(d)
 	case "enum":
 		return s.setEnum(d)
 	case "default":
 		if nested {
 			return errors.New("elements have no default")
 		}
-		value, err := s.literal(d.value)
+		literal := s.literal
 		if d.mark != nil {
-			value, err = s.markLiteral(d.value)
+			literal = s.markLiteral
 		}
+		value, err := literal(d.value)
 		s.Default = value
 		return err
 	case "nullable":
@@ -188,6 +191,8 @@ func (a *application) one(d directive, s *Schema) error {
 	case "immutable":
 		a.immutable = append(a.immutable, s)
 		return a.rule(s, Rule{Rule: "self == oldSelf", Message: a.member.name + " is immutable"})
+	case "title":
+		s.Title = d.value
 	case "description":
 		s.Description = d.value
 	case "deprecated":
@@ -207,11 +212,22 @@ func (a *application) one(d directive, s *Schema) error {
 		}
 		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
 		return s.onlyFor("string", "integer", "boolean")
-	default:
-		if d.mark != nil {
-			return s.marked(d)
+	case "notEmpty":
+		return s.requireContent()
+	case "type": // it was used to make the schema
+		if t := s.typeText(); d.mark != nil && t != d.value && s.Type != d.value {
+			return fmt.Errorf("the Go type is encoded as %s", t)
 		}
-		// A type in a tag was handled when the schema was made.
+	}
+	return nil
+}
+
+// requireContent gives a string, list, map or struct a minimum of 1, unless it has a minimum.
+func (s *Schema) requireContent() error {
+	one := int64(1)
+	least := map[string]**int64{"string": &s.MinLength, "array": &s.MinItems, "object": &s.MinProperties}[s.Type]
+	if least != nil && *least == nil {
+		*least = &one
 	}
 	return nil
 }
@@ -228,6 +244,11 @@ func deprecatedText(description, instead string) string {
 }
 
 func (s *Schema) setNumber(d directive) error {
+	if !d.given { // the limit that the schema has is exclusive
+		s.ExclusiveMinimum = s.ExclusiveMinimum || d.key == "exclusiveMin"
+		s.ExclusiveMaximum = s.ExclusiveMaximum || d.key == "exclusiveMax"
+		return s.onlyFor("integer", "number", "int-or-string")
+	}
 	n, err := strconv.ParseFloat(d.value, 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return errors.New("it is not a number")
@@ -237,9 +258,9 @@ func (s *Schema) setNumber(d directive) error {
 	}
 	switch d.key {
 	case "min", "exclusiveMin":
-		s.Minimum, s.ExclusiveMinimum = &n, d.key == "exclusiveMin"
+		s.Minimum, s.ExclusiveMinimum = &n, d.key == "exclusiveMin" || d.mark != nil && s.ExclusiveMinimum
 	case "max", "exclusiveMax":
-		s.Maximum, s.ExclusiveMaximum = &n, d.key == "exclusiveMax"
+		s.Maximum, s.ExclusiveMaximum = &n, d.key == "exclusiveMax" || d.mark != nil && s.ExclusiveMaximum
 	default:
 		if n <= 0 {
 			return errors.New("it must be above 0")
@@ -284,15 +305,17 @@ var formats = map[string][]string{
 	"number":  {"float", "double"},
 }
 
-func (s *Schema) setFormat(format string) error {
+// setFormat sets a format. Markers may name formats that servers ignore.
+func (s *Schema) setFormat(d directive) error {
 	known, ok := formats[s.Type]
 	switch {
+	case d.mark != nil:
 	case !ok || s.IntOrString:
 		return s.onlyFor("string", "integer", "number")
-	case !slices.Contains(known, format):
-		return fmt.Errorf("servers do not know this format%s", didYouMean(format, known))
+	case !slices.Contains(known, d.value):
+		return fmt.Errorf("servers do not know this format%s", nearest.DidYouMean(d.value, known))
 	}
-	s.Format = format
+	s.Format = d.value
 	return nil
 }
 

@@ -26,8 +26,8 @@ const worldSize = 50
 // typeDescription returns the description of a named type.
 func (b *builder) typeDescription(t reflect.Type) string {
 	for {
-		for _, name := range b.names(t) {
-			if doc := b.docs[name]; doc != "" && t.Name() != "" {
+		for _, name := range b.source.Names(docName(t)) {
+			if doc := b.source.Doc(name); doc != "" && t.Name() != "" {
 				return doc
 			}
 		}
@@ -48,7 +48,7 @@ func (b *builder) typeDescription(t reflect.Type) string {
 // description returns the description of a field: its own comment, or else the
 // description of its type.
 func (b *builder) description(m member, at place) string {
-	if doc := b.docs[at.typ+"."+at.fields]; doc != "" {
+	if doc := b.source.Doc(at.typ + "." + at.fields); doc != "" {
 		return doc
 	}
 	if b.describe != nil && m.owner.Name() != "" {

@@ -50,17 +50,17 @@ var ErrNames = errors.New("names are in use")
 
 // Install works like the function [Install], with the settings of i.
 func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	for _, d := range defs {
+		if d.err != nil {
+			return d.err
+		}
+	}
 	if i.Logger == nil {
 		i.Logger = slog.Default()
 	}
 	definitions := kube.ViewOfKind[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
 	// Install applies all definitions before it waits for the first.
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
-	for _, d := range defs {
-		if d.err != nil {
-			return d.err
-		}
-	}
 	for n, d := range defs {
 		var err error
 		if before[n], there[n], err = i.apply(ctx, definitions, d); err != nil {

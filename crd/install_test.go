@@ -205,7 +205,7 @@ func TestVersions(t *testing.T) {
 		return d
 	}
 	join := func(d *crd.Definition, others ...*crd.Definition) *crd.Definition {
-		d := crd.Join(d, others...)
+		d = crd.Join(d, others...)
 		if err := d.Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
 )
 
 // mergeKeys makes a list with a patchMergeKey a map by that key, if every element is sure
@@ -40,7 +42,7 @@ func (s *Schema) mapKeys(keys []string) error {
 		case slices.Contains(keys[:i], key):
 			return fmt.Errorf("map key %s is given twice", key)
 		case p == nil:
-			return fmt.Errorf("the elements have no field %s for a map key%s", key, didYouMean(key, names))
+			return fmt.Errorf("the elements have no field %s for a map key%s", key, nearest.DidYouMean(key, names))
 		case p.Type == "object" || p.Type == "array" || p.Type == "":
 			return fmt.Errorf("map key %s is %s: it must be a scalar", key, p.typeText())
 		case p.Nullable:

@@ -52,38 +52,32 @@ func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// markLiteral turns the value of a marker into JSON of the schema's type. A list is
-// written {a,b} or as JSON, a map {a: b} or as JSON.
+// markLiteral turns the JSON of a marker into JSON of the schema's type. A marker does not
+// know the type: the text of a scalar may stand in quotes, and an empty list in braces.
 func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
-	if strings.HasPrefix(text, "ref(") {
-		return nil, errors.New("a reference to a constant cannot be read: write the value")
-	}
-	kind := s.typeText()
-	switch {
+	var word string
+	quoted := json.Unmarshal([]byte(text), &word) == nil && text != "null"
+	switch kind := s.typeText(); {
 	case kind == "array" && text == "{}":
 		return json.RawMessage("[]"), nil
-	case kind == "int-or-string" && strings.HasPrefix(text, `"`):
-		return s.literalJSON(text)
-	case kind == "array", kind == "object", kind == "map", kind == anyText:
-		return parseMarkValue(text)
-	}
-	text, err := unquoted(text)
-	if err != nil {
-		return nil, err
+	case kind == "array", kind == "object", kind == "map", kind == anyText, kind == "int-or-string" && quoted:
+		return json.RawMessage(text), nil
+	case quoted:
+		text = word
 	}
 	return s.literal(text)
 }
 
-// setEnum reads the values of an enum: values with bars between them, a JSON array, or
-// the list of a marker.
+// setEnum reads the values of an enum: values with bars between them, or a JSON array. The
+// JSON array of a marker has the texts of the values.
 func (s *Schema) setEnum(d directive) error {
 	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
 		return err
 	}
 	var values []json.RawMessage
-	parts := d.list
+	var parts []string
 	switch {
-	case parts != nil:
+	case d.mark != nil && json.Unmarshal([]byte(d.value), &parts) == nil:
 	case strings.HasPrefix(d.value, "["):
 		if err := json.Unmarshal([]byte(d.value), &values); err != nil {
 			return fmt.Errorf("%q is not a JSON array: %w", d.value, err)

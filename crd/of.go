@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/internal/plural"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,12 +46,18 @@ type Options struct {
 	// last, unless a column has that name.
 	Columns []Column
 
-	// Source is the Go source of the type's package. Its comments become descriptions,
-	// and its markers of controller-gen take effect:
+	// Source is the Go source of the type's package. Its comments become descriptions:
 	//
 	//	//go:embed types.go
 	//	var source embed.FS
 	Source fs.FS
+	// Markers gives the markers in the comments of Source a meaning. Without it they have
+	// none. The Tags of package kubebuilder are for those of controller-gen. It yields, for
+	// each marker of a field or type, the tag that has the meaning of the marker or an
+	// error. A tag of the field itself overrides it, but not the constraints of a marker of
+	// its type: both hold. If the markers are those of the kind's type, it may change the
+	// definition; options override that, and otherwise the definition is nil.
+	Markers func(markers []string, kind *Definition) iter.Seq2[string, error]
 	// Describe returns further descriptions of a Go type: that of the type under "", and
 	// those of the fields under their JSON names. See [SwaggerDoc].
 	Describe func(reflect.Type) map[string]string
@@ -91,56 +98,49 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	if err := kind.Err(); err != nil {
 		return nil, err
 	}
-	from, err := readSources(o.Source)
+	from, err := source.Read(o.Source)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := readKind(t, from.marks[docName(t)])
-	if err == nil {
-		err = marks.apply(&kind, &o)
-	}
+	d := draft()
+	b := builder{source: from, markers: o.Markers, describe: o.Describe, kind: d}
+	root, err := b.build(t)
 	if err != nil {
 		return nil, err
 	}
-	names, err := namesOf(kind, o)
-	if err != nil {
+	if err := errors.Join(d.setNames(kind, o), d.setVersion(kind, o, &b, root)); err != nil {
 		return nil, err
-	}
-	version, err := versionOf(t, kind, o, from)
-	if err != nil {
-		return nil, err
-	}
-	version.SelectableFields = append(version.SelectableFields, marks.selectable...)
-	if marks.deprecated != nil && !version.Deprecated {
-		version.Deprecated, version.DeprecationWarning = true, *marks.deprecated
-	}
-	if err := checkColumns(&version); err != nil {
-		return nil, err
-	}
-	d := &Definition{stored: marks.stored, Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope,
-		Versions: []Version{version}}}
-	if d.Spec.Scope == "" {
-		d.Spec.Scope = kube.Namespaced
 	}
 	d.SetGroupVersionKind(d.GVK())
-	d.Name = names.Plural + "." + kind.Group
-	d.Labels, d.Annotations = marks.labels, marks.annotations
+	d.Name = d.Spec.Names.Plural + "." + kind.Group
 	return d, nil
 }
 
-// namesOf returns and checks the names of a kind.
-func namesOf(kind kube.Kind, o Options) (Names, error) {
+// draft returns a definition that markers and options complete.
+func draft() *Definition {
+	return &Definition{Spec: Spec{Versions: []Version{{Served: true}}}}
+}
+
+// setNames sets and checks the names of a kind and its scope. A marker that contradicts the
+// kind is an error, because clients use the kind.
+func (d *Definition) setNames(kind kube.Kind, o Options) error {
+	switch n := d.Spec.Names; {
+	case n.Plural != "" && kind.Plural != "" && n.Plural != kind.Plural:
+		return fmt.Errorf("a marker says plural %s, the kind %s", n.Plural, kind.Plural)
+	case d.Spec.Scope != "" && kind.Scope != "" && d.Spec.Scope != kind.Scope:
+		return fmt.Errorf("a marker says scope %s, the kind %s", d.Spec.Scope, kind.Scope)
+	}
+	d.Spec.Group, d.Spec.Scope = kind.Group, cmp.Or(kind.Scope, d.Spec.Scope, kube.Namespaced)
 	lower := strings.ToLower(kind.Kind)
-	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind,
-		ListKind: o.ListKind, Categories: o.Categories}
-	if n.Plural == "" {
-		n.Plural = plural.Of(kind.Kind)
+	n := &d.Spec.Names
+	n.Kind, n.ListKind = kind.Kind, cmp.Or(o.ListKind, kind.Kind+"List")
+	n.Plural = cmp.Or(kind.Plural, n.Plural, plural.Of(kind.Kind))
+	n.Singular = cmp.Or(o.Singular, n.Singular, lower)
+	if len(o.ShortNames) > 0 {
+		n.ShortNames = o.ShortNames
 	}
-	if n.Singular == "" {
-		n.Singular = lower
-	}
-	if n.ListKind == "" {
-		n.ListKind = kind.Kind + "List"
+	if len(o.Categories) > 0 {
+		n.Categories = o.Categories
 	}
 	var errs []error
 	check := func(what, name string, problems []string) {
@@ -167,46 +167,41 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 	if n.ListKind == n.Kind {
 		errs = append(errs, fmt.Errorf("list kind %q: it must differ from the kind", n.ListKind))
 	}
-	return n, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
-// versionOf returns the version that a type describes.
-func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version, error) {
-	b := builder{sources: from, describe: o.Describe}
-	root := b.root(t)
-	v := Version{
-		Name: kind.Version, Served: !o.NotServed, Storage: true,
-		Deprecated: b.deprecated != nil || o.Deprecated != "", DeprecationWarning: o.Deprecated,
-		Schema:           Validation{root},
-		SelectableFields: b.selectable,
-		Columns:          append(b.columns, o.Columns...),
+// setVersion completes the version that a type describes. Tags and options override markers.
+func (d *Definition) setVersion(kind kube.Kind, o Options, b *builder, root *Schema) error {
+	v := &d.Spec.Versions[0]
+	d.stored = v.Storage
+	v.Name, v.Storage, v.Served = kind.Version, true, v.Served && !o.NotServed
+	v.Schema = Validation{root}
+	if b.deprecated != nil || o.Deprecated != "" {
+		v.Deprecated, v.DeprecationWarning = true, o.Deprecated
 	}
-	if b.deprecated != nil && v.DeprecationWarning == "" {
+	if b.deprecated != nil && o.Deprecated == "" {
 		v.DeprecationWarning = *b.deprecated
 	}
-	if len(b.errs) == 0 {
-		// The schema would allow such values, and a client could not read them back.
-		for _, p := range jsonfields.Problems(t) {
-			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
-		}
-	}
-	if len(b.errs) > 0 {
-		return v, errors.Join(b.errs...)
-	}
+	v.SelectableFields = append(b.selectable, v.SelectableFields...)
+	v.Columns = slices.Concat(b.columns, v.Columns, o.Columns)
 	var sub Subresources
 	if _, has := root.Properties["status"]; has && !o.NoStatusSubresource {
 		sub.Status = &StatusSubresource{}
 	}
-	if o.Scale != nil {
+	scale := o.Scale
+	if scale == nil && v.Subresources != nil {
+		scale = v.Subresources.Scale
+	}
+	if scale != nil {
 		var err error
-		if sub.Scale, err = scaleOf(*o.Scale, root); err != nil {
-			return v, fmt.Errorf("scale: %w", err)
+		if sub.Scale, err = scaleOf(*scale, root); err != nil {
+			return fmt.Errorf("scale: %w", err)
 		}
 	}
-	if sub != (Subresources{}) {
+	if v.Subresources = nil; sub != (Subresources{}) {
 		v.Subresources = &sub
 	}
-	return v, nil
+	return checkColumns(v)
 }
 
 // scaleOf fills in the default paths and checks the types of the fields at the paths.
@@ -270,7 +265,7 @@ func (d *Definition) join(o *Definition) error {
 			o.Spec.Names.Kind, o.Spec.Group, d.Spec.Names.Kind, d.Spec.Group)
 	}
 	if o.stored && !d.stored {
-		return fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first",
+		return fmt.Errorf("join versions: a marker makes %s the storage version: it must come first",
 			o.Spec.Versions[0].Name)
 	}
 	for _, v := range o.Spec.Versions {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
 )
 
 // jsonPathStep returns the JSONPath step to a field.
@@ -135,5 +137,5 @@ func (s *Schema) step(step pathStep) (*Schema, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return nil, fmt.Errorf("there is no field %s%s", step.name, didYouMean(step.name, names))
+	return nil, fmt.Errorf("there is no field %s%s", step.name, nearest.DidYouMean(step.name, names))
 }

@@ -52,7 +52,8 @@ func TestHandWritten(t *testing.T) {
 		"../operators/book/crd.yaml":       crd.Of[Book],
 		"../operators/foo/deploy/crd.yaml": crd.Of[Foo],
 	} {
-		ours, err := of(crd.Options{Source: replaceSource}).YAML()
+		d := of(crd.Options{Source: replaceSource})
+		ours, err := d.YAML()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,11 +5,13 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -69,7 +71,7 @@ func (p place) field(name string) place {
 // within returns the place of the named struct type t. Its fields have the name of the
 // type that declares them.
 func (b *builder) within(p place, t reflect.Type) place {
-	names := b.names(t)
+	names := b.source.Names(docName(t))
 	p.typ, p.fields, p.types = names[len(names)-1], "", nil
 	return p
 }
@@ -133,7 +135,9 @@ func docName(t reflect.Type) string {
 
 // builder builds the schema of a version.
 type builder struct {
-	sources
+	source   source.Source
+	markers  func([]string, *Definition) iter.Seq2[string, error]
+	kind     *Definition // which the markers of the kind change
 	describe func(reflect.Type) map[string]string
 
 	columns    []Column
@@ -148,7 +152,18 @@ type builder struct {
 
 func (b *builder) fail(at place, err error) { b.errs = append(b.errs, at.error("", "", err)) }
 
-// root returns the schema of an object.
+// build returns the schema of an object.
+func (b *builder) build(t reflect.Type) (*Schema, error) {
+	root := b.root(t)
+	if len(b.errs) == 0 {
+		// The schema would allow such values, and a client could not read them back.
+		for _, p := range jsonfields.Problems(t) {
+			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
+		}
+	}
+	return root, errors.Join(b.errs...)
+}
+
 func (b *builder) root(t reflect.Type) *Schema {
 	b.transitions = map[*Schema]*FieldError{}
 	s := b.object(t, b.within(place{}, t), true)
@@ -360,9 +375,6 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	if kubernetes == "" {
 		aliased, directives = b.markedField(at)
 	}
-	if slices.ContainsFunc(directives, func(d directive) bool { return d.key == "schemaless" && len(d.path) == 0 }) {
-		aliased = nil
-	}
 	if tag != "" {
 		tagged, err := parseTag(tag)
 		if err != nil {
@@ -370,6 +382,9 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 			tagged = nil
 		}
 		directives = append(directives, tagged...)
+	}
+	if slices.ContainsFunc(directives, func(d directive) bool { return d.key == "schemaless" && len(d.path) == 0 }) {
+		aliased = nil
 	}
 	for _, d := range slices.Concat(aliased, directives) {
 		if slices.Contains(typeKeys, d.key) {

@@ -18,7 +18,7 @@ func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
-		b := builder{sources: sources{docs: comments{}}}
+		b := builder{}
 		s := b.root(typ)
 		if len(b.errs) > 0 || jsonfields.Check(typ) != nil {
 			return

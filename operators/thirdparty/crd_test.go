@@ -7,6 +7,7 @@ import (
 
 	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
 	"github.com/pintle-go/pintle/kube"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -41,7 +42,7 @@ func TestMoveOver(t *testing.T) {
 		}
 		ours := c.of(crd.Options{
 			Kind:   kube.Kind{GVK: kube.GVK{Group: c.group, Version: "v1", Kind: c.kind}},
-			Source: os.DirFS(filepath.Join(dir, c.types)),
+			Source: os.DirFS(filepath.Join(dir, c.types)), Markers: kubebuilder.Tags,
 		})
 		if err := ours.Err(); err != nil {
 			t.Errorf("%s: %v", c.kind, err)

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
 	"github.com/pintle-go/pintle/internal/crddiff"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func TestSame(t *testing.T) {
 				theirs := published(t, filepath.Join(dir, p.definitions, k.file))
 				ours := k.of(crd.Options{
 					Kind:   kube.Kind{GVK: kube.GVK{Group: theirs.Spec.Group, Version: k.version(), Kind: theirs.Spec.Names.Kind}},
-					Source: p.source(t, dir, k),
+					Source: p.source(t, dir, k), Markers: kubebuilder.Tags,
 				})
 				found := []crddiff.Difference{{What: "error", Ours: fmt.Sprint(ours.Err())}}
 				if ours.Err() == nil {
