@@ -40,7 +40,7 @@ func (a *application) failed(d directive, err error) {
 }
 
 // error returns an error at the field, with its tag if it has one.
-func (a *application) error(err error) *FieldError {
+func (a *application) error(err error) *fieldError {
 	if a.tag == "" {
 		return a.at.error("", "", err)
 	}

@@ -11,12 +11,16 @@ import (
 
 // comparer compares the schema of stored objects with another schema.
 type comparer struct {
-	stored, as string
-	breaks     []Break
+	versions string // which the objects are stored in and read as
+	breaks   []string
 }
 
 func (c *comparer) add(path, format string, args ...any) {
-	c.breaks = append(c.breaks, Break{Version: c.stored, As: c.as, Path: path, Why: fmt.Sprintf(format, args...)})
+	reason := c.versions + ": "
+	if path != "" {
+		reason += path + ": "
+	}
+	c.breaks = append(c.breaks, reason+fmt.Sprintf(format, args...))
 }
 
 // compare adds the reasons why a value that fits was may not fit is. If it finds no

@@ -319,7 +319,7 @@ func drawPair(t *rapid.T) (was, is *Schema) {
 	return was, is
 }
 
-func compareSchemas(was, is *Schema) []Break {
+func compareSchemas(was, is *Schema) []string {
 	return compareVersions(&Version{Schema: Validation{was}}, &Version{Schema: Validation{is}})
 }
 

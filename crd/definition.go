@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pintle-go/pintle/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -76,12 +77,9 @@ type Validation struct {
 
 // Subresources are the parts of an object that are written separately.
 type Subresources struct {
-	Status *StatusSubresource `json:"status,omitempty"`
-	Scale  *Scale             `json:"scale,omitempty"`
+	Status *struct{} `json:"status,omitempty"`
+	Scale  *Scale    `json:"scale,omitempty"`
 }
-
-// StatusSubresource makes status a subresource, which is written separately.
-type StatusSubresource struct{}
 
 // Scale gives the paths of the fields that the scale subresource shows and sets. A path
 // has the form .spec.replicas. In controller-tools it is +kubebuilder:subresource:scale.
@@ -140,27 +138,20 @@ type ServiceReference struct {
 
 // Status is the state that the API server reports.
 type Status struct {
-	Conditions     []Condition `json:"conditions,omitempty"`
-	AcceptedNames  Names       `json:"acceptedNames,omitzero"`
-	StoredVersions []string    `json:"storedVersions,omitempty"`
+	// Conditions are Established, NamesAccepted, NonStructuralSchema, Terminating and others.
+	Conditions     []metav1.Condition `json:"conditions,omitempty"`
+	AcceptedNames  Names              `json:"acceptedNames,omitzero"`
+	StoredVersions []string           `json:"storedVersions,omitempty"`
 }
 
-// Condition is one of Established, NamesAccepted, NonStructuralSchema,
-// Terminating and others.
-type Condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-func (s Status) condition(name string) Condition {
+// condition returns a condition without its time.
+func (s Status) condition(name string) metav1.Condition {
 	for _, c := range s.Conditions {
 		if c.Type == name {
-			return c
+			return metav1.Condition{Type: name, Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
 	}
-	return Condition{Type: name, Status: "Unknown"}
+	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown}
 }
 
 // Version returns the version with this name, or nil. The result points into d: a change

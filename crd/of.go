@@ -28,8 +28,6 @@ type Options struct {
 	Kind kube.Kind
 	// Singular is by default the kind in lower case.
 	Singular string
-	// ListKind is by default the kind followed by List.
-	ListKind string
 	// ShortNames are abbreviations for users of kubectl.
 	ShortNames []string
 	// Categories are groups of resources that kubectl lists together, such as
@@ -39,9 +37,6 @@ type Options struct {
 	// Scale adds the scale subresource. The default paths are .spec.replicas and
 	// .status.replicas.
 	Scale *Scale
-	// NoStatusSubresource leaves status an ordinary field. By default a type with a field
-	// status has the subresource.
-	NoStatusSubresource bool
 	// Columns follow the columns of the tags. If there are columns, a column Age comes
 	// last, unless a column has that name.
 	Columns []Column
@@ -58,9 +53,6 @@ type Options struct {
 	// its type: both hold. If the markers are those of the kind's type, it may change the
 	// definition; options override that, and otherwise the definition is nil.
 	Markers func(markers []string, kind *Definition) iter.Seq2[string, error]
-	// Describe returns further descriptions of a Go type: that of the type under "", and
-	// those of the fields under their JSON names. See [SwaggerDoc].
-	Describe func(reflect.Type) map[string]string
 
 	// NotServed keeps a version in the definition that the server does not serve. Objects
 	// may be stored in it.
@@ -82,8 +74,8 @@ type embedsKubeObject[T any] interface {
 //	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}})
 //
 // The definition keeps the error of a wrong type, tag or option, and every use of it
-// returns the error: see [Definition.Err]. The error names every wrong field: it wraps a
-// [FieldError] for each. The counterparts of Of are controller-tools' controller-gen crd
+// returns the error: see [Definition.Err]. The error names every wrong field: see
+// Definition.Err. The counterparts of Of are controller-tools' controller-gen crd
 // and kube-rs's CustomResourceExt::crd.
 func Of[T any, P embedsKubeObject[T]](o Options) *Definition {
 	t := reflect.TypeFor[T]()
@@ -103,7 +95,7 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 		return nil, err
 	}
 	d := draft()
-	b := builder{source: from, markers: o.Markers, describe: o.Describe, kind: d}
+	b := builder{source: from, markers: o.Markers, kind: d}
 	root, err := b.build(t)
 	if err != nil {
 		return nil, err
@@ -133,7 +125,7 @@ func (d *Definition) setNames(kind kube.Kind, o Options) error {
 	d.Spec.Group, d.Spec.Scope = kind.Group, cmp.Or(kind.Scope, d.Spec.Scope, kube.Namespaced)
 	lower := strings.ToLower(kind.Kind)
 	n := &d.Spec.Names
-	n.Kind, n.ListKind = kind.Kind, cmp.Or(o.ListKind, kind.Kind+"List")
+	n.Kind, n.ListKind = kind.Kind, kind.Kind+"List"
 	n.Plural = cmp.Or(kind.Plural, n.Plural, plural.Of(kind.Kind))
 	n.Singular = cmp.Or(o.Singular, n.Singular, lower)
 	if len(o.ShortNames) > 0 {
@@ -164,9 +156,6 @@ func (d *Definition) setNames(kind kube.Kind, o Options) error {
 	for _, s := range n.Categories {
 		check("category", s, validation.IsDNS1035Label(s))
 	}
-	if n.ListKind == n.Kind {
-		errs = append(errs, fmt.Errorf("list kind %q: it must differ from the kind", n.ListKind))
-	}
 	return errors.Join(errs...)
 }
 
@@ -185,8 +174,8 @@ func (d *Definition) setVersion(kind kube.Kind, o Options, b *builder, root *Sch
 	v.SelectableFields = append(b.selectable, v.SelectableFields...)
 	v.Columns = slices.Concat(b.columns, v.Columns, o.Columns)
 	var sub Subresources
-	if _, has := root.Properties["status"]; has && !o.NoStatusSubresource {
-		sub.Status = &StatusSubresource{}
+	if _, has := root.Properties["status"]; has {
+		sub.Status = new(struct{})
 	}
 	scale := o.Scale
 	if scale == nil && v.Subresources != nil {

@@ -21,8 +21,8 @@ const tagKey = "crd"
 // typeKeys are the keys of directives that can say which JSON a type has.
 var typeKeys = []string{"type", "schemaless", "preserveUnknownFields", "embeddedResource"}
 
-// FieldError is the error of a wrong field. It names the field and the wrong tag.
-type FieldError struct {
+// fieldError is the error of a wrong field. It names the field and the wrong tag.
+type fieldError struct {
 	// Type is the named Go type that declares the field.
 	Type string
 	// Field is the field's name. If the field is in unnamed structs, the names of the
@@ -33,7 +33,7 @@ type FieldError struct {
 	Err error
 }
 
-func (e *FieldError) Error() string {
+func (e *fieldError) Error() string {
 	s := e.Type
 	if e.Field != "" {
 		s += "." + e.Field
@@ -44,7 +44,7 @@ func (e *FieldError) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
-func (e *FieldError) Unwrap() error { return e.Err }
+func (e *fieldError) Unwrap() error { return e.Err }
 
 // place is the position of a value in the Go types and in the object.
 type place struct {
@@ -119,11 +119,11 @@ func (p place) marked() bool {
 	return d.mark != nil
 }
 
-func (p place) error(key, tag string, err error) *FieldError {
+func (p place) error(key, tag string, err error) *fieldError {
 	if key != "" {
 		key = fmt.Sprintf("%s:%q", key, tag)
 	}
-	return &FieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
+	return &fieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
 }
 
 // docName returns the name of a type as comments name it: package.Type, without type
@@ -135,10 +135,9 @@ func docName(t reflect.Type) string {
 
 // builder builds the schema of a version.
 type builder struct {
-	source   source.Source
-	markers  func([]string, *Definition) iter.Seq2[string, error]
-	kind     *Definition // which the markers of the kind change
-	describe func(reflect.Type) map[string]string
+	source  source.Source
+	markers func([]string, *Definition) iter.Seq2[string, error]
+	kind    *Definition // which the markers of the kind change
 
 	columns    []Column
 	selectable []SelectableField
@@ -147,7 +146,7 @@ type builder struct {
 
 	open []reflect.Type // the enclosing structs
 	// transitions are the rules that use the old object, with their fields.
-	transitions map[*Schema]*FieldError
+	transitions map[*Schema]*fieldError
 }
 
 func (b *builder) fail(at place, err error) { b.errs = append(b.errs, at.error("", "", err)) }
@@ -158,14 +157,14 @@ func (b *builder) build(t reflect.Type) (*Schema, error) {
 	if len(b.errs) == 0 {
 		// The schema would allow such values, and a client could not read them back.
 		for _, p := range jsonfields.Problems(t) {
-			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
+			b.errs = append(b.errs, &fieldError{Type: p.Where, Err: p.Err})
 		}
 	}
 	return root, errors.Join(b.errs...)
 }
 
 func (b *builder) root(t reflect.Type) *Schema {
-	b.transitions = map[*Schema]*FieldError{}
+	b.transitions = map[*Schema]*fieldError{}
 	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
 	b.checkTransitions(s, false)
@@ -315,9 +314,6 @@ func (b *builder) structure(t reflect.Type, at place) *Schema {
 		constrainCondition(s)
 	case kubernetesField(kubernetes, ".").atomic:
 		s.MapType = "atomic"
-	}
-	if b.describe != nil && b.describe(t) != nil && s.properties() > worldSize {
-		s.undescribe()
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package crd
 import (
 	"encoding/json"
 	"errors"
+	"iter"
 	"reflect"
 	"testing"
 
@@ -111,4 +112,24 @@ func withoutNulls(v any) any {
 		}
 	}
 	return v
+}
+
+// walk yields a schema and every schema in it.
+func (s *Schema) walk() iter.Seq[*Schema] {
+	return func(yield func(*Schema) bool) { s.each(yield) }
+}
+
+func (s *Schema) each(yield func(*Schema) bool) bool {
+	if s == nil {
+		return true
+	}
+	if !yield(s) || !s.Items.each(yield) || !s.values().each(yield) {
+		return false
+	}
+	for _, p := range s.Properties {
+		if !p.each(yield) {
+			return false
+		}
+	}
+	return true
 }
