@@ -108,6 +108,9 @@
 // without the source there are no markers. Only the server checks CEL rules and their
 // cost: a wrong rule is an error of [Install].
 //
-// Read the source in this order: of.go, schema.go, fields.go, tag.go, apply.go, marked.go,
-// then compat.go, history.go and install.go.
+// The source has three parts above the type in schema.go. check.go tells whether a value
+// fits a schema. build.go makes a schema of a Go type, with fields.go, tag.go, apply.go and
+// marked.go; of.go makes the definition. compare.go finds the values that a next schema
+// loses; compat.go, history.go and install.go use it. No file depends on one that depends
+// on it, and the parts that build and compare do not know each other.
 package crd

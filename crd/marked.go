@@ -2,7 +2,6 @@ package crd
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -42,10 +41,6 @@ func (b *builder) tags(markers []source.Marker, kind *Definition, fail func(sour
 		}
 	}
 	return list
-}
-
-func (b *builder) failMark(at place, m source.Marker, err error) {
-	b.fail(at, fmt.Errorf("%s: %w", m, err))
 }
 
 // markedField returns the directives of a field's markers, and those of the alias that

@@ -108,11 +108,6 @@ func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	return d, nil
 }
 
-// draft returns a definition that markers and options complete.
-func draft() *Definition {
-	return &Definition{Spec: Spec{Versions: []Version{{Served: true}}}}
-}
-
 // setNames sets and checks the names of a kind and its scope. A marker that contradicts the
 // kind is an error, because clients use the kind.
 func (d *Definition) setNames(kind kube.Kind, o Options) error {
@@ -208,7 +203,7 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 		if !strings.HasPrefix(path, within) {
 			return fmt.Errorf("%s is not below %s", path, strings.TrimSuffix(within, "."))
 		}
-		found, err := root.find(path)
+		found, err := find(root, path)
 		if err == nil && found.Type != want {
 			err = fmt.Errorf("%s is of type %s: want %s", path, found.typeText(), want)
 		}
@@ -220,9 +215,6 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 		check(s.LabelSelectorPath, ".status.", "string"),
 	)
 }
-
-// maxSelectable is the largest number of selectable fields of a version.
-const maxSelectable = 8
 
 // Join returns one definition with the versions of several definitions. Objects are
 // stored in the version of the first definition. The result also has the first one's

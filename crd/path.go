@@ -17,7 +17,7 @@ func jsonPathStep(name string) string {
 
 // find follows a JSONPath of a kubectl column through a schema. If the path leads into
 // metadata or into values of any kind, find returns the schema of any value.
-func (s *Schema) find(path string) (*Schema, error) {
+func find(s *Schema, path string) (*Schema, error) {
 	if path == "" {
 		return nil, errors.New("the JSONPath is empty")
 	}
@@ -30,7 +30,7 @@ func (s *Schema) find(path string) (*Schema, error) {
 		if walked == "" && step.name == "metadata" && s.Properties["metadata"] == nil {
 			return anyValue(), nil // the server knows its schema
 		}
-		if s, err = s.step(step); err != nil {
+		if s, err = follow(s, step); err != nil {
 			return nil, fmt.Errorf("JSONPath %s: after %q: %w", path, walked, err)
 		}
 		rest = after
@@ -108,8 +108,8 @@ func closing(path string) (int, error) {
 	return 0, errors.New("the closing ] is missing")
 }
 
-// step returns the schema one step further.
-func (s *Schema) step(step pathStep) (*Schema, error) {
+// follow returns the schema one step further.
+func follow(s *Schema, step pathStep) (*Schema, error) {
 	if step.index != "" {
 		switch {
 		case s.Items != nil:

@@ -29,7 +29,7 @@ func (b *builder) whole(s *Schema, m member, at place, root bool) {
 			a.failed(d, err)
 		}
 	}
-	if err := s.consistent(); err != nil {
+	if err := consistent(s); err != nil {
 		a.fail(err)
 	}
 }

@@ -40,7 +40,7 @@ func TestSchemaAcceptsWhatIsWritten(t *testing.T) {
 		for p := range whole.walk() {
 			p.Required = nil // the values have no nulls
 		}
-		if found := append(whole.violations(value, ""), whole.unknown(value, "")...); len(found) > 0 {
+		if found := append(violations(&whole, value, ""), unknownFields(&whole, value, "")...); len(found) > 0 {
 			t.Fatalf("%s writes %s: %v\n%s", typ, text, found, asJSON(s))
 		}
 		if err := json.Unmarshal(text, reflect.New(typ).Interface()); err != nil {
