@@ -29,7 +29,7 @@ type sample struct {
 var drawSample = rapid.Custom(func(t *rapid.T) sample {
 	s := sample{schema: &Schema{Type: "object", Properties: map[string]*Schema{"f": drawSchema(t, 2)}}}
 	for x := range s.schema.walk() {
-		if x.ListType == "set" && (x.Items.composite() || x.Items.Nullable) {
+		if x.ListType == "set" && (composite(x.Items) || x.Items.Nullable) {
 			x.ListType = ""
 		}
 		for _, limit := range []*float64{x.Minimum, x.Maximum, x.MultipleOf} {
@@ -37,7 +37,7 @@ var drawSample = rapid.Custom(func(t *rapid.T) sample {
 				*limit = math.Ceil(*limit) // servers compare integers with integers only
 			}
 		}
-		if x.Default != nil && x.fits(x.Default) != nil {
+		if x.Default != nil && fits(x, x.Default) != nil {
 			x.Default = nil
 		}
 	}

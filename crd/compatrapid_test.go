@@ -202,7 +202,7 @@ func mutate(t *rapid.T, s *Schema) *Schema {
 	}
 	// Defaults must fit the schema, or the server refuses the definition.
 	for x := range c.walk() {
-		if x.Default != nil && x.fits(x.Default) != nil {
+		if x.Default != nil && fits(x, x.Default) != nil {
 			x.Default = nil
 		}
 	}
