@@ -86,7 +86,7 @@
 //	_ struct{} `crd:"rule='self.min <= self.max',message='min must not be above max'"`
 //
 // In the tag of a blank field of the kind itself, deprecated is about the version. A
-// wrong tag is a error that names type, field and tag.
+// wrong tag is an error that names type, field and tag.
 //
 // # Markers
 //

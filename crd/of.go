@@ -46,12 +46,12 @@ type Options struct {
 	//	//go:embed types.go
 	//	var source embed.FS
 	Source fs.FS
-	// Markers gives the markers in the comments of Source a meaning. Without it they have
-	// none. The Tags of package kubebuilder are for those of controller-gen. It yields, for
-	// each marker of a field or type, the tag that has the meaning of the marker or an
-	// error. A tag of the field itself overrides it, but not the constraints of a marker of
-	// its type: both hold. If the markers are those of the kind's type, it may change the
-	// definition; options override that, and otherwise the definition is nil.
+	// Markers turns the markers in the comments of Source into tags, such as kubebuilder.Tags
+	// does for those of controller-gen. Without it they have no effect. It gets the markers
+	// of a field, type or package without their plus signs, and yields a tag or an error for
+	// each. If they are those of the kind's type, it can also change the names, the scope,
+	// the labels and the only version of the definition, and the other options override
+	// that. Otherwise the definition is nil or has no effect.
 	Markers func(markers []string, kind *Definition) iter.Seq2[string, error]
 
 	// NotServed keeps a version in the definition that the server does not serve. Objects
@@ -73,10 +73,10 @@ type embedsKubeObject[T any] interface {
 //
 //	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}})
 //
-// The definition keeps the error of a wrong type, tag or option, and every use of it
-// returns the error: see [Definition.Err]. The error names every wrong field: see
-// Definition.Err. The counterparts of Of are controller-tools' controller-gen crd
-// and kube-rs's CustomResourceExt::crd.
+// The definition keeps the error of a wrong type, tag or option, which names every wrong
+// field. Every use of the definition returns the error: see [Definition.Err]. The
+// counterparts of Of are controller-tools' controller-gen crd and kube-rs's
+// CustomResourceExt::crd.
 func Of[T any, P embedsKubeObject[T]](o Options) *Definition {
 	t := reflect.TypeFor[T]()
 	d, err := of(t, o.Kind.Of(P(new(T))), o)

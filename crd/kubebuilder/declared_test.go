@@ -238,7 +238,8 @@ type base struct {
 }
 type derived base
 `)).Err()
-	if err == nil || !strings.Contains(err.Error(), ": kubebuilder_test.base.A: a.go:3: ") || strings.Count(err.Error(), "a.go") != 1 {
+	const want = ": kubebuilder_test.base.A: a.go:3: "
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "a.go") != 1 {
 		t.Errorf("got %v", err)
 	}
 }
