@@ -74,21 +74,21 @@ const older = "v1alpha"
 
 func samples(t testing.TB) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[Sample](crd.Options{ShortNames: []string{"sm"}, Categories: []string{"samples-all"}, Scale: &crd.Scale{
+	d := crd.Of[Sample](crd.Options{ShortNames: []string{"sm"}, Categories: []string{"samples-all"}, Scale: &crd.Scale{
 		SpecReplicasPath: ".spec.weight", StatusReplicasPath: ".status.replicas",
 	}})
-	return inBothVersions(t, d, err)
+	return inBothVersions(t, d)
 }
 
 func podViews(t testing.TB) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[PodView](crd.Options{Categories: []string{"samples-all"}})
-	return inBothVersions(t, d, err)
+	d := crd.Of[PodView](crd.Options{Categories: []string{"samples-all"}})
+	return inBothVersions(t, d)
 }
 
-func inBothVersions(t testing.TB, d *crd.Definition, err error) *crd.Definition {
+func inBothVersions(t testing.TB, d *crd.Definition) *crd.Definition {
 	t.Helper()
-	if err != nil {
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	same := d.Spec.Versions[0]

@@ -1,8 +1,9 @@
 // Package aggregate serves API kinds by the program itself, behind an APIService, instead
 // of by a CustomResourceDefinition. A kind needs no generated code and no scheme:
 //
+//	var llamas = crd.Of[Llama](crd.Options{ShortNames: []string{"ll"}})
+//
 //	func describe(client *kube.Client) (program.Operator, error) {
-//		llamas, err := crd.Of[Llama](crd.Options{ShortNames: []string{"ll"}})
 //		server := aggregate.Server{
 //			Client:       client,
 //			Kinds:        []aggregate.Any{aggregate.Stored[Llama]{Definition: llamas}},
@@ -10,7 +11,7 @@
 //		}
 //		var options controller.Options
 //		server.AddTo(&options)
-//		return program.Operator{Manifest: manifest.Bundle{Name: "farm", Options: options}}, err
+//		return program.Operator{Manifest: manifest.Bundle{Name: "farm", Options: options}}, nil
 //	}
 //
 // Take a CustomResourceDefinition if it can do the work: kube-apiserver then serves the

@@ -20,28 +20,22 @@ import (
 // A program that serves a kind while it runs. Beside the type of the objects, this is all that it needs.
 func Example() {
 	program.Main(func(client *kube.Client) (program.Operator, error) {
-		definition, err := crd.Of[Sample](crd.Options{})
 		server := aggregate.Server{
 			Client:       client,
-			Kinds:        []aggregate.Any{aggregate.Stored[Sample]{Definition: definition}},
+			Kinds:        []aggregate.Any{aggregate.Stored[Sample]{Definition: crd.Of[Sample](crd.Options{})}},
 			Registration: aggregate.Registration{Local: true},
 		}
 		var options controller.Options
 		server.AddTo(&options)
-		return program.Operator{Manifest: manifest.Bundle{Name: "samples", Options: options}}, err
+		return program.Operator{Manifest: manifest.Bundle{Name: "samples", Options: options}}, nil
 	})
 }
 
 // A stored kind with a check that needs two fields of different objects, and a subresource
 // that streams.
 func ExampleStored() {
-	definition, err := crd.Of[Sample](crd.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	_ = aggregate.Stored[Sample]{
-		Definition: definition,
+		Definition: crd.Of[Sample](crd.Options{}),
 		Validate: func(_ context.Context, s, old *Sample) field.ErrorList {
 			if old != nil && s.Spec.Weight > 2*old.Spec.Weight {
 				return field.ErrorList{field.Invalid(field.NewPath("spec", "weight"), s.Spec.Weight, "nobody grows that fast")}
@@ -63,13 +57,8 @@ func ExampleStored() {
 
 // A view of each Pod.
 func ExampleProjection() {
-	definition, err := crd.Of[PodView](crd.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	_ = aggregate.Projection[corev1.Pod, PodView]{
-		Definition: definition, Source: kube.KindOf[corev1.Pod](), Prefix: "view-",
+		Definition: crd.Of[PodView](crd.Options{}), Source: kube.KindOf[corev1.Pod](), Prefix: "view-",
 		View: func(p *corev1.Pod) *PodView {
 			v := new(PodView)
 			v.Spec.Node, v.Status.Phase = p.Spec.NodeName, string(p.Status.Phase)

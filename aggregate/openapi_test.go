@@ -28,8 +28,8 @@ func (loose) GVK() kube.GVK {
 // admission policies: additionalProperties that are true or false. The documents are the same each time.
 func TestSchemas(t *testing.T) {
 	documents := func() (all []string) {
-		d, err := crd.Of[loose](crd.Options{})
-		if err != nil {
+		d := crd.Of[loose](crd.Options{})
+		if err := d.Err(); err != nil {
 			t.Fatal(err)
 		}
 		r, err := newResource(d)
@@ -65,8 +65,8 @@ func TestSchemas(t *testing.T) {
 
 // TestObjects reads the objects by which kube-apiserver finds a server. It checks the server's certificate.
 func TestObjects(t *testing.T) {
-	d, err := crd.Of[thing](crd.Options{})
-	if err != nil {
+	d := crd.Of[thing](crd.Options{})
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	s := Server{Client: new(kube.Client), Kinds: []Any{Stored[thing]{Definition: d}}}

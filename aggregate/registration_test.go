@@ -102,8 +102,8 @@ func TestKeepOver(t *testing.T) {
 
 // TestMistakes refuses settings that cannot be right.
 func TestMistakes(t *testing.T) {
-	d, err := crd.Of[thing](crd.Options{})
-	if err != nil {
+	d := crd.Of[thing](crd.Options{})
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	s := Server{Client: new(kube.Client), Kinds: []Any{Stored[thing]{Definition: d}}}

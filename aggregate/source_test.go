@@ -124,8 +124,8 @@ func somePods(n int) (pods []corev1.Pod) {
 // openViews returns the views of pods that a client serves.
 func openViews[S any](t *testing.T, client *kube.Client, view func(*S) *seen) storage.Interface {
 	t.Helper()
-	d, err := crd.Of[seen](crd.Options{})
-	if err != nil {
+	d := crd.Of[seen](crd.Options{})
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	p := Projection[S, seen]{Definition: d, Source: kube.KindOf[corev1.Pod](), Prefix: "seen-", View: view}

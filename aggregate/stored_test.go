@@ -243,8 +243,8 @@ func (Before) GVK() kube.GVK { return Sample{}.GVK() }
 // They can be read, their metadata can be changed and they can be deleted, as those of a
 // CustomResourceDefinition that changed.
 func TestTypeChanged(t *testing.T) {
-	was, err := crd.Of[Before](crd.Options{})
-	if err != nil {
+	was := crd.Of[Before](crd.Options{})
+	if err := was.Err(); err != nil {
 		t.Fatal(err)
 	}
 	server := plain(t)
@@ -255,8 +255,8 @@ func TestTypeChanged(t *testing.T) {
 	const twin = "changed.example.com"
 	latter := samples(t)
 	latter.Name, latter.Spec.Group = "samples."+twin, twin
-	was, err = crd.Of[Before](crd.Options{})
-	f.ok(err)
+	was = crd.Of[Before](crd.Options{})
+	f.ok(was.Err())
 	was.Name, was.Spec.Group = latter.Name, twin
 	install := crd.Installer{Force: true} // another run may have left the definition
 	f.ok(install.Install(t.Context(), f.client, was))

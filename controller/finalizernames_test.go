@@ -29,8 +29,8 @@ func (Trinket) GVK() kube.GVK {
 // trinkets makes the server know trinkets until the test ends.
 func (b *bench) trinkets() kube.Resource[Trinket] {
 	b.Helper()
-	def, err := crd.Of[Trinket](crd.Options{})
-	if err != nil {
+	def := crd.Of[Trinket](crd.Options{})
+	if err := def.Err(); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {

@@ -44,8 +44,8 @@ func (Gadget) GVK() kube.GVK {
 // is removed and comes back, its controller goes on.
 func TestKindComesAndGoes(t *testing.T) {
 	b := newBench(t)
-	def, err := crd.Of[Gadget](crd.Options{})
-	if err != nil {
+	def := crd.Of[Gadget](crd.Options{})
+	if err := def.Err(); err != nil {
 		t.Fatal(err)
 	}
 	definitions := kube.For[crd.Definition](b.client)

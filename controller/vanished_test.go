@@ -138,8 +138,8 @@ func (Token) GVK() kube.GVK {
 // shown, and one that it has not shown because its watch was cut.
 func TestChildrenOfARecreatedKindComeBack(t *testing.T) {
 	b := newBench(t)
-	def, err := crd.Of[Token](crd.Options{})
-	if err != nil {
+	def := crd.Of[Token](crd.Options{})
+	if err := def.Err(); err != nil {
 		t.Fatal(err)
 	}
 	definitions := kube.For[crd.Definition](b.client)

@@ -3,47 +3,10 @@ package crd
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-// application applies the tag of a field to the field's schema.
-type application struct {
-	b        *builder
-	at       place
-	tag      string
-	member   member
-	schema   *Schema
-	parent   *Schema
-	optional bool
-
-	column    *Column
-	rules     map[*Schema]int // the rules that the tag has added
-	immutable []*Schema
-}
-
-func (a *application) fail(err error) { a.b.errs = append(a.b.errs, a.error(err)) }
-
-// failed adds the error of a directive. The error of a marker names the marker's line.
-func (a *application) failed(d directive, err error) {
-	err = fmt.Errorf("%s: %w", d, err)
-	if d.mark != nil {
-		a.b.fail(a.at, err)
-		return
-	}
-	a.fail(err)
-}
-
-// error returns an error at the field, with its tag if it has one.
-func (a *application) error(err error) *FieldError {
-	if a.tag == "" {
-		return a.at.error("", "", err)
-	}
-	return a.at.error(tagKey, a.tag, err)
-}
 
 func (a *application) apply(directives []directive) {
 	if len(directives) == 0 {
@@ -77,7 +40,7 @@ func (a *application) apply(directives []directive) {
 	below := a.constraintsBelow(directives, isMark)
 	each(isMark)
 	for s, constraints := range below {
-		s.narrow(constraints)
+		narrow(s, constraints)
 	}
 	each(func(d directive) bool { return d.mark == nil && !isValue(d) })
 	each(isValue)
@@ -85,7 +48,7 @@ func (a *application) apply(directives []directive) {
 		return
 	}
 	for _, s := range touched {
-		if err := s.consistent(); err != nil {
+		if err := consistent(s); err != nil {
 			a.fail(err)
 		}
 	}
@@ -98,7 +61,7 @@ func (a *application) constraintsBelow(directives []directive, isMark func(direc
 	below := map[*Schema]*Schema{}
 	for _, d := range directives {
 		if s, err := d.follow(a.schema); err == nil && isMark(d) && below[s] == nil {
-			below[s] = s.takeConstraints()
+			below[s] = takeConstraints(s)
 		}
 	}
 	return below
@@ -119,55 +82,33 @@ func (d directive) follow(s *Schema) (*Schema, error) {
 	return s, nil
 }
 
-const anyText = "a value of any type"
-
-// typeText names the type of the values that a schema describes.
-func (s *Schema) typeText() string {
-	switch {
-	case s.IntOrString:
-		return "int-or-string"
-	case s.Type == "":
-		return anyText
-	case s.Type == "object" && s.AdditionalProperties != nil:
-		return "map"
-	}
-	return s.Type
-}
-
-// onlyFor returns an error if a schema has none of the types.
-func (s *Schema) onlyFor(types ...string) error {
-	if slices.Contains(types, s.typeText()) || s.typeText() == "map" && slices.Contains(types, "object") {
-		return nil
-	}
-	return fmt.Errorf("it is for %s, this is %s", strings.Join(types, ", "), s.typeText())
-}
-
 // one applies one directive to the schema that it is about.
 func (a *application) one(d directive, s *Schema) error {
 	nested := len(d.path) > 0
 	switch d.key {
 	case "min", "max", "exclusiveMin", "exclusiveMax", "multipleOf":
-		return s.setNumber(d)
+		return setNumber(s, d)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
-		return s.setCount(d)
+		return setCount(s, d)
 	case "pattern":
 		if _, err := regexp.Compile(d.value); err != nil {
 			return err
 		}
 		s.Pattern = d.value
-		return s.onlyFor("string", "int-or-string")
+		return onlyFor(s, "string", "int-or-string")
 	case "format":
-		return s.setFormat(d.value)
+		return setFormat(s, d)
 	case "enum":
-		return s.setEnum(d)
+		return setEnum(s, d)
 	case "default":
 		if nested {
 			return errors.New("elements have no default")
 		}
-		value, err := s.literal(d.value)
+		literal := literalOf
 		if d.mark != nil {
-			value, err = s.markLiteral(d.value)
+			literal = markLiteral
 		}
+		value, err := literal(s, d.value)
 		s.Default = value
 		return err
 	case "nullable":
@@ -179,15 +120,17 @@ func (a *application) one(d directive, s *Schema) error {
 		a.optional = d.key == "optional"
 	case "preserveUnknownFields":
 		s.PreserveUnknownFields = true
-		return s.onlyFor("object", anyText)
+		return onlyFor(s, "object", anyText)
 	case "embeddedResource":
 		s.EmbeddedResource, s.PreserveUnknownFields = true, true
-		return s.onlyFor("object")
+		return onlyFor(s, "object")
 	case "listType", "listMapKey", "mapType":
-		return s.setListOrMap(d)
+		return setListOrMap(s, d)
 	case "immutable":
 		a.immutable = append(a.immutable, s)
 		return a.rule(s, Rule{Rule: "self == oldSelf", Message: a.member.name + " is immutable"})
+	case "title":
+		s.Title = d.value
 	case "description":
 		s.Description = d.value
 	case "deprecated":
@@ -206,122 +149,15 @@ func (a *application) one(d directive, s *Schema) error {
 			return errors.New("a field in a list or map cannot be selected")
 		}
 		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
-		return s.onlyFor("string", "integer", "boolean")
-	default:
-		if d.mark != nil {
-			return s.marked(d)
+		return onlyFor(s, "string", "integer", "boolean")
+	case "notEmpty":
+		return requireContent(s)
+	case "type": // it was used to make the schema
+		if t := s.typeText(); d.mark != nil && t != d.value && s.Type != d.value {
+			return fmt.Errorf("the Go type is encoded as %s", t)
 		}
-		// A type in a tag was handled when the schema was made.
 	}
 	return nil
-}
-
-func deprecatedText(description, instead string) string {
-	text := "Deprecated"
-	if instead != "" {
-		text += ": " + instead
-	}
-	if description == "" {
-		return text
-	}
-	return description + "\n\n" + text
-}
-
-func (s *Schema) setNumber(d directive) error {
-	n, err := strconv.ParseFloat(d.value, 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return errors.New("it is not a number")
-	}
-	if s.isWhole() && n != math.Trunc(n) {
-		return errors.New("an integer's must be an integer")
-	}
-	switch d.key {
-	case "min", "exclusiveMin":
-		s.Minimum, s.ExclusiveMinimum = &n, d.key == "exclusiveMin"
-	case "max", "exclusiveMax":
-		s.Maximum, s.ExclusiveMaximum = &n, d.key == "exclusiveMax"
-	default:
-		if n <= 0 {
-			return errors.New("it must be above 0")
-		}
-		s.MultipleOf = &n
-	}
-	return s.onlyFor("integer", "number", "int-or-string")
-}
-
-func (s *Schema) setCount(d directive) error {
-	n, err := strconv.ParseInt(d.value, 10, 64)
-	if err != nil || n < 0 {
-		return errors.New("it is not a number of 0 or more")
-	}
-	switch d.key {
-	case "minLength":
-		s.MinLength = &n
-		return s.onlyFor("string", "int-or-string")
-	case "maxLength":
-		s.MaxLength = &n
-		return s.onlyFor("string", "int-or-string")
-	case "minItems":
-		s.MinItems = &n
-		return s.onlyFor("array")
-	case "maxItems":
-		s.MaxItems = &n
-		return s.onlyFor("array")
-	case "minProperties":
-		s.MinProperties = &n
-	default:
-		s.MaxProperties = &n
-	}
-	return s.onlyFor("object")
-}
-
-// formats are the formats that API servers check. Servers ignore all other formats.
-var formats = map[string][]string{
-	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
-		"uuid", "uuid3", "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor",
-		"byte", "password", "date", "duration", "date-time", "k8s-short-name", "k8s-long-name"},
-	"integer": {"int32", "int64"},
-	"number":  {"float", "double"},
-}
-
-func (s *Schema) setFormat(format string) error {
-	known, ok := formats[s.Type]
-	switch {
-	case !ok || s.IntOrString:
-		return s.onlyFor("string", "integer", "number")
-	case !slices.Contains(known, format):
-		return fmt.Errorf("servers do not know this format%s", didYouMean(format, known))
-	}
-	s.Format = format
-	return nil
-}
-
-func (s *Schema) setListOrMap(d directive) error {
-	switch d.key {
-	case "mapType":
-		if d.value != "atomic" && d.value != "granular" {
-			return errors.New("want atomic or granular")
-		}
-		s.MapType = d.value
-		return s.onlyFor("object")
-	case "listMapKey":
-		if keys := strings.Split(d.value, "|"); d.mark == nil {
-			s.ListMapKeys = keys
-		} else if !slices.Contains(s.ListMapKeys, d.value) { // each marker names one key
-			s.ListMapKeys = append(s.ListMapKeys, keys...)
-		}
-		if s.ListType == "" {
-			s.ListType = "map"
-		}
-		return s.onlyFor("array")
-	}
-	if !slices.Contains([]string{"atomic", "set", "map"}, d.value) {
-		return errors.New("want atomic, set or map")
-	}
-	if s.ListType = d.value; s.ListType != "map" {
-		s.ListMapKeys = nil
-	}
-	return s.onlyFor("array")
 }
 
 // rule adds a rule to a schema.

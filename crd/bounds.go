@@ -20,11 +20,8 @@ var formatRanges = map[[2]string]float64{
 	{"number", "float"}:  math.MaxFloat32,
 }
 
-// isWhole reports whether a schema allows integers only.
-func (s *Schema) isWhole() bool { return s.Type == "integer" || s.IntOrString }
-
-// lowest returns the lower limit. For integers it is the lowest allowed integer.
-func (s *Schema) lowest() limit {
+// lowestOf returns the lower limit. For integers it is the lowest allowed integer.
+func lowestOf(s *Schema) limit {
 	low := limit{at: math.Inf(-1)}
 	if s.Minimum != nil {
 		low = limit{at: *s.Minimum, open: s.ExclusiveMinimum}
@@ -47,8 +44,8 @@ func (s *Schema) lowest() limit {
 	return low
 }
 
-// highest returns the upper limit. For integers it is the highest allowed integer.
-func (s *Schema) highest() limit {
+// highestOf returns the upper limit. For integers it is the highest allowed integer.
+func highestOf(s *Schema) limit {
 	high := limit{at: math.Inf(1)}
 	if s.Maximum != nil {
 		high = limit{at: *s.Maximum, open: s.ExclusiveMaximum}
@@ -65,38 +62,8 @@ func (s *Schema) highest() limit {
 	return high
 }
 
-// numbers compares the ranges of numbers, not the keywords that set them. A format beside
-// a narrower minimum and maximum makes no difference.
-func (c *comparer) numbers(was, is *Schema, path string) {
-	narrower := false
-	low, old := is.lowest(), was.lowest()
-	switch {
-	case low.at < old.at || low.at == old.at && (!low.open || old.open):
-	case low.format:
-		narrower = true
-	default:
-		c.add(path, "the minimum rises from %s to %s",
-			limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
-	}
-	high, old := is.highest(), was.highest()
-	switch {
-	case high.at > old.at || high.at == old.at && (!high.open || old.open):
-	case high.format:
-		narrower = true
-	default:
-		c.add(path, "the maximum falls from %s to %s",
-			limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
-	}
-	if narrower {
-		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
-	}
-	if is.MultipleOf != nil && !was.areMultiples(*is.MultipleOf) {
-		c.add(path, "the value must be a multiple of %v now", *is.MultipleOf)
-	}
-}
-
 // areMultiples reports whether a schema allows only multiples of n.
-func (s *Schema) areMultiples(n float64) bool {
+func areMultiples(s *Schema, n float64) bool {
 	return s.MultipleOf != nil && math.Mod(*s.MultipleOf, n) == 0 || s.isWhole() && math.Mod(1, n) == 0
 }
 

@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,24 +29,4 @@ var (
 // usesOldSelf reports whether a rule uses the old object.
 func usesOldSelf(rule string) bool {
 	return oldSelf.MatchString(celStrings.ReplaceAllString(rule, `""`))
-}
-
-// checkTransitions finds rules that use the old object in places where the API server
-// cannot match old and new elements.
-func (b *builder) checkTransitions(s *Schema, lost bool) {
-	if s == nil {
-		return
-	}
-	if e := b.transitions[s]; e != nil && lost {
-		e.Err = errors.New("oldSelf is not defined in a list (unless its listType is map) or in an atomic map, " +
-			"so a part of it cannot be immutable by itself: put the rule on the whole list or map")
-		b.errs = append(b.errs, e)
-		delete(b.transitions, s)
-	}
-	b.checkTransitions(s.Items, lost || s.ListType != "map")
-	below := lost || s.MapType == "atomic"
-	b.checkTransitions(s.values(), below)
-	for _, p := range s.Properties {
-		b.checkTransitions(p, below)
-	}
 }

@@ -52,13 +52,13 @@ func (a *application) finishColumn() error {
 	found := a.schema
 	if rest := strings.TrimPrefix(c.JSONPath, a.at.path); rest != "" {
 		var err error
-		if found, err = a.schema.find(rest); err != nil {
+		if found, err = find(a.schema, rest); err != nil {
 			return err
 		}
 	}
 	if c.Type == "" {
 		var err error
-		if c.Type, err = found.columnType(); err != nil {
+		if c.Type, err = columnTypeOf(found); err != nil {
 			return err
 		}
 	}
@@ -66,8 +66,8 @@ func (a *application) finishColumn() error {
 	return nil
 }
 
-// columnType returns the type of a column that shows a value of the schema.
-func (s *Schema) columnType() (string, error) {
+// columnTypeOf returns the type of a column that shows a value of the schema.
+func columnTypeOf(s *Schema) (string, error) {
 	switch {
 	case s.IntOrString:
 		return "string", nil
@@ -99,7 +99,7 @@ func checkColumns(v *Version) error {
 		if !slices.Contains(columnTypes, c.Type) {
 			fail(fmt.Errorf("type %q is not one of %s", c.Type, strings.Join(columnTypes, ", ")))
 		}
-		if _, err := v.Schema.OpenAPIV3Schema.find(c.JSONPath); err != nil {
+		if _, err := find(v.Schema.OpenAPIV3Schema, c.JSONPath); err != nil {
 			fail(err)
 		}
 	}
@@ -112,3 +112,6 @@ func checkColumns(v *Version) error {
 	}
 	return errors.Join(errs...)
 }
+
+// maxSelectable is the largest number of selectable fields of a version.
+const maxSelectable = 8

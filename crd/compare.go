@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,20 +10,24 @@ import (
 
 // comparer compares the schema of stored objects with another schema.
 type comparer struct {
-	stored, as string
-	breaks     []Break
+	versions string // which the objects are stored in and read as
+	breaks   []string
 }
 
 func (c *comparer) add(path, format string, args ...any) {
-	c.breaks = append(c.breaks, Break{Version: c.stored, As: c.as, Path: path, Why: fmt.Sprintf(format, args...)})
+	reason := c.versions + ": "
+	if path != "" {
+		reason += path + ": "
+	}
+	c.breaks = append(c.breaks, reason+fmt.Sprintf(format, args...))
 }
 
 // compare adds the reasons why a value that fits was may not fit is. If it finds no
 // reason, each such value fits. ruled means that CEL rules of outer schemas check the
 // value too.
 func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
-	was, is = was.folded(), is.folded()
-	if is.unrestricted() {
+	was, is = folded(was), folded(is)
+	if unrestricted(is) {
 		return
 	}
 	if was.Nullable && !is.Nullable && is.typed() {
@@ -32,7 +35,7 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 	}
 	c.rules(was, is, path)
 	ruled = ruled || slices.ContainsFunc(is.Rules, Rule.stands)
-	if len(was.Enum) > 0 && !was.composite() {
+	if len(was.Enum) > 0 && !composite(was) {
 		c.enumerated(was, is, path)
 		return
 	}
@@ -64,32 +67,16 @@ func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
 	c.junctors(was, is, path)
 }
 
-// typed reports whether a schema restricts the type.
-func (s *Schema) typed() bool { return s.Type != "" || s.IntOrString }
-
 // unrestricted reports whether a schema allows any value and keeps the whole value.
-func (s *Schema) unrestricted() bool {
+func unrestricted(s *Schema) bool {
 	bare := *s
 	bare.Title, bare.Description, bare.Default, bare.Nullable = "", "", nil, false
 	return bare.same(anyValue())
 }
 
 // composite reports whether a value may contain other values.
-func (s *Schema) composite() bool {
+func composite(s *Schema) bool {
 	return slices.Contains(s.types(), "array") || slices.Contains(s.types(), "object")
-}
-
-// types returns the JSON types that a schema allows.
-func (s *Schema) types() []string {
-	switch {
-	case s.IntOrString:
-		return []string{"integer", "string"}
-	case s.Type == "number":
-		return []string{"integer", "number"}
-	case s.Type == "":
-		return []string{"array", "boolean", "integer", "number", "object", "string"}
-	}
-	return []string{s.Type}
 }
 
 // missing returns the elements of list that are not in from.
@@ -102,7 +89,7 @@ func (c *comparer) enumerated(was, is *Schema, path string) {
 	var lost []string
 	for _, raw := range was.Enum {
 		v, err := decodeJSON(raw)
-		if err != nil || len(was.violations(v, "")) == 0 && len(is.violations(v, "")) > 0 {
+		if err != nil || len(violations(was, v, "")) == 0 && len(violations(is, v, "")) > 0 {
 			lost = append(lost, string(raw))
 		}
 	}
@@ -125,6 +112,36 @@ func (c *comparer) counts(path, what string, wasMin, isMin, wasMax, isMax *int64
 	}
 	if isMax != nil && (wasMax == nil || *wasMax > *isMax) {
 		c.add(path, "max%s falls from %s to %d", what, countText(wasMax), *isMax)
+	}
+}
+
+// numbers compares the ranges of numbers, not the keywords that set them. A format beside
+// a narrower minimum and maximum makes no difference.
+func (c *comparer) numbers(was, is *Schema, path string) {
+	narrower := false
+	low, old := lowestOf(is), lowestOf(was)
+	switch {
+	case low.at < old.at || low.at == old.at && (!low.open || old.open):
+	case low.format:
+		narrower = true
+	default:
+		c.add(path, "the minimum rises from %s to %s",
+			limitText(was.Minimum, was.ExclusiveMinimum), limitText(is.Minimum, is.ExclusiveMinimum))
+	}
+	high, old := highestOf(is), highestOf(was)
+	switch {
+	case high.at > old.at || high.at == old.at && (!high.open || old.open):
+	case high.format:
+		narrower = true
+	default:
+		c.add(path, "the maximum falls from %s to %s",
+			limitText(was.Maximum, was.ExclusiveMaximum), limitText(is.Maximum, is.ExclusiveMaximum))
+	}
+	if narrower {
+		c.add(path, "the format narrows from %q to %q", was.Format, is.Format)
+	}
+	if is.MultipleOf != nil && !areMultiples(was, *is.MultipleOf) {
+		c.add(path, "the value must be a multiple of %v now", *is.MultipleOf)
 	}
 }
 
@@ -168,7 +185,7 @@ func orAny(s *Schema) *Schema {
 }
 
 func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
-	wasMin := was.fewest(is)
+	wasMin := fewestFields(was, is)
 	c.counts(path, "Properties", &wasMin, is.MinProperties, was.MaxProperties, is.MaxProperties)
 	if is.EmbeddedResource && !was.EmbeddedResource {
 		c.add(path, "it must be a whole resource now, with apiVersion, kind and metadata")
@@ -177,10 +194,10 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 		c.required(was, is, path, name)
 	}
 	// The schemas of fields without a schema of their own; nil: such fields are dropped.
-	wasOther, isOther := was.others(), is.others()
+	wasOther, isOther := othersOf(was), othersOf(is)
 	// The API server knows some fields of each resource.
 	resource := path == "" || was.EmbeddedResource && is.EmbeddedResource
-	wasFields, isFields := was.fields(resource), is.fields(resource)
+	wasFields, isFields := fieldsOf(was, resource), fieldsOf(is, resource)
 	for _, name := range slices.Sorted(maps.Keys(wasFields)) {
 		target := isFields[name]
 		if target == nil {
@@ -210,9 +227,9 @@ func (c *comparer) objects(was, is *Schema, path string, ruled bool) {
 	c.defaults(was, is, path, ruled)
 }
 
-// fewest returns the least number of fields of a value that s allows, once the defaults
+// fewestFields returns the least number of fields of a value that s allows, once the defaults
 // of is are filled in. Defaults of s may be missing in storage.
-func (s *Schema) fewest(is *Schema) int64 {
+func fewestFields(s *Schema, is *Schema) int64 {
 	lost := func(name string) bool {
 		was, now := s.Properties[name], is.Properties[name]
 		return was != nil && was.Default != nil && (now == nil || now.Default == nil)
@@ -234,10 +251,10 @@ func (s *Schema) fewest(is *Schema) int64 {
 	return max(required, *s.MinProperties-defaults)
 }
 
-// fields returns the schemas of the fields that are known by name. Every resource has
+// fieldsOf returns the schemas of the fields that are known by name. Every resource has
 // apiVersion, kind and metadata, whether its schema names them or not. A schema can
 // restrict only name and generateName of the metadata.
-func (s *Schema) fields(resource bool) map[string]*Schema {
+func fieldsOf(s *Schema, resource bool) map[string]*Schema {
 	if !resource {
 		return s.Properties
 	}
@@ -253,9 +270,9 @@ func (s *Schema) fields(resource bool) map[string]*Schema {
 	return all
 }
 
-// others returns the schema of the fields that have no schema by name. It returns nil if
+// othersOf returns the schema of the fields that have no schema by name. It returns nil if
 // such fields are dropped.
-func (s *Schema) others() *Schema {
+func othersOf(s *Schema) *Schema {
 	switch {
 	case s.values() != nil:
 		return s.values()
@@ -334,11 +351,4 @@ func (c *comparer) junctors(was, is *Schema, path string) {
 	if is.Not != nil && (was.Not == nil || !was.Not.same(is.Not)) {
 		c.add(path, "not changes")
 	}
-}
-
-// same reports whether two schemas are equal word by word.
-func (s *Schema) same(o *Schema) bool {
-	a, erra := json.Marshal(s)
-	b, errb := json.Marshal(o)
-	return erra == nil && errb == nil && bytes.Equal(a, b)
 }

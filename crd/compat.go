@@ -1,61 +1,30 @@
 package crd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Break is a reason why stored objects may not fit a definition: the API server may
-// refuse them, or drop a part of them.
-type Break struct {
-	// Version is the version in which the objects are stored. It is empty if the reason
-	// is about the objects of all versions.
-	Version string
-	// As is the version as which the objects are read and written.
-	As string
-	// Path is the path of the field, as in .spec.ports[].name.
-	Path string
-	Why  string
-}
-
-func (b Break) String() string {
-	s := b.Why
-	if b.Path != "" {
-		s = b.Path + ": " + s
-	}
-	switch {
-	case b.Version == "":
-		return s
-	case b.As == "" || b.As == b.Version:
-		return b.Version + ": " + s
-	}
-	return b.Version + " as " + b.As + ": " + s
-}
-
 // IncompatibleError is the error for a definition that stored objects may not fit.
 type IncompatibleError struct {
-	// Name is the name of the definition.
-	Name   string
-	Breaks []Break
-	// Served is true if the installed definition accepts and keeps every value that this
+	// Reasons are those of [Compare].
+	Reasons []string
+	// served is true if the installed definition accepts and keeps every value that this
 	// definition accepts and keeps. A program that was made for this definition can then
 	// run with the installed one.
-	Served bool
+	served bool
 }
 
 func (e *IncompatibleError) Error() string {
-	reasons := make([]string, len(e.Breaks))
-	for i, b := range e.Breaks {
-		reasons[i] = b.String()
-	}
 	remedy := "convert them, add a version, or force it"
-	if e.Served {
+	if e.served {
 		remedy += "; or, if the installed definition is newer and must stay, " +
 			"run without installing: the installed definition serves this program too"
 	}
 	return fmt.Sprintf("the definition does not fit the objects that may be stored (%s): %s",
-		remedy, strings.Join(reasons, "; "))
+		remedy, strings.Join(e.Reasons, "; "))
 }
 
 // Compare returns the reasons why objects stored under a live definition may not fit the
@@ -74,15 +43,18 @@ func (e *IncompatibleError) Error() string {
 // same version of the next definition. Unless a webhook converts objects, it also
 // compares the version with the other versions as which the objects can be read. A
 // mismatch that two live versions already have is not counted against the next
-// definition.
-func Compare(live, next *Definition) []Break {
-	var breaks []Break
+// definition. The error of a definition ([Definition.Err]) is a reason too.
+func Compare(live, next *Definition) []string {
+	if err := cmp.Or(live.err, next.err); err != nil {
+		return []string{err.Error()}
+	}
+	var breaks []string
 	if live.Spec.Scope != next.Spec.Scope {
-		breaks = append(breaks, Break{Why: fmt.Sprintf("the scope changes from %s to %s", live.Spec.Scope, next.Spec.Scope)})
+		breaks = append(breaks, fmt.Sprintf("the scope changes from %s to %s", live.Spec.Scope, next.Spec.Scope))
 	}
 	for _, name := range live.storedVersions() {
 		if next.Version(name) == nil {
-			breaks = append(breaks, Break{Version: name, Why: "the version is removed, and objects may be stored in it"})
+			breaks = append(breaks, name+": the version is removed, and objects may be stored in it")
 		}
 		stored := live.Version(name)
 		if stored == nil {
@@ -123,7 +95,7 @@ func (d *Definition) converts() bool {
 }
 
 // already returns the reasons that two live versions already have, if there are two.
-func already(stored, as *Version) []Break {
+func already(stored, as *Version) []string {
 	if as == nil {
 		return nil
 	}
@@ -131,8 +103,11 @@ func already(stored, as *Version) []Break {
 }
 
 // compareVersions returns the reasons why objects of one version may not fit another.
-func compareVersions(stored, as *Version) []Break {
-	c := comparer{stored: stored.Name, as: as.Name}
+func compareVersions(stored, as *Version) []string {
+	c := comparer{versions: stored.Name}
+	if as.Name != stored.Name {
+		c.versions += " as " + as.Name
+	}
 	was, is := stored.Schema.OpenAPIV3Schema, as.Schema.OpenAPIV3Schema
 	if was == nil {
 		was = anyValue()

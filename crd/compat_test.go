@@ -195,12 +195,12 @@ func TestCompareField(t *testing.T) {
 		{str, `{"type":"string","not":{"minLength":1}}`, `not changes`},
 		{`{"type":"string","not":{"minLength":1}}`, str, ``},
 	} {
-		cmp := comparer{stored: "v1", as: "v1"}
+		cmp := comparer{versions: "v1"}
 		cmp.compare(oneField(t, c.was), oneField(t, c.is), "", false)
 		switch {
 		case c.why == "" && len(cmp.breaks) > 0:
 			t.Errorf("%s → %s: %v", c.was, c.is, cmp.breaks)
-		case c.why != "" && (len(cmp.breaks) == 0 || !strings.Contains(cmp.breaks[0].String(), c.why)):
+		case c.why != "" && (len(cmp.breaks) == 0 || !strings.Contains(cmp.breaks[0], c.why)):
 			t.Errorf("%s → %s: got %v, want %s", c.was, c.is, cmp.breaks, c.why)
 		}
 	}
@@ -224,7 +224,7 @@ func TestCompareObject(t *testing.T) {
 		switch {
 		case c.why == "" && len(breaks) > 0:
 			t.Errorf("%s → %s: %v", c.was, c.is, breaks)
-		case c.why != "" && (len(breaks) != 1 || !strings.Contains(breaks[0].String(), c.why)):
+		case c.why != "" && (len(breaks) != 1 || !strings.Contains(breaks[0], c.why)):
 			t.Errorf("%s → %s: got %v, want %s", c.was, c.is, breaks, c.why)
 		}
 	}
@@ -284,16 +284,12 @@ func TestCompareVersions(t *testing.T) {
 		"a version nothing is stored in": {versioned([]string{"v1"}, "v1 a", "v2 a b"),
 			versioned(nil, "v1 a", "v2 a"), nil},
 	} {
-		var got []string
-		for _, b := range Compare(c.live, c.next) {
-			got = append(got, b.String())
-		}
+		got := Compare(c.live, c.next)
 		if len(got) != len(c.want) || !slices.EqualFunc(got, c.want, strings.HasPrefix) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	err := fmt.Errorf("install: %w",
-		&IncompatibleError{Name: "x", Breaks: []Break{{Version: "v1", As: "v1", Path: ".a", Why: "no"}}})
+	err := fmt.Errorf("install: %w", &IncompatibleError{Reasons: []string{"v1: .a: no"}})
 	if !strings.Contains(err.Error(), "v1: .a: no") {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pintle-go/pintle/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,8 +20,15 @@ type Definition struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status,omitzero"`
 
-	stored bool // a marker makes its version the storage version
+	err    error // of [Of] or [Join]
+	stored bool  // a marker makes its version the storage version
 }
+
+// Err returns the mistake in the type or the options that the definition was made of, or
+// nil. [Install], [Join], [Definition.JSON], [Definition.YAML] and the other packages that
+// take a definition return it too. A definition with a mistake has neither name nor
+// versions.
+func (d *Definition) Err() error { return d.err }
 
 // GVK names the kind.
 func (Definition) GVK() kube.GVK {
@@ -69,12 +77,9 @@ type Validation struct {
 
 // Subresources are the parts of an object that are written separately.
 type Subresources struct {
-	Status *StatusSubresource `json:"status,omitempty"`
-	Scale  *Scale             `json:"scale,omitempty"`
+	Status *struct{} `json:"status,omitempty"`
+	Scale  *Scale    `json:"scale,omitempty"`
 }
-
-// StatusSubresource makes status a subresource, which is written separately.
-type StatusSubresource struct{}
 
 // Scale gives the paths of the fields that the scale subresource shows and sets. A path
 // has the form .spec.replicas. In controller-tools it is +kubebuilder:subresource:scale.
@@ -133,27 +138,20 @@ type ServiceReference struct {
 
 // Status is the state that the API server reports.
 type Status struct {
-	Conditions     []Condition `json:"conditions,omitempty"`
-	AcceptedNames  Names       `json:"acceptedNames,omitzero"`
-	StoredVersions []string    `json:"storedVersions,omitempty"`
+	// Conditions are Established, NamesAccepted, NonStructuralSchema, Terminating and others.
+	Conditions     []metav1.Condition `json:"conditions,omitempty"`
+	AcceptedNames  Names              `json:"acceptedNames,omitzero"`
+	StoredVersions []string           `json:"storedVersions,omitempty"`
 }
 
-// Condition is one of Established, NamesAccepted, NonStructuralSchema,
-// Terminating and others.
-type Condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-func (s Status) condition(name string) Condition {
+// condition returns a condition without its time.
+func (s Status) condition(name string) metav1.Condition {
 	for _, c := range s.Conditions {
 		if c.Type == name {
-			return c
+			return metav1.Condition{Type: name, Status: c.Status, Reason: c.Reason, Message: c.Message}
 		}
 	}
-	return Condition{Type: name, Status: "Unknown"}
+	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown}
 }
 
 // Version returns the version with this name, or nil. The result points into d: a change
@@ -169,6 +167,9 @@ func (d *Definition) Version(name string) *Version {
 
 // JSON returns the definition for kubectl apply, always in the same order.
 func (d *Definition) JSON() ([]byte, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
 	// The manifest has no status, because the server writes it.
 	wanted := struct {
 		kube.Object
@@ -193,90 +194,4 @@ func (d *Definition) YAML() ([]byte, error) {
 		return nil, fmt.Errorf("write CustomResourceDefinition %s as YAML: %w", d.Name, err)
 	}
 	return data, nil
-}
-
-// Schema is a structural OpenAPI v3 schema, with the fields of apiextensions.k8s.io/v1.
-// Its counterpart is JSONSchemaProps of k8s.io/apiextensions-apiserver.
-type Schema struct {
-	Title            string            `json:"title,omitempty"`
-	Description      string            `json:"description,omitempty"`
-	Type             string            `json:"type,omitempty"`
-	Format           string            `json:"format,omitempty"`
-	Nullable         bool              `json:"nullable,omitempty"`
-	Default          json.RawMessage   `json:"default,omitempty"`
-	Enum             []json.RawMessage `json:"enum,omitempty"`
-	Minimum          *float64          `json:"minimum,omitempty"`
-	ExclusiveMinimum bool              `json:"exclusiveMinimum,omitempty"`
-	Maximum          *float64          `json:"maximum,omitempty"`
-	ExclusiveMaximum bool              `json:"exclusiveMaximum,omitempty"`
-	MultipleOf       *float64          `json:"multipleOf,omitempty"`
-	MinLength        *int64            `json:"minLength,omitempty"`
-	MaxLength        *int64            `json:"maxLength,omitempty"`
-	Pattern          string            `json:"pattern,omitempty"`
-	MinItems         *int64            `json:"minItems,omitempty"`
-	MaxItems         *int64            `json:"maxItems,omitempty"`
-	MinProperties    *int64            `json:"minProperties,omitempty"`
-	MaxProperties    *int64            `json:"maxProperties,omitempty"`
-	Required         []string          `json:"required,omitempty"`
-
-	Items                *Schema            `json:"items,omitempty"`
-	Properties           map[string]*Schema `json:"properties,omitempty"`
-	AdditionalProperties *SchemaOrBool      `json:"additionalProperties,omitempty"`
-
-	AllOf []*Schema `json:"allOf,omitempty"`
-	OneOf []*Schema `json:"oneOf,omitempty"`
-	AnyOf []*Schema `json:"anyOf,omitempty"`
-	Not   *Schema   `json:"not,omitempty"`
-
-	PreserveUnknownFields bool     `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
-	EmbeddedResource      bool     `json:"x-kubernetes-embedded-resource,omitempty"`
-	IntOrString           bool     `json:"x-kubernetes-int-or-string,omitempty"`
-	ListType              string   `json:"x-kubernetes-list-type,omitempty"`
-	ListMapKeys           []string `json:"x-kubernetes-list-map-keys,omitempty"`
-	MapType               string   `json:"x-kubernetes-map-type,omitempty"`
-	Rules                 []Rule   `json:"x-kubernetes-validations,omitempty"`
-}
-
-// Rule is a validation rule in CEL, an entry of x-kubernetes-validations. In
-// controller-tools it is +kubebuilder:validation:XValidation.
-type Rule struct {
-	Rule              string `json:"rule"`
-	Message           string `json:"message,omitempty"`
-	MessageExpression string `json:"messageExpression,omitempty"`
-	Reason            string `json:"reason,omitempty"`
-	FieldPath         string `json:"fieldPath,omitempty"`
-	OptionalOldSelf   *bool  `json:"optionalOldSelf,omitempty"`
-}
-
-// SchemaOrBool is the schema of a map's values. Without a schema it says whether there
-// may be any value.
-type SchemaOrBool struct {
-	Allows bool
-	Schema *Schema
-}
-
-// MarshalJSON encodes the schema or, without a schema, the boolean.
-func (s SchemaOrBool) MarshalJSON() ([]byte, error) {
-	if s.Schema != nil {
-		return json.Marshal(s.Schema)
-	}
-	return json.Marshal(s.Allows)
-}
-
-// UnmarshalJSON decodes the result of MarshalJSON.
-func (s *SchemaOrBool) UnmarshalJSON(data []byte) error {
-	if string(data) == "true" || string(data) == "false" {
-		*s = SchemaOrBool{Allows: string(data) == "true"}
-		return nil
-	}
-	*s = SchemaOrBool{Allows: true, Schema: new(Schema)}
-	return json.Unmarshal(data, s.Schema)
-}
-
-// values returns the schema of a map's values, or nil.
-func (s *Schema) values() *Schema {
-	if s.AdditionalProperties == nil {
-		return nil
-	}
-	return s.AdditionalProperties.Schema
 }

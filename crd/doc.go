@@ -16,9 +16,9 @@
 //	//go:embed echo.go
 //	var source embed.FS
 //
-//	def, err := crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}, Source: source})
+//	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}, Source: source})
 //	…
-//	err = crd.Install(ctx, client, def)
+//	err = crd.Install(ctx, client, definition)
 //
 // The counterparts are controller-tools' controller-gen crd and kube-rs's derive macro
 // CustomResource.
@@ -40,30 +40,11 @@
 // own schemas: a label selector is applied as a whole. The metadata of a pod template or
 // a Job template keeps its name, namespace, labels, annotations and finalizers.
 //
-// A type that contains itself has no structural schema and is an error, unless the marker
-// +kubebuilder:validation:Schemaless cuts it. Other errors are time.Duration (use
+// A type that contains itself has no structural schema and is an error, unless the key
+// schemaless cuts it. Other errors are time.Duration (use
 // metav1.Duration), and types that encoding/json writes and cannot read back.
 //
 // Doc comments become descriptions if the source is given: see [Options].Source.
-//
-// # Markers
-//
-// The markers of controller-gen in the source's comments have the same meaning as tags.
-// Their names are those of https://book.kubebuilder.io/reference/markers:
-// +kubebuilder:validation:…, +kubebuilder:default, +listType and similar markers of
-// fields and types; +kubebuilder:resource, :printcolumn, :subresource:scale,
-// :selectablefield, :deprecatedversion, :unservedversion and :metadata of the kind;
-// +kubebuilder:validation:Optional of the package.
-//
-// A type that is declared as type X Y has the markers of Y and of X. The constraints of a
-// field's markers and of its type's markers both hold: bounds, lengths, counts, patterns.
-//
-// A tag overrides a marker of the same field or of its type. Options override markers,
-// except for plural and scope, which must equal those of the Kind that clients use. An
-// unknown marker of kubebuilder is an error with its file and line. The package ignores
-// markers that only other generators read (object, rbac, webhook, ac, example,
-// externalDocs, docs-gen, k8s:…-gen). Status is a subresource of every type with a status,
-// with or without +kubebuilder:subresource:status.
 //
 // # Tags
 //
@@ -71,11 +52,14 @@
 // value after an equals sign. A value with a comma stands in single quotes. Inside them
 // two single quotes stand for one: crd:"pattern='^a{1,3}$',minLength=1".
 //
-//	min, max, exclusiveMin, exclusiveMax, multipleOf   of numbers
+//	min, max, exclusiveMin, exclusiveMax, multipleOf   of numbers; exclusiveMin and exclusiveMax without
+//	                                                   a value are about the limit of the type
 //	minLength, maxLength, pattern, format              of strings; all but format, and the
 //	                                                   above, of int-or-strings as well
 //	minItems, maxItems                                 of lists
 //	minProperties, maxProperties                       of maps: how many entries
+//	notEmpty                                           of strings, lists and maps: at least one character
+//	                                                   or entry, unless there is a minimum
 //	enum=a|b|c                                         or a JSON array; no semicolons between values
 //	default=…                                          of lists, maps and structs as JSON
 //	required, optional                                 in spite of the json tag
@@ -89,9 +73,10 @@
 //	                                                   part after the field's path), columnType,
 //	                                                   columnFormat, priority
 //	selectable                                         field selectors may name it
-//	description=…, deprecated, deprecated=use x
+//	title=…, description=…, deprecated, deprecated=use x
 //	type=string                                        of types that encode themselves; or integer, number,
 //	                                                   boolean, array, object, int-or-string, any
+//	schemaless                                         any value, whatever the Go type is
 //	preserveUnknownFields, embeddedResource
 //
 // A key with the prefix items. or values. is about the elements of a list or map:
@@ -101,7 +86,20 @@
 //	_ struct{} `crd:"rule='self.min <= self.max',message='min must not be above max'"`
 //
 // In the tag of a blank field of the kind itself, deprecated is about the version. A
-// wrong tag is a [FieldError] that names type, field and tag.
+// wrong tag is an error that names type, field and tag.
+//
+// # Markers
+//
+// Tags are the only language of constraints. The comments of an API package that other
+// programs generate from have the markers of controller-gen instead. [Options].Markers
+// turns them into tags when the program runs, and the source stays as it is: see package
+// kubebuilder.
+//
+// A type that is declared as type X Y has the markers of Y and of X. The constraints of a
+// field's markers and of its type's markers both hold: bounds, lengths, counts, patterns.
+// A tag overrides a marker of the same field or of its type. Options override markers,
+// except for plural and scope, which must equal those of the Kind that clients use. A wrong
+// marker is an error with its file and line.
 //
 // # Caveats
 //
@@ -110,6 +108,9 @@
 // without the source there are no markers. Only the server checks CEL rules and their
 // cost: a wrong rule is an error of [Install].
 //
-// Read the source in this order: of.go, schema.go, fields.go, tag.go, apply.go,
-// kubebuilder.go, then compat.go, history.go and install.go.
+// The source has three parts above the type in schema.go. check.go tells whether a value
+// fits a schema. build.go makes a schema of a Go type, with fields.go, tag.go, apply.go and
+// marked.go; of.go makes the definition. compare.go finds the values that a next schema
+// loses; compat.go, history.go and install.go use it. No file depends on one that depends
+// on it, and the parts that build and compare do not know each other.
 package crd

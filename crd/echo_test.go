@@ -37,12 +37,12 @@ func (Echo) GVK() kube.GVK { return kube.GVK{Group: "crd.pintle.test", Version: 
 
 // TestEcho goes from an operator's Go type to the first object.
 func TestEcho(t *testing.T) {
-	def, err := crd.Of[Echo](crd.Options{
+	def := crd.Of[Echo](crd.Options{
 		ShortNames: []string{"ec"},
 		Source:     source,
 		Scale:      &crd.Scale{StatusReplicasPath: ".status.ready"},
 	})
-	if err != nil {
+	if err := def.Err(); err != nil {
 		t.Fatal(err)
 	}
 	text, err := def.YAML()

@@ -22,13 +22,11 @@ type Lamp struct {
 // GVK returns the kind.
 func (Lamp) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Lamp"} }
 
+var lamp = crd.Of[Lamp](crd.Options{})
+
 // A definition follows from a Go struct, its tags and its comments.
 func ExampleOf() {
-	definition, err := crd.Of[Lamp](crd.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	yaml, err := definition.YAML()
+	yaml, err := lamp.YAML()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,11 +40,7 @@ func ExampleInstall() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	definition, err := crd.Of[Lamp](crd.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := crd.Install(context.Background(), client, definition); err != nil {
+	if err := crd.Install(context.Background(), client, lamp); err != nil {
 		log.Fatal(err) // an *crd.IncompatibleError, if stored objects may not fit
 	}
 }

@@ -10,15 +10,6 @@ import (
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
-// member is a member of the JSON object that a struct is encoded as.
-type member struct {
-	reflect.StructField
-	name     string
-	optional bool
-	quoted   bool         // encoded as a string, by the string option
-	owner    reflect.Type // the struct that declares it
-}
-
 // membersOf returns the members of struct type t in the order of its fields. It returns
 // the blank fields of t and of the structs that t embeds separately: their tags are about
 // the struct.

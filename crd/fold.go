@@ -8,17 +8,17 @@ import (
 // folded returns a schema that allows the same values with fewer words. Where possible,
 // it moves the constraints in allOf into the schema itself. Generators write an allOf
 // where a type and a field of that type both have constraints.
-func (s *Schema) folded() *Schema {
+func folded(s *Schema) *Schema {
 	if len(s.AllOf) == 0 {
 		return s
 	}
 	f := *s
 	f.AllOf = nil
 	for _, part := range s.AllOf {
-		if s.IntOrString && part.saysIntOrString() {
+		if s.IntOrString && saysIntOrString(part) {
 			continue
 		}
-		if !f.fold(part) {
+		if !fold(&f, part) {
 			f.AllOf = append(f.AllOf, part)
 		}
 	}
@@ -27,7 +27,7 @@ func (s *Schema) folded() *Schema {
 
 // saysIntOrString reports whether a schema says only that a value is an integer or a
 // string.
-func (s *Schema) saysIntOrString() bool {
+func saysIntOrString(s *Schema) bool {
 	return (&Schema{AnyOf: s.AnyOf}).same(s) && isIntOrString(s.AnyOf)
 }
 
@@ -39,7 +39,7 @@ func isIntOrString(anyOf []*Schema) bool {
 }
 
 // fold adds the constraints of another schema to a schema. It reports whether it could.
-func (s *Schema) fold(part *Schema) bool {
+func fold(s *Schema, part *Schema) bool {
 	simple := Schema{
 		Enum: part.Enum, Pattern: part.Pattern, Format: part.Format, MultipleOf: part.MultipleOf,
 		Minimum: part.Minimum, ExclusiveMinimum: part.ExclusiveMinimum,
@@ -87,7 +87,7 @@ func (s *Schema) fold(part *Schema) bool {
 
 // takeConstraints returns the constraints of a schema that a second one can have beside
 // it, and removes them.
-func (s *Schema) takeConstraints() *Schema {
+func takeConstraints(s *Schema) *Schema {
 	taken := &Schema{
 		Pattern: s.Pattern, MultipleOf: s.MultipleOf,
 		Minimum: s.Minimum, ExclusiveMinimum: s.ExclusiveMinimum,
@@ -103,7 +103,7 @@ func (s *Schema) takeConstraints() *Schema {
 }
 
 // narrow adds the result of takeConstraints to a schema. Both hold afterwards.
-func (s *Schema) narrow(taken *Schema) {
+func narrow(s *Schema, taken *Schema) {
 	// Without a limit of its own the schema makes the other one exclusive.
 	taken.ExclusiveMinimum = taken.ExclusiveMinimum || s.Minimum == nil && s.ExclusiveMinimum
 	taken.ExclusiveMaximum = taken.ExclusiveMaximum || s.Maximum == nil && s.ExclusiveMaximum
@@ -115,7 +115,7 @@ func (s *Schema) narrow(taken *Schema) {
 		s.AllOf = append(s.AllOf, &Schema{MultipleOf: m}, &Schema{MultipleOf: s.MultipleOf})
 		s.MultipleOf, taken.MultipleOf = nil, nil
 	}
-	s.fold(taken)
+	fold(s, taken)
 }
 
 func either(a, b string) string {

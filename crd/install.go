@@ -15,8 +15,6 @@ import (
 
 // Installer installs definitions. [Install] uses the zero value.
 type Installer struct {
-	// FieldManager is the field manager of the apply. Default: the client's.
-	FieldManager string
 	// Force applies a definition even if stored objects may not fit it, or if it is older
 	// than the installed one.
 	Force bool
@@ -28,8 +26,8 @@ type Installer struct {
 // an error when ctx ends. Its counterpart in controller-runtime is envtest.InstallCRDs.
 //
 // Install does not apply a definition that stored objects may not fit. The error wraps an
-// [IncompatibleError] that names each reason. If another definition already has one of
-// the names, that is an error too ([ErrNames]).
+// [IncompatibleError] that has each reason. If another definition already has one of
+// the names, that is an error too.
 //
 // A program that was rolled back finds the definition of a later release. Install leaves
 // that definition unchanged and returns no error if the later definition accepts and
@@ -45,15 +43,17 @@ func Install(ctx context.Context, client *kube.Client, defs ...*Definition) erro
 	return Installer{}.Install(ctx, client, defs...)
 }
 
-// ErrNames is wrapped if another definition already has a name of this one.
-var ErrNames = errors.New("names are in use")
-
 // Install works like the function [Install], with the settings of i.
 func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	for _, d := range defs {
+		if d.err != nil {
+			return d.err
+		}
+	}
 	if i.Logger == nil {
 		i.Logger = slog.Default()
 	}
-	definitions := kube.ViewOf[Definition](client, kind).With(kube.WriteOptions{FieldManager: i.FieldManager})
+	definitions := kube.ViewOf[Definition](client, kind)
 	// Install applies all definitions before it waits for the first.
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
@@ -105,7 +105,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 			i.Logger.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
 		}
-		return nil, nil, &IncompatibleError{Name: d.Name, Breaks: breaks, Served: before.serves(d)}
+		return nil, nil, &IncompatibleError{Reasons: breaks, served: before.serves(d)}
 	}
 	wanted, err := d.noted(before)
 	if err != nil {
@@ -122,7 +122,7 @@ const patience = 5 * time.Second
 // established waits until the server has accepted the names of a definition and reports
 // that it serves the kind.
 func established(ctx context.Context, definitions kube.View[Definition], d, before *Definition) error {
-	var stale Condition
+	var stale metav1.Condition
 	if before != nil && !sameNames(before.Spec.Names, d.Spec.Names) {
 		stale = before.Status.condition("NamesAccepted")
 	}
@@ -133,16 +133,16 @@ func established(ctx context.Context, definitions kube.View[Definition], d, befo
 			return err
 		}
 	}
-	return accepted(ctx, definitions, d, Condition{})
+	return accepted(ctx, definitions, d, metav1.Condition{})
 }
 
 // accepted waits for an answer about the names that is not the stale condition.
-func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale Condition) error {
-	var seen, refused Condition
+func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale metav1.Condition) error {
+	var seen, refused metav1.Condition
 	_, err := definitions.Until(ctx, d.Name, func(now *Definition) bool {
 		// The server does not update the condition when the definition gives up the
 		// refused names. So the names themselves decide.
-		seen, refused = now.Status.condition("Established"), Condition{}
+		seen, refused = now.Status.condition("Established"), metav1.Condition{}
 		if sameNames(now.Spec.Names, now.Status.AcceptedNames) {
 			return seen.Status == "True"
 		}
@@ -155,7 +155,7 @@ func accepted(ctx context.Context, definitions kube.View[Definition], d *Definit
 	case err != nil:
 		return fmt.Errorf("wait until it is established (%s %s): %w", seen.Reason, seen.Message, err)
 	case refused.Status != "":
-		return fmt.Errorf("%w: %s (%s)", ErrNames, refused.Message, refused.Reason)
+		return fmt.Errorf("names are in use: %s (%s)", refused.Message, refused.Reason)
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/crd/testdata/kubebuilder"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
+	batch "github.com/pintle-go/pintle/crd/testdata/kubebuilder"
 	"github.com/pintle-go/pintle/internal/crddiff"
 	"github.com/pintle-go/pintle/kube"
 	"sigs.k8s.io/yaml"
@@ -34,11 +35,11 @@ func theirs(t *testing.T, plural, group string) *crd.Definition {
 
 func shift(t *testing.T, group string) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[kubebuilder.Shift](crd.Options{
+	d := crd.Of[batch.Shift](crd.Options{
 		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Shift"}},
-		Source: kubebuilderSource,
+		Source: kubebuilderSource, Markers: kubebuilder.Tags,
 	})
-	if err != nil {
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -46,11 +47,11 @@ func shift(t *testing.T, group string) *crd.Definition {
 
 func roster(t *testing.T, group string) *crd.Definition {
 	t.Helper()
-	d, err := crd.Of[kubebuilder.Roster](crd.Options{
+	d := crd.Of[batch.Roster](crd.Options{
 		Kind:   kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Roster"}},
-		Source: kubebuilderSource,
+		Source: kubebuilderSource, Markers: kubebuilder.Tags,
 	})
-	if err != nil {
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -57,12 +57,12 @@ func kubernetesField(name, field string) (f fieldMarks) {
 	return f
 }
 
-// kubernetes applies the table's entry for a field to the field's schema.
-func (s *Schema) kubernetes(f fieldMarks) {
+// applyTable applies the table's entry for a field to the field's schema.
+func applyTable(s *Schema, f fieldMarks) {
 	if s.Type == "array" {
 		s.ListType, s.ListMapKeys = "", nil // other lists are atomic
 		switch {
-		case f.list == "map" && s.mapKeys(f.keys) == nil:
+		case f.list == "map" && checkMapKeys(s, f.keys) == nil:
 			s.ListType, s.ListMapKeys = f.list, f.keys
 		case f.list == "set" && (s.Items.Type != "object" || s.Items.MapType == "atomic"):
 			s.ListType = f.list
@@ -71,7 +71,7 @@ func (s *Schema) kubernetes(f fieldMarks) {
 	if f.atomic && s.Type == "object" {
 		s.MapType = "atomic"
 	}
-	if f.fallback != nil && s.fits(f.fallback) == nil {
+	if f.fallback != nil && fits(s, f.fallback) == nil {
 		s.Default = f.fallback
 	}
 }
@@ -96,3 +96,43 @@ func constrainCondition(s *Schema) {
 
 const conditionType = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
 	`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`
+
+// mergeKeys makes a list with a patchMergeKey a map by that key, if every element is sure
+// to have the key. The table has the lists of Kubernetes' own types.
+func mergeKeys(s *Schema, m member) {
+	key := m.Tag.Get("patchMergeKey")
+	if key == "" || s.ListType != "" || s.Type != "array" || s.Items.Type != "object" || s.Items.Nullable {
+		return
+	}
+	if keys := []string{key}; checkMapKeys(s, keys) == nil {
+		s.ListType, s.ListMapKeys = "map", keys
+	}
+}
+
+// contradicted are types of k8s.io/api. There the comments +optional and +required can
+// contradict the tags, and a program cannot see them. The list has the fields where that
+// matters. A test compares it with the schemas of an API server.
+var contradicted = map[string]contradiction{
+	"k8s.io/api/apps/v1.StatefulSetOrdinals":                     {optional: []string{"start"}},
+	"k8s.io/api/apps/v1.StatefulSetSpec":                         {optional: []string{"serviceName"}},
+	"k8s.io/api/batch/v1.PodFailurePolicyOnPodConditionsPattern": {optional: []string{"status"}},
+	"k8s.io/api/core/v1.AzureFilePersistentVolumeSource":         {optional: []string{"secretNamespace"}},
+	"k8s.io/api/core/v1.ContainerImage":                          {optional: []string{"names"}},
+	"k8s.io/api/core/v1.ContainerRestartRule":                    {required: []string{"action"}},
+	"k8s.io/api/core/v1.ContainerRestartRuleOnExitCodes":         {required: []string{"operator"}},
+	"k8s.io/api/core/v1.GRPCAction":                              {optional: []string{"service"}},
+	"k8s.io/api/core/v1.ImageVolumeStatus":                       {required: []string{"imageRef"}},
+	"k8s.io/api/core/v1.NodeRuntimeHandler":                      {optional: []string{"name"}},
+	"k8s.io/api/core/v1.PodCertificateProjection":                {required: []string{"signerName", "keyType"}},
+	"k8s.io/api/core/v1.ProjectedVolumeSource":                   {optional: []string{"sources"}},
+	"k8s.io/api/core/v1.TypedLocalObjectReference":               {optional: []string{"apiGroup"}},
+	"k8s.io/api/core/v1.TypedObjectReference":                    {optional: []string{"apiGroup"}},
+	"k8s.io/api/networking/v1.NetworkPolicySpec":                 {optional: []string{"podSelector"}},
+	"k8s.io/api/rbac/v1.ClusterRole":                             {optional: []string{"rules"}},
+	"k8s.io/api/rbac/v1.Role":                                    {optional: []string{"rules"}},
+}
+
+// contradiction lists the fields of a type whose comments contradict their tags.
+type contradiction struct {
+	optional, required []string
+}

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 )
 
-// literal turns the text of a value into JSON of the schema's type. The text of a list,
+// literalOf turns the text of a value into JSON of the schema's type. The text of a list,
 // map or struct is already JSON.
-func (s *Schema) literal(text string) (json.RawMessage, error) {
+func literalOf(s *Schema, text string) (json.RawMessage, error) {
 	var value any
 	var err error
 	switch s.typeText() {
@@ -31,7 +29,7 @@ func (s *Schema) literal(text string) (json.RawMessage, error) {
 			value = text
 		}
 	default:
-		return s.literalJSON(text)
+		return literalJSON(s, text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a valid %s", text, s.Type)
@@ -39,7 +37,7 @@ func (s *Schema) literal(text string) (json.RawMessage, error) {
 	return json.Marshal(value)
 }
 
-func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
+func literalJSON(s *Schema, text string) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {
 		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
@@ -52,60 +50,18 @@ func (s *Schema) literalJSON(text string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// markLiteral turns the value of a marker into JSON of the schema's type. A list is
-// written {a,b} or as JSON, a map {a: b} or as JSON.
-func (s *Schema) markLiteral(text string) (json.RawMessage, error) {
-	if strings.HasPrefix(text, "ref(") {
-		return nil, errors.New("a reference to a constant cannot be read: write the value")
-	}
-	kind := s.typeText()
-	switch {
+// markLiteral turns the JSON of a marker into JSON of the schema's type. A marker does not
+// know the type: the text of a scalar may stand in quotes, and an empty list in braces.
+func markLiteral(s *Schema, text string) (json.RawMessage, error) {
+	var word string
+	quoted := json.Unmarshal([]byte(text), &word) == nil && text != "null"
+	switch kind := s.typeText(); {
 	case kind == "array" && text == "{}":
 		return json.RawMessage("[]"), nil
-	case kind == "int-or-string" && strings.HasPrefix(text, `"`):
-		return s.literalJSON(text)
-	case kind == "array", kind == "object", kind == "map", kind == anyText:
-		return parseMarkValue(text)
+	case kind == "array", kind == "object", kind == "map", kind == anyText, kind == "int-or-string" && quoted:
+		return json.RawMessage(text), nil
+	case quoted:
+		text = word
 	}
-	text, err := unquoted(text)
-	if err != nil {
-		return nil, err
-	}
-	return s.literal(text)
-}
-
-// setEnum reads the values of an enum: values with bars between them, a JSON array, or
-// the list of a marker.
-func (s *Schema) setEnum(d directive) error {
-	if err := s.onlyFor("string", "integer", "number", "boolean", "int-or-string"); err != nil {
-		return err
-	}
-	var values []json.RawMessage
-	parts := d.list
-	switch {
-	case parts != nil:
-	case strings.HasPrefix(d.value, "["):
-		if err := json.Unmarshal([]byte(d.value), &values); err != nil {
-			return fmt.Errorf("%q is not a JSON array: %w", d.value, err)
-		}
-	case strings.Contains(d.value, ";"):
-		return errors.New("separate its values with bars, as in enum=a|b: " +
-			"a value with a semicolon is written in a JSON array")
-	default:
-		parts = strings.Split(d.value, "|")
-	}
-	for _, part := range parts {
-		value, err := s.literal(strings.TrimSpace(part))
-		if err != nil {
-			return err
-		}
-		values = append(values, value)
-	}
-	for i, v := range values {
-		if slices.ContainsFunc(values[:i], func(o json.RawMessage) bool { return sameJSON(o, v) }) {
-			return fmt.Errorf("%s is given twice", v)
-		}
-	}
-	s.Enum = values
-	return nil
+	return literalOf(s, text)
 }

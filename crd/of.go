@@ -1,14 +1,16 @@
 package crd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/internal/plural"
 	"github.com/pintle-go/pintle/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +28,6 @@ type Options struct {
 	Kind kube.Kind
 	// Singular is by default the kind in lower case.
 	Singular string
-	// ListKind is by default the kind followed by List.
-	ListKind string
 	// ShortNames are abbreviations for users of kubectl.
 	ShortNames []string
 	// Categories are groups of resources that kubectl lists together, such as
@@ -37,22 +37,22 @@ type Options struct {
 	// Scale adds the scale subresource. The default paths are .spec.replicas and
 	// .status.replicas.
 	Scale *Scale
-	// NoStatusSubresource leaves status an ordinary field. By default a type with a field
-	// status has the subresource.
-	NoStatusSubresource bool
 	// Columns follow the columns of the tags. If there are columns, a column Age comes
 	// last, unless a column has that name.
 	Columns []Column
 
-	// Source is the Go source of the type's package. Its comments become descriptions,
-	// and its markers of controller-gen take effect:
+	// Source is the Go source of the type's package. Its comments become descriptions:
 	//
 	//	//go:embed types.go
 	//	var source embed.FS
 	Source fs.FS
-	// Describe returns further descriptions of a Go type: that of the type under "", and
-	// those of the fields under their JSON names. See [SwaggerDoc].
-	Describe func(reflect.Type) map[string]string
+	// Markers turns the markers in the comments of Source into tags, such as kubebuilder.Tags
+	// does for those of controller-gen. Without it they have no effect. It gets the markers
+	// of a field, type or package without their plus signs, and yields a tag or an error for
+	// each. If they are those of the kind's type, it can also change the names, the scope,
+	// the labels and the only version of the definition, and the other options override
+	// that. Otherwise the definition is nil or has no effect.
+	Markers func(markers []string, kind *Definition) iter.Seq2[string, error]
 
 	// NotServed keeps a version in the definition that the server does not serve. Objects
 	// may be stored in it.
@@ -68,72 +68,66 @@ type embedsKubeObject[T any] interface {
 	GetObjectKind() schema.ObjectKind
 }
 
-// Of returns the definition of T's kind with the version that T describes. An error names
-// every wrong field: it wraps a [FieldError] for each. Its counterparts are
-// controller-tools' controller-gen crd and kube-rs's CustomResourceExt::crd.
-func Of[T any, P embedsKubeObject[T]](o Options) (*Definition, error) {
+// Of returns the definition of T's kind with the version that T describes. A program can
+// declare it as a variable of a package:
+//
+//	var definition = crd.Of[Echo](crd.Options{ShortNames: []string{"echo"}})
+//
+// The definition keeps the error of a wrong type, tag or option, which names every wrong
+// field. Every use of the definition returns the error: see [Definition.Err]. The
+// counterparts of Of are controller-tools' controller-gen crd and kube-rs's
+// CustomResourceExt::crd.
+func Of[T any, P embedsKubeObject[T]](o Options) *Definition {
 	t := reflect.TypeFor[T]()
 	d, err := of(t, kube.KindOf[T, P](o.Kind), o)
 	if err != nil {
-		return nil, fmt.Errorf("define the kind of %s: %w", t, err)
+		return &Definition{err: fmt.Errorf("define the kind of %s: %w", t, err)}
 	}
-	return d, nil
+	return d
 }
 
 func of(t reflect.Type, kind kube.Kind, o Options) (*Definition, error) {
 	if err := kind.Err(); err != nil {
 		return nil, err
 	}
-	from, err := readSources(o.Source)
+	from, err := source.Read(o.Source)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := readKind(t, from.marks[docName(t)])
-	if err == nil {
-		err = marks.apply(&kind, &o)
-	}
+	d := draft()
+	b := builder{source: from, markers: o.Markers, kind: d}
+	root, err := b.build(t)
 	if err != nil {
 		return nil, err
 	}
-	names, err := namesOf(kind, o)
-	if err != nil {
+	if err := errors.Join(d.setNames(kind, o), d.setVersion(kind, o, &b, root)); err != nil {
 		return nil, err
-	}
-	version, err := versionOf(t, kind, o, from)
-	if err != nil {
-		return nil, err
-	}
-	version.SelectableFields = append(version.SelectableFields, marks.selectable...)
-	if marks.deprecated != nil && !version.Deprecated {
-		version.Deprecated, version.DeprecationWarning = true, *marks.deprecated
-	}
-	if err := checkColumns(&version); err != nil {
-		return nil, err
-	}
-	d := &Definition{stored: marks.stored, Spec: Spec{Group: kind.Group, Names: names, Scope: kind.Scope,
-		Versions: []Version{version}}}
-	if d.Spec.Scope == "" {
-		d.Spec.Scope = kube.Namespaced
 	}
 	d.SetGroupVersionKind(d.GVK())
-	d.Name = names.Plural + "." + kind.Group
-	d.Labels, d.Annotations = marks.labels, marks.annotations
+	d.Name = d.Spec.Names.Plural + "." + kind.Group
 	return d, nil
 }
 
-// namesOf returns and checks the names of a kind.
-func namesOf(kind kube.Kind, o Options) (Names, error) {
+// setNames sets and checks the names of a kind and its scope. A marker that contradicts the
+// kind is an error, because clients use the kind.
+func (d *Definition) setNames(kind kube.Kind, o Options) error {
+	switch n := d.Spec.Names; {
+	case n.Plural != "" && kind.Plural != "" && n.Plural != kind.Plural:
+		return fmt.Errorf("a marker says plural %s, the kind %s", n.Plural, kind.Plural)
+	case d.Spec.Scope != "" && kind.Scope != "" && d.Spec.Scope != kind.Scope:
+		return fmt.Errorf("a marker says scope %s, the kind %s", d.Spec.Scope, kind.Scope)
+	}
+	d.Spec.Group, d.Spec.Scope = kind.Group, cmp.Or(kind.Scope, d.Spec.Scope, kube.Namespaced)
 	lower := strings.ToLower(kind.Kind)
-	n := Names{Plural: kind.Plural, Singular: o.Singular, ShortNames: o.ShortNames, Kind: kind.Kind,
-		ListKind: o.ListKind, Categories: o.Categories}
-	if n.Plural == "" {
-		n.Plural = plural.Of(kind.Kind)
+	n := &d.Spec.Names
+	n.Kind, n.ListKind = kind.Kind, kind.Kind+"List"
+	n.Plural = cmp.Or(kind.Plural, n.Plural, plural.Of(kind.Kind))
+	n.Singular = cmp.Or(o.Singular, n.Singular, lower)
+	if len(o.ShortNames) > 0 {
+		n.ShortNames = o.ShortNames
 	}
-	if n.Singular == "" {
-		n.Singular = lower
-	}
-	if n.ListKind == "" {
-		n.ListKind = kind.Kind + "List"
+	if len(o.Categories) > 0 {
+		n.Categories = o.Categories
 	}
 	var errs []error
 	check := func(what, name string, problems []string) {
@@ -157,49 +151,41 @@ func namesOf(kind kube.Kind, o Options) (Names, error) {
 	for _, s := range n.Categories {
 		check("category", s, validation.IsDNS1035Label(s))
 	}
-	if n.ListKind == n.Kind {
-		errs = append(errs, fmt.Errorf("list kind %q: it must differ from the kind", n.ListKind))
-	}
-	return n, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
-// versionOf returns the version that a type describes.
-func versionOf(t reflect.Type, kind kube.Kind, o Options, from sources) (Version, error) {
-	b := builder{sources: from, describe: o.Describe}
-	root := b.root(t)
-	v := Version{
-		Name: kind.Version, Served: !o.NotServed, Storage: true,
-		Deprecated: b.deprecated != nil || o.Deprecated != "", DeprecationWarning: o.Deprecated,
-		Schema:           Validation{root},
-		SelectableFields: b.selectable,
-		Columns:          append(b.columns, o.Columns...),
+// setVersion completes the version that a type describes. Tags and options override markers.
+func (d *Definition) setVersion(kind kube.Kind, o Options, b *builder, root *Schema) error {
+	v := &d.Spec.Versions[0]
+	d.stored = v.Storage
+	v.Name, v.Storage, v.Served = kind.Version, true, v.Served && !o.NotServed
+	v.Schema = Validation{root}
+	if b.deprecated != nil || o.Deprecated != "" {
+		v.Deprecated, v.DeprecationWarning = true, o.Deprecated
 	}
-	if b.deprecated != nil && v.DeprecationWarning == "" {
+	if b.deprecated != nil && o.Deprecated == "" {
 		v.DeprecationWarning = *b.deprecated
 	}
-	if len(b.errs) == 0 {
-		// The schema would allow such values, and a client could not read them back.
-		for _, p := range jsonfields.Problems(t) {
-			b.errs = append(b.errs, &FieldError{Type: p.Where, Err: p.Err})
-		}
-	}
-	if len(b.errs) > 0 {
-		return v, errors.Join(b.errs...)
-	}
+	v.SelectableFields = append(b.selectable, v.SelectableFields...)
+	v.Columns = slices.Concat(b.columns, v.Columns, o.Columns)
 	var sub Subresources
-	if _, has := root.Properties["status"]; has && !o.NoStatusSubresource {
-		sub.Status = &StatusSubresource{}
+	if _, has := root.Properties["status"]; has {
+		sub.Status = new(struct{})
 	}
-	if o.Scale != nil {
+	scale := o.Scale
+	if scale == nil && v.Subresources != nil {
+		scale = v.Subresources.Scale
+	}
+	if scale != nil {
 		var err error
-		if sub.Scale, err = scaleOf(*o.Scale, root); err != nil {
-			return v, fmt.Errorf("scale: %w", err)
+		if sub.Scale, err = scaleOf(*scale, root); err != nil {
+			return fmt.Errorf("scale: %w", err)
 		}
 	}
-	if sub != (Subresources{}) {
+	if v.Subresources = nil; sub != (Subresources{}) {
 		v.Subresources = &sub
 	}
-	return v, nil
+	return checkColumns(v)
 }
 
 // scaleOf fills in the default paths and checks the types of the fields at the paths.
@@ -217,7 +203,7 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 		if !strings.HasPrefix(path, within) {
 			return fmt.Errorf("%s is not below %s", path, strings.TrimSuffix(within, "."))
 		}
-		found, err := root.find(path)
+		found, err := find(root, path)
 		if err == nil && found.Type != want {
 			err = fmt.Errorf("%s is of type %s: want %s", path, found.typeText(), want)
 		}
@@ -230,38 +216,45 @@ func scaleOf(s Scale, root *Schema) (*Scale, error) {
 	)
 }
 
-// maxSelectable is the largest number of selectable fields of a version.
-const maxSelectable = 8
-
 // Join returns one definition with the versions of several definitions. Objects are
 // stored in the version of the first definition. The result also has the first one's
-// names, scope and conversion. Its counterpart in kube-rs is merge_crds.
+// names, scope and conversion. It keeps an error as the result of [Of] does. Its
+// counterpart in kube-rs is merge_crds.
 //
-//	v1, err := crd.Of[v1.Echo](crd.Options{})
-//	v1beta1, err := crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"})
-//	def, err := crd.Join(v1, v1beta1)
+//	var definition = crd.Join(
+//		crd.Of[v1.Echo](crd.Options{}),
+//		crd.Of[v1beta1.Echo](crd.Options{Deprecated: "example.com/v1beta1 Echo is deprecated: use v1"}),
+//	)
 //
 // Without a conversion webhook the server changes apiVersion only. If one version has a
 // field that another version lacks, a write through the other version loses the field.
-func Join(stored *Definition, others ...*Definition) (*Definition, error) {
+func Join(stored *Definition, others ...*Definition) *Definition {
 	joined := *stored
 	joined.Spec.Versions = slices.Clone(stored.Spec.Versions)
 	for _, o := range others {
-		if o.Spec.Group != stored.Spec.Group || o.Spec.Names.Kind != stored.Spec.Names.Kind {
-			return nil, fmt.Errorf("join versions: %s in %s and %s in %s are different kinds",
-				o.Spec.Names.Kind, o.Spec.Group, stored.Spec.Names.Kind, stored.Spec.Group)
-		}
-		if o.stored && !stored.stored {
-			return nil, fmt.Errorf("join versions: the marker +kubebuilder:storageversion is on %s: it must come first",
-				o.Spec.Versions[0].Name)
-		}
-		for _, v := range o.Spec.Versions {
-			if joined.Version(v.Name) != nil {
-				return nil, fmt.Errorf("join versions: there are two %s of %s", v.Name, stored.Name)
-			}
-			v.Storage = false
-			joined.Spec.Versions = append(joined.Spec.Versions, v)
+		if err := cmp.Or(joined.err, o.err, joined.join(o)); err != nil {
+			return &Definition{err: err}
 		}
 	}
-	return &joined, nil
+	return &joined
+}
+
+// join adds the versions of another definition.
+func (d *Definition) join(o *Definition) error {
+	if o.Spec.Group != d.Spec.Group || o.Spec.Names.Kind != d.Spec.Names.Kind {
+		return fmt.Errorf("join versions: %s in %s and %s in %s are different kinds",
+			o.Spec.Names.Kind, o.Spec.Group, d.Spec.Names.Kind, d.Spec.Group)
+	}
+	if o.stored && !d.stored {
+		return fmt.Errorf("join versions: a marker makes %s the storage version: it must come first",
+			o.Spec.Versions[0].Name)
+	}
+	for _, v := range o.Spec.Versions {
+		if d.Version(v.Name) != nil {
+			return fmt.Errorf("join versions: there are two %s of %s", v.Name, d.Name)
+		}
+		v.Storage = false
+		d.Spec.Versions = append(d.Spec.Versions, v)
+	}
+	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
 )
 
 // jsonPathStep returns the JSONPath step to a field.
@@ -15,7 +17,7 @@ func jsonPathStep(name string) string {
 
 // find follows a JSONPath of a kubectl column through a schema. If the path leads into
 // metadata or into values of any kind, find returns the schema of any value.
-func (s *Schema) find(path string) (*Schema, error) {
+func find(s *Schema, path string) (*Schema, error) {
 	if path == "" {
 		return nil, errors.New("the JSONPath is empty")
 	}
@@ -28,7 +30,7 @@ func (s *Schema) find(path string) (*Schema, error) {
 		if walked == "" && step.name == "metadata" && s.Properties["metadata"] == nil {
 			return anyValue(), nil // the server knows its schema
 		}
-		if s, err = s.step(step); err != nil {
+		if s, err = follow(s, step); err != nil {
 			return nil, fmt.Errorf("JSONPath %s: after %q: %w", path, walked, err)
 		}
 		rest = after
@@ -106,8 +108,8 @@ func closing(path string) (int, error) {
 	return 0, errors.New("the closing ] is missing")
 }
 
-// step returns the schema one step further.
-func (s *Schema) step(step pathStep) (*Schema, error) {
+// follow returns the schema one step further.
+func follow(s *Schema, step pathStep) (*Schema, error) {
 	if step.index != "" {
 		switch {
 		case s.Items != nil:
@@ -135,5 +137,5 @@ func (s *Schema) step(step pathStep) (*Schema, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return nil, fmt.Errorf("there is no field %s%s", step.name, didYouMean(step.name, names))
+	return nil, fmt.Errorf("there is no field %s%s", step.name, nearest.DidYouMean(step.name, names))
 }

@@ -127,8 +127,8 @@ func of[T any, P interface {
 }](t *testing.T, group string, o crd.Options) *crd.Definition {
 	t.Helper()
 	o.Kind.GVK = kube.GVK{Group: group, Version: "v1", Kind: kube.KindOf[T, P]().Kind}
-	d, err := crd.Of[T, P](o)
-	if err != nil {
+	d := crd.Of[T, P](o)
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
+	"github.com/pintle-go/pintle/crd/internal/source"
+	"github.com/pintle-go/pintle/crd/internal/tag"
 )
 
 // directive is one part of a crd tag: key=value, or a key alone.
@@ -17,10 +21,8 @@ type directive struct {
 	value string
 	// given is true if there is a value, even an empty one.
 	given bool
-	// mark is the marker of the directive, or nil if it is from the tag.
-	mark *mark
-	// list holds the values of a marker that has several.
-	list []string
+	// mark is the marker of the directive, or nil if it is from the field's own tag.
+	mark *source.Marker
 }
 
 func (d directive) String() string {
@@ -31,15 +33,7 @@ func (d directive) String() string {
 	if !d.given {
 		return s
 	}
-	return s + "=" + quote(d.value)
-}
-
-// quote writes a value as a tag needs it.
-func quote(value string) string {
-	if strings.TrimSpace(value) == value && !strings.Contains(value, ",") && !strings.HasPrefix(value, "'") {
-		return value
-	}
-	return "'" + strings.ReplaceAll(value, "'", "''") + "'"
+	return s + "=" + tag.Quote(d.value)
 }
 
 // use says how often a key may stand in a tag, and whether it has a value.
@@ -53,13 +47,13 @@ const (
 
 // keys are the keys of crd tags.
 var keys = map[string]use{
-	"min": valued, "max": valued, "exclusiveMin": valued, "exclusiveMax": valued, "multipleOf": valued,
+	"min": valued, "max": valued, "exclusiveMin": bare | valued, "exclusiveMax": bare | valued, "multipleOf": valued,
 	"minLength": valued, "maxLength": valued, "pattern": valued, "format": valued,
 	"minItems": valued, "maxItems": valued, "minProperties": valued, "maxProperties": valued,
 	"enum": valued, "default": valued, "nullable": bare, "required": bare, "optional": bare,
-	"type": valued, "preserveUnknownFields": bare, "embeddedResource": bare,
+	"type": valued, "schemaless": bare, "notEmpty": bare, "preserveUnknownFields": bare, "embeddedResource": bare,
 	"listType": valued, "listMapKey": valued, "mapType": valued,
-	"immutable": bare, "description": valued, "deprecated": bare | valued,
+	"immutable": bare, "title": valued, "description": valued, "deprecated": bare | valued,
 	"rule": valued | repeatable, "message": valued | repeatable, "messageExpression": valued | repeatable,
 	"reason": valued | repeatable, "fieldPath": valued | repeatable, "optionalOldSelf": bare | repeatable,
 	"column": bare | valued, "columnPath": valued, "columnType": valued, "columnFormat": valued, "priority": valued,
@@ -77,8 +71,8 @@ func keyNames() []string {
 }
 
 const (
-	inItems  = "items"
-	inValues = "values"
+	inItems  = source.Items
+	inValues = source.Values
 )
 
 // parseTag parses a crd tag:
@@ -86,10 +80,10 @@ const (
 //	tag       = directive { "," directive }
 //	directive = { ( "items" | "values" ) "." } key [ "=" value ]
 //	value     = text without a comma | "'" anything, with ” for a quote "'"
-func parseTag(tag string) ([]directive, error) {
+func parseTag(text string) ([]directive, error) {
 	var list []directive
 	seen := map[string]bool{}
-	for rest, more := tag, true; more; {
+	for rest, more := text, true; more; {
 		var d directive
 		var err error
 		if d, rest, more, err = parseDirective(rest); err != nil {
@@ -110,18 +104,18 @@ func parseTag(tag string) ([]directive, error) {
 
 // parseDirective cuts the first directive off a tag. It reports whether another directive
 // follows.
-func parseDirective(tag string) (d directive, rest string, more bool, err error) {
-	end := strings.IndexAny(tag, ",=")
+func parseDirective(text string) (d directive, rest string, more bool, err error) {
+	end := strings.IndexAny(text, ",=")
 	if end < 0 {
-		end = len(tag)
+		end = len(text)
 	}
-	name := strings.TrimSpace(tag[:end])
+	name := strings.TrimSpace(text[:end])
 	if name == "" {
 		return d, "", false, errors.New("a key is missing: it is written key=value,key=value")
 	}
 	path := strings.Split(name, ".")
 	d.path, d.key = path[:len(path)-1], path[len(path)-1]
-	rest = tag[end:]
+	rest = text[end:]
 	if value, ok := strings.CutPrefix(rest, "="); ok {
 		d.given = true
 		if d.value, rest, err = parseValue(value); err != nil {
@@ -173,7 +167,7 @@ func (d directive) check(before []directive) error {
 	use, known := keys[d.key]
 	switch {
 	case !known:
-		hint := didYouMean(cmp.Or(schemaNames[strings.ToLower(d.key)], d.key), keyNames())
+		hint := nearest.DidYouMean(cmp.Or(schemaNames[strings.ToLower(d.key)], d.key), keyNames())
 		if hint == "" && len(before) > 0 && before[len(before)-1].given {
 			hint = fmt.Sprintf(" (a value with a comma is quoted: %s='…')", before[len(before)-1].key)
 		}

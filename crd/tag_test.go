@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -103,6 +104,32 @@ func TestCELName(t *testing.T) {
 		`self == "a\"oldSelf"`: false, "myoldSelf": false, "oldSelf.x == 'a' || self": true} {
 		if usesOldSelf(rule) != want {
 			t.Errorf("%s: %v", rule, !want)
+		}
+	}
+}
+
+type node struct {
+	Next *node  `json:"next,omitempty" crd:"schemaless"`
+	Port uint8  `json:"port" crd:"exclusiveMin,title=Port"`
+	Name string `json:"name" crd:"notEmpty"`
+	Long string `json:"long" crd:"notEmpty,minLength=3"`
+}
+
+// Everything that a marker of controller-gen says has a key.
+func TestKeysOfMarkers(t *testing.T) {
+	var b builder
+	s := b.root(reflect.TypeFor[node]())
+	for _, err := range b.errs {
+		t.Error(err)
+	}
+	for name, want := range map[string]string{
+		"next": `{"x-kubernetes-preserve-unknown-fields":true}`,
+		"port": `{"title":"Port","type":"integer","format":"int32","minimum":0,"exclusiveMinimum":true,"maximum":255}`,
+		"name": `{"type":"string","minLength":1}`,
+		"long": `{"type":"string","minLength":3}`,
+	} {
+		if got, err := json.Marshal(s.Properties[name]); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
 		}
 	}
 }

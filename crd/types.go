@@ -152,3 +152,6 @@ func selfDescribed(t reflect.Type) (*Schema, error) {
 	}
 	return nil, nil
 }
+
+// fullName returns a type's name with the full path of its package.
+func fullName(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }

@@ -197,27 +197,7 @@ func (c *nativeComparison) compare(ours *crd.Schema, theirs *native, path string
 // The server accepts a kind that is made of its own types, and objects of this kind.
 func TestWorkloads(t *testing.T) {
 	s := start(t)
-	plain := of[World](t, s.group(), crd.Options{})
-	described := of[World](t, s.group(), crd.Options{Describe: crd.SwaggerDoc})
-	for what, d := range map[string]*crd.Definition{"plain": plain, "described": described} {
-		text, err := d.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %d bytes", what, len(text))
-	}
-	spec := described.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"]
-	if d := spec.Properties["disruption"].Properties["minAvailable"].Description; !strings.HasPrefix(d,
-		"An eviction is allowed if") {
-		t.Errorf("a small type: %q", d)
-	}
-	if d := spec.Properties["pod"].Properties["containers"].Description; d != "" {
-		t.Errorf("a type with a world in it: %q", d)
-	}
-	if d := spec.Properties["pod"].Description; !strings.HasPrefix(d, "PodSpec is a description of a pod") {
-		t.Errorf("the field that has it: %q", d)
-	}
-	s.install(t, described)
+	s.install(t, of[World](t, s.group(), crd.Options{}))
 	worlds := kube.For[World](s.client,
 		kube.Kind{GVK: kube.GVK{Group: s.group(), Version: "v1", Kind: "World"}}).In(s.namespace)
 	w := &World{}

@@ -142,6 +142,8 @@ func (o Bundle) withDefaults() (Bundle, error) {
 	for _, d := range o.Definitions {
 		if d == nil {
 			wrong = append(wrong, errors.New("a definition is nil"))
+		} else if err := d.Err(); err != nil {
+			wrong = append(wrong, err)
 		}
 	}
 	return o, errors.Join(wrong...)

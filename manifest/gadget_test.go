@@ -106,8 +106,8 @@ func (g *gadgetry) run(ctx context.Context) error {
 // operator returns the operator's description for the manifests.
 func (g *gadgetry) operator(t testing.TB) Bundle {
 	t.Helper()
-	definition, err := crd.Of[Gadget](crd.Options{})
-	if err != nil {
+	definition := crd.Of[Gadget](crd.Options{})
+	if err := definition.Err(); err != nil {
 		t.Fatal(err)
 	}
 	var eventsIn []string

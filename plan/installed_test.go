@@ -71,8 +71,8 @@ func TestKindThatIsInstalledLate(t *testing.T) {
 		t.Fatalf("%s does not become ready: %v %v", node, states, messages)
 	}
 	definition := func() *crd.Definition {
-		d, err := crd.Of[Gadget](crd.Options{})
-		s.ok(err)
+		d := crd.Of[Gadget](crd.Options{})
+		s.ok(d.Err())
 		return d
 	}
 

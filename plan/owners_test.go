@@ -150,10 +150,7 @@ func BenchmarkOwners(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(client.Close)
-	definition, err := crd.Of[Shop](crd.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	definition := crd.Of[Shop](crd.Options{})
 	if err := crd.Install(b.Context(), client, definition); err != nil {
 		b.Fatal(err)
 	}

@@ -44,8 +44,7 @@ func newBench(t *testing.T) *bench {
 	cluster := kubetest.Start(t, kubetest.Options{Nodes: 2})
 	b := &bench{T: t, cluster: cluster, namespace: cluster.Namespace(t), writes: new(atomic.Int32), reads: new(atomic.Int32)}
 	b.op = b.operator(nil)
-	definition, err := crd.Of[Shop](crd.Options{})
-	b.ok(err)
+	definition := crd.Of[Shop](crd.Options{})
 	b.ok(crd.Install(b.soon(), b.op.shops.Client(), definition))
 	return b
 }

@@ -40,10 +40,7 @@ func benchmarkSettled(b *testing.B, marks bool) {
 	b.Cleanup(client.Close)
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
-	definition, err := crd.Of[Shop](crd.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	definition := crd.Of[Shop](crd.Options{})
 	if err := crd.Install(ctx, client, definition); err != nil {
 		b.Fatal(err)
 	}

@@ -35,10 +35,7 @@ func TestDefinitionBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	definition, err := crd.Of[Relic](crd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	definition := crd.Of[Relic](crd.Options{})
 	if err := crd.Install(t.Context(), client, definition); err != nil {
 		t.Fatal(err)
 	}

@@ -50,13 +50,12 @@ func call(t *testing.T, args ...string) (string, error) {
 		if *copies == "none" {
 			return Operator{}, errors.New("there must be copies")
 		}
-		definition, err := crd.Of[Gadget](crd.Options{})
 		return Operator{Manifest: manifest.Bundle{
 			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
-			Definitions: []*crd.Definition{definition},
+			Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
 			Needs:       []manifest.Rules{manifest.Watches(kube.For[Gadget](client))},
 			Options:     controller.Options{Lease: lease.Lease{Name: "gadgetry"}},
-		}}, err
+		}}, nil
 	}}.run(t.Context())
 	return out.String(), err
 }

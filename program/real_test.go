@@ -65,8 +65,8 @@ func TestProgramRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	wide, err := crd.Of[WideGadget](crd.Options{})
-	if err != nil {
+	wide := crd.Of[WideGadget](crd.Options{})
+	if err := wide.Err(); err != nil {
 		t.Fatal(err)
 	}
 	definitions := kube.For[crd.Definition](client)
@@ -92,10 +92,9 @@ func TestProgramRuns(t *testing.T) {
 		flags.SetOutput(io.Discard)
 		args = append([]string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}, args...)
 		return command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
-			definition, err := crd.Of[Gadget](crd.Options{})
 			return Operator{
 				Manifest: manifest.Bundle{
-					Definitions: []*crd.Definition{definition},
+					Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
 					Options: controller.Options{
 						Lease:  lease.Lease{Name: "gadgetry", Namespace: namespace},
 						Logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -108,7 +107,7 @@ func TestProgramRuns(t *testing.T) {
 						return controller.Done, nil
 					},
 				}},
-			}, err
+			}, nil
 		}}.run(ctx)
 	}
 	if err := run(t.Context()); !errors.As(err, new(*crd.IncompatibleError)) {

@@ -139,15 +139,16 @@ func children(e *Echo) (*corev1.Service, *appsv1.Deployment) {
 //go:embed main.go
 var source embed.FS
 
+var definition = crd.Of[Echo](crd.Options{
+	Source:     source,
+	ShortNames: []string{"echo"},
+	Scale:      &crd.Scale{LabelSelectorPath: ".status.selector"},
+})
+
 func main() { program.Main(describe) }
 
 // describe returns the operator: its controllers, and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
-	definition, err := crd.Of[Echo](crd.Options{
-		Source:     source,
-		ShortNames: []string{"echo"},
-		Scale:      &crd.Scale{LabelSelectorPath: ".status.selector"},
-	})
 	op := operator{
 		echoes:      kube.For[Echo](client),
 		deployments: kube.For[appsv1.Deployment](client),
@@ -175,5 +176,5 @@ func describe(client *kube.Client) (program.Operator, error) {
 			Lease:  lease.Lease{Name: "echo-operator"},
 			Events: &event.Recorder{Controller: "example.com/echo-operator"},
 		},
-	}}, err
+	}}, nil
 }

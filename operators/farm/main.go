@@ -15,7 +15,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"flag"
@@ -128,11 +127,8 @@ func main() {
 
 // describe returns the operator with its controller, its API server, and their rights.
 func describe(client *kube.Client, server aggregate.Server) (program.Operator, error) {
-	llamas, err := crd.Of[Llama](crd.Options{Source: source, ShortNames: []string{"ll"}, Categories: []string{"farm"}})
-	farmPods, podErr := crd.Of[FarmPod](crd.Options{Source: source, Categories: []string{"farm"}})
-	if err := cmp.Or(err, podErr); err != nil {
-		return program.Operator{}, err
-	}
+	llamas := crd.Of[Llama](crd.Options{Source: source, ShortNames: []string{"ll"}, Categories: []string{"farm"}})
+	farmPods := crd.Of[FarmPod](crd.Options{Source: source, Categories: []string{"farm"}})
 	server.Client = client
 	server.Kinds = []aggregate.Any{
 		aggregate.Stored[Llama]{Definition: inBothVersions(llamas)},
@@ -174,9 +170,10 @@ func describe(client *kube.Client, server aggregate.Server) (program.Operator, e
 
 // inBothVersions adds the older version to a definition. Objects are stored in the other.
 func inBothVersions(d *crd.Definition) *crd.Definition {
-	same := d.Spec.Versions[0]
-	same.Name, same.Storage = older, false
-	d.Spec.Versions = append(d.Spec.Versions, same)
+	for _, same := range d.Spec.Versions { // none, if the definition has an error
+		same.Name, same.Storage = older, false
+		d.Spec.Versions = append(d.Spec.Versions, same)
+	}
 	return d
 }
 

@@ -36,8 +36,7 @@ func BenchmarkReads(b *testing.B) {
 	f := newFarm(b)
 	client := optest.Client(b, f.cluster.Config())
 	twin := kube.Kind{GVK: kube.GVK{Group: "twin.example.com", Version: version, Kind: "Llama"}, Plural: "llamas", Scope: kube.Namespaced}
-	d, err := crd.Of[Llama](crd.Options{Kind: twin})
-	f.ok(err)
+	d := crd.Of[Llama](crd.Options{Kind: twin})
 	f.ok(crd.Install(b.Context(), client, d))
 	both := []kube.Resource[Llama]{f.llamas, kube.For[Llama](client, twin).In(f.namespace)}
 	var sizes [2]int

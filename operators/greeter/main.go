@@ -38,16 +38,15 @@ func describe(client *kube.Client) (program.Operator, error) {
 		return controller.Done, err
 	}
 	greeter := controller.Controller[Greeting]{For: greetings, Owns: []kube.AnyHandle{texts}, Reconcile: reconcile}
-	definition, err := crd.Of[Greeting](crd.Options{})
 	return program.Operator{
 		Controllers: []controller.Any{greeter},
 		Manifest: manifest.Bundle{
 			Name:        "greeter",
 			Image:       "ghcr.io/pintle-go/greeter:v0.1.0",
-			Definitions: []*crd.Definition{definition},
+			Definitions: []*crd.Definition{crd.Of[Greeting](crd.Options{})},
 			Needs:       []manifest.Rules{manifest.Controls(greeter), manifest.Applies(texts)},
 		},
-	}, err
+	}, nil
 }
 
 func main() { program.Main(describe) }

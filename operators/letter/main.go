@@ -67,11 +67,12 @@ func (op operator) reconcile(ctx context.Context, l *Letter) (controller.Action,
 //go:embed main.go
 var source embed.FS
 
+var definition = crd.Of[Letter](crd.Options{Source: source})
+
 func main() { program.Main(describe) }
 
 // describe returns the operator with its controllers and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
-	definition, err := crd.Of[Letter](crd.Options{Source: source})
 	op := operator{letters: kube.For[Letter](client), templates: kube.For[corev1.ConfigMap](client).ReadOnly()}
 	byTemplate := kube.IndexBy(op.letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
 	letters := controller.Controller[Letter]{
@@ -85,5 +86,5 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Definitions: []*crd.Definition{definition},
 		Needs:       []manifest.Rules{manifest.Controls(letters), manifest.AppliesStatus(op.letters)},
 		Options:     controller.Options{Lease: lease.Lease{Name: "letter-operator"}},
-	}}, err
+	}}, nil
 }

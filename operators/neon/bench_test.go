@@ -117,9 +117,7 @@ func newBench(t *testing.T) *bench {
 		roles: kube.For[api.NeonRole](client).In(ns), contents: kube.For[api.NeonBranchDatabase](client).In(ns),
 		secrets: kube.For[corev1.Secret](client).In(ns),
 	}
-	definitions, err := api.Definitions()
-	b.ok(err)
-	b.ok(crd.Install(b.soon(), client, definitions...))
+	b.ok(crd.Install(b.soon(), client, api.Definitions...))
 	b.volumes(6)
 	return b
 }

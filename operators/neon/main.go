@@ -80,10 +80,6 @@ func main() {
 
 // describe returns the operator: its controllers, and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
-	definitions, err := api.Definitions()
-	if err != nil {
-		return program.Operator{}, err
-	}
 	shown, events := metrics.New(), &event.Recorder{Controller: "neon.pintle.dev/neon-operator"}
 	client.OnRequest(shown.Observe)
 	monitor := plan.NewMonitor(events, shown)
@@ -172,7 +168,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 			Image:       "ghcr.io/pintle-go/neon:v0.1.0",
 			Args:        args,
 			Env:         []corev1.EnvVar{podNamespace()},
-			Definitions: definitions,
+			Definitions: api.Definitions,
 			Needs: []manifest.Rules{
 				manifest.Controls(ofCluster), manifest.Controls(ofProject), manifest.Controls(ofBranch),
 				manifest.Controls(ofEndpoint), manifest.Controls(ofRole), manifest.Controls(ofContent),

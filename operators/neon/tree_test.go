@@ -21,11 +21,7 @@ func TestTree(t *testing.T) {
 	client, ns := optest.Client(t, of.Config()), of.Namespace(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	definitions, err := api.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := crd.Install(ctx, client, definitions...); err != nil {
+	if err := crd.Install(ctx, client, api.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	if err := follow(ctx, io.Discard, client, ns, "table/orders"); err == nil || !strings.Contains(err.Error(), `"table/orders"`) {
@@ -39,7 +35,8 @@ func TestTree(t *testing.T) {
 	c.Name, c.Spec.Image, c.Spec.ComputeImages = "orders", "neon:test", map[string]string{"17": "compute:test"}
 	c.Spec.ObjectStore.Managed, c.Spec.ControllerDatabase.Managed = new(api.Managed), new(api.Volume)
 	c.Spec.Safekeepers.Count, c.Spec.Pageservers.Count, c.Spec.DeletionPolicy = 3, 1, api.Delete
-	if c, err = clusters.Create(ctx, c); err != nil {
+	c, err := clusters.Create(ctx, c)
+	if err != nil {
 		t.Fatal(err)
 	}
 	c.Status.Nodes = []plan.NodeStatus{{Name: "broker", State: plan.Waiting, Message: "0 of 1 replicas ready"}}

@@ -176,6 +176,8 @@ func hasGreeting(m *corev1.ConfigMap) ready.State {
 //go:embed main.go
 var source embed.FS
 
+var definition = crd.Of[Shop](crd.Options{Source: source})
+
 var (
 	serviceURL = flag.String("payments", "http://127.0.0.1:8090", "`URL` of the payment service")
 	showPlans  = flag.Bool("page", false, "show the plans in a browser below /plans/, to users who may get /plans/data")
@@ -185,7 +187,6 @@ func main() { program.Main(describe) }
 
 // describe returns the operator: its controller, and the rights that it needs.
 func describe(client *kube.Client) (program.Operator, error) {
-	definition, err := crd.Of[Shop](crd.Options{Source: source})
 	shown, events := metrics.New(), &event.Recorder{Controller: "shop.example.com/shop-operator"}
 	client.OnRequest(shown.Observe)
 	op := operator{
@@ -225,5 +226,5 @@ func describe(client *kube.Client) (program.Operator, error) {
 			manifest.Controls(shops), manifest.AppliesStatus(op.shops), manifest.Keeps(owned...),
 		},
 		Options: options,
-	}}, err
+	}}, nil
 }

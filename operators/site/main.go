@@ -103,11 +103,12 @@ func deployment(s *Site, version string) *appsv1.Deployment {
 	}
 }
 
+var definition = crd.Of[Site](crd.Options{})
+
 func main() { program.Main(describe) }
 
 // describe returns the operator with its controller and the rights that it needs.
 func describe(client *kube.Client) (program.Operator, error) {
-	definition, err := crd.Of[Site](crd.Options{})
 	op := operator{
 		sites:       kube.For[Site](client),
 		deployments: kube.For[appsv1.Deployment](client),
@@ -131,5 +132,5 @@ func describe(client *kube.Client) (program.Operator, error) {
 			Lease:  lease.Lease{Name: "site-operator"},
 			Events: &event.Recorder{Controller: "example.com/site-operator"},
 		},
-	}}, err
+	}}, nil
 }

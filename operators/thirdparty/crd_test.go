@@ -7,6 +7,7 @@ import (
 
 	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
 	"github.com/pintle-go/pintle/kube"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
@@ -19,7 +20,7 @@ func TestMoveOver(t *testing.T) {
 	client, _ := connect(t)
 	for _, c := range []struct {
 		module, file, types, group, kind string
-		of                               func(crd.Options) (*crd.Definition, error)
+		of                               func(crd.Options) *crd.Definition
 	}{
 		{"github.com/cert-manager/cert-manager", "deploy/crds/cert-manager.io_certificates.yaml", "pkg/apis", "cert-manager.io", "Certificate",
 			crd.Of[certmanager.Certificate]},
@@ -39,11 +40,11 @@ func TestMoveOver(t *testing.T) {
 		if err := yaml.Unmarshal(text, &theirs); err != nil {
 			t.Fatal(err)
 		}
-		ours, err := c.of(crd.Options{
+		ours := c.of(crd.Options{
 			Kind:   kube.Kind{GVK: kube.GVK{Group: c.group, Version: "v1", Kind: c.kind}},
-			Source: os.DirFS(filepath.Join(dir, c.types)),
+			Source: os.DirFS(filepath.Join(dir, c.types)), Markers: kubebuilder.Tags,
 		})
-		if err != nil {
+		if err := ours.Err(); err != nil {
 			t.Errorf("%s: %v", c.kind, err)
 			continue
 		}

@@ -64,8 +64,7 @@ func newKitchen(t *testing.T, open bool) *kitchen {
 	k.ok(err)
 	t.Cleanup(client.Close)
 	k.menus, k.configs = kube.For[Menu](client).In(namespace), kube.For[corev1.ConfigMap](client).In(namespace)
-	definition, err := crd.Of[Menu](crd.Options{})
-	k.ok(err)
+	definition := crd.Of[Menu](crd.Options{})
 	k.ok(crd.Install(t.Context(), client, definition))
 	k.run(open)
 	return k

@@ -24,11 +24,12 @@ import (
 //go:embed types.go
 var source embed.FS
 
+var definition = crd.Of[Gizmo](crd.Options{Source: source})
+
 func main() { program.Main(describe) }
 
 // describe returns the operator: its controllers, and the contents of its manifests.
 func describe(client *kube.Client) (program.Operator, error) {
-	definition, err := crd.Of[Gizmo](crd.Options{Source: source})
 	op := operator{
 		gizmos:      kube.For[Gizmo](client),
 		deployments: kube.For[appsv1.Deployment](client),
@@ -53,5 +54,5 @@ func describe(client *kube.Client) (program.Operator, error) {
 			Lease:  lease.Lease{Name: "gizmo-operator"},
 			Events: &event.Recorder{Controller: "gizmo.example.org/gizmo-operator"},
 		},
-	}}, err
+	}}, nil
 }

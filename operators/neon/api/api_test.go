@@ -17,11 +17,7 @@ func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	cluster := kubetest.Start(t, kubetest.Options{})
 	client := optest.Client(t, cluster.Config())
-	definitions, err := Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := crd.Install(t.Context(), client, definitions...); err != nil {
+	if err := crd.Install(t.Context(), client, Definitions...); err != nil {
 		t.Fatal(err)
 	}
 }

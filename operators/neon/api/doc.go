@@ -54,27 +54,15 @@ type SecretKey struct {
 // LSN is a position in the history of a branch, as in 0/16B3748.
 type LSN string
 
-// Definitions returns the definitions of all kinds.
-func Definitions() ([]*crd.Definition, error) {
-	var all []*crd.Definition
-	var failed error
-	add := func(d *crd.Definition, err error) {
-		if err != nil && failed == nil {
-			failed = err
-		}
-		all = append(all, d)
-	}
-	add(crd.Of[NeonDatabase](crd.Options{Source: source, ShortNames: []string{"nd"}}))
-	add(crd.Of[NeonCluster](crd.Options{Source: source}))
-	add(crd.Of[NeonProject](crd.Options{Source: source}))
-	add(crd.Of[NeonBranch](crd.Options{Source: source}))
-	add(crd.Of[NeonEndpoint](crd.Options{Source: source}))
-	add(crd.Of[NeonRole](crd.Options{Source: source}))
-	add(crd.Of[NeonBranchDatabase](crd.Options{Source: source}))
-	if failed != nil {
-		return nil, failed
-	}
-	return all, nil
+// Definitions are the definitions of all kinds.
+var Definitions = []*crd.Definition{
+	crd.Of[NeonDatabase](crd.Options{Source: source, ShortNames: []string{"nd"}}),
+	crd.Of[NeonCluster](crd.Options{Source: source}),
+	crd.Of[NeonProject](crd.Options{Source: source}),
+	crd.Of[NeonBranch](crd.Options{Source: source}),
+	crd.Of[NeonEndpoint](crd.Options{Source: source}),
+	crd.Of[NeonRole](crd.Options{Source: source}),
+	crd.Of[NeonBranchDatabase](crd.Options{Source: source}),
 }
 
 func gvk(kind string) kube.GVK {

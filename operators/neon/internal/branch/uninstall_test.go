@@ -20,16 +20,14 @@ func TestDefinitionsDeleted(t *testing.T) {
 	tenant := w.projectReady("app").Status.TenantID
 	w.branch("trunk", "", nil)
 	w.branchReady("trunk")
-	definitions, err := api.Definitions()
-	w.ok(err)
 	all := kube.ViewOf[metav1.PartialObjectMetadata](w.client, kube.Kind{
 		GVK:    kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 		Plural: "customresourcedefinitions", Scope: kube.ClusterScoped,
 	})
-	for _, d := range definitions {
+	for _, d := range api.Definitions {
 		w.ok(all.Delete(w.soon(), d.Name))
 	}
-	for _, d := range definitions {
+	for _, d := range api.Definitions {
 		if err := all.UntilGone(w.soon(), d.Name); err != nil {
 			p, _ := w.projects.Get(w.Context(), "app")
 			b, _ := w.branches.Get(w.Context(), "trunk")

@@ -72,9 +72,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOf(t *testing.T, options kubetest.Options) *world {
 	t.Helper()
 	w := newNamespace(t, options)
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(w.soon(), w.client, definitions...))
+	w.ok(crd.Install(w.soon(), w.client, api.Definitions...))
 	w.lab = lab.New(t, lab.Config{Quiet: true})
 	w.lab.StartController(t)
 	w.storage = upstream.NewController(upstream.Config{

@@ -39,9 +39,7 @@ func TestBadStores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	definitions, err := api.Definitions()
-	ok(err)
-	ok(crd.Install(ctx, client, definitions...))
+	ok(crd.Install(ctx, client, api.Definitions...))
 	secrets := kube.For[corev1.Secret](client).In(ns)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()

@@ -30,8 +30,7 @@ type issuer struct {
 
 func newIssuer(w *world, client *kube.Client) *issuer {
 	w.Helper()
-	definition, err := crd.Of[certmanager.Certificate](crd.Options{})
-	w.ok(err)
+	definition := crd.Of[certmanager.Certificate](crd.Options{})
 	w.ok(crd.Install(w.Context(), client, definition))
 	authority, err := trust.Terms{}.Next(nil, time.Now(), false)
 	w.ok(err)

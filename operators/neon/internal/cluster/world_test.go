@@ -110,9 +110,7 @@ func newWorldOf(
 		runs: map[string]types.UID{}, modes: map[string]lab.Mode{}, away: map[string]bool{}, hosts: map[string]string{},
 		certs: t.TempDir(), foreign: map[string]map[string][]byte{}, terms: terms,
 	}
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(t.Context(), client, definitions...))
+	w.ok(crd.Install(t.Context(), client, api.Definitions...))
 	// The world looks at these again and again.
 	w.clusters.Open(t.Context())
 	w.pods.Open(t.Context())
@@ -143,7 +141,7 @@ func newWorldOf(
 		}
 	}
 	w.client = client
-	_, err = w.clusters.Create(t.Context(), c)
+	_, err := w.clusters.Create(t.Context(), c)
 	w.ok(err)
 	for _, f := range prepare {
 		f(w)

@@ -100,13 +100,9 @@ func TestNamesakes(t *testing.T) {
 func install(t *testing.T, of *kubetest.Cluster) *kube.Client {
 	t.Helper()
 	client := optest.Client(t, of.Config())
-	definitions, err := api.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := crd.Install(ctx, client, definitions...); err != nil {
+	if err := crd.Install(ctx, client, api.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	return client

@@ -74,14 +74,12 @@ func newWorld(t testing.TB) *world {
 	}
 	w.pods.Open(t.Context()) // outside looks for a pod at each call of the operator
 	w.outside = &outside{pods: w.pods, secrets: w.secrets, begin: upstream.ComputeRunning, processes: map[types.UID]*process{}}
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(w.soon(), client, definitions...))
+	w.ok(crd.Install(w.soon(), client, api.Definitions...))
 
 	key := token.New()
 	keys := &corev1.Secret{Data: map[string][]byte{"private.pem": key.PEM(), "public.pem": key.Public().PEM()}}
 	keys.Name = cluster.KeysName("main")
-	_, err = w.secrets.Create(w.soon(), keys)
+	_, err := w.secrets.Create(w.soon(), keys)
 	w.ok(err)
 	c := new(api.NeonCluster)
 	c.Name, c.Spec.Image, c.Spec.ComputeImages = "main", "neon:test", map[string]string{"17": "compute:test"}

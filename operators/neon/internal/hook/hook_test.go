@@ -108,9 +108,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	of := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	w := &world{T: t, ns: of.Namespace(t)}
-	definitions, err := api.Definitions()
-	w.ok(err)
-	w.ok(crd.Install(t.Context(), optest.Client(t, of.Config()), definitions...))
+	w.ok(crd.Install(t.Context(), optest.Client(t, of.Config()), api.Definitions...))
 	w.a, w.b = newReplica(t, of, w.ns), newReplica(t, of, w.ns)
 	w.key = w.keys("main")
 	w.token, w.other = w.hookToken(w.key), w.hookToken(w.keys("other"))
@@ -118,7 +116,7 @@ func newWorld(t *testing.T) *world {
 	p := new(api.NeonProject)
 	p.Name, p.Spec.Cluster, p.Spec.PostgresVersion, p.Spec.Shards = "app", "main", 17, 1
 	p.Spec.HistoryRetention, p.Spec.DeletionPolicy = "7 days", api.Delete
-	p, err = w.a.projects.Create(t.Context(), p)
+	p, err := w.a.projects.Create(t.Context(), p)
 	w.ok(err)
 	p.Status.TenantID = tenantID
 	err = w.a.projects.Status().Update(t.Context(), p)

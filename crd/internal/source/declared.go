@@ -1,13 +1,12 @@
-package crd
+package source
 
 import (
 	"go/token"
+	"iter"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // At run time a program cannot see that type X is declared as type X Y, nor that a field's
@@ -36,12 +35,12 @@ type declaration struct {
 // imported is an import of a file. Its name is empty if the package has its own name.
 type imported struct{ name, path string }
 
-// names returns the names of a type in the source: its own name, then those of the types
+// Names returns the names of a type in the source: its own name, then those of the types
 // that it is declared as. The last one has the comments of the fields.
-func (c sources) names(t reflect.Type) []string {
-	names := []string{docName(t)}
+func (s Source) Names(name string) []string {
+	names := []string{name}
 	for {
-		next := c.find(c.declaredAs(names[len(names)-1]))
+		next := s.find(s.declaredAs(names[len(names)-1]))
 		if next == "" || slices.Contains(names, next) {
 			return names
 		}
@@ -50,8 +49,8 @@ func (c sources) names(t reflect.Type) []string {
 }
 
 // declaredAs returns Y for the name of X if X is declared as type X Y.
-func (c sources) declaredAs(name string) declaration {
-	if d := c.types[name]; len(d.steps) == 0 && !d.pointer {
+func (s Source) declaredAs(name string) declaration {
+	if d := s.types[name]; len(d.steps) == 0 && !d.pointer {
 		return d
 	}
 	return declaration{}
@@ -59,54 +58,44 @@ func (c sources) declaredAs(name string) declaration {
 
 // find returns the name of a declaration's type in the source. It returns "" if the
 // source does not have the type.
-func (c sources) find(d declaration) string {
+func (s Source) find(d declaration) string {
 	for _, pkg := range d.packages {
 		name := pkg + "." + d.name
 		// Versions of an API often have packages of one name.
-		if found, ok := c.types[name]; ok && (d.path == "" || found.dir != d.dir) {
+		if found, ok := s.types[name]; ok && (d.path == "" || found.dir != d.dir) {
 			return name
 		}
 	}
 	return ""
 }
 
-// kubernetesName returns the full name of the type of Kubernetes that t is, or that the
-// source declares it as. It returns "" for all other types.
-func (c sources) kubernetesName(t reflect.Type) string {
-	if isKubernetes(t.PkgPath()) {
-		return fullName(t)
-	}
-	for _, name := range c.names(t) {
-		if d := c.declaredAs(name); isKubernetes(d.path) {
-			return d.path + "." + d.name
+// Foreign yields the paths of the packages and the names of the types of other packages
+// that the source declares a type as.
+func (s Source) Foreign(name string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, n := range s.Names(name) {
+			if d := s.declaredAs(n); d.path != "" && !yield(d.path, d.name) {
+				return
+			}
 		}
 	}
-	return ""
 }
 
-// typeMarks returns the markers of a type that the source names. Markers of an alias of a
-// named type have no effect, as in controller-gen: those of the named type have.
-func (c sources) typeMarks(name string) []mark {
-	if d := c.declaredAs(name); d.alias && (c.find(d) != "" || d.path != "") {
-		return nil
+// Alias returns the name of the alias that a field or type is declared with, or "". The
+// steps lead from a value of the field or type to the value of the alias.
+func (s Source) Alias(name string) (alias string, steps []string) {
+	d := s.types[name]
+	if alias = s.find(d); !s.types[alias].alias {
+		return "", nil
 	}
-	return c.marks[name]
+	return alias, d.steps
 }
 
-// aliasMarks returns the markers of the alias that a field or type is declared with, as
-// directives for the field or type.
-func (c sources) aliasMarks(name string, fail func(mark, error)) []directive {
-	d := c.types[name]
-	alias := c.find(d)
-	if !c.types[alias].alias {
-		return nil
-	}
-	list := markDirectives(c.typeMarks(alias), fail)
-	for i := range list {
-		list[i].path = slices.Concat(d.steps, list[i].path)
-	}
-	return list
-}
+// Steps to the elements of a list and to those of a map.
+const (
+	Items  = "items"
+	Values = "values"
+)
 
 // named reads the type expression that follows, up to the first type that it names. It
 // does not move.
@@ -118,11 +107,11 @@ func (r *commentReader) named(pkg string) (d declaration) {
 			d.pointer = true
 		case token.LBRACK:
 			r.skip()
-			d.steps = append(d.steps, inItems)
+			d.steps = append(d.steps, Items)
 		case token.MAP:
 			r.next()
 			r.skip()
-			d.steps = append(d.steps, inValues)
+			d.steps = append(d.steps, Values)
 		case token.IDENT:
 			d.name, d.packages = l.text, []string{pkg}
 			if r.at(token.PERIOD) {
@@ -197,10 +186,4 @@ func (r *commentReader) packagesOf(name string) (packages []string, from string)
 		}
 	}
 	return []string{name}, from
-}
-
-// packageOf returns the package of a type's name.
-func packageOf(name string) string {
-	pkg, _, _ := strings.Cut(name, ".")
-	return pkg
 }

@@ -1,4 +1,4 @@
-package crd
+package source
 
 import (
 	"go/ast"
@@ -99,12 +99,12 @@ func f() {
 // Not this.
 type Long int
 `
-	found, err := readSources(fstest.MapFS{"dir/a.go": {Data: []byte(source)}, "b.txt": {Data: []byte("// no")}})
+	found, err := Read(fstest.MapFS{"dir/a.go": {Data: []byte(source)}, "b.txt": {Data: []byte("// no")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := found.docs
-	want := comments{
+	want := map[string]string{
 		"echo.Plain": "Plain is plain.", "echo.Plain.Above": "Above is above.", "echo.Plain.Behind": "Behind is behind.",
 		"echo.Plain.A": "A and B share.", "echo.Plain.B": "A and B share.", "echo.Plain.Embedded": "Embedded is embedded.",
 		"echo.Plain.Pointer": "Pointer is too.", "echo.Plain.Foreign": "Foreign is of another package.",
@@ -127,7 +127,7 @@ type Long int
 			t.Errorf("%s: %q is not wanted", k, got[k])
 		}
 	}
-	if _, err := readSources(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil ||
+	if _, err := Read(fstest.MapFS{"a.go": {Data: []byte("package a\nvar x = \"unclosed\n")}}); err == nil ||
 		!strings.Contains(err.Error(), "a.go:2") {
 		t.Errorf("broken source: %v", err)
 	}
@@ -149,10 +149,11 @@ func TestCommentsAsGoParser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, want := comments{}, comments{}
-		if err := got.read(name, data); err != nil {
+		found, want := empty(), comments{}
+		if err := found.read(name, data); err != nil {
 			t.Fatal(err)
 		}
+		got := found.docs
 		file, err := parser.ParseFile(token.NewFileSet(), name, data, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
@@ -183,6 +184,8 @@ func TestCommentsAsGoParser(t *testing.T) {
 	}
 	t.Logf("%d comments compared", compared)
 }
+
+type comments map[string]string
 
 // parsed reads the comments of a type with go/ast. commentReader must find the same.
 func (c comments) parsed(key string, doc, behind *ast.CommentGroup, typ ast.Expr) {
@@ -239,6 +242,6 @@ func FuzzComments(f *testing.F) {
 	f.Add("package a\n// A is\ntype A struct {\n// B\nB int // c\n}\n")
 	f.Add("package a\ntype (A struct{B struct{C int}}; D = *[]map[string]func(){})")
 	f.Fuzz(func(_ *testing.T, source string) {
-		_ = comments{}.read("a.go", []byte(source))
+		_ = empty().read("a.go", []byte(source))
 	})
 }

@@ -1,41 +1,42 @@
-package crd
+package kubebuilder_test
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
 	"github.com/pintle-go/pintle/kube"
 )
 
-// The values of markers, in JSON.
-func TestParseMarkValue(t *testing.T) {
-	for text, want := range map[string]string{
-		`{a,b}`: `["a","b"]`, `{1;2}`: `[1,2]`, `{}`: `{}`, `[]`: `[]`, `["a", {"b": null}]`: `["a",{"b":null}]`,
-		`{a: b, c:{d: "e:f"}}`:         `{"a":"b","c":{"d":"e:f"}}`,
-		`{{type: "A", n:1},{type: B}}`: `[{"n":1,"type":"A"},{"type":"B"}]`,
-		`{"a": [true, 1.5]}`:           `{"a":[true,1.5]}`, `word`: `"word"`, "`q\"`": `"q\""`, `12`: `12`,
+// A marker has the meaning of a tag.
+func TestTags(t *testing.T) {
+	for _, c := range []struct{ marker, want string }{
+		{"kubebuilder:validation:Minimum=1", "min=1"},
+		{"kubebuilder:validation:items:items:Pattern=`^a{1,2}'$`", "items.items.pattern='^a{1,2}''$'"},
+		{"kubebuilder:validation:ExclusiveMaximum=true", "exclusiveMax"},
+		{"kubebuilder:validation:ExclusiveMaximum=false", ""},
+		{`kubebuilder:validation:Enum=a;"b c"`, "enum=a|b c"},
+		{`kubebuilder:validation:Enum="";a`, "enum=|a"},
+		{`kubebuilder:validation:Enum="a|b";c`, `enum='["a|b","c"]'`},
+		{`kubebuilder:validation:XValidation:rule="self == 'a, b'",message="no",optionalOldSelf=true`,
+			`rule='self == ''a, b''',message=no,optionalOldSelf`},
+		{"kubebuilder:validation:AtLeastOneOf=a;b",
+			"rule=has(self.a)||has(self.b),message=at least one of the fields in [a b] must be set"},
+		{"kubebuilder:default:={a: 1}", `default={"a":1}`},
+		{"k8s:required # always", "required,notEmpty"},
+		{"structType=atomic", "mapType=atomic"},
+		{"kubebuilder:rbac:groups=apps", ""},
+		{"something", ""},
 	} {
-		if got, err := parseMarkValue(text); err != nil || string(got) != want {
-			t.Errorf("%s: got %s, %v, want %s", text, got, err, want)
+		for got, err := range kubebuilder.Tags([]string{c.marker}, nil) {
+			if err != nil || got != c.want {
+				t.Errorf("+%s: got %s, %v, want %s", c.marker, got, err, c.want)
+			}
 		}
 	}
-	for _, wrong := range []string{``, `{a`, `{a: }`, `{a: b} c`, `{a, b: c}`, `{a: b, c}`, `"a`, `[a`, `{a b: {}`} {
-		if got, err := parseMarkValue(wrong); err == nil {
-			t.Errorf("%s: got %s", wrong, got)
-		}
-	}
-}
-
-func FuzzParseMarkValue(f *testing.F) {
-	f.Add(`{a: {b, c}, "d": [1]}`)
-	f.Fuzz(func(_ *testing.T, text string) {
-		_, _ = parseMarkValue(text)
-		_, _ = arguments(text)
-		_, _ = markList(text)
-	})
 }
 
 type marked struct {
@@ -55,7 +56,7 @@ type markedSpec struct {
 func TestMarks(t *testing.T) {
 	for _, c := range []struct{ kind, a, b, want string }{
 		{"", "+kubebuilder:validation:Minimun=1", "",
-			"crd.markedSpec.A: types.go:8: +kubebuilder:validation:Minimun=1: the marker is not known: " +
+			"kubebuilder_test.markedSpec.A: types.go:8: +kubebuilder:validation:Minimun=1: the marker is not known: " +
 				"did you mean kubebuilder:validation:Minimum?"},
 		{"", "+kubebuilder:validation:Minimum=x", "", "types.go:8: +kubebuilder:validation:Minimum=x: it is not a number"},
 		{"", "+kubebuilder:validation:Minimum", "", "its value is missing"},
@@ -65,11 +66,11 @@ func TestMarks(t *testing.T) {
 		{"", "+kubebuilder:validation:XValidation:rule=true,color=red", "", "it has no argument color"},
 		{"", "+kubebuilder:default=many", "", "is not a valid integer"},
 		{"", "", "+kubebuilder:validation:UniqueItems=true",
-			"crd.markedSpec.B: types.go:10: +kubebuilder:validation:UniqueItems=true: servers forbid uniqueItems"},
+			"kubebuilder_test.markedSpec.B: types.go:10: +kubebuilder:validation:UniqueItems=true: servers forbid uniqueItems"},
 		{"", "", "+listType=bag", "want atomic, set or map"},
 		{"", "", "+kubebuilder:validation:MinItems=4", "minItems 4 is above maxItems 3"},
 		{"+kubebuilder:resource:scope=Everywhere", "", "",
-			"crd.marked: types.go:2: +kubebuilder:resource:scope=Everywhere: want Namespaced or Cluster"},
+			"kubebuilder_test.marked: types.go:2: +kubebuilder:resource:scope=Everywhere: want Namespaced or Cluster"},
 		{"+kubebuilder:resource:colour=red", "", "", "it has no argument colour"},
 		{"+kubebuilder:skipversion", "", "", "the marker excludes this version from definitions"},
 		{"+kubebuilder:printcolumn:name=A,type=string", "", "", "its argument JSONPath is missing"},
@@ -79,10 +80,13 @@ func TestMarks(t *testing.T) {
 		{"+kubebuilder:resource:path=marks,shortName={m,mk},scope=Cluster", "+kubebuilder:validation:ExclusiveMaximum=false",
 			"+kubebuilder:default={x,y}", ""},
 	} {
-		source := "package crd\n// " + c.kind + "\ntype marked struct {\n\tkube.Object\n\tSpec markedSpec\n}\n" +
+		source := "package kubebuilder_test\n// " + c.kind + "\ntype marked struct {\n\tkube.Object\n\tSpec markedSpec\n}\n" +
 			"type markedSpec struct {\n\t// " + c.a +
 			"\n\tA int\n\t// " + c.b + "\n\tB []string\n}\n"
-		d, err := Of[marked](Options{Source: fstest.MapFS{"types.go": {Data: []byte(source)}}})
+		d := crd.Of[marked](crd.Options{
+			Source: fstest.MapFS{"types.go": {Data: []byte(source)}}, Markers: kubebuilder.Tags,
+		})
+		err := d.Err()
 		switch {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("got  %v\nwant %s", err, c.want)
@@ -98,21 +102,5 @@ func TestMarks(t *testing.T) {
 				t.Errorf("default %s", got)
 			}
 		}
-	}
-}
-
-// A marker of the package makes its fields optional. A marker of a field does not affect
-// others.
-func TestOptionalPackage(t *testing.T) {
-	type need struct {
-		A int `json:"a"`
-		B int `json:"b"`
-	}
-	b := builder{sources: sources{marks: map[string][]mark{
-		"crd":        {{"doc.go", 1, "kubebuilder:validation:Optional"}},
-		"crd.need.B": {{"doc.go", 2, "required"}},
-	}}}
-	if s := b.root(reflect.TypeFor[need]()); len(b.errs) > 0 || !slices.Equal(s.Required, []string{"b"}) {
-		t.Errorf("required %v, %v", s.Required, b.errs)
 	}
 }

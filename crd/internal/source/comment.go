@@ -1,4 +1,6 @@
-package crd
+// Package source reads the comments and declarations of types in Go source. It reads with
+// go/scanner, which adds 50 KB to a program. go/parser would add 380 KB.
+package source
 
 import (
 	"fmt"
@@ -9,44 +11,64 @@ import (
 	"strings"
 )
 
-// comments are the doc comments of types and fields, read from Go source. A key is
-// package.Type or package.Type.Field. Fields of an unnamed struct have the key of the
-// field around them, a dot and their own name. A comment at the end of a field's line
-// counts if no comment stands above the field.
-//
-// The package reads source with go/scanner, which adds 50 KB to a program. go/parser
-// would add 380 KB.
-type comments map[string]string
-
-// sources holds the doc comments, the markers and the declarations of types and fields in
-// Go source. All use the same keys. The markers of a package stand under its name.
-type sources struct {
-	docs  comments
-	marks map[string][]mark
-	types map[string]declaration
+// Source holds the doc comments, the markers and the declarations of types and fields in
+// Go source. A name is package.Type or package.Type.Field. Fields of an unnamed struct
+// have the name of the field around them, a dot and their own name. A comment at the end
+// of a field's line counts if no comment stands above the field. The markers of a package
+// stand under its name.
+type Source struct {
+	docs    map[string]string
+	markers map[string][]Marker
+	types   map[string]declaration
 }
 
-// readSources reads the Go files of a file system.
-func readSources(source fs.FS) (sources, error) {
-	found := sources{comments{}, map[string][]mark{}, map[string]declaration{}}
-	if source == nil {
+// Marker is a line of a comment that begins with a plus sign, such as +optional.
+type Marker struct {
+	file string
+	line int
+	// Text is the marker without its plus sign.
+	Text string
+}
+
+func (m Marker) String() string { return fmt.Sprintf("%s:%d: +%s", path.Base(m.file), m.line, m.Text) }
+
+// Read reads the Go files of a file system. Nil has none.
+func Read(files fs.FS) (Source, error) {
+	found := empty()
+	if files == nil {
 		return found, nil
 	}
 	// Packages may be embedded as whole directories.
-	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
-		data, err := fs.ReadFile(source, path)
+		data, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}
 		return found.read(path, data)
 	})
 	if err != nil {
-		return sources{}, fmt.Errorf("read comments: %w", err)
+		return Source{}, fmt.Errorf("read comments: %w", err)
 	}
 	return found, nil
+}
+
+func empty() Source {
+	return Source{map[string]string{}, map[string][]Marker{}, map[string]declaration{}}
+}
+
+// Doc returns the text of the comment of a type or field, or "".
+func (s Source) Doc(name string) string { return s.docs[name] }
+
+// Markers returns the markers of a package, type or field. Markers of an alias of a named
+// type have no effect, as in controller-gen: those of the named type have.
+func (s Source) Markers(name string) []Marker {
+	if d := s.declaredAs(name); d.alias && (s.find(d) != "" || d.path != "") {
+		return nil
+	}
+	return s.markers[name]
 }
 
 // lexeme is a token with its comments.
@@ -54,32 +76,28 @@ type lexeme struct {
 	token.Token
 	text     string
 	line     int
-	doc      string // the comment that ends on the line above
-	trailing string // the comment after it on its line
-	marks    []mark // the markers between the previous token and this one
-	behind   []mark // the markers after it on its line
+	doc      string   // the comment that ends on the line above
+	trailing string   // the comment after it on its line
+	marks    []Marker // the markers between the previous token and this one
+	behind   []Marker // the markers after it on its line
 }
 
 // commentReader reads the tokens of a file. It knows as much of the grammar as it needs
 // to find types and their fields.
 type commentReader struct {
-	into    sources
+	into    Source
 	list    []lexeme
 	pos     int
 	imports []imported
 	dir     string
 }
 
-func (c comments) read(name string, source []byte) error {
-	return sources{c, map[string][]mark{}, map[string]declaration{}}.read(name, source)
-}
-
-func (c sources) read(name string, source []byte) error {
+func (s Source) read(name string, source []byte) error {
 	list, err := lex(name, source)
 	if err != nil {
 		return err
 	}
-	r := commentReader{into: c, list: list, dir: path.Dir(name)}
+	r := commentReader{into: s, list: list, dir: path.Dir(name)}
 	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
@@ -107,8 +125,8 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		groupEnd  int
 		lastLine  int
 		trailings []string
-		marks     []mark // since the previous token
-		behind    []mark // after the previous token, on its line
+		marks     []Marker // since the previous token
+		behind    []Marker // after the previous token, on its line
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
@@ -146,8 +164,21 @@ func lex(name string, source []byte) ([]lexeme, error) {
 	}
 }
 
+// appendMark appends the marker in a one-line comment, if the comment is a marker.
+func appendMark(marks []Marker, file string, line int, comment string) []Marker {
+	body, ok := strings.CutPrefix(comment, "//")
+	if !ok {
+		return marks
+	}
+	text, ok := strings.CutPrefix(strings.TrimSpace(body), "+")
+	if !ok || text == "" || text[0] == ' ' {
+		return marks
+	}
+	return append(marks, Marker{file, line, text})
+}
+
 // closeTrailing attaches comments to the last token before the end of the line.
-func closeTrailing(list []lexeme, texts []string, behind []mark) {
+func closeTrailing(list []lexeme, texts []string, behind []Marker) {
 	for i := len(list) - 1; i >= 0 && len(texts) > 0; i-- {
 		if list[i].Token != token.SEMICOLON || list[i].text != "" {
 			list[i].trailing, list[i].behind = commentText(texts), behind
@@ -302,9 +333,9 @@ func (r *commentReader) set(key, doc string) {
 	}
 }
 
-func (r *commentReader) mark(key string, marks []mark) {
+func (r *commentReader) mark(key string, marks []Marker) {
 	if len(marks) > 0 {
-		r.into.marks[key] = append(r.into.marks[key], marks...)
+		r.into.markers[key] = append(r.into.markers[key], marks...)
 	}
 }
 

@@ -1,83 +1,26 @@
 package crd
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"net/netip"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pintle-go/pintle/crd/internal/nearest"
 )
-
-// decodeJSON decodes a value. It keeps the text of numbers.
-func decodeJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	err := d.Decode(&v)
-	return v, err
-}
-
-// sameJSON reports whether two texts encode the same value.
-func sameJSON(a, b []byte) bool {
-	va, erra := decodeJSON(a)
-	vb, errb := decodeJSON(b)
-	return erra == nil && errb == nil && equalValues(va, vb)
-}
-
-func equalValues(a, b any) bool {
-	na, oka := a.(json.Number)
-	nb, okb := b.(json.Number)
-	if oka && okb {
-		return rational(na).Cmp(rational(nb)) == 0
-	}
-	switch a := a.(type) {
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equalValues)
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for k, v := range a {
-			if w, ok := b[k]; !ok || !equalValues(v, w) {
-				return false
-			}
-		}
-		return true
-	}
-	return reflect.DeepEqual(a, b)
-}
-
-// rational returns the exact value of a number, without rounding.
-func rational(n json.Number) *big.Rat {
-	// An exponent can be so large that the exact number fills the memory. Such a number
-	// is not converted exactly.
-	if i := strings.IndexAny(n.String(), "eE"); i >= 0 && len(n.String())-i > 5 {
-		f, _ := n.Float64()
-		if r := new(big.Rat).SetFloat64(f); r != nil {
-			return r
-		}
-		return new(big.Rat)
-	}
-	if r, ok := new(big.Rat).SetString(n.String()); ok {
-		return r
-	}
-	return new(big.Rat)
-}
 
 // violations returns the errors of a value under a schema, as the server would report
 // them. Only the server checks CEL rules and some formats.
-func (s *Schema) violations(v any, path string) []string {
+func violations(s *Schema, v any, path string) []string {
 	var found []string
 	add := func(format string, args ...any) {
 		if path != "" {
@@ -91,31 +34,31 @@ func (s *Schema) violations(v any, path string) []string {
 		}
 		return found
 	}
-	if !s.accepts(v) {
+	if !accepts(s, v) {
 		add("it must be %s, not %s", s.typeText(), typeOf(v))
 		return found
 	}
-	if len(s.Enum) > 0 && !s.inEnum(v) {
+	if len(s.Enum) > 0 && !inEnum(s, v) {
 		add("it must be one of %s", enumText(s.Enum))
 	}
 	switch v := v.(type) {
 	case json.Number:
-		for _, f := range s.numberViolations(v) {
+		for _, f := range numberViolations(s, v) {
 			add("%s", f)
 		}
 	case string:
-		for _, f := range s.stringViolations(v) {
+		for _, f := range stringViolations(s, v) {
 			add("%s", f)
 		}
 	case []any:
-		found = append(found, s.listViolations(v, path)...)
+		found = append(found, listViolations(s, v, path)...)
 	case map[string]any:
-		found = append(found, s.objectViolations(v, path)...)
+		found = append(found, objectViolations(s, v, path)...)
 	}
 	for _, part := range s.AllOf {
-		found = append(found, part.violations(v, path)...)
+		found = append(found, violations(part, v, path)...)
 	}
-	fit := func(part *Schema) bool { return len(part.violations(v, "")) == 0 }
+	fit := func(part *Schema) bool { return len(violations(part, v, "")) == 0 }
 	if len(s.AnyOf) > 0 && !slices.ContainsFunc(s.AnyOf, fit) {
 		add("it satisfies no schema in anyOf")
 	}
@@ -156,7 +99,7 @@ func typeOf(v any) string {
 func isInteger(n json.Number) bool { return rational(n).IsInt() }
 
 // accepts reports whether a value, which is not null, has the schema's type.
-func (s *Schema) accepts(v any) bool {
+func accepts(s *Schema, v any) bool {
 	t := typeOf(v)
 	switch {
 	case s.IntOrString:
@@ -167,7 +110,7 @@ func (s *Schema) accepts(v any) bool {
 	return s.Type == "number" && t == "integer"
 }
 
-func (s *Schema) inEnum(v any) bool {
+func inEnum(s *Schema, v any) bool {
 	return slices.ContainsFunc(s.Enum, func(raw json.RawMessage) bool {
 		e, err := decodeJSON(raw)
 		return err == nil && equalValues(e, v)
@@ -182,7 +125,7 @@ func enumText(enum []json.RawMessage) string {
 	return strings.Join(texts, ", ")
 }
 
-func (s *Schema) numberViolations(n json.Number) (found []string) {
+func numberViolations(s *Schema, n json.Number) (found []string) {
 	r := rational(n)
 	compare := func(limit *float64) int { return r.Cmp(new(big.Rat).SetFloat64(*limit)) }
 	if s.Minimum != nil && (compare(s.Minimum) < 0 || s.ExclusiveMinimum && compare(s.Minimum) == 0) {
@@ -202,7 +145,7 @@ func (s *Schema) numberViolations(n json.Number) (found []string) {
 	return found
 }
 
-func (s *Schema) stringViolations(v string) (found []string) {
+func stringViolations(s *Schema, v string) (found []string) {
 	length := int64(utf8.RuneCountInString(v))
 	if s.MinLength != nil && length < *s.MinLength {
 		found = append(found, fmt.Sprintf("it must have at least %d characters", *s.MinLength))
@@ -245,7 +188,7 @@ func checkFormat(format, v string) (err error) {
 	return err
 }
 
-func (s *Schema) listViolations(v []any, path string) (found []string) {
+func listViolations(s *Schema, v []any, path string) (found []string) {
 	at := func(format string, args ...any) {
 		found = append(found, strings.TrimPrefix(path+": ", ": ")+fmt.Sprintf(format, args...))
 	}
@@ -257,10 +200,10 @@ func (s *Schema) listViolations(v []any, path string) (found []string) {
 	}
 	for i, item := range v {
 		if s.Items != nil {
-			found = append(found, s.Items.violations(item, fmt.Sprintf("%s[%d]", path, i))...)
+			found = append(found, violations(s.Items, item, fmt.Sprintf("%s[%d]", path, i))...)
 		}
 		for _, other := range v[:i] {
-			if s.ListType == "set" && equalValues(item, other) || s.ListType == "map" && s.sameKeys(item, other) {
+			if s.ListType == "set" && equalValues(item, other) || s.ListType == "map" && sameKeys(s, item, other) {
 				at("item %d is a duplicate", i)
 			}
 		}
@@ -269,7 +212,7 @@ func (s *Schema) listViolations(v []any, path string) (found []string) {
 }
 
 // sameKeys reports whether two elements of a list that is a map have the same keys.
-func (s *Schema) sameKeys(a, b any) bool {
+func sameKeys(s *Schema, a, b any) bool {
 	ma, oka := a.(map[string]any)
 	mb, okb := b.(map[string]any)
 	if !oka || !okb {
@@ -278,7 +221,7 @@ func (s *Schema) sameKeys(a, b any) bool {
 	return !slices.ContainsFunc(s.ListMapKeys, func(k string) bool { return !equalValues(ma[k], mb[k]) })
 }
 
-func (s *Schema) objectViolations(v map[string]any, path string) (found []string) {
+func objectViolations(s *Schema, v map[string]any, path string) (found []string) {
 	at := func(format string, args ...any) {
 		found = append(found, strings.TrimPrefix(path+": ", ": ")+fmt.Sprintf(format, args...))
 	}
@@ -295,31 +238,31 @@ func (s *Schema) objectViolations(v map[string]any, path string) (found []string
 	}
 	for name, value := range v {
 		if p := s.Properties[name]; p != nil {
-			found = append(found, p.violations(value, path+"."+name)...)
+			found = append(found, violations(p, value, path+"."+name)...)
 		} else if p := s.values(); p != nil {
-			found = append(found, p.violations(value, path+"."+name)...)
+			found = append(found, violations(p, value, path+"."+name)...)
 		}
 	}
 	slices.Sort(found)
 	return found
 }
 
-// unknown returns the paths of the fields in a value that the server would drop.
-func (s *Schema) unknown(v any, path string) (found []string) {
+// unknownFields returns the paths of the fields in a value that the server would drop.
+func unknownFields(s *Schema, v any, path string) (found []string) {
 	switch v := v.(type) {
 	case []any:
 		for i, item := range v {
 			if s.Items != nil {
-				found = append(found, s.Items.unknown(item, fmt.Sprintf("%s[%d]", path, i))...)
+				found = append(found, unknownFields(s.Items, item, fmt.Sprintf("%s[%d]", path, i))...)
 			}
 		}
 	case map[string]any:
 		for name, value := range v {
 			switch {
 			case s.Properties[name] != nil:
-				found = append(found, s.Properties[name].unknown(value, path+"."+name)...)
+				found = append(found, unknownFields(s.Properties[name], value, path+"."+name)...)
 			case s.values() != nil:
-				found = append(found, s.values().unknown(value, path+"."+name)...)
+				found = append(found, unknownFields(s.values(), value, path+"."+name)...)
 			case !s.PreserveUnknownFields && (s.AdditionalProperties == nil || !s.AdditionalProperties.Allows):
 				found = append(found, path+"."+name)
 			}
@@ -331,7 +274,7 @@ func (s *Schema) unknown(v any, path string) (found []string) {
 
 // consistent returns the contradictions within a schema. It does not look at nested
 // schemas.
-func (s *Schema) consistent() error {
+func consistent(s *Schema) error {
 	switch {
 	case s.Minimum != nil && s.Maximum != nil && *s.Minimum > *s.Maximum:
 		return fmt.Errorf("the minimum %v is above the maximum %v", *s.Minimum, *s.Maximum)
@@ -343,7 +286,7 @@ func (s *Schema) consistent() error {
 		return fmt.Errorf("minProperties %d is above maxProperties %d", *s.MinProperties, *s.MaxProperties)
 	}
 	if s.ListType == "map" {
-		if err := s.mapKeys(s.ListMapKeys); err != nil {
+		if err := checkMapKeys(s, s.ListMapKeys); err != nil {
 			return err
 		}
 	}
@@ -358,12 +301,12 @@ func (s *Schema) consistent() error {
 	whole := *s
 	whole.Enum = nil
 	for _, raw := range s.Enum {
-		if err := whole.fits(raw); err != nil {
+		if err := fits(&whole, raw); err != nil {
 			return fmt.Errorf("enum: %w", err)
 		}
 	}
 	if s.Default != nil {
-		if err := s.fits(s.Default); err != nil {
+		if err := fits(s, s.Default); err != nil {
 			return fmt.Errorf("default: %w", err)
 		}
 	}
@@ -373,16 +316,59 @@ func (s *Schema) consistent() error {
 func above(low, high *int64) bool { return low != nil && high != nil && *low > *high }
 
 // fits returns the errors of a value that the schema itself contains.
-func (s *Schema) fits(raw json.RawMessage) error {
+func fits(s *Schema, raw json.RawMessage) error {
 	v, err := decodeJSON(raw)
 	if err != nil {
 		return err
 	}
-	if found := s.violations(v, ""); len(found) > 0 {
+	if found := violations(s, v, ""); len(found) > 0 {
 		return fmt.Errorf("%s: %s", raw, strings.Join(found, "; "))
 	}
-	if found := s.unknown(v, ""); len(found) > 0 {
+	if found := unknownFields(s, v, ""); len(found) > 0 {
 		return fmt.Errorf("%s: there is no field %s", raw, strings.Join(found, ", "))
+	}
+	return nil
+}
+
+// formats are the formats that API servers check. Servers ignore all other formats.
+var formats = map[string][]string{
+	"string": {"bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
+		"uuid", "uuid3", "uuid4", "uuid5", "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor",
+		"byte", "password", "date", "duration", "date-time", "k8s-short-name", "k8s-long-name"},
+	"integer": {"int32", "int64"},
+	"number":  {"float", "double"},
+}
+
+// checkMapKeys returns an error if keys cannot be the keys of a list, or nil.
+func checkMapKeys(s *Schema, keys []string) error {
+	if len(keys) == 0 {
+		return errors.New("a list that is a map needs listMapKey")
+	}
+	if s.Items == nil || s.Items.Type != "object" {
+		return errors.New("only a list of structs can be a map")
+	}
+	if s.Items.Nullable {
+		return errors.New("the elements of a map cannot be null")
+	}
+	names := make([]string, 0, len(s.Items.Properties))
+	for name := range s.Items.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, key := range keys {
+		p := s.Items.Properties[key]
+		switch {
+		case slices.Contains(keys[:i], key):
+			return fmt.Errorf("map key %s is given twice", key)
+		case p == nil:
+			return fmt.Errorf("the elements have no field %s for a map key%s", key, nearest.DidYouMean(key, names))
+		case p.Type == "object" || p.Type == "array" || p.Type == "":
+			return fmt.Errorf("map key %s is %s: it must be a scalar", key, p.typeText())
+		case p.Nullable:
+			return fmt.Errorf("map key %s cannot be nullable", key)
+		case p.Default == nil && !slices.Contains(s.Items.Required, key):
+			return fmt.Errorf("map key %s must be required or have a default", key)
+		}
 	}
 	return nil
 }

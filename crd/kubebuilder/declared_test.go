@@ -1,14 +1,18 @@
-package crd
+package kubebuilder_test
 
 import (
 	"embed"
 	"encoding/json"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/crd/kubebuilder"
+	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -124,24 +128,47 @@ type loops struct {
 // +kubebuilder:validation:MultipleOf=2
 type steps int64
 
-func declaredSchema(t *testing.T, typ reflect.Type) *Schema {
+// holder is a kind with a spec.
+type holder[S any] struct {
+	kube.Object
+	Spec S `json:"spec"`
+}
+
+func (holder[S]) GVK() kube.GVK {
+	return kube.GVK{Group: "example.com", Version: "v1", Kind: "Holder"}
+}
+
+func define[S any](source fs.FS) *crd.Definition {
+	return crd.Of[holder[S]](crd.Options{Source: source, Markers: kubebuilder.Tags})
+}
+
+// schema returns the schema of a spec.
+func schema[S any](t *testing.T, source fs.FS) *crd.Schema {
 	t.Helper()
-	from, err := readSources(declaredSource)
-	if err != nil {
+	d := define[S](source)
+	if err := d.Err(); err != nil {
 		t.Fatal(err)
 	}
-	b := builder{sources: from}
-	s := b.root(typ)
-	for _, err := range b.errs {
-		t.Error(err)
+	return d.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"]
+}
+
+func file(text string) fs.FS { return fstest.MapFS{"a.go": {Data: []byte(text)}} }
+
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var values [2]any
+	for i, data := range [][]byte{a, b} {
+		if err := json.Unmarshal(data, &values[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return reflect.DeepEqual(values[0], values[1])
 }
 
 // A type has the markers of the type that it is declared as, however the source declares
 // it.
 func TestDeclaredTypes(t *testing.T) {
-	s := declaredSchema(t, reflect.TypeFor[declaredTypes]())
+	s := schema[declaredTypes](t, declaredSource)
 	for path, want := range map[string]string{
 		"text":      `{"description":"box is generic.","type":"object","minProperties":1,"maxProperties":3}`,
 		"text.in":   `{"description":"In is inside.","type":"array","minItems":2}`,
@@ -176,12 +203,12 @@ func TestDeclaredTypes(t *testing.T) {
 			case found.Items != nil:
 				found = found.Items
 			default:
-				found = found.values()
+				found = found.AdditionalProperties.Schema
 			}
 		}
 		own := *found
 		own.Properties, own.Items, own.AdditionalProperties = nil, nil, nil
-		if got, err := json.Marshal(own); err != nil || !sameJSON(got, []byte(want)) {
+		if got, err := json.Marshal(own); err != nil || !sameJSON(t, got, []byte(want)) {
 			t.Errorf("%s: got %s, %v\nwant %s", path, got, err, want)
 		}
 	}
@@ -197,86 +224,71 @@ func TestDeclaredTypes(t *testing.T) {
 	}
 }
 
+type base struct {
+	A int `json:"a"`
+}
+
+type derived base
+
 // An error names the type that declares the field.
 func TestDeclaredError(t *testing.T) {
-	type base struct {
-		A int `json:"a"`
-	}
-	type derived base
-	b := builder{sources: sources{
-		types: map[string]declaration{"crd.base": {}, "crd.derived": {name: "base", packages: []string{"crd"}}},
-		marks: map[string][]mark{"crd.base.A": {{"a.go", 3, "kubebuilder:validation:Minimum=x"}}},
-	}}
-	b.root(reflect.TypeFor[derived]())
-	if len(b.errs) != 1 || !strings.HasPrefix(b.errs[0].Error(), "crd.base.A: a.go:3: ") {
-		t.Errorf("got %v", b.errs)
+	err := define[derived](file(`package kubebuilder_test
+type base struct {
+	A int // +kubebuilder:validation:Minimum=x
+}
+type derived base
+`)).Err()
+	const want = ": kubebuilder_test.base.A: a.go:3: "
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "a.go") != 1 {
+		t.Errorf("got %v", err)
 	}
 }
 
+type old struct {
+	Spec struct {
+		A int `json:"a"`
+	} `json:"spec"`
+}
+
+type renamed old
+
 // The markers of a kind are not those of a kind that is declared as it.
 func TestDeclaredKind(t *testing.T) {
-	type old struct {
-		Spec struct {
-			A int `json:"a"`
-		} `json:"spec"`
+	spec := schema[renamed](t, file(`// +kubebuilder:validation:Optional
+package kubebuilder_test
+// +kubebuilder:resource:path=olds
+// +kubebuilder:validation:MinProperties=1
+type old struct {
+	Spec struct {
+		A int // +kubebuilder:validation:Minimum=1
 	}
-	type renamed old
-	b := builder{sources: sources{
-		types: map[string]declaration{"crd.old": {}, "crd.renamed": {name: "old", packages: []string{"crd"}}},
-		marks: map[string][]mark{
-			"crd.old": {{"a.go", 1, "kubebuilder:resource:path=olds"},
-				{"a.go", 2, "kubebuilder:validation:MinProperties=1"}},
-			"crd":            {{"a.go", 1, "kubebuilder:validation:Optional"}},
-			"crd.old.Spec.A": {{"a.go", 3, "kubebuilder:validation:Minimum=1"}},
-		},
-	}}
-	s := b.root(reflect.TypeFor[struct {
-		Spec renamed `json:"spec"`
-	}]())
-	spec := s.Properties["spec"]
-	if a := spec.Properties["spec"].Properties["a"]; len(b.errs) > 0 || spec.MinProperties == nil || a.Minimum == nil {
-		t.Errorf("got %+v, %+v, %v", spec, a, b.errs)
+}
+type renamed old
+`))
+	if a := spec.Properties["spec"].Properties["a"]; spec.MinProperties == nil || a.Minimum == nil {
+		t.Errorf("got %+v, %+v", spec, a)
 	}
 	if inner := spec.Properties["spec"]; len(spec.Required) > 0 || len(inner.Required) > 0 {
 		t.Errorf("the fields %v %v are required in a package of optional ones", spec.Required, inner.Required)
 	}
 }
 
-// The source tells which type a name stands for.
-func TestDeclarations(t *testing.T) {
-	found, err := readSources(fstest.MapFS{"a.go": {Data: []byte(`package a
-import "example.com/one"
-import ( two "example.com/other/v2"; . "example.com/dot"; _ "embed" )
-import (
-	"example.com/three/v3"
-	api "example.com/api/v1"
-)
-type A B
-type B = *one.C
-type D[T any, U interface{ ~[]T }] map[string][]two.E
-type F [N]three.G
-type N []O
-type H [2]struct{ I api.J }
-type K, broken
-type L api.M
-`)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]declaration{
-		"a.A": {name: "B", packages: []string{"a"}},
-		"a.B": {name: "C", packages: []string{"one"}, path: "example.com/one", pointer: true, alias: true},
-		"a.D": {name: "E", packages: []string{"v2", "other"}, path: "example.com/other/v2",
-			steps: []string{inValues, inItems}},
-		"a.F":   {name: "G", packages: []string{"three"}, path: "example.com/three/v3", steps: []string{inItems}},
-		"a.H":   {},
-		"a.N":   {name: "O", packages: []string{"a"}, steps: []string{inItems}},
-		"a.H.I": {name: "J", packages: []string{"v1", "api"}, path: "example.com/api/v1"},
-		"a.L":   {name: "M", packages: []string{"v1", "api"}, path: "example.com/api/v1"},
-	} {
-		want.dir = "."
-		if got, ok := found.types[name]; !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
+type need struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// A marker of the package makes its fields optional. A marker of a field does not affect
+// others.
+func TestOptionalPackage(t *testing.T) {
+	s := schema[need](t, file(`// +kubebuilder:validation:Optional
+package kubebuilder_test
+type need struct {
+	A int
+	B int // +required
+}
+`))
+	if !slices.Equal(s.Required, []string{"b"}) {
+		t.Errorf("required %v", s.Required)
 	}
 }

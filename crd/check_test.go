@@ -29,7 +29,7 @@ type sample struct {
 var drawSample = rapid.Custom(func(t *rapid.T) sample {
 	s := sample{schema: &Schema{Type: "object", Properties: map[string]*Schema{"f": drawSchema(t, 2)}}}
 	for x := range s.schema.walk() {
-		if x.ListType == "set" && (x.Items.composite() || x.Items.Nullable) {
+		if x.ListType == "set" && (composite(x.Items) || x.Items.Nullable) {
 			x.ListType = ""
 		}
 		for _, limit := range []*float64{x.Minimum, x.Maximum, x.MultipleOf} {
@@ -37,7 +37,7 @@ var drawSample = rapid.Custom(func(t *rapid.T) sample {
 				*limit = math.Ceil(*limit) // servers compare integers with integers only
 			}
 		}
-		if x.Default != nil && x.fits(x.Default) != nil {
+		if x.Default != nil && fits(x, x.Default) != nil {
 			x.Default = nil
 		}
 	}
@@ -85,7 +85,7 @@ func TestViolationsAreTheServers(t *testing.T) {
 			kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: defs[i].Spec.Names.Kind}}).In(namespace)
 		for n, v := range s.values {
 			full := withDefaults(v, s.schema)
-			found := s.schema.violations(full, "")
+			found := violations(s.schema, full, "")
 			if len(found) > 0 && strings.Contains(string(asJSON(v)), "null") {
 				continue // the server drops nulls that are not allowed
 			}
@@ -103,7 +103,7 @@ func TestViolationsAreTheServers(t *testing.T) {
 				t.Errorf("%s under %s: here %q, the server %v", asJSON(v), asJSON(s.schema), found, err)
 			case err == nil:
 				let++
-				if got := asJSON(u.Object["spec"]); len(s.schema.unknown(full, "")) == 0 && !sameJSON(got, asJSON(full)) {
+				if got := asJSON(u.Object["spec"]); len(unknownFields(s.schema, full, "")) == 0 && !sameJSON(got, asJSON(full)) {
 					t.Errorf("%s under %s: the server has %s, here it is %s", asJSON(v), asJSON(s.schema), got, asJSON(full))
 				}
 			default:

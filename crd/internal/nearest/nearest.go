@@ -1,4 +1,5 @@
-package crd
+// Package nearest finds the word that somebody meant.
+package nearest
 
 import "strings"
 
@@ -13,8 +14,8 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// didYouMean returns the end of an error message about an unknown word.
-func didYouMean(word string, candidates []string) string {
+// DidYouMean returns the end of an error message about an unknown word.
+func DidYouMean(word string, candidates []string) string {
 	if c := nearest(word, candidates); c != "" {
 		return ": did you mean " + c + "?"
 	}
