@@ -25,6 +25,7 @@ type Client struct {
 	base         *url.URL
 	namespace    string
 	fieldManager string
+	noManager    error // of writes, if fieldManager is empty
 	maxObject    int64
 	logger       *slog.Logger
 	observe      func(RequestInfo)
@@ -60,13 +61,15 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure client: server URL %q: %w", cfg.Host, err)
 	}
+	manager, noManager := c.managerName()
 	client := &Client{
 		http:         hc,
 		connections:  connections,
 		config:       cfg,
 		base:         base,
 		namespace:    namespace,
-		fieldManager: cmp.Or(c.FieldManager, programName()),
+		fieldManager: manager,
+		noManager:    noManager,
 		maxObject:    defaultMaxObject,
 		logger:       c.Logger,
 		observe:      c.Observe,
