@@ -33,10 +33,11 @@ type Config struct {
 	// controller, main, manager, operator, a major version, and the host at the beginning.
 	// So the default of example.com/web-operator/cmd is web-operator. If no element is
 	// left, or with go run main.go, there is no default, and a create, update, patch or
-	// apply is an error. Its counterpart is controller-runtime's client.FieldOwner.
+	// apply is an error. In a program of program.Main the default is the operator's name.
+	// Its counterpart is controller-runtime's client.FieldOwner.
 	FieldManager string
-	// UserAgent is sent with every request. Default: that of FieldManager, else the name of
-	// the program's file.
+	// UserAgent is sent with every request. Default: the name of the program by its main
+	// package, as for FieldManager, else the name of its file.
 	UserAgent string
 	// Logger receives the server's warnings and the troubles of stores.
 	// Default: slog.Default().
