@@ -11,7 +11,7 @@
 //		}
 //		var options controller.Options
 //		server.AddTo(&options)
-//		return program.Operator{Manifest: manifest.Bundle{Name: "farm", Options: options}}, nil
+//		return program.Operator{Name: "farm", Options: options}, nil
 //	}
 //
 // Take a CustomResourceDefinition if it can do the work: kube-apiserver then serves the

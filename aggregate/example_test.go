@@ -13,7 +13,6 @@ import (
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/manifest"
 	"github.com/pintle-go/pintle/program"
 )
 
@@ -27,7 +26,7 @@ func Example() {
 		}
 		var options controller.Options
 		server.AddTo(&options)
-		return program.Operator{Manifest: manifest.Bundle{Name: "samples", Options: options}}, nil
+		return program.Operator{Name: "samples", Options: options}, nil
 	})
 }
 

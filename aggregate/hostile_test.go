@@ -112,7 +112,7 @@ func TestSubresourceTwice(t *testing.T) {
 		server := aggregate.Server{Client: new(kube.Client), Kinds: []aggregate.Any{
 			aggregate.Stored[Sample]{Definition: samples(t), Subresources: s},
 		}}
-		if _, err := server.Objects(manifest.Bundle{Name: "test"}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := server.Objects(manifest.Operator{Name: "test"}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

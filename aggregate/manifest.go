@@ -17,7 +17,7 @@ import (
 )
 
 // Rights returns the rights that the server needs in a cluster, for the Needs of a
-// [manifest.Bundle]: those of the roles extension-apiserver-authentication-reader and
+// [manifest.Operator]: those of the roles extension-apiserver-authentication-reader and
 // system:auth-delegator, those to read what admission needs, and to read the sources of
 // projections. A server that registers itself by Registration.Local
 // needs more: it writes Services, EndpointSlices and APIServices.
@@ -52,20 +52,20 @@ func (s Server) Rights() manifest.Rules {
 }
 
 // Objects returns the objects by which kube-apiserver reaches the server in a cluster, for
-// the Objects of a [manifest.Bundle]: the Service of the Registration, in front of the
-// bundle's pods, and an APIService for each version. The APIServices have no caBundle: a
+// the Objects of a [manifest.Install]: the Service of the Registration, in front of the
+// operator's pods, and an APIService for each version. The APIServices have no caBundle: a
 // certificate.Issuer adds it, or the CA injector of cert-manager.
 //
 // The Service of a single replica leads to its pod before the pod is ready. The Service of
 // several replicas leads to those that are ready, so that an update interrupts nothing. Then
 // no controller of the program can follow the kinds, unless one replica is ready without it.
-func (s Server) Objects(b manifest.Bundle) ([]any, error) {
+func (s Server) Objects(o manifest.Operator) ([]any, error) {
 	_, text, err := net.SplitHostPort(cmp.Or(s.Address, ":8443"))
 	port, portErr := strconv.ParseUint(text, 10, 16)
 	if err != nil || portErr != nil || port == 0 {
 		return nil, fmt.Errorf("the address of the API server, %q, has no port for a Service", s.Address)
 	}
-	s.Registration.Local, s.Registration.Service.Namespace = false, b.Namespace
+	s.Registration.Local, s.Registration.Service.Namespace = false, o.Install.Namespace
 	all, err := s.resources()
 	if err != nil {
 		return nil, err
@@ -74,18 +74,18 @@ func (s Server) Objects(b manifest.Bundle) ([]any, error) {
 		return nil, errors.New("configure API server: the name of the Service in the Registration is missing")
 	}
 	front := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
-	front.Name, front.Namespace, front.Labels = s.Registration.Service.Name, b.Namespace, b.Labels()
-	front.Spec.Selector = b.Labels()
+	front.Name, front.Namespace, front.Labels = s.Registration.Service.Name, o.Install.Namespace, o.Labels()
+	front.Spec.Selector = o.Labels()
 	// A pod is ready when its controllers know all objects. If those are of the kinds here,
 	// kube-apiserver has to reach the pod before.
-	front.Spec.PublishNotReadyAddresses = b.Replicas <= 1
+	front.Spec.PublishNotReadyAddresses = o.Install.Replicas <= 1
 	front.Spec.Ports = []corev1.ServicePort{{
 		Name: "api", Port: cmp.Or(s.Registration.Port, 443), TargetPort: intstr.FromInt32(int32(port)),
 	}}
 	objects := []any{front}
 	for _, service := range s.Registration.complete(s.Client, all).services(nil) {
 		service.TypeMeta = metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"}
-		service.Labels = b.Labels()
+		service.Labels = o.Labels()
 		objects = append(objects, service)
 	}
 	return objects, nil

@@ -71,7 +71,7 @@ func TestObjects(t *testing.T) {
 	}
 	s := Server{Client: new(kube.Client), Kinds: []Any{Stored[thing]{Definition: d}}}
 	s.Registration.Service.Name = "things"
-	objects, err := s.Objects(manifest.Bundle{Name: "test", Namespace: "somewhere"})
+	objects, err := s.Objects(manifest.Operator{Name: "test", Install: manifest.Install{Namespace: "somewhere"}})
 	if err != nil || len(objects) != 2 {
 		t.Fatalf("%d objects, %v", len(objects), err)
 	}

@@ -107,11 +107,11 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Server{Client: new(kube.Client), Kinds: []Any{Stored[thing]{Definition: d}}}
-	if _, err := s.Objects(manifest.Bundle{Name: "test"}); err == nil || !strings.Contains(err.Error(), "name of the Service") {
+	if _, err := s.Objects(manifest.Operator{Name: "test"}); err == nil || !strings.Contains(err.Error(), "name of the Service") {
 		t.Errorf("no name of a Service: %v", err)
 	}
 	s.Registration.Service.Name = "things"
-	if objects, err := s.Objects(manifest.Bundle{Name: "test"}); err != nil || len(objects) != 2 {
+	if objects, err := s.Objects(manifest.Operator{Name: "test"}); err != nil || len(objects) != 2 {
 		t.Errorf("%d objects, %v", len(objects), err)
 	}
 	for want, storage := range map[string]Storage{
@@ -127,7 +127,7 @@ func TestMistakes(t *testing.T) {
 	}
 	s.Audit = options.NewAuditOptions()
 	s.Audit.LogOptions.Path, s.Audit.PolicyFile, s.Audit.LogOptions.MaxAge = "-", "none", -1
-	if _, err := s.Objects(manifest.Bundle{Name: "test"}); err == nil || !strings.Contains(err.Error(), "maxage") {
+	if _, err := s.Objects(manifest.Operator{Name: "test"}); err == nil || !strings.Contains(err.Error(), "maxage") {
 		t.Errorf("a negative age: %v", err)
 	}
 }

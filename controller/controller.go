@@ -121,6 +121,7 @@ type Controller[T any] struct {
 
 // Any is a [Controller] of any type.
 type Any interface {
+	Handles() Handles
 	prepare(env environment) (runner, error)
 }
 

@@ -15,8 +15,9 @@ import (
 // controller-runtime this is source.Source.
 type Source struct {
 	name string
-	// objects is the handle that a feed is opened of.
+	// objects is the handle that a feed is opened of. owned tells whether these are children.
 	objects kube.AnyHandle
+	owned   bool
 	// keys returns the keys that a change concerns. Their objects are of kind owner, and
 	// have no namespace if cluster is true.
 	keys       func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
@@ -42,7 +43,7 @@ type Source struct {
 // those of every state that the store of the children has had. A change passes if all
 // predicates let it. In controller-runtime this is handler.EnqueueRequestForOwner.
 func Owned(children kube.AnyHandle, predicates ...Predicate) Source {
-	return Source{objects: children, predicates: predicates, keys: ownersOf}
+	return Source{objects: children, owned: true, predicates: predicates, keys: ownersOf}
 }
 
 // ownersOf returns the keys of an object's owners that are of a kind.

@@ -12,6 +12,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
+	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube/internal/owned"
 )
 
@@ -24,11 +25,14 @@ type Client struct {
 	config       *rest.Config
 	base         *url.URL
 	namespace    string
-	fieldManager string
+	fieldManager string // empty: that of defaultManager
 	maxObject    int64
 	logger       *slog.Logger
 	observe      func(RequestInfo)
 	observers    observers
+
+	// defaultManager is that of package fieldmanager, except in a test.
+	defaultManager func() (string, error)
 
 	discovery discovery
 	stores    stores
@@ -66,10 +70,12 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 		config:       cfg,
 		base:         base,
 		namespace:    namespace,
-		fieldManager: cmp.Or(c.FieldManager, programName()),
+		fieldManager: c.FieldManager,
 		maxObject:    defaultMaxObject,
 		logger:       c.Logger,
 		observe:      c.Observe,
+
+		defaultManager: fieldmanager.Default,
 	}
 	if c.MaxObjectBytes > 0 {
 		client.maxObject = c.MaxObjectBytes
@@ -115,8 +121,9 @@ func (c *Client) Namespace() string { return c.namespace }
 // libraries that connect by themselves. Its Observe tells the observers of c, so these
 // observe the requests of both clients. Each client has stores of its own.
 func (c *Client) Config() Config {
+	manager, _ := c.manager()
 	return Config{
-		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
+		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: manager,
 		UserAgent: c.config.UserAgent, Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
 	}
 }

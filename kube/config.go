@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path"
-	"path/filepath"
-	"regexp"
-	"runtime/debug"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -31,11 +27,17 @@ type Config struct {
 	// kubeconfig's context or of the pod, else "default".
 	Namespace string
 	// FieldManager names the program as the owner of the fields that it sets. It must
-	// stay the same from release to release. Default: the program's name, which is the
-	// last element of its main package's path. Its counterpart is controller-runtime's
-	// client.FieldOwner.
+	// stay the same from release to release, and differ from the name of each other
+	// program that writes the same objects. Default: the last element of the path of the
+	// main package that names the program. These elements do not: app, bin, cmd,
+	// controller, main, manager, operator, a major version, and the host at the beginning.
+	// So the default of example.com/web-operator/cmd is web-operator. If no element is
+	// left, or with go run main.go, there is no default, and a create, update, patch or
+	// apply is an error. In a program of program.Main the default is the operator's name.
+	// Its counterpart is controller-runtime's client.FieldOwner.
 	FieldManager string
-	// UserAgent is sent with every request. Default: the program's name.
+	// UserAgent is sent with every request. Default: the name of the program by its main
+	// package, as for FieldManager, else the name of its file.
 	UserAgent string
 	// Logger receives the server's warnings and the troubles of stores.
 	// Default: slog.Default().
@@ -108,35 +110,3 @@ func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
 	}
 	return fmt.Errorf("%s has no current cluster: is current-context set, and is that context defined?", looked)
 }
-
-// programName is the last element of the path of the main package, as the go command
-// names its program. It does not change when a debugger or an image names the file
-// otherwise: then the fields that the program owns would get a second owner.
-func programName() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		// The program of a test has the path of its package, with or without .test.
-		if name := packageName(strings.TrimSuffix(info.Path, ".test")); name != "" {
-			return name
-		}
-	}
-	if len(os.Args) == 0 || os.Args[0] == "" {
-		return "pintle"
-	}
-	return filepath.Base(os.Args[0])
-}
-
-// packageName returns the name that the go command gives to the program of a main
-// package, or nothing if the package has no path of its own, as for "go run main.go".
-func packageName(pkg string) string {
-	if pkg == "" || pkg == "command-line-arguments" {
-		return ""
-	}
-	name := path.Base(pkg)
-	if majorVersion.MatchString(name) && path.Dir(pkg) != "." {
-		name = path.Base(path.Dir(pkg))
-	}
-	return name
-}
-
-// majorVersion is the last element of the path of a module such as example.com/echo/v2.
-var majorVersion = regexp.MustCompile(`^v([2-9]|[1-9][0-9]+)$`)

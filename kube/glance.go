@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"net/url"
 	"slices"
@@ -111,7 +110,7 @@ func (h handle) wanted(o object, p intent.Part, body *encoded) (sum [sha256.Size
 
 // appendQuery appends the query of an apply that is no dry run, as url.Values.Encode does.
 func (h handle) appendQuery(dst []byte) []byte {
-	dst = append(append(dst, "fieldManager="...), url.QueryEscape(cmp.Or(h.write.FieldManager, h.client.fieldManager))...)
+	dst = append(append(dst, "fieldManager="...), url.QueryEscape(h.managerName())...)
 	if h.write.FieldValidation != "" {
 		dst = append(append(dst, "&fieldValidation="...), url.QueryEscape(h.write.FieldValidation)...)
 	}

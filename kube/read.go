@@ -188,6 +188,9 @@ func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*
 	case !validName(namespace):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a namespace", namespace))
 	}
+	if err := h.checkManager(method); err != nil {
+		return nil, req.wrap(err)
+	}
 	kind, err := h.client.discovery.resolve(ctx, h.kind)
 	if err != nil {
 		return nil, req.wrap(err)

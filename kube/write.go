@@ -53,11 +53,7 @@ func (h handle) writeQuery() url.Values {
 	if h.write.FieldValidation != "" {
 		q.Set("fieldValidation", h.write.FieldValidation)
 	}
-	manager := h.write.FieldManager
-	if manager == "" {
-		manager = h.client.fieldManager
-	}
-	q.Set("fieldManager", manager)
+	q.Set("fieldManager", h.managerName())
 	return q
 }
 

@@ -76,10 +76,10 @@ func (r *Audit) Refused() []string {
 }
 
 // Compare returns an error that names two sorts of rights: those that requests needed and
-// the operator does not get, and those that Needs declares and no request needed. The
+// the operator does not get, and those of Needs and Controllers that no request needed. The
 // rights that follow from Options, such as those for a Lease and for events, may be unused:
 // only a process that waits for the lease watches it.
-func (r *Audit) Compare(o Bundle) error {
+func (r *Audit) Compare(o Operator) error {
 	o, err := o.withDefaults()
 	if err != nil {
 		return err

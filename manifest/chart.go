@@ -14,14 +14,14 @@ import (
 )
 
 // Chart returns the files of a Helm chart by their paths. The same operator always gives
-// the same files. The chart installs the objects of [Bundle.YAML] except the namespace,
+// the same files. The chart installs the objects of [Operator.YAML] except the namespace,
 // because a release has its own. The chart's values are image, replicas, args, env and
 // resources. The objects have the name of the operator, not of the release: a cluster has
 // one such operator.
 //
 // The definitions are in crds/: Helm installs them and leaves them alone when the release
 // is upgraded or removed.
-func (o Bundle) Chart() (map[string][]byte, error) {
+func (o Operator) Chart() (map[string][]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, o.wrap(err)
@@ -48,11 +48,11 @@ func (o Bundle) Chart() (map[string][]byte, error) {
 		}
 	}
 	chart := map[string]any{
-		"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Version,
-		"appVersion": o.Version,
+		"apiVersion": "v2", "name": o.Name, "type": "application", "version": o.Install.Version,
+		"appVersion": o.Install.Version,
 	}
-	if o.Description != "" {
-		chart["description"] = o.Description
+	if o.Install.Description != "" {
+		chart["description"] = o.Install.Description
 	}
 	if files["Chart.yaml"], err = yaml.Marshal(chart); err != nil {
 		return nil, o.wrap(err)
@@ -63,9 +63,9 @@ func (o Bundle) Chart() (map[string][]byte, error) {
 	return files, nil
 }
 
-// WriteChart writes the files of [Bundle.Chart] into a directory, which it creates if
+// WriteChart writes the files of [Operator.Chart] into a directory, which it creates if
 // necessary. Other files in the directory stay.
-func (o Bundle) WriteChart(dir string) error {
+func (o Operator) WriteChart(dir string) error {
 	files, err := o.Chart()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (o Bundle) WriteChart(dir string) error {
 }
 
 // values returns the chart's values, with the operator's settings as defaults.
-func (o Bundle) values() ([]byte, error) {
+func (o Operator) values() ([]byte, error) {
 	tree, err := treeOf(o.deployment(nil)) // its strategy is no value
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func value(name string) string { return "values:" + name }
 
 // template returns an object as a template. The release's namespace replaces the
 // operator's, and chart values replace fields of the Deployment.
-func (o Bundle) template(object any) ([]byte, error) {
+func (o Operator) template(object any) ([]byte, error) {
 	tree, err := treeOf(object)
 	if err != nil {
 		return nil, err
@@ -163,11 +163,11 @@ func (o Bundle) template(object any) ([]byte, error) {
 var marked = regexp.MustCompile(`(?m)^([ -]*[a-z]+:) values:([a-z]+)$`)
 
 // move replaces the operator's namespace by the release's.
-func (o Bundle) move(v any) {
+func (o Operator) move(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, field := range v {
-			if key == "namespace" && field == o.Namespace {
+			if key == "namespace" && field == o.Install.Namespace {
 				v[key] = "{{ .Release.Namespace }}"
 			}
 			o.move(field)

@@ -16,14 +16,14 @@ import (
 
 // Rights follow from handles: in one namespace for the Secrets, in all for the
 // Deployments. No server is needed.
-func ExampleBundle_YAML() {
+func ExampleOperator_YAML() {
 	client, err := kube.Config{Rest: &rest.Config{Host: "https://kubernetes"}}.Connect()
 	if err != nil {
 		log.Fatal(err)
 	}
 	deployments := kube.For[appsv1.Deployment](client)
 	secrets := kube.For[corev1.Secret](client).In("vault")
-	op := manifest.Bundle{
+	op := manifest.Operator{
 		Name:    "scaler",
 		Image:   "ghcr.io/example/scaler:v1",
 		Needs:   []manifest.Rules{manifest.Watches(deployments), manifest.Patches(deployments), manifest.Gets(secrets)},
@@ -80,7 +80,7 @@ func ExampleAudit() {
 		log.Fatal(err)
 	}
 	secrets := kube.For[corev1.Secret](client)
-	op := manifest.Bundle{
+	op := manifest.Operator{
 		Name: "scaler", Image: "ghcr.io/example/scaler:v1",
 		Needs: []manifest.Rules{manifest.Gets(secrets)},
 	}

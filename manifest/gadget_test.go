@@ -104,7 +104,7 @@ func (g *gadgetry) run(ctx context.Context) error {
 }
 
 // operator returns the operator's description for the manifests.
-func (g *gadgetry) operator(t testing.TB) Bundle {
+func (g *gadgetry) operator(t testing.TB) Operator {
 	t.Helper()
 	definition := crd.Of[Gadget](crd.Options{})
 	if err := definition.Err(); err != nil {
@@ -114,21 +114,19 @@ func (g *gadgetry) operator(t testing.TB) Bundle {
 	if g.namespace != "" {
 		eventsIn = []string{g.namespace}
 	}
-	return Bundle{
+	return Operator{
 		Name:        "gadgetry",
-		Namespace:   g.namespace,
 		Image:       "example.com/gadgetry:v1.2.3",
-		Args:        []string{"-copies=one"},
-		Options:     controller.Options{Address: ":8080", Lease: lease.Lease{Name: "gadgetry"}},
-		Replicas:    2,
-		Version:     "1.2.3",
-		Description: "Copies notes",
+		Controllers: []controller.Any{g.controller()},
 		Definitions: []*crd.Definition{definition},
-		Needs: []Rules{
-			Controls(g.controller()),
-			Applies(g.maps),
-			AppliesStatus(g.gadgets),
-			Events(eventsIn...),
+		Options:     controller.Options{Address: ":8080", Lease: lease.Lease{Name: "gadgetry"}},
+		Needs:       []Rules{Applies(g.maps), Events(eventsIn...)},
+		Install: Install{
+			Namespace:   g.namespace,
+			Args:        []string{"-copies=one"},
+			Replicas:    2,
+			Version:     "1.2.3",
+			Description: "Copies notes",
 		},
 	}
 }

@@ -70,12 +70,14 @@ func TestIssues(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := used.Compare(Bundle{Name: "farm", Image: "farm", Needs: []Rules{Issues(issuer)}}); err != nil {
+	if err := used.Compare(Operator{Name: "farm", Image: "farm", Needs: []Rules{Issues(issuer)}}); err != nil {
 		t.Error(err)
 	}
 
 	issuer.Namespace = ""
-	text, err := Bundle{Name: "farm", Namespace: "meadow", Image: "farm", Needs: []Rules{Issues(issuer)}}.YAML()
+	text, err := Operator{
+		Name: "farm", Image: "farm", Needs: []Rules{Issues(issuer)}, Install: Install{Namespace: "meadow"},
+	}.YAML()
 	if err != nil || !strings.Contains(string(text), "kind: Role\n") || !strings.Contains(string(text), "namespace: meadow") {
 		t.Errorf("an issuer in the namespace of the operator: %v\n%s", err, text)
 	}

@@ -27,9 +27,9 @@ const (
 
 // Labels returns the labels of all objects. Those of the pods are the same, so a Service that
 // selects them leads to the operator.
-func (o Bundle) Labels() map[string]string { return map[string]string{nameLabel: o.Name} }
+func (o Operator) Labels() map[string]string { return map[string]string{nameLabel: o.Name} }
 
-func (o Bundle) meta(namespace string) metav1.ObjectMeta {
+func (o Operator) meta(namespace string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.Name, Namespace: namespace, Labels: o.Labels()}
 }
 
@@ -39,21 +39,21 @@ func typed(apiVersion, kind string) metav1.TypeMeta {
 
 // namespace returns the namespace in which the operator runs. It admits only pods that
 // need no privilege.
-func (o Bundle) namespace() *corev1.Namespace {
+func (o Operator) namespace() *corev1.Namespace {
 	n := &corev1.Namespace{TypeMeta: typed("v1", "Namespace"), ObjectMeta: o.meta("")}
-	n.Name = o.Namespace
+	n.Name = o.Install.Namespace
 	n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
 	return n
 }
 
 // parts returns all objects except the definitions and the namespace, in an order in
 // which they can be created.
-func (o Bundle) parts() ([]part, error) {
+func (o Operator) parts() ([]part, error) {
 	all, err := grants(o.needs(), o.Definitions)
 	if err != nil {
 		return nil, err
 	}
-	account := &corev1.ServiceAccount{TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: o.meta(o.Namespace)}
+	account := &corev1.ServiceAccount{TypeMeta: typed("v1", "ServiceAccount"), ObjectMeta: o.meta(o.Install.Namespace)}
 	parts := []part{{"serviceaccount", []any{account}}}
 	if roles := o.roles(all); len(roles) > 0 {
 		parts = append(parts, part{"rbac", roles})
@@ -65,8 +65,8 @@ func (o Bundle) parts() ([]part, error) {
 	if port != 0 {
 		parts = append(parts, part{"service", []any{o.service()}})
 	}
-	if o.Objects != nil {
-		objects, err := o.Objects(o)
+	if o.Install.Objects != nil {
+		objects, err := o.Install.Objects(o)
 		if err != nil {
 			return nil, err
 		}
@@ -77,9 +77,9 @@ func (o Bundle) parts() ([]part, error) {
 
 // roles returns a ClusterRole for the grants in all namespaces, a Role for each namespace
 // that has grants of its own, and the bindings of these roles.
-func (o Bundle) roles(all []grant) []any {
+func (o Operator) roles(all []grant) []any {
 	const group = "rbac.authorization.k8s.io"
-	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: o.Namespace, Name: o.Name}}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: o.Install.Namespace, Name: o.Name}}
 	var objects []any
 	namespaces, of := byNamespace(all)
 	for _, namespace := range namespaces {
@@ -105,15 +105,15 @@ func (o Bundle) roles(all []grant) []any {
 }
 
 // portName names the port of the pod and the Service.
-func (o Bundle) portName() string { return strings.ToLower(string(o.scheme())) }
+func (o Operator) portName() string { return strings.ToLower(string(o.scheme())) }
 
-func (o Bundle) service() *corev1.Service {
+func (o Operator) service() *corev1.Service {
 	port := int32(80)
 	if o.scheme() == corev1.URISchemeHTTPS {
 		port = 443
 	}
 	return &corev1.Service{
-		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Namespace),
+		TypeMeta: typed("v1", "Service"), ObjectMeta: o.meta(o.Install.Namespace),
 		Spec: corev1.ServiceSpec{
 			Selector: o.Labels(),
 			Ports: []corev1.ServicePort{{
@@ -126,8 +126,8 @@ func (o Bundle) service() *corev1.Service {
 // alone reports whether two pods of the operator must not run at the same time: without a lease both
 // would reconcile, and the second waits for ever for a volume that one node or one process uses. A
 // claim that is not among the objects of the bundle may be such a volume.
-func (o Bundle) alone(parts []part) bool {
-	return o.Options.Lease.Name == "" || slices.ContainsFunc(o.Volumes, func(v corev1.Volume) bool {
+func (o Operator) alone(parts []part) bool {
+	return o.Options.Lease.Name == "" || slices.ContainsFunc(o.Install.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && !v.PersistentVolumeClaim.ReadOnly && !shared(v.PersistentVolumeClaim.ClaimName, parts)
 	})
 }
@@ -144,11 +144,11 @@ func shared(claim string, parts []part) bool {
 	return false
 }
 
-func (o Bundle) deployment(parts []part) *appsv1.Deployment {
+func (o Operator) deployment(parts []part) *appsv1.Deployment {
 	d := &appsv1.Deployment{
-		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Namespace),
+		TypeMeta: typed("apps/v1", "Deployment"), ObjectMeta: o.meta(o.Install.Namespace),
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &o.Replicas,
+			Replicas: &o.Install.Replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: o.Labels()},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: o.Labels()},
@@ -165,7 +165,7 @@ func (o Bundle) deployment(parts []part) *appsv1.Deployment {
 // terminationGrace returns nil for Kubernetes' default of 30 seconds, and otherwise the
 // seconds that a pod needs to end by itself: its Grace, and ten seconds for the end of the
 // process.
-func (o Bundle) terminationGrace() *int64 {
+func (o Operator) terminationGrace() *int64 {
 	if o.Options.Grace <= 20*time.Second {
 		return nil
 	}
@@ -174,14 +174,14 @@ func (o Bundle) terminationGrace() *int64 {
 }
 
 // pod returns a pod spec that the Pod Security Standard "restricted" admits.
-func (o Bundle) pod() corev1.PodSpec {
+func (o Operator) pod() corev1.PodSpec {
 	yes, no, user, links := true, false, int64(nobody), false
 	c := corev1.Container{
 		Name:      o.Name,
 		Image:     o.Image,
-		Args:      o.Args,
+		Args:      o.Install.Args,
 		Env:       o.env(),
-		Resources: o.Resources,
+		Resources: o.Install.Resources,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no,
 			ReadOnlyRootFilesystem:   &yes,
@@ -201,13 +201,13 @@ func (o Bundle) pod() corev1.PodSpec {
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	claims := func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
-	if slices.ContainsFunc(o.Volumes, claims) {
+	if slices.ContainsFunc(o.Install.Volumes, claims) {
 		security.FSGroup = &user // a fresh volume belongs to root
 	}
-	volumes := slices.Clone(o.Volumes)
-	c.VolumeMounts = slices.Clone(o.Mounts)
-	if o.TLSSecret != "" {
-		secret := &corev1.SecretVolumeSource{SecretName: o.TLSSecret}
+	volumes := slices.Clone(o.Install.Volumes)
+	c.VolumeMounts = slices.Clone(o.Install.Mounts)
+	if o.Install.TLSSecret != "" {
+		secret := &corev1.SecretVolumeSource{SecretName: o.Install.TLSSecret}
 		volumes = append(volumes, corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: secret}})
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: o.CertDir(), ReadOnly: true})
 	}
@@ -223,7 +223,7 @@ func (o Bundle) pod() corev1.PodSpec {
 
 // get returns a probe that requests a path from the operator's port. The kubelet does not
 // verify the certificate.
-func (o Bundle) get(path string) corev1.ProbeHandler {
+func (o Operator) get(path string) corev1.ProbeHandler {
 	action := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(o.portName())}
 	if o.scheme() == corev1.URISchemeHTTPS {
 		action.Scheme = corev1.URISchemeHTTPS
@@ -233,14 +233,14 @@ func (o Bundle) get(path string) corev1.ProbeHandler {
 
 // env adds GOMEMLIMIT below the memory limit. The garbage collector then works harder
 // before the kernel kills the process.
-func (o Bundle) env() []corev1.EnvVar {
-	limit, ok := o.Resources.Limits[corev1.ResourceMemory]
-	for _, e := range o.Env {
+func (o Operator) env() []corev1.EnvVar {
+	limit, ok := o.Install.Resources.Limits[corev1.ResourceMemory]
+	for _, e := range o.Install.Env {
 		ok = ok && e.Name != "GOMEMLIMIT"
 	}
 	if !ok {
-		return o.Env
+		return o.Install.Env
 	}
 	soft := fmt.Sprintf("%dKiB", limit.Value()/10*9/1024)
-	return append([]corev1.EnvVar{{Name: "GOMEMLIMIT", Value: soft}}, o.Env...)
+	return append([]corev1.EnvVar{{Name: "GOMEMLIMIT", Value: soft}}, o.Install.Env...)
 }

@@ -15,7 +15,7 @@ import (
 
 // Options of the controllers decide which rights an operator gets.
 func TestOptionsNeed(t *testing.T) {
-	has := func(o Bundle, namespace, resource string) bool {
+	has := func(o Operator, namespace, resource string) bool {
 		all, err := grants(o.needs(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -27,11 +27,11 @@ func TestOptionsNeed(t *testing.T) {
 		}
 		return false
 	}
-	o := Bundle{Options: controller.Options{Events: new(event.Recorder), Authorize: true}}
+	o := Operator{Options: controller.Options{Events: new(event.Recorder), Authorize: true}}
 	if !has(o, "", "events") || !has(o, "", "tokenreviews") {
 		t.Error("not those of options")
 	}
-	if o := (Bundle{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(
+	if o := (Operator{Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}}); !has(
 		o, "", "tokenreviews",
 	) {
 		t.Error("not those of a route")
@@ -40,18 +40,18 @@ func TestOptionsNeed(t *testing.T) {
 	if has(o, "", "events") || !has(o, "a", "events") {
 		t.Error("not only where it was said")
 	}
-	if has(Bundle{}, "", "events") {
+	if has(Operator{}, "", "events") {
 		t.Error("without options too")
 	}
 }
 
 // claimed gives a bundle a lease, and a volume with a claim.
-func claimed(o *Bundle, mode corev1.PersistentVolumeAccessMode) {
+func claimed(o *Operator, mode corev1.PersistentVolumeAccessMode) {
 	o.Options.Lease = lease.Lease{Name: "mine"}
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
-	o.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
-	o.Mounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	o.Objects = func(Bundle) ([]any, error) {
+	o.Install.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}
+	o.Install.Mounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	o.Install.Objects = func(Operator) ([]any, error) {
 		c := &corev1.PersistentVolumeClaim{TypeMeta: typed("v1", "PersistentVolumeClaim")}
 		c.Name, c.Spec.AccessModes = "data", []corev1.PersistentVolumeAccessMode{mode}
 		return []any{c}, nil
@@ -60,58 +60,58 @@ func claimed(o *Bundle, mode corev1.PersistentVolumeAccessMode) {
 
 // Lease, port and scheme come from the options.
 func TestOptionsRender(t *testing.T) {
-	base := Bundle{Name: "a", Image: "x"}
+	base := Operator{Name: "a", Image: "x"}
 	for name, test := range map[string]struct {
-		change  func(o *Bundle)
+		change  func(o *Operator)
 		want    []string
 		without []string
 	}{
-		"no options": {func(*Bundle) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
+		"no options": {func(*Operator) {}, []string{"type: Recreate"}, []string{"Probe", "kind: Service\n", "leases"}},
 		"a short grace period": {
-			func(o *Bundle) { o.Options.Grace = 20 * time.Second }, nil, []string{"terminationGracePeriodSeconds"},
+			func(o *Operator) { o.Options.Grace = 20 * time.Second }, nil, []string{"terminationGracePeriodSeconds"},
 		},
 		"a long grace period": {
-			func(o *Bundle) { o.Options.Grace = 90*time.Second + time.Millisecond },
+			func(o *Operator) { o.Options.Grace = 90*time.Second + time.Millisecond },
 			[]string{"terminationGracePeriodSeconds: 101"}, nil,
 		},
 		"an address": {
-			func(o *Bundle) { o.Options.Address = ":9090" },
+			func(o *Operator) { o.Options.Address = ":9090" },
 			[]string{"containerPort: 9090", "name: http", "path: /readyz", "kind: Service\n", "port: 80\n"}, []string{"scheme"},
 		},
 		"a lease": {
-			func(o *Bundle) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
+			func(o *Operator) { o.Options.Lease = lease.Lease{Name: "mine", Namespace: "elsewhere"} },
 			[]string{"leases", "- mine", "namespace: elsewhere"}, []string{"Recreate"},
 		},
 		"a lease and a volume for one pod": {
-			func(o *Bundle) { claimed(o, corev1.ReadWriteOnce) }, []string{"leases", "type: Recreate"}, nil,
+			func(o *Operator) { claimed(o, corev1.ReadWriteOnce) }, []string{"leases", "type: Recreate"}, nil,
 		},
 		"a lease and a volume for many pods": {
-			func(o *Bundle) { claimed(o, corev1.ReadWriteMany) }, []string{"leases"}, []string{"Recreate"},
+			func(o *Operator) { claimed(o, corev1.ReadWriteMany) }, []string{"leases"}, []string{"Recreate"},
 		},
 		"a lease and a claim of somebody else": {
-			func(o *Bundle) { claimed(o, ""); o.Objects = nil }, []string{"type: Recreate"}, nil,
+			func(o *Operator) { claimed(o, ""); o.Install.Objects = nil }, []string{"type: Recreate"}, nil,
 		},
 		"a lease and a claim that is only read": {
-			func(o *Bundle) {
+			func(o *Operator) {
 				claimed(o, corev1.ReadWriteOnce)
-				o.Volumes[0].PersistentVolumeClaim.ReadOnly = true
+				o.Install.Volumes[0].PersistentVolumeClaim.ReadOnly = true
 			},
 			nil, []string{"Recreate"},
 		},
 		"TLS": {
-			func(o *Bundle) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },
+			func(o *Operator) { o.Options.Address, o.Options.TLS = ":8443", new(tls.Config) },
 			[]string{"scheme: HTTPS", "port: 443\n", "name: https"}, []string{"name: http\n", "volumes"},
 		},
 		"a directory with the certificate": {
-			func(o *Bundle) {
+			func(o *Operator) {
 				o.Options.Address, o.Options.CertDir = ":8443", "/certs"
-				o.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: new(corev1.EmptyDirVolumeSource)}}}
-				o.Mounts = []corev1.VolumeMount{{Name: "v", MountPath: "/certs"}}
+				o.Install.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: new(corev1.EmptyDirVolumeSource)}}}
+				o.Install.Mounts = []corev1.VolumeMount{{Name: "v", MountPath: "/certs"}}
 			},
 			[]string{"scheme: HTTPS", "mountPath: /certs", "emptyDir: {}"}, nil,
 		},
 		"a Secret with the certificate": {
-			func(o *Bundle) { o.Options.Address, o.TLSSecret = ":8443", "cert" },
+			func(o *Operator) { o.Options.Address, o.Install.TLSSecret = ":8443", "cert" },
 			[]string{"scheme: HTTPS", "secretName: cert", "mountPath: /etc/tls", "readOnly: true"}, nil,
 		},
 	} {
@@ -150,7 +150,7 @@ func TestOptionsRender(t *testing.T) {
 func TestOptionsAudited(t *testing.T) {
 	write := grant{namespace: "a", group: "events.k8s.io", resource: "events", verb: "create"}
 	used := Audit{used: map[grant]bool{write: true}}
-	o := Bundle{Name: "farm", Image: "farm", Replicas: 2}
+	o := Operator{Name: "farm", Image: "farm", Install: Install{Replicas: 2}}
 	o.Options = controller.Options{Lease: lease.Lease{Name: "farm"}, Events: new(event.Recorder), Authorize: true}
 	if err := used.Compare(o); err != nil {
 		t.Error(err)

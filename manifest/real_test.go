@@ -53,7 +53,7 @@ func TestServerTakesIt(t *testing.T) {
 	cluster, client := admin(t)
 	namespace := cluster.Namespace(t)
 	op := newGadgetry(t, nowhere(), namespace).operator(t)
-	op.Needs = append(op.Needs, Authorizes(), Installs(op.Definitions...))
+	op.Needs = append(op.Needs, Authorizes())
 	text, err := op.YAML()
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +120,9 @@ func TestRights(t *testing.T) {
 
 		// The audit finds a right that is not declared, and a right that is not used.
 		less, more := s.op, s.op
-		less.Needs = less.Needs[1:]
+		less.Controllers = nil
 		more.Needs = append(slices.Clone(more.Needs), Deletes(s.maps))
-		for name, op := range map[string]Bundle{"missing: the right to watch gadgets.manifest.test": less, "superfluous: the right to delete configmaps": more} {
+		for name, op := range map[string]Operator{"missing: the right to watch gadgets.manifest.test": less, "superfluous: the right to delete configmaps": more} {
 			if err := s.used.Compare(op); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("want %q: %v", name, err)
 			}
@@ -146,7 +146,7 @@ func TestRights(t *testing.T) {
 type scene struct {
 	*gadgetry
 	t       *testing.T
-	op      Bundle
+	op      Operator
 	used    Audit
 	objects kube.Resource[Gadget] // the administrator's handle
 	events  kube.Resource[eventsv1.Event]
@@ -316,14 +316,14 @@ func (s *scene) until(what string, holds func() bool) {
 
 // grantRights creates the operator's account and roles without one grant. It returns a
 // token as soon as the server uses the roles.
-func grantRights(t *testing.T, client *kube.Client, op Bundle, without grant) string {
+func grantRights(t *testing.T, client *kube.Client, op Operator, without grant) string {
 	t.Helper()
 	all, err := grants(op.needs(), op.Definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if without.verb != "" {
-		without.namespace = op.Namespace
+		without.namespace = op.Install.Namespace
 		i := slices.Index(all, without)
 		if i < 0 {
 			t.Fatalf("%s is not granted", without)
@@ -332,7 +332,7 @@ func grantRights(t *testing.T, client *kube.Client, op Bundle, without grant) st
 	}
 	account := new(corev1.ServiceAccount)
 	account.Name = op.Name
-	accounts := kube.For[corev1.ServiceAccount](client).In(op.Namespace)
+	accounts := kube.For[corev1.ServiceAccount](client).In(op.Install.Namespace)
 	if _, err := accounts.Apply(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
@@ -361,11 +361,11 @@ func grantRights(t *testing.T, client *kube.Client, op Bundle, without grant) st
 	return request.Status.Token
 }
 
-func awaitRight(t *testing.T, client *kube.Client, op Bundle, g grant) {
+func awaitRight(t *testing.T, client *kube.Client, op Operator, g grant) {
 	t.Helper()
 	resource, sub, _ := strings.Cut(g.resource, "/")
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:" + op.Namespace + ":" + op.Name,
+		User: "system:serviceaccount:" + op.Install.Namespace + ":" + op.Name,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: resource, Subresource: sub, Name: g.name,
 		},

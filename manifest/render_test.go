@@ -144,15 +144,15 @@ func TestMerging(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-func TestBadBundles(t *testing.T) {
+func TestBadOperators(t *testing.T) {
 	client, err := kube.Config{Rest: nowhere()}.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, op := range map[string]Bundle{
+	for name, op := range map[string]Operator{
 		"nothing":           {},
 		"bad name":          {Name: "A b", Image: "x"},
-		"replicas":          {Name: "a", Image: "x", Replicas: 2},
+		"replicas":          {Name: "a", Image: "x", Install: Install{Replicas: 2}},
 		"unknown plural":    {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](client))}},
 		"mistaken handle":   {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[corev1.Node](client).In("x"))}},
 		"nil client":        {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](nil))}},

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/pintle-go/pintle/certificate"
-	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -55,9 +54,6 @@ func Creates(handles ...kube.AnyHandle) Rules { return may(handles, "", "create"
 // Updates returns the right that Update needs.
 func Updates(handles ...kube.AnyHandle) Rules { return may(handles, "", "update") }
 
-// UpdatesStatus returns the right that UpdateStatus needs.
-func UpdatesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "update") }
-
 // Applies returns the rights that Apply and Ensure need. Both create an object that does
 // not exist.
 func Applies(handles ...kube.AnyHandle) Rules { return may(handles, "", "create", "patch") }
@@ -74,18 +70,15 @@ func Modifies(handles ...kube.AnyHandle) Rules { return may(handles, "", "get", 
 // Deletes returns the right that Delete needs.
 func Deletes(handles ...kube.AnyHandle) Rules { return may(handles, "", "delete") }
 
-// DeletesAll returns the right that DeleteAll needs.
-func DeletesAll(handles ...kube.AnyHandle) Rules { return may(handles, "", "deletecollection") }
-
-// Uses returns the right to verbs on a subresource, such as "create" on "eviction".
+// Uses returns the right to verbs on a subresource, such as "create" on "eviction", or on
+// the objects themselves for "".
 func Uses(handle kube.AnyHandle, subresource string, verbs ...string) Rules {
 	return may([]kube.AnyHandle{handle}, subresource, verbs...)
 }
 
-// Blocks returns the right that [kube.SetController] needs: update on the owners'
-// finalizers subresource. The owners are the objects of these handles. Clusters with the
-// OwnerReferencesPermissionEnforcement admission plugin require this right.
-func Blocks(owners ...kube.AnyHandle) Rules { return may(owners, "finalizers", "update") }
+// blocks returns the right that [kube.SetController] needs: update on the owners'
+// finalizers subresource. The owners are the objects of a handle.
+func blocks(owners kube.AnyHandle) Rules { return Uses(owners, "finalizers", "update") }
 
 func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 	var rules Rules
@@ -113,17 +106,6 @@ func Authorizes() Rules {
 		{Kind: builtin("authentication.k8s.io", "TokenReview", "tokenreviews"), Verbs: []string{"create"}},
 		{Kind: builtin("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"), Verbs: []string{"create"}},
 	}
-}
-
-// Installs returns the rights that [crd.Install] needs. They are for an operator that
-// installs its kinds itself.
-func Installs(definitions ...*crd.Definition) Rules {
-	var names []string
-	for _, d := range definitions {
-		names = append(names, d.Name)
-	}
-	kind := builtin("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
-	return Rules{{Kind: kind, Verbs: []string{"get", "list", "watch", "create", "patch"}, Names: names}}
 }
 
 // Issues returns the rights that a [certificate.Issuer] needs. Without a Namespace the issuer

@@ -12,7 +12,7 @@ import (
 // YAML returns all objects, for kubectl apply --server-side: a namespace, the
 // definitions, and the rest in an order in which they can be created. The same operator
 // always gives the same text.
-func (o Bundle) YAML() ([]byte, error) {
+func (o Operator) YAML() ([]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, o.wrap(err)
@@ -32,7 +32,7 @@ func (o Bundle) YAML() ([]byte, error) {
 		return err
 	}
 	// A namespace that every cluster has gets no label of ours.
-	if o.Namespace != "default" && !strings.HasPrefix(o.Namespace, "kube-") {
+	if o.Install.Namespace != "default" && !strings.HasPrefix(o.Install.Namespace, "kube-") {
 		if err := add(o.namespace()); err != nil {
 			return nil, o.wrap(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"github.com/pintle-go/pintle/manifest"
 )
 
 // Relic is a kind whose objects need a cleanup.
@@ -63,10 +62,9 @@ func TestDefinitionBeingDeleted(t *testing.T) {
 		args := []string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}
 		ended <- command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
 			return Operator{
-				Manifest: manifest.Bundle{
-					Definitions: []*crd.Definition{definition},
-					Options:     controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
-				},
+				Name:        "relics",
+				Definitions: []*crd.Definition{definition},
+				Options:     controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
 				Controllers: []controller.Any{controller.Controller[Relic]{
 					For:       kube.For[Relic](client).In(namespace),
 					Finalizer: r.Finalizers[0],

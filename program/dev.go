@@ -14,7 +14,6 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/manifest"
 )
 
 // takeOver completes the options of a process that takes the Lease over from the operator
@@ -24,14 +23,14 @@ import (
 // act. So takeOver looks for the Lease, and several Leases are an error. If there is none,
 // and not even the namespace of the operator, this process takes no lease: it could not
 // make one in a namespace that does not exist, and would wait.
-func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m manifest.Bundle) error {
-	if o.Lease.Namespace != "" {
+func takeOver(ctx context.Context, client *kube.Client, options *controller.Options, o Operator) error {
+	if options.Lease.Namespace != "" {
 		return nil
 	}
 	var held, free []string
 	// A watch makes the program smaller than a list would, because package lease has a
 	// watch too.
-	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + o.Lease.Name)
+	leases := kube.For[coordinationv1.Lease](client).Fielded("metadata.name=" + options.Lease.Name)
 	for ev, err := range leases.Watch(ctx) {
 		if err != nil {
 			return fmt.Errorf("find the Lease of the operator in the cluster (or set -lease-namespace): %w", err)
@@ -39,7 +38,7 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 		if ev.Type == kube.Synced {
 			break
 		}
-		if ev.Object.Name != o.Lease.Name {
+		if ev.Object.Name != options.Lease.Name {
 			continue // a server may ignore the selector
 		}
 		if holder := ev.Object.Spec.HolderIdentity; holder != nil && *holder != "" {
@@ -54,26 +53,26 @@ func takeOver(ctx context.Context, client *kube.Client, o *controller.Options, m
 	}
 	switch len(found) {
 	case 0:
-		log := cmp.Or(o.Logger, slog.Default()).With("lease", o.Lease.Name)
-		namespace := cmp.Or(m.Namespace, m.Name)
+		log := cmp.Or(options.Logger, slog.Default()).With("lease", options.Lease.Name)
+		namespace := cmp.Or(o.Install.Namespace, o.Name)
 		_, err := kube.ViewOf[kube.Object](client, kube.KindOf[corev1.Namespace]()).Get(ctx, namespace)
 		switch {
 		case apierrors.IsNotFound(err):
 			log.Info("no operator in the cluster has a Lease that could be taken over, "+
 				"and its namespace does not exist: this process takes no lease", "namespace", namespace)
-			o.Lease.Name = ""
+			options.Lease.Name = ""
 		case err != nil:
 			return fmt.Errorf("find the namespace for the Lease (or set -lease-namespace): %w", err)
 		default:
 			log.Info("no operator in the cluster has a Lease that could be taken over", "takenInNamespace", namespace)
-			o.Lease.Namespace = namespace
+			options.Lease.Namespace = namespace
 		}
 		return nil
 	case 1:
-		o.Lease.Namespace = found[0]
+		options.Lease.Namespace = found[0]
 		return nil
 	}
 	slices.Sort(found)
 	return &usageError{fmt.Errorf("-dev: the namespaces %s each have a Lease %q: choose one with -lease-namespace",
-		strings.Join(found, ", "), o.Lease.Name)}
+		strings.Join(found, ", "), options.Lease.Name)}
 }

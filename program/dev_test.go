@@ -44,7 +44,7 @@ func TestTakeOverFindsTheLease(t *testing.T) {
 	find := func(o controller.Options) (string, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 		o.Lease.Name = name
-		err := takeOver(t.Context(), client, &o, manifest.Bundle{Name: "op", Namespace: home})
+		err := takeOver(t.Context(), client, &o, Operator{Name: "op", Install: manifest.Install{Namespace: home}})
 		if o.Lease.Name == "" {
 			return "no lease", err
 		}

@@ -56,13 +56,11 @@ func describe(client *kube.Client) (program.Operator, error) {
 		},
 	}
 	return program.Operator{
-		Manifest: manifest.Bundle{
-			Name:        "greeter",
-			Image:       "ghcr.io/example/greeter:v1.0.0",
-			Definitions: []*crd.Definition{definition},
-			Needs:       []manifest.Rules{manifest.Controls(greeter), manifest.Applies(texts)},
-			Options:     controller.Options{Lease: lease.Lease{Name: "greeter"}},
-		},
+		Name:        "greeter",
+		Image:       "ghcr.io/example/greeter:v1.0.0",
 		Controllers: []controller.Any{greeter},
+		Definitions: []*crd.Definition{definition},
+		Options:     controller.Options{Lease: lease.Lease{Name: "greeter"}},
+		Needs:       []manifest.Rules{manifest.Applies(texts)},
 	}, nil
 }

@@ -33,7 +33,7 @@ func TestGreeter(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := connect(new(manifest.Audit)) // the test's own client
-	if err := crd.Install(t.Context(), admin, op.Manifest.Definitions...); err != nil {
+	if err := crd.Install(t.Context(), admin, op.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 
@@ -57,8 +57,8 @@ func TestGreeter(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	op.Manifest.Options.Lease = lease.Lease{} // this run took no lease
-	if err := used.Compare(op.Manifest); err != nil {
+	op.Options.Lease = lease.Lease{} // this run took no lease
+	if err := used.Compare(op); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 
 	"github.com/pintle-go/pintle/controller"
-	"github.com/pintle-go/pintle/manifest"
 )
 
 // defaultAddress is the address at which a program listens in a pod.
@@ -90,19 +89,19 @@ func inPod() bool {
 }
 
 // options returns the options for the controllers.
-func (r *running) options(m manifest.Bundle, inPod bool) (controller.Options, error) {
-	o := m.Options
+func (r *running) options(op Operator, inPod bool) (controller.Options, error) {
+	o := op.Options
 	o.Logger = r.logger(o.Logger)
 	o.Address = cmp.Or(o.Address, defaultAddress)
 	if inPod {
-		o.CertDir = m.CertDir()
+		o.CertDir = op.CertDir()
 	} else {
 		_, port, err := net.SplitHostPort(o.Address)
 		if err != nil {
 			return o, fmt.Errorf("read the operator's address: %w", err)
 		}
 		o.Address = net.JoinHostPort("127.0.0.1", port)
-		if m.TLSSecret != "" {
+		if op.Install.TLSSecret != "" {
 			o.CertDir = "" // the Secret is mounted in a pod only
 		}
 	}
@@ -122,11 +121,11 @@ func (r *running) options(m manifest.Bundle, inPod bool) (controller.Options, er
 	return o, nil
 }
 
-// deployed returns the manifest of a program that [Main] runs.
-func deployed(m manifest.Bundle) manifest.Bundle {
-	m.Options.Address = cmp.Or(m.Options.Address, defaultAddress)
-	if len(m.Definitions) > 0 {
-		m.Args = append([]string{"-install=false"}, m.Args...)
+// deployed returns an operator with the command line and the address of its pods.
+func deployed(o Operator) Operator {
+	o.Options.Address = cmp.Or(o.Options.Address, defaultAddress)
+	if len(o.Definitions) > 0 {
+		o.Install.Args = append([]string{"-install=false"}, o.Install.Args...)
 	}
-	return m
+	return o
 }

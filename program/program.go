@@ -2,7 +2,7 @@
 //
 //	func main() { program.Main(describe) }
 //
-// where describe returns an [Operator]: its manifest and its controllers. The
+// where describe returns an [Operator]: its name, its controllers and their rights. The
 // program runs the controllers, or prints the objects that a cluster needs to run it:
 //
 //	go run ./operators/echo manifests | kubectl apply --server-side -f -
@@ -23,19 +23,14 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/manifest"
 )
 
-// Operator is a program that [Main] runs. Its counterpart is manager.Manager of
-// controller-runtime, with the markers of kubebuilder that manifests are generated from.
-type Operator struct {
-	// Manifest is rendered. Its Options are also the controllers' options, and its
-	// Definitions are installed.
-	Manifest manifest.Bundle
-	// Controllers are run.
-	Controllers []controller.Any
-}
+// Operator is a program that [Main] runs. Main uses its Controllers, Definitions and
+// Options, and prints manifests of the whole.
+type Operator = manifest.Operator
 
 // Main is the main function of a program that is an operator. It calls build,
 // which returns the operator, and then runs the command of the command line:
@@ -91,8 +86,16 @@ type Operator struct {
 // on, and with status 2 if the command line is wrong. The counterpart of Main is the
 // main.go of a kubebuilder project.
 //
-// A program that needs other settings of its client than the flags have, such as a field
-// manager for all writes, calls [Program.Main].
+// # Field manager
+//
+// When build has returned, the operator's Name becomes the default field manager of all
+// clients in the process. So two operators whose main packages have the same name do not
+// take each other for themselves. The build function itself should write nothing. The name
+// must stay the same from release to release, as must the field manager.
+//
+// A program whose field manager differs from its name, because it continues the work of an
+// earlier program, sets FieldManager and calls [Program.Main]. So does a program that needs
+// other settings of its client.
 func Main(build func(*kube.Client) (Operator, error)) { Program{}.Main(build) }
 
 // Program has the settings of a program besides those of its [Operator]. Most programs
@@ -181,16 +184,20 @@ func (c command) operate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	options, err := c.options(o.Manifest, c.inPod)
+	if o.Name == "" {
+		return errors.New("the operator has no Name, which is also its field manager")
+	}
+	fieldmanager.Use(o.Name)
+	options, err := c.options(o, c.inPod)
 	if err != nil {
 		return err
 	}
 	if c.dev {
-		if err := takeOver(ctx, client, &options, o.Manifest); err != nil && ctx.Err() == nil {
+		if err := takeOver(ctx, client, &options, o); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
-	if definitions := o.Manifest.Definitions; c.install && len(definitions) > 0 {
+	if definitions := o.Definitions; c.install && len(definitions) > 0 {
 		first := crd.Installer{Logger: options.Logger, Force: c.force}
 		if err := install(ctx, client, first, &options, definitions); err != nil || ctx.Err() != nil {
 			return err
@@ -230,14 +237,14 @@ func (c command) print(args []string) error {
 	if err != nil {
 		return err
 	}
-	m := deployed(o.Manifest)
-	m.Image = cmp.Or(*image, m.Image)
-	m.Namespace = cmp.Or(*namespace, m.Namespace)
-	m.Replicas = cmp.Or(int32(*replicas), m.Replicas)
+	o = deployed(o)
+	o.Image = cmp.Or(*image, o.Image)
+	o.Install.Namespace = cmp.Or(*namespace, o.Install.Namespace)
+	o.Install.Replicas = cmp.Or(int32(*replicas), o.Install.Replicas)
 	if *chart != "" {
-		return m.WriteChart(*chart)
+		return o.WriteChart(*chart)
 	}
-	text, err := m.YAML()
+	text, err := o.YAML()
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,13 @@ func call(t *testing.T, args ...string) (string, error) {
 		if *copies == "none" {
 			return Operator{}, errors.New("there must be copies")
 		}
-		return Operator{Manifest: manifest.Bundle{
-			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3", Args: []string{"-copies=" + *copies}, Replicas: 2,
+		return Operator{
+			Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3",
 			Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
-			Needs:       []manifest.Rules{manifest.Watches(kube.For[Gadget](client))},
 			Options:     controller.Options{Lease: lease.Lease{Name: "gadgetry"}},
-		}}, nil
+			Needs:       []manifest.Rules{manifest.Watches(kube.For[Gadget](client))},
+			Install:     manifest.Install{Args: []string{"-copies=" + *copies}, Replicas: 2},
+		}, nil
 	}}.run(t.Context())
 	return out.String(), err
 }
@@ -131,7 +132,7 @@ func TestProgramRefuses(t *testing.T) {
 // An operator without a lease cannot be taken over, because two processes would act.
 func TestDevWithoutLease(t *testing.T) {
 	r := running{dev: true}
-	if o, err := r.options(manifest.Bundle{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
+	if o, err := r.options(Operator{Name: "op"}, false); err == nil || !strings.Contains(err.Error(), "no lease") {
 		t.Errorf("%+v, %v", o.Lease, err)
 	}
 }
@@ -202,6 +203,38 @@ func TestProgramConfig(t *testing.T) {
 	}
 }
 
+// The operator's name becomes the field manager, unless the program has set another one.
+func TestFieldManager(t *testing.T) {
+	for _, config := range []kube.Config{{}, {FieldManager: "earlier-name"}} {
+		config.Rest = &rest.Config{Host: "http://own.test"}
+		var used *kube.Client
+		flags := flag.NewFlagSet("managed", flag.ContinueOnError)
+		c := command{flags: flags, args: []string{"-dev"}, config: config, build: func(client *kube.Client) (Operator, error) {
+			used = client
+			return Operator{Name: "web-operator"}, nil
+		}}
+		if err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), "-dev") { // it has no lease
+			t.Fatal(err)
+		}
+		want := cmp.Or(config.FieldManager, "web-operator")
+		if got := used.Config().FieldManager; got != want {
+			t.Errorf("the field manager is %q, want %q", got, want)
+		}
+	}
+}
+
+// An operator has a name also if it is only run.
+func TestNameless(t *testing.T) {
+	c := command{
+		flags:  flag.NewFlagSet("nameless", flag.ContinueOnError),
+		config: kube.Config{Rest: &rest.Config{Host: "http://own.test"}},
+		build:  func(*kube.Client) (Operator, error) { return Operator{}, nil },
+	}
+	if err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), "no Name") {
+		t.Error(err)
+	}
+}
+
 // The flag -log-level sets the level of the default logger and of the operator's own.
 func TestLogLevel(t *testing.T) {
 	before := slog.SetLogLoggerLevel(slog.LevelInfo)
@@ -222,7 +255,7 @@ func TestLogLevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, of := range map[string]*slog.Logger{"own": logger, "default": nil} {
-			o, err := r.options(manifest.Bundle{Options: controller.Options{Logger: of}}, true)
+			o, err := r.options(Operator{Options: controller.Options{Logger: of}}, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +265,7 @@ func TestLogLevel(t *testing.T) {
 			}
 		}
 	}
-	o, err := (&running{level: new(slog.Level)}).options(manifest.Bundle{Options: controller.Options{Logger: logger}}, true)
+	o, err := (&running{level: new(slog.Level)}).options(Operator{Options: controller.Options{Logger: logger}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,35 +278,36 @@ func TestLogLevel(t *testing.T) {
 // In a pod a program runs as its manifest says. Elsewhere it takes no lease and logs
 // that, and it listens on loopback.
 func TestOptions(t *testing.T) {
-	whole := manifest.Bundle{
-		TLSSecret: "cert", Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}},
+	whole := Operator{
+		Options: controller.Options{Address: ":9090", Lease: lease.Lease{Name: "l"}},
+		Install: manifest.Install{TLSSecret: "cert"},
 	}
 	for name, test := range map[string]struct {
-		m                                  manifest.Bundle
+		o                                  Operator
 		args                               []string
 		inPod                              bool
 		address, certDir, lease, namespace string
 	}{
-		"nothing, in a pod":     {m: manifest.Bundle{}, inPod: true, address: ":8080"},
-		"nothing, elsewhere":    {m: manifest.Bundle{}, address: "127.0.0.1:8080"},
-		"in a pod":              {m: whole, inPod: true, address: ":9090", certDir: "/etc/tls", lease: "l"},
-		"elsewhere":             {m: whole, address: "127.0.0.1:9090"},
-		"in a pod, with flags":  {m: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
-		"elsewhere, with flags": {m: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
-		"for a developer":       {m: whole, args: []string{"-dev"}, address: "127.0.0.1:9090", lease: "l"},
-		"of another namespace":  {m: whole, args: []string{"-dev", "-lease-namespace=n"}, address: "127.0.0.1:9090", lease: "l", namespace: "n"},
-		"own files, in a pod":   {m: manifest.Bundle{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
-		"own files, elsewhere":  {m: manifest.Bundle{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
+		"nothing, in a pod":     {o: Operator{}, inPod: true, address: ":8080"},
+		"nothing, elsewhere":    {o: Operator{}, address: "127.0.0.1:8080"},
+		"in a pod":              {o: whole, inPod: true, address: ":9090", certDir: "/etc/tls", lease: "l"},
+		"elsewhere":             {o: whole, address: "127.0.0.1:9090"},
+		"in a pod, with flags":  {o: whole, args: []string{"-addr=:1", "-lease=false"}, inPod: true, address: ":1", certDir: "/etc/tls"},
+		"elsewhere, with flags": {o: whole, args: []string{"-addr=:0", "-lease"}, address: ":0", lease: "l"},
+		"for a developer":       {o: whole, args: []string{"-dev"}, address: "127.0.0.1:9090", lease: "l"},
+		"of another namespace":  {o: whole, args: []string{"-dev", "-lease-namespace=n"}, address: "127.0.0.1:9090", lease: "l", namespace: "n"},
+		"own files, in a pod":   {o: Operator{Options: controller.Options{CertDir: "/c"}}, inPod: true, address: ":8080", certDir: "/c"},
+		"own files, elsewhere":  {o: Operator{Options: controller.Options{CertDir: "/c"}}, address: "127.0.0.1:8080", certDir: "/c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			test.m.Options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			test.o.Options.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			flags := flag.NewFlagSet("options", flag.ContinueOnError)
 			var r running
 			if err := errors.Join(r.define(flags, test.inPod), flags.Parse(test.args)); err != nil {
 				t.Fatal(err)
 			}
-			o, err := r.options(test.m, test.inPod)
+			o, err := r.options(test.o, test.inPod)
 			if err != nil || o.Address != test.address || o.CertDir != test.certDir || o.Lease.Name != test.lease ||
 				o.Lease.Namespace != test.namespace {
 				t.Errorf(
@@ -281,7 +315,7 @@ func TestOptions(t *testing.T) {
 				)
 			}
 			said := strings.Count(log.String(), "takes no lease")
-			if dropped := test.m.Options.Lease.Name != o.Lease.Name; (said == 1) != dropped {
+			if dropped := test.o.Options.Lease.Name != o.Lease.Name; (said == 1) != dropped {
 				t.Errorf("it says %q", &log)
 			}
 		})

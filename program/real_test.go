@@ -20,7 +20,6 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/lease"
-	"github.com/pintle-go/pintle/manifest"
 )
 
 // WideGadget is the kind as another operator has installed it.
@@ -93,12 +92,11 @@ func TestProgramRuns(t *testing.T) {
 		args = append([]string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}, args...)
 		return command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
 			return Operator{
-				Manifest: manifest.Bundle{
-					Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
-					Options: controller.Options{
-						Lease:  lease.Lease{Name: "gadgetry", Namespace: namespace},
-						Logger: slog.New(slog.NewTextHandler(&log, nil)),
-					},
+				Name:        "gadgetry",
+				Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
+				Options: controller.Options{
+					Lease:  lease.Lease{Name: "gadgetry", Namespace: namespace},
+					Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				},
 				Controllers: []controller.Any{controller.Controller[Gadget]{
 					For: kube.For[Gadget](client).In(namespace),

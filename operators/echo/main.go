@@ -161,20 +161,19 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Cleanup:   op.cleanup,
 		Failed:    op.failed,
 	}
-	return program.Operator{Controllers: []controller.Any{echoes}, Manifest: manifest.Bundle{
+	return program.Operator{
 		Name:        "echo-operator",
 		Image:       "ghcr.io/pintle-go/echo:v0.1.0",
+		Controllers: []controller.Any{echoes},
 		Definitions: []*crd.Definition{definition},
-		Needs: []manifest.Rules{
-			manifest.Controls(echoes),
-			manifest.AppliesStatus(op.echoes),
-			manifest.Applies(op.deployments, op.services),
-			manifest.Gets(op.services),
-			manifest.Deletes(op.services),
-		},
 		Options: controller.Options{
 			Lease:  lease.Lease{Name: "echo-operator"},
 			Events: &event.Recorder{Controller: "example.com/echo-operator"},
 		},
-	}}, nil
+		Needs: []manifest.Rules{
+			manifest.Applies(op.deployments, op.services),
+			manifest.Gets(op.services),
+			manifest.Deletes(op.services),
+		},
+	}, nil
 }

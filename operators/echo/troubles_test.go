@@ -62,7 +62,7 @@ func TestDefinitionDeleted(t *testing.T) {
 
 	op, err := describe(b.client)
 	b.ok(err)
-	b.ok(crd.Install(b.soon(), b.client, op.Manifest.Definitions...))
+	b.ok(crd.Install(b.soon(), b.client, op.Definitions...))
 	optest.ExpectRecovery(t, b.operator, optest.NotServedYet, "kind=Echo")
 	b.apply("web", 2)
 	if e := b.until("web", "the new one is ready", ready); e.UID == old.UID {

@@ -237,7 +237,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := op.Manifest.Resources.Limits.Memory().Value(); quota > most/2 {
+	if most := op.Install.Resources.Limits.Memory().Value(); quota > most/2 {
 		t.Errorf("a database of %d bytes, and %d bytes of memory", quota, most)
 	}
 	claim := dataClaim("farm")

@@ -150,22 +150,25 @@ func describe(client *kube.Client, server aggregate.Server) (program.Operator, e
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "farm-data"}
 	options := controller.Options{Runnables: runnables, Lease: lease.Lease{Name: "farm"}}
 	server.AddTo(&options)
-	return program.Operator{Controllers: []controller.Any{moods}, Manifest: manifest.Bundle{
-		Name:  "farm",
-		Image: "ghcr.io/pintle-go/farm:v0.1.0",
-		Args:  []string{"-data=/data/etcd"},
-		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-			corev1.ResourceMemory: resource.MustParse("512Mi"),
-		}},
-		Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
-		Mounts:  []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-		Needs:   []manifest.Rules{manifest.Controls(moods), manifest.AppliesStatus(op.llamas), server.Rights(), manifest.Issues(issuer)},
-		Objects: func(b manifest.Bundle) ([]any, error) {
-			objects, err := server.Objects(b)
-			return append(objects, dataClaim(b.Namespace)), err
+	return program.Operator{
+		Name:        "farm",
+		Image:       "ghcr.io/pintle-go/farm:v0.1.0",
+		Controllers: []controller.Any{moods},
+		Options:     options,
+		Needs:       []manifest.Rules{manifest.AppliesStatus(op.llamas), server.Rights(), manifest.Issues(issuer)},
+		Install: manifest.Install{
+			Args: []string{"-data=/data/etcd"},
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("512Mi"),
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}},
+			Mounts:  []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			Objects: func(o program.Operator) ([]any, error) {
+				objects, err := server.Objects(o)
+				return append(objects, dataClaim(o.Install.Namespace)), err
+			},
 		},
-		Options: options,
-	}}, nil
+	}, nil
 }
 
 // inBothVersions adds the older version to a definition. Objects are stored in the other.

@@ -81,8 +81,8 @@ func TestRights(t *testing.T) {
 	f.direct(port, optest.Token(t, client, namespace, "farm"))
 	op, err := describe(client, aggregate.Server{Registration: aggregate.Registration{Service: kube.Key{Name: service}}})
 	f.ok(err)
-	op.Manifest.Namespace = namespace
-	if err := proxy.Used.Compare(op.Manifest); err != nil {
+	op.Install.Namespace = namespace
+	if err := proxy.Used.Compare(op); err != nil {
 		t.Error(err)
 	}
 	if refused := proxy.Used.Refused(); len(refused) > 0 {

@@ -30,7 +30,7 @@ func TestGreeting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := crd.Install(t.Context(), client, described.Manifest.Definitions...); err != nil {
+	if err := crd.Install(t.Context(), client, described.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	proxy := optest.StartProxy(t, cluster.Config(), namespace)
@@ -63,7 +63,7 @@ func TestGreeting(t *testing.T) {
 	if o := says("Hello, moon"); o.UID == old.UID {
 		t.Error("the ConfigMap was not deleted")
 	}
-	if err := proxy.Used.Compare(described.Manifest); err != nil {
+	if err := proxy.Used.Compare(described); err != nil {
 		t.Error(err)
 	}
 	if refused := proxy.Used.Refused(); len(refused) > 0 {

@@ -39,13 +39,11 @@ func describe(client *kube.Client) (program.Operator, error) {
 	}
 	greeter := controller.Controller[Greeting]{For: greetings, Owns: []kube.AnyHandle{texts}, Reconcile: reconcile}
 	return program.Operator{
+		Name:        "greeter",
+		Image:       "ghcr.io/pintle-go/greeter:v0.1.0",
 		Controllers: []controller.Any{greeter},
-		Manifest: manifest.Bundle{
-			Name:        "greeter",
-			Image:       "ghcr.io/pintle-go/greeter:v0.1.0",
-			Definitions: []*crd.Definition{crd.Of[Greeting](crd.Options{})},
-			Needs:       []manifest.Rules{manifest.Controls(greeter), manifest.Applies(texts)},
-		},
+		Definitions: []*crd.Definition{crd.Of[Greeting](crd.Options{})},
+		Needs:       []manifest.Rules{manifest.Applies(texts)},
 	}, nil
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
-	"github.com/pintle-go/pintle/manifest"
 	"github.com/pintle-go/pintle/program"
 )
 
@@ -71,7 +70,7 @@ var definition = crd.Of[Letter](crd.Options{Source: source})
 
 func main() { program.Main(describe) }
 
-// describe returns the operator with its controllers and the rights that they need.
+// describe returns the operator. Its rights follow from its controller.
 func describe(client *kube.Client) (program.Operator, error) {
 	op := operator{letters: kube.For[Letter](client), templates: kube.For[corev1.ConfigMap](client).ReadOnly()}
 	byTemplate := kube.IndexBy(op.letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
@@ -80,11 +79,11 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Watches:   []controller.Source{controller.Referenced(op.templates, byTemplate)},
 		Reconcile: op.reconcile,
 	}
-	return program.Operator{Controllers: []controller.Any{letters}, Manifest: manifest.Bundle{
+	return program.Operator{
 		Name:        "letter-operator",
 		Image:       "ghcr.io/pintle-go/letter:v0.1.0",
+		Controllers: []controller.Any{letters},
 		Definitions: []*crd.Definition{definition},
-		Needs:       []manifest.Rules{manifest.Controls(letters), manifest.AppliesStatus(op.letters)},
 		Options:     controller.Options{Lease: lease.Lease{Name: "letter-operator"}},
-	}}, nil
+	}, nil
 }

@@ -112,7 +112,7 @@ func describe(client *kube.Client) (program.Operator, error) {
 	}
 	// The operator's own pods have these labels: see its manifests.
 	peers := policy.Peers{
-		Namespace: client.Namespace(), Labels: manifest.Bundle{Name: name}.Labels(),
+		Namespace: client.Namespace(), Labels: program.Operator{Name: name}.Labels(),
 		Scrapers: strings.FieldsFunc(*scrapers, func(r rune) bool { return r == ',' }),
 	}
 	storage := &cluster.Operator{
@@ -162,37 +162,29 @@ func describe(client *kube.Client) (program.Operator, error) {
 			pageOf(&ofEndpoint, "endpoints", func(e *api.NeonEndpoint) *plan.Status { return &e.Status.Status }))
 	}
 	o := program.Operator{
+		Name:        name,
+		Image:       "ghcr.io/pintle-go/neon:v0.1.0",
 		Controllers: []controller.Any{ofCluster, ofProject, ofBranch, ofEndpoint, ofRole, ofContent, ofDatabase},
-		Manifest: manifest.Bundle{
-			Name:        name,
-			Image:       "ghcr.io/pintle-go/neon:v0.1.0",
-			Args:        args,
-			Env:         []corev1.EnvVar{podNamespace()},
-			Definitions: api.Definitions,
-			Needs: []manifest.Rules{
-				manifest.Controls(ofCluster), manifest.Controls(ofProject), manifest.Controls(ofBranch),
-				manifest.Controls(ofEndpoint), manifest.Controls(ofRole), manifest.Controls(ofContent),
-				manifest.Controls(ofDatabase),
-				manifest.AppliesStatus(databases, clusters, projects, branches, endpoints, roles, contents),
-				manifest.Keeps(secrets, services, sets, deployments, closed, budgets),
-				manifest.Keeps(clusters, projects, branches, endpoints, roles, contents),
-				manifest.Patches(projects, endpoints, leases, sets), manifest.Modifies(branches),
-				manifest.Gets(pods, sets, leases), manifest.Lists(pods, sets), manifest.Deletes(pods, leases),
-				manifest.Watches(leases), manifest.Creates(leases),
-			},
-			Options: controller.Options{
-				Address: ":8080", Lease: lease.Lease{Name: name}, Events: events, Metrics: shown,
-				Routes: routes, Runnables: fronted.runnables, Checks: fronted.checks,
-			},
-			Objects: fronted.objects,
+		Definitions: api.Definitions,
+		Options: controller.Options{
+			Address: ":8080", Lease: lease.Lease{Name: name}, Events: events, Metrics: shown,
+			Routes: routes, Runnables: fronted.runnables, Checks: fronted.checks,
 		},
+		Needs: []manifest.Rules{
+			manifest.Keeps(secrets, services, sets, deployments, closed, budgets),
+			manifest.Keeps(clusters, projects, branches, endpoints, roles, contents),
+			manifest.Patches(projects, endpoints, leases, sets), manifest.Modifies(branches),
+			manifest.Gets(pods, sets, leases), manifest.Lists(pods, sets), manifest.Deletes(pods, leases),
+			manifest.Watches(leases), manifest.Creates(leases),
+		},
+		Install: manifest.Install{Args: args, Env: []corev1.EnvVar{podNamespace()}, Objects: fronted.objects},
 	}
 	if issued != nil {
-		o.Manifest.Args = append(o.Manifest.Args, "-cert-manager")
-		o.Manifest.Needs = append(o.Manifest.Needs, manifest.Keeps(*issued))
+		o.Install.Args = append(o.Install.Args, "-cert-manager")
+		o.Needs = append(o.Needs, manifest.Keeps(*issued))
 	}
-	o.Manifest.Needs = append(o.Manifest.Needs, fronted.needs()...)
-	fronted.deploy(&o.Manifest)
+	o.Needs = append(o.Needs, fronted.needs()...)
+	fronted.deploy(&o.Install)
 	return o, nil
 }
 

@@ -119,22 +119,22 @@ func (f *front) needs() []manifest.Rules {
 }
 
 // deploy completes the manifests: with the flags, and with the mount of the Secret.
-func (f *front) deploy(b *manifest.Bundle) {
+func (f *front) deploy(i *manifest.Install) {
 	if f.place == nil {
-		b.Args = append(b.Args, "-proxy=")
+		i.Args = append(i.Args, "-proxy=")
 		return
 	}
 	if *proxySecret != "" {
-		b.Volumes = append(b.Volumes, corev1.Volume{Name: "proxy-tls", VolumeSource: corev1.VolumeSource{
+		i.Volumes = append(i.Volumes, corev1.Volume{Name: "proxy-tls", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: *proxySecret},
 		}})
-		b.Mounts = append(b.Mounts, corev1.VolumeMount{Name: "proxy-tls", MountPath: proxySecretDir, ReadOnly: true})
+		i.Mounts = append(i.Mounts, corev1.VolumeMount{Name: "proxy-tls", MountPath: proxySecretDir, ReadOnly: true})
 	}
 	host := cmp.Or(*proxyHost, proxyHostIn("$(POD_NAMESPACE)"))
-	b.Args = append(b.Args, "-proxy-host="+host, "-proxy-tls="+f.certificate,
+	i.Args = append(i.Args, "-proxy-host="+host, "-proxy-tls="+f.certificate,
 		fmt.Sprintf("-proxy-connections=%d", *proxyConnections))
 	limit := resource.NewQuantity(128<<20+int64(*proxyConnections)*256<<10, resource.BinarySI)
-	b.Resources = corev1.ResourceRequirements{
+	i.Resources = corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 		Limits:   corev1.ResourceList{corev1.ResourceMemory: *limit},
 	}
@@ -142,9 +142,9 @@ func (f *front) deploy(b *manifest.Bundle) {
 
 // objects returns the Service of the proxy and, if they are asked for, the objects by which the
 // operator and its clusters are watched.
-func (f *front) objects(b manifest.Bundle) (all []any, err error) {
+func (f *front) objects(o manifest.Operator) (all []any, err error) {
 	if *monitored {
-		if all, err = monitoring.Objects(b.Namespace, b.Labels()); err != nil {
+		if all, err = monitoring.Objects(o.Install.Namespace, o.Labels()); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +153,7 @@ func (f *front) objects(b manifest.Bundle) (all []any, err error) {
 	}
 	return append(all, &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name + "-proxy", Labels: b.Labels()},
-		Spec:       corev1.ServiceSpec{Selector: b.Labels(), Ports: []corev1.ServicePort{{Name: "postgres", Port: 5432}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Install.Namespace, Name: o.Name + "-proxy", Labels: o.Labels()},
+		Spec:       corev1.ServiceSpec{Selector: o.Labels(), Ports: []corev1.ServicePort{{Name: "postgres", Port: 5432}}},
 	}), nil
 }

@@ -43,7 +43,7 @@ func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
+	optest.UnderRights(t, all, choose, op, func(t *testing.T, without ...optest.Right) *optest.Proxy {
 		s := newScene(t, all, without...)
 		s.play()
 		return s.proxied

@@ -68,7 +68,7 @@ func newBench(t *testing.T, cluster *kubetest.Cluster) *bench {
 	b.url = server.URL
 	op, err := describe(client)
 	b.ok(err)
-	b.ok(crd.Install(b.soon(), client, op.Manifest.Definitions...))
+	b.ok(crd.Install(b.soon(), client, op.Definitions...))
 	b.volume()
 	t.Cleanup(b.leave)
 	return b

@@ -217,14 +217,13 @@ func describe(client *kube.Client) (program.Operator, error) {
 		shops.Reconcile, shops.Cleanup = plans.Remember(op.reconcile), plans.Remember(op.cleanup)
 		args, options.Routes = append(args, "-page"), plans.Routes("/plans/")
 	}
-	return program.Operator{Controllers: []controller.Any{shops}, Manifest: manifest.Bundle{
+	return program.Operator{
 		Name:        "shop-operator",
 		Image:       "ghcr.io/pintle-go/shop:v0.1.0",
-		Args:        args,
+		Controllers: []controller.Any{shops},
 		Definitions: []*crd.Definition{definition},
-		Needs: []manifest.Rules{
-			manifest.Controls(shops), manifest.AppliesStatus(op.shops), manifest.Keeps(owned...),
-		},
-		Options: options,
-	}}, nil
+		Options:     options,
+		Needs:       []manifest.Rules{manifest.Keeps(owned...)},
+		Install:     manifest.Install{Args: args},
+	}, nil
 }

@@ -33,12 +33,12 @@ func underRights(t *testing.T, choose func([]optest.Right) []optest.Right) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
+	if err := crd.Install(t.Context(), client, op.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	all := binary.Rights(t)
 
-	optest.UnderRights(t, all, choose, op.Manifest, func(t *testing.T, without ...optest.Right) *optest.Proxy {
+	optest.UnderRights(t, all, choose, op, func(t *testing.T, without ...optest.Right) *optest.Proxy {
 		t.Parallel()
 		s := newScene(t, cluster, all, without...)
 		s.play()

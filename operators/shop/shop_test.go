@@ -206,7 +206,7 @@ func TestBadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := crd.Install(t.Context(), client, op.Manifest.Definitions...); err != nil {
+	if err := crd.Install(t.Context(), client, op.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	shops := kube.For[Shop](client).In(cluster.Namespace(t))

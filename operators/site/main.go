@@ -121,16 +121,15 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Watches:   []controller.Source{controller.Referenced(op.configMaps, byPages)},
 		Reconcile: op.reconcile,
 	}
-	return program.Operator{Controllers: []controller.Any{sites}, Manifest: manifest.Bundle{
+	return program.Operator{
 		Name:        "site-operator",
 		Image:       "ghcr.io/example/site-operator:v1.0.0",
+		Controllers: []controller.Any{sites},
 		Definitions: []*crd.Definition{definition},
-		Needs: []manifest.Rules{
-			manifest.Controls(sites), manifest.Applies(op.deployments), manifest.AppliesStatus(op.sites),
-		},
 		Options: controller.Options{
 			Lease:  lease.Lease{Name: "site-operator"},
 			Events: &event.Recorder{Controller: "example.com/site-operator"},
 		},
-	}}, nil
+		Needs: []manifest.Rules{manifest.Applies(op.deployments)},
+	}, nil
 }

@@ -43,7 +43,7 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := crd.Install(ctx, tester, op.Manifest.Definitions...); err != nil {
+	if err := crd.Install(ctx, tester, op.Definitions...); err != nil {
 		t.Fatal(err)
 	}
 	running, stop := context.WithCancel(ctx)
@@ -91,7 +91,7 @@ func TestSite(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := used.Compare(op.Manifest); err != nil {
+	if err := used.Compare(op); err != nil {
 		t.Error(err)
 	}
 }

@@ -28,7 +28,7 @@ var definition = crd.Of[Gizmo](crd.Options{Source: source})
 
 func main() { program.Main(describe) }
 
-// describe returns the operator: its controllers, and the contents of its manifests.
+// describe returns the operator: its controllers, and the rights that they need.
 func describe(client *kube.Client) (program.Operator, error) {
 	op := operator{
 		gizmos:      kube.For[Gizmo](client),
@@ -40,19 +40,18 @@ func describe(client *kube.Client) (program.Operator, error) {
 		Reconcile: op.reconcile,
 		Failed:    op.failed,
 	}
-	return program.Operator{Controllers: []controller.Any{control}, Manifest: manifest.Bundle{
+	return program.Operator{
 		Name:        "gizmo-operator",
 		Image:       "registry.example.com/gizmo-operator:v0.1.0",
+		Controllers: []controller.Any{control},
 		Definitions: []*crd.Definition{definition},
-		// The rights in the manifests. The test compares them with the requests.
-		Needs: []manifest.Rules{
-			manifest.Controls(control),
-			manifest.AppliesStatus(op.gizmos),
-			manifest.Applies(op.deployments),
-		},
 		Options: controller.Options{
 			Lease:  lease.Lease{Name: "gizmo-operator"},
 			Events: &event.Recorder{Controller: "gizmo.example.org/gizmo-operator"},
 		},
-	}}, nil
+		// The rights of reconcile. The test compares them with its requests.
+		Needs: []manifest.Rules{
+			manifest.Applies(op.deployments),
+		},
+	}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,7 +29,7 @@ const patience = 3 * time.Minute
 // bench is a namespace of a real cluster, and the operator beside it.
 type bench struct {
 	*testing.T
-	manifest    manifest.Bundle
+	operator    program.Operator
 	used        manifest.Audit // the rights that the operator has used
 	gizmos      kube.Resource[Gizmo]
 	deployments kube.Resource[appsv1.Deployment]
@@ -46,16 +47,16 @@ func start(t *testing.T) *bench {
 	theirs := connect(t, kube.Config{Rest: config})
 	op, err := describe(theirs)
 	b.ok(err)
-	b.manifest = op.Manifest
+	b.operator = op
 
 	ours := connect(t, kube.Config{Rest: cluster.Config(), FieldManager: "test"})
-	b.ok(crd.Install(t.Context(), ours, op.Manifest.Definitions...))
+	b.ok(crd.Install(t.Context(), ours, op.Definitions...))
 	namespace := cluster.Namespace(t)
 	b.gizmos = kube.For[Gizmo](ours).In(namespace)
 	b.deployments = kube.For[appsv1.Deployment](ours).In(namespace)
 
 	// The operator runs without its lease, which another test may hold.
-	options := controller.Options{Events: op.Manifest.Options.Events}
+	options := controller.Options{Events: op.Options.Events}
 	ended := make(chan error, 1)
 	go func() { ended <- controller.Run(t.Context(), options, op.Controllers...) }()
 	t.Cleanup(func() { // the test's context has ended
@@ -146,7 +147,7 @@ func TestOperator(t *testing.T) {
 	b.ok(b.gizmos.UntilGone(b.soon(), "hello"))
 
 	// The manifests grant all rights that the requests needed, and no others.
-	if err := b.used.Compare(b.manifest); err != nil {
+	if err := b.used.Compare(b.operator); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pintle-go/pintle/manifest"
+	"github.com/pintle-go/pintle/program"
 )
 
 // UnderRights tests the rights in a program's manifests. With all of them, the program must
@@ -16,13 +16,13 @@ import (
 // it can until a request is refused, and returns the proxy between the program and the
 // server. It may begin with t.Parallel.
 func UnderRights(
-	t *testing.T, all []Right, choose func([]Right) []Right, printed manifest.Bundle,
+	t *testing.T, all []Right, choose func([]Right) []Right, operator program.Operator,
 	play func(t *testing.T, without ...Right) *Proxy,
 ) {
 	t.Run("all", func(t *testing.T) {
 		p := play(t)
-		of := printed
-		of.Namespace = p.Namespace
+		of := operator
+		of.Install.Namespace = p.Namespace
 		if err := p.Used.Compare(of); err != nil {
 			t.Error(err)
 		}
