@@ -86,7 +86,7 @@ bench-quick: ## measure the README's figures beside controller-runtime and kube-
 	@cd bench && GOWORK=off go run . -quick $(if $(MARKDOWN),-markdown) $(if $(WRITE),-write $(abspath $(WRITE)))
 
 canary: ## run tests that must fail, and check that the verdict on each is right
-	@echo "canary: tests that leak, panic, race or fail once; their failures below are expected"
+	@echo "canary: tests that leak, panic, race or fail once: the verdict on each"
 	@$(tools) canary
 
 lint: ## check style, golden files, leak checks, and the documentation's snippets and links

@@ -25,6 +25,9 @@ type outcome struct {
 	final, failed, reran []string
 }
 
+// good reports whether the run must be accepted.
+func (o outcome) good() bool { return len(o.final)+len(o.failed) == 0 }
+
 // canaries are the runs. TestVerdict reads the reports that they wrote once.
 var canaries = []canary{
 	{"passes", "TestPasses", outcome{passed: 1}, false},
@@ -56,7 +59,7 @@ var canaries = []canary{
 
 // runCanaries runs tests that must fail, in the way of runTests, and compares the verdicts with the
 // expected ones. It runs those that CI needs; -all runs all, and -record writes their reports for
-// TestVerdict.
+// TestVerdict. It prints the output of a run only if the verdict is wrong.
 func runCanaries(ctx context.Context, repo *Repo, args []string) error {
 	flags := flag.NewFlagSet("canary", flag.ContinueOnError)
 	all := flags.Bool("all", false, "run also those that only the tests of the verdict need")
@@ -71,16 +74,19 @@ func runCanaries(ctx context.Context, repo *Repo, args []string) error {
 			continue
 		}
 		ran++
-		fmt.Printf("canary: %s\n", c.name)
-		v, err := c.judge(ctx, repo, *record)
+		v, output, err := c.judge(ctx, repo, *record)
 		if err != nil && !errors.Is(err, errTold) {
 			return fmt.Errorf("run canary %s: %w", c.name, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if got := v.outcome(); !reflect.DeepEqual(got, c.want) {
-			wrong = append(wrong, fmt.Errorf("canary %s: the verdict is %+v, want %+v", c.name, got, c.want))
+		got := v.outcome()
+		fmt.Printf("canary: %s: %+v\n", c.name, got)
+		if accepted := err == nil; !reflect.DeepEqual(got, c.want) || accepted != c.want.good() {
+			fmt.Println(output)
+			wrong = append(wrong, fmt.Errorf("canary %s: the verdict is %+v, accepted: %v, want %+v",
+				c.name, got, accepted, c.want))
 		}
 	}
 	if len(wrong) == 0 {
@@ -89,12 +95,18 @@ func runCanaries(ctx context.Context, repo *Repo, args []string) error {
 	return errors.Join(wrong...)
 }
 
-func (c canary) judge(ctx context.Context, repo *Repo, record string) (verdict, error) {
+// judge runs a canary. It returns the verdict, the output, and the error of the run.
+func (c canary) judge(ctx context.Context, repo *Repo, record string) (verdict, string, error) {
 	dir, err := os.MkdirTemp("", "pintle-canary-")
 	if err != nil {
-		return verdict{}, err
+		return verdict{}, "", err
 	}
 	defer os.RemoveAll(dir)
+	out, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		return verdict{}, "", err
+	}
+	defer out.Close()
 	b := batch{
 		Dir: filepath.Join(repo.Dir, "tools"), Env: []string{"GOWORK=off", "CGO_ENABLED=1", "CANARY_DIRECTORY=" + dir},
 		Build: []string{"-trimpath", "-race", "-tags=canary"}, Flags: []string{"-run=^(" + c.run + ")$", "-timeout=5s"},
@@ -103,11 +115,13 @@ func (c canary) judge(ctx context.Context, repo *Repo, record string) (verdict, 
 	if c.name == "broken" {
 		b.Packages = append(b.Packages, "./canary/broken")
 	}
-	t := testRun{batches: []batch{b}, reruns: true}
+	t := testRun{batches: []batch{b}, reruns: true, out: out}
 	if record != "" {
 		t.events = filepath.Join(record, c.file())
 	}
-	return t.run(ctx)
+	v, err := t.run(ctx)
+	output, readErr := os.ReadFile(out.Name())
+	return v, string(output), errors.Join(err, readErr)
 }
 
 func (c canary) file() string { return strings.ReplaceAll(c.name, " ", "-") + ".json" }

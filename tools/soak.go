@@ -88,7 +88,8 @@ func goTestPart(name string, takes time.Duration, b batch, race bool) soakPart {
 	run := func(ctx context.Context, repo *Repo) error {
 		in := workspaceBatch(repo, race, b.Packages, b.Flags...)
 		in.Args = b.Args
-		if _, err := (testRun{batches: []batch{in}, reruns: strings.HasPrefix(name, "TestSoak")}).run(ctx); err != nil {
+		t := testRun{batches: []batch{in}, reruns: strings.HasPrefix(name, "TestSoak"), out: os.Stdout}
+		if _, err := t.run(ctx); err != nil {
 			return fmt.Errorf("run go test %s: %w", strings.Join(b.Flags, " "), err)
 		}
 		return nil

@@ -45,7 +45,7 @@ var errTold = errors.New("the findings are above")
 // No result is taken from the cache of go test: many tests build and start programs of
 // which the go command knows nothing.
 func runTests(ctx context.Context, repo *Repo, args []string) error {
-	run := testRun{compile: true, reruns: true}
+	run := testRun{compile: true, reruns: true, out: os.Stdout}
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
 	race := flags.Bool("race", false, "use the race detector for the named packages")
 	timeout := flags.Duration("timeout", 30*time.Minute, "time limit of one package")
@@ -153,6 +153,7 @@ type testRun struct {
 	compile bool   // compile all tests first
 	reruns  bool   // run failed tests again
 	events  string // a file for the report, or "" for a temporary one
+	out     *os.File
 }
 
 // run runs the tests, prints the verdict and returns it.
@@ -174,11 +175,11 @@ func (t testRun) run(ctx context.Context) (verdict, error) {
 		if len(r.runs) == 0 {
 			text = fmt.Sprintf("compiling the tests, %d packages so far", compiled.Load())
 		}
-		fmt.Printf("test: %.0f s: %s\n", time.Since(begun).Seconds(), text)
+		fmt.Fprintf(t.out, "test: %.0f s: %s\n", time.Since(begun).Seconds(), text)
 	})
 	defer stop()
 	if t.compile {
-		fmt.Println("test: compiling the tests")
+		fmt.Fprintln(t.out, "test: compiling the tests")
 		for _, b := range t.batches {
 			if err := b.compile(ctx, compiled); err != nil {
 				return verdict{}, err
@@ -201,7 +202,7 @@ func (t testRun) run(ctx context.Context) (verdict, error) {
 	if failed != nil && v.ok() {
 		v.final = append(v.final, finding{why: failed.Error()})
 	}
-	v.print(os.Stdout, time.Since(begun))
+	v.print(t.out, time.Since(begun))
 	if !v.ok() {
 		return v, errTold
 	}
@@ -231,7 +232,7 @@ func (t testRun) gotestsum(ctx context.Context, dir string) error {
 	}
 	args = append(args, "--", self, "gotest", string(batches))
 	cmd := interrupted(exec.CommandContext(ctx, filepath.Join(dir, "gotestsum"), args...))
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = t.out, t.out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("run gotestsum: %w", err)
 	}
@@ -246,7 +247,7 @@ func (t testRun) testRest(ctx context.Context, rest map[string][]string) error {
 	}
 	defer file.Close()
 	for pkg, names := range rest {
-		fmt.Printf("test: the other tests of %s run again: no leak was looked for when %s failed\n",
+		fmt.Fprintf(t.out, "test: the other tests of %s run again: no leak was looked for when %s failed\n",
 			short(pkg), strings.Join(names, ", "))
 		b := of(t.batches, pkg)
 		cmd := b.command(ctx, b.test([]string{pkg}, names...)...)
