@@ -127,12 +127,17 @@ func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 		}
 		for _, test := range s.models {
 			// A model in virtual time checks as many histories as the timeout allows.
-			b := batch{Packages: in, Flags: []string{"-run=^" + test + "$", "-timeout=5m"}, Args: []string{"-rapid.checks=" + soakChecks}}
+			b := batch{
+				Packages: in, Flags: []string{"-run=^" + test + "$", "-timeout=5m"}, Args: []string{"-rapid.checks=" + soakChecks},
+			}
 			others = append(others, goTestPart(test+" of "+s.pkg+", "+soakChecks+" checks", time.Minute, b, race))
 		}
 		for _, target := range s.fuzz {
 			// The race detector would leave the fuzzing engine a tenth of the inputs.
-			b := batch{Packages: in, Flags: []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), "-timeout=15m"}}
+			b := batch{
+				Packages: in,
+				Flags:    []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), "-timeout=15m"},
+			}
 			others = append(others, goTestPart(target+" of "+s.pkg, 2*soakFuzz, b, false))
 		}
 	}

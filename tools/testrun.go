@@ -172,8 +172,8 @@ func (t testRun) run(ctx context.Context) (verdict, error) {
 		defer mu.Unlock()
 		follow.read(r)
 		text := r.progress(time.Now())
-		if len(r.runs) == 0 {
-			text = fmt.Sprintf("compiling the tests, %d packages so far", compiled.Load())
+		if t.compile && len(r.runs) == 0 {
+			text = fmt.Sprintf("compiling the tests; %d packages are compiled", compiled.Load())
 		}
 		fmt.Fprintf(t.out, "test: %.0f s: %s\n", time.Since(begun).Seconds(), text)
 	})

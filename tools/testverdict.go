@@ -195,8 +195,8 @@ var unrelated = regexp.MustCompile(
 
 // brief returns the beginning and the end of an output.
 func brief(output []string) []string {
-	lines := strings.Split(strings.TrimSuffix(strings.Join(output, ""), "\n"), "\n")
-	lines = slices.DeleteFunc(lines, unrelated.MatchString)
+	lines := strings.Split(strings.Join(output, ""), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" || unrelated.MatchString(line) })
 	if len(lines) > told {
 		lines = slices.Concat(lines[:told/2], []string{"[…]"}, lines[len(lines)-told/2:])
 	}
@@ -210,7 +210,10 @@ func (v verdict) print(w io.Writer, took time.Duration) {
 		findings []finding
 	}{{"reran", v.reran}, {"failed", v.failed}, {"final", v.final}} {
 		for _, f := range group.findings {
-			fmt.Fprintf(w, "test: %s: %s\n\t%s\n", group.title, f, strings.Join(brief(f.output), "\n\t"))
+			fmt.Fprintf(w, "test: %s: %s\n", group.title, f)
+			for _, line := range brief(f.output) {
+				fmt.Fprintf(w, "\t%s\n", line)
+			}
 		}
 	}
 	fmt.Fprintf(w, "test: %d passed, %d failed, %d skipped, %d of them ran again, in %.0f s\n",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,8 +37,8 @@ func play(words string) *testReport {
 	for word := range strings.FieldsSeq(words) {
 		action, test, _ := strings.Cut(word, ":")
 		test, output, _ := strings.Cut(test, "=")
-		line := `{"Action":"` + action + `","Package":"p","Test":"` + test + `","Output":"` + strings.ReplaceAll(output, "_", " ") + `\n"}`
-		r.add([]byte(line))
+		output = strings.ReplaceAll(output, "_", " ")
+		r.add(fmt.Appendf(nil, `{"Action":%q,"Package":"p","Test":%q,"Output":"%s\n"}`, action, test, output))
 	}
 	return r
 }
@@ -52,25 +53,48 @@ func TestVerdictOfReruns(t *testing.T) {
 		want  outcome
 		ok    bool
 	}{
-		"the others have not run again":     {first + again, outcome{2, 1, nil, nil, rerun}, false},
-		"the others have run again":         {first + again + rest, outcome{2, 1, nil, nil, rerun}, true},
-		"not all others have":               {first + again + "start run:TestB pass:TestB pass", outcome{2, 1, nil, nil, rerun}, false},
-		"no others have":                    {first + again + "start pass", outcome{2, 1, nil, nil, rerun}, false},
-		"the second rerun passes":           {first + "start run:TestA fail:TestA fail " + again + rest, outcome{2, 1, nil, nil, rerun}, true},
-		"the rerun finds no test":           {first + "start pass " + rest, outcome{1, 1, nil, []string{"TestA"}, nil}, false},
-		"the rerun skips":                   {first + "start run:TestA skip:TestA pass " + rest, outcome{1, 1, nil, []string{"TestA"}, nil}, false},
-		"the rerun passes, its package not": {first + "start run:TestA pass:TestA fail " + rest, outcome{2, 1, []string{": the package failed without a failed test"}, nil, rerun}, false},
+		"the others have not run again": {first + again, outcome{2, 1, nil, nil, rerun}, false},
+		"the others have run again":     {first + again + rest, outcome{2, 1, nil, nil, rerun}, true},
+		"not all others have": {
+			first + again + "start run:TestB pass:TestB pass",
+			outcome{2, 1, nil, nil, rerun}, false,
+		},
+		"no others have": {first + again + "start pass", outcome{2, 1, nil, nil, rerun}, false},
+		"the second rerun passes": {
+			first + "start run:TestA fail:TestA fail " + again + rest,
+			outcome{2, 1, nil, nil, rerun}, true,
+		},
+		"the rerun finds no test": {
+			first + "start pass " + rest,
+			outcome{1, 1, nil, []string{"TestA"}, nil}, false,
+		},
+		"the rerun skips": {
+			first + "start run:TestA skip:TestA pass " + rest,
+			outcome{1, 1, nil, []string{"TestA"}, nil}, false,
+		},
+		"the rerun passes, its package not": {
+			first + "start run:TestA pass:TestA fail " + rest,
+			outcome{2, 1, []string{": the package failed without a failed test"}, nil, rerun}, false,
+		},
 		"another test fails in the last run": {
-			first + again + "start run:TestB fail:TestB run:TestC skip:TestC fail", outcome{1, 1, nil, []string{"TestB"}, rerun}, false,
+			first + again + "start run:TestB fail:TestB run:TestC skip:TestC fail",
+			outcome{1, 1, nil, []string{"TestB"}, rerun}, false,
 		},
 		"the last run leaks": {
 			first + again + "start run:TestB pass:TestB run:TestC skip:TestC output:=goleak:_found_unexpected_goroutines fail",
 			outcome{2, 1, []string{": leaked goroutines"}, nil, rerun}, false,
 		},
-		"the package passes without tests that ran": {"start run:TestA pass:TestA run:TestB pass", outcome{1, 0, []string{"TestB: the test did not end"}, nil, nil}, false},
-		"the run was cut off":                       {"start run:TestA pass:TestA", outcome{1, 0, []string{": the package did not end"}, nil, nil}, false},
+		"the package passes without tests that ran": {
+			"start run:TestA pass:TestA run:TestB pass",
+			outcome{1, 0, []string{"TestB: the test did not end"}, nil, nil}, false,
+		},
+		"the run was cut off": {
+			"start run:TestA pass:TestA",
+			outcome{1, 0, []string{": the package did not end"}, nil, nil}, false,
+		},
 		"a program under test panics": {
-			"start run:TestA output:TestA=x.go:1:_|_panic:_oh fail:TestA fail " + again, outcome{1, 0, []string{"TestA: panic"}, nil, rerun}, false,
+			"start run:TestA output:TestA=x.go:1:_|_panic:_oh fail:TestA fail " + again,
+			outcome{1, 0, []string{"TestA: panic"}, nil, rerun}, false,
 		},
 		"a passing test speaks of a panic": {
 			"start run:TestA output:TestA=x.go:1:_no_panic:_oh pass:TestA pass", outcome{1, 0, nil, nil, nil}, true,
@@ -100,7 +124,8 @@ func TestPrintVerdict(t *testing.T) {
 	words.WriteString("fail:TestA fail start run:TestA output:TestA=later pass:TestA pass")
 	var out strings.Builder
 	judge(play(words.String())).print(&out, 3*time.Second)
-	want := "test: reran: p TestA: " + chance + "\n\tline a\n\tline b\n\tline c\n\tline d\n\tline e\n\tline f\n\t[…]\n" +
+	want := "test: reran: p TestA: " + chance + "\n" +
+		"\tline a\n\tline b\n\tline c\n\tline d\n\tline e\n\tline f\n\t[…]\n" +
 		"\tline i\n\tline j\n\tline k\n\tline l\n\tline m\n\tline n\n" +
 		"test: 1 passed, 0 failed, 0 skipped, 1 of them ran again, in 3 s\n"
 	if out.String() != want {
