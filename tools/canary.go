@@ -109,11 +109,14 @@ func (c canary) judge(ctx context.Context, repo *Repo, record string) (verdict, 
 	defer out.Close()
 	b := batch{
 		Dir: filepath.Join(repo.Dir, "tools"), Env: []string{"GOWORK=off", "CGO_ENABLED=1", "CANARY_DIRECTORY=" + dir},
-		Build: []string{"-trimpath", "-race", "-tags=canary"}, Flags: []string{"-run=^(" + c.run + ")$", "-timeout=5s"},
+		Build: []string{"-trimpath", "-race", "-tags=canary"}, Flags: []string{"-run=^(" + c.run + ")$"},
 		Packages: []string{"./canary"},
 	}
-	if c.name == "broken" {
+	switch c.name {
+	case "broken":
 		b.Packages = append(b.Packages, "./canary/broken")
+	case "time limit":
+		b.Flags = append(b.Flags, "-timeout=5s")
 	}
 	t := testRun{batches: []batch{b}, reruns: true, out: out}
 	if record != "" {
