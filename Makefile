@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run dev test test-neon soak suites bench bench-quick lint api tidy image stranger snippets site recording neon-e2e
+.PHONY: help run dev test test-neon soak suites bench bench-quick lint canary api tidy image stranger snippets site recording neon-e2e
 
 # With ONCE=1, make run ends by itself once everything was seen working.
 # With CLUSTER=current, make run and make dev use the cluster that KUBECONFIG names.
@@ -25,6 +25,10 @@ tools := GOWORK=off go -C tools run .
 hugo := github.com/gohugoio/hugo@v0.163.3
 golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# The go command prints nothing while it compiles these.
+compile = while sleep 15 >/dev/null 2>&1; do echo "$@: still compiling, $$SECONDS s"; done & trap "kill $$!" EXIT; \
+	go build -o /dev/null ./cluster; GOWORK=off go build -C tools -o /dev/null .
+
 help: ## list the targets
 	@echo "make TARGET:"
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,6 +46,7 @@ dev: ## run the operators, and restart one when a source file of it is saved (CL
 # The tests of Neon take as long as all others together.
 test: ## test all modules but Neon, with the race detector if there is a C compiler
 	@echo "test: building the local cluster; the first time takes some minutes on two cores"
+	@$(compile)
 	@go run ./cluster build
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; \
 		echo "test: the race detector is on"; \
@@ -59,11 +64,15 @@ test: ## test all modules but Neon, with the race detector if there is a C compi
 	fi
 
 test-neon: ## test the Neon operator, with the race detector if there is a C compiler
+	@echo "test-neon: building the local cluster; the first time takes some minutes on two cores"
+	@$(compile)
 	@go run ./cluster build
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
 	$(tools) test $$race $$($(tools) light | grep /operators/neon)
 
 soak: ## run the long and the random tests and fuzzing, in random order (MINUTES=30)
+	@echo "soak: building the local cluster; the first time takes some minutes on two cores"
+	@$(compile)
 	@go run ./cluster build
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
 	$(tools) soak $$race -limit $(MINUTES)m
@@ -75,6 +84,10 @@ bench: ## measure stores and operators beside their peers, and print a table
 bench-quick: ## measure the README's figures beside controller-runtime and kube-rs (MARKDOWN=1, WRITE=README.md)
 	@echo "bench-quick: measuring; this takes five minutes, and some more the first time"
 	@cd bench && GOWORK=off go run . -quick $(if $(MARKDOWN),-markdown) $(if $(WRITE),-write $(abspath $(WRITE)))
+
+canary: ## run tests that must fail, and check that the verdict on each is right
+	@echo "canary: tests that leak, panic, race or fail once: the verdict on each"
+	@$(tools) canary
 
 lint: ## check style, golden files, leak checks, and the documentation's snippets and links
 	@echo "lint: golangci-lint; the first time it is compiled, some minutes on two cores"

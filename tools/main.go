@@ -36,7 +36,9 @@ func checks() []check {
 			"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests",
 			listLight,
 		},
-		{"test", "run go test and show its progress", runTests},
+		{"test", "run tests with gotestsum, and judge the failures", runTests},
+		{"gotest", "run go test for gotestsum", goTest},
+		{"canary", "run tests that must fail, and compare the verdicts", runCanaries},
 		{"soak", "run the tests that make test leaves out or shortens (-limit, -seed)", runSoak},
 		{"pack", "write the modules into a directory that serves as GOPROXY", packModules},
 		{"stranger", "build and run the modules as a user outside the repository does", checkStranger},
@@ -58,7 +60,7 @@ func main() {
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
+		if !errors.Is(err, flag.ErrHelp) && !errors.Is(err, errTold) {
 			fmt.Fprintln(os.Stderr, "tools:", err)
 		}
 		os.Exit(1)

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +27,7 @@ type soak struct {
 // A soakPart is one command of the soak.
 type soakPart struct {
 	name string
-	run  func(ctx context.Context, t tester, repo *Repo) error
+	run  func(ctx context.Context, repo *Repo) error
 	// takes is a usual duration: the part is left out if less time is left.
 	takes time.Duration
 }
@@ -61,10 +60,6 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 	}
 	parts := soakParts(packages, *race, rand.New(rand.NewPCG(*seed, 0)))
 	fmt.Printf("soak: %d parts in the order of -seed %d, at most %s\n", len(parts), *seed, *limit)
-	t := tester{dir: repo.Dir, env: testEnv()}
-	if *race {
-		t.env = append(t.env, "CGO_ENABLED=1")
-	}
 	var failed []error
 	var left []string
 	for _, p := range parts {
@@ -73,8 +68,8 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 			continue
 		}
 		fmt.Printf("soak: %s\n", p.name)
-		if err := p.run(ctx, t, repo); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+		if err := p.run(ctx, repo); err != nil {
+			failed = append(failed, errors.New(p.name+": "+err.Error())) // main prints nothing for errTold
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -87,10 +82,17 @@ func runSoak(ctx context.Context, repo *Repo, args []string) error {
 	return errors.Join(failed...)
 }
 
-// goTestPart is a part that runs go test.
-func goTestPart(name string, takes time.Duration, args ...string) soakPart {
-	run := func(ctx context.Context, t tester, _ *Repo) error {
-		return t.test(ctx, append([]string{"test", "-json", "-timeout=15m"}, args...))
+// goTestPart is a part that runs go test in a package. A failure of a model or of a fuzz target is
+// a finding, so only a test named TestSoak runs again.
+func goTestPart(name string, takes time.Duration, b batch, race bool) soakPart {
+	run := func(ctx context.Context, repo *Repo) error {
+		in := workspaceBatch(repo, race, b.Packages, b.Flags...)
+		in.Args = b.Args
+		t := testRun{batches: []batch{in}, reruns: strings.HasPrefix(name, "TestSoak"), out: os.Stdout}
+		if _, err := t.run(ctx); err != nil {
+			return fmt.Errorf("run go test %s: %w", strings.Join(b.Flags, " "), err)
+		}
+		return nil
 	}
 	return soakPart{name, run, takes}
 }
@@ -102,7 +104,7 @@ func suiteParts(step suiteStep) (parts []soakPart) {
 		packages = []string{""}
 	}
 	for _, pkg := range packages {
-		run := func(ctx context.Context, _ tester, repo *Repo) error {
+		run := func(ctx context.Context, repo *Repo) error {
 			return runSuites(ctx, repo, []string{"-only=" + step.name, "-package=" + pkg})
 		}
 		parts = append(parts, soakPart{strings.TrimSpace("suites: " + step.name + " " + pkg), run, step.takes})
@@ -118,24 +120,25 @@ func soakParts(packages []soak, race bool, random *rand.Rand) []soakPart {
 		named = append(named, suiteParts(step)...)
 	}
 	for _, s := range packages {
-		var flags []string
-		if race {
-			flags = []string{"-race"}
-		}
-		pkg := "./" + s.pkg
+		in := []string{"./" + s.pkg}
 		for _, test := range s.tests {
-			args := append(slices.Clone(flags), "-run=^"+test+"$", pkg)
-			named = append(named, goTestPart(test+" of "+s.pkg, 3*time.Minute, args...))
+			b := batch{Packages: in, Flags: []string{"-run=^" + test + "$", "-timeout=15m"}}
+			named = append(named, goTestPart(test+" of "+s.pkg, 3*time.Minute, b, race))
 		}
 		for _, test := range s.models {
 			// A model in virtual time checks as many histories as the timeout allows.
-			args := append(slices.Clone(flags), "-run=^"+test+"$", "-timeout=5m", pkg, "-rapid.checks="+soakChecks)
-			others = append(others, goTestPart(test+" of "+s.pkg+", "+soakChecks+" checks", time.Minute, args...))
+			b := batch{
+				Packages: in, Flags: []string{"-run=^" + test + "$", "-timeout=5m"}, Args: []string{"-rapid.checks=" + soakChecks},
+			}
+			others = append(others, goTestPart(test+" of "+s.pkg+", "+soakChecks+" checks", time.Minute, b, race))
 		}
 		for _, target := range s.fuzz {
 			// The race detector would leave the fuzzing engine a tenth of the inputs.
-			args := []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), pkg}
-			others = append(others, goTestPart(target+" of "+s.pkg, 2*soakFuzz, args...))
+			b := batch{
+				Packages: in,
+				Flags:    []string{"-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + soakFuzz.String(), "-timeout=15m"},
+			}
+			others = append(others, goTestPart(target+" of "+s.pkg, 2*soakFuzz, b, false))
 		}
 	}
 	for _, parts := range [][]soakPart{named, others} {

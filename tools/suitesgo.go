@@ -237,7 +237,7 @@ func (s *suites) goTest(ctx context.Context, dir, pattern string) (result, error
 	leaves := map[string]string{} // the last result of each test
 	var printed []string
 	for d := json.NewDecoder(out); ; {
-		var e event
+		var e testEvent
 		if d.Decode(&e) != nil {
 			break
 		}
