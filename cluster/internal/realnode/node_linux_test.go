@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/image"
+	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/process"
 )
 
