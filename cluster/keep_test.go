@@ -50,7 +50,8 @@ func (c cluster) upFor(o owner, keep string) int {
 const left = `
 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "left"}}
 ---
-{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left", "namespace": "left", "finalizers": ["example.com/never"]}}
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+  "name": "left", "namespace": "left", "finalizers": ["example.com/never"]}}
 ---
 {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "left", "namespace": "left"}, "spec": {
   "replicas": 20, "selector": {"matchLabels": {"a": "b"}}, "template": {
@@ -58,7 +59,8 @@ const left = `
 ---
 {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "left"}, "rules": []}
 ---
-{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lefts.example.com"}, "spec": {
+{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+  "metadata": {"name": "lefts.example.com"}, "spec": {
   "group": "example.com", "scope": "Cluster", "names": {"plural": "lefts", "singular": "left", "kind": "Left"},
   "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}
 `
@@ -77,7 +79,8 @@ func (c cluster) leave() {
 // found returns the objects that leave has made and that are still there.
 func (c cluster) found() string {
 	c.t.Helper()
-	out := c.output("kubectl", "get", "namespaces,configmaps,deployments,replicasets,pods,clusterroles,crds", "-A", "-o", "name")
+	const kinds = "namespaces,configmaps,deployments,replicasets,pods,clusterroles,crds"
+	out := c.output("kubectl", "get", kinds, "-A", "-o", "name")
 	var found []string
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "left") {
@@ -174,7 +177,8 @@ func TestKeepExpires(t *testing.T) {
 func TestKeepFlags(t *testing.T) {
 	c := newCluster(t)
 	for _, args := range [][]string{
-		{"--keep=10m"}, {"--keep=10m", "--ephemeral"}, {"--keep=-1s", "--ephemeral", "--owner=1"}, {"--keep=10m", "--owner=1"},
+		{"--keep=10m"}, {"--keep=10m", "--ephemeral"}, {"--keep=10m", "--owner=1"},
+		{"--keep=-1s", "--ephemeral", "--owner=1"},
 	} {
 		c.fail("--keep", append([]string{"up"}, args...)...)
 	}

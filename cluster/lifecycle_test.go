@@ -243,6 +243,10 @@ func (c cluster) testVersion(t *testing.T) {
 }
 
 func (c cluster) testSecurity(t *testing.T) {
+	c.eventually("the last hooks of the API server have ended", func() bool {
+		_, err := c.try("kubectl", "get", "--raw", "/readyz")
+		return err == nil
+	})
 	// Without credentials only the health paths are open.
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,

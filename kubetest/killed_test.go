@@ -91,7 +91,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	}
-	if status, body := get(t, ours.Config(), "/readyz"); status != 200 {
+	if status, body := get(t, ours.Config(), "/api/v1/namespaces"); status != 200 {
 		t.Errorf("our cluster after the other run was killed: %d %s", status, body)
 	}
 }

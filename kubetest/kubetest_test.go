@@ -78,7 +78,7 @@ func TestPrivate(t *testing.T) {
 		}
 	}
 	up := func() bool {
-		status, _ := get(t, cluster.Config(), "/readyz")
+		status, _ := get(t, cluster.Config(), "/api/v1/namespaces")
 		return status == http.StatusOK
 	}
 	ctx := t.Context()

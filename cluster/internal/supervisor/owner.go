@@ -98,7 +98,7 @@ func (s *supervisor) settle(ctx context.Context, t *tenure) {
 		s.Log.Info("the process that owned the cluster has ended", "pid", t.Owner.PID, "kept", t.Keep)
 		s.end(errStopped)
 	case empty:
-		s.Log.Info("the process that owns the cluster has ended: it is kept for another one", "pid", t.Owner.PID, "for", t.Keep)
+		s.Log.Info("the process that owns the cluster has ended: the cluster is kept", "pid", t.Owner.PID, "for", t.Keep)
 		t.since = time.Now()
 		ctx, cancel := context.WithTimeout(ctx, emptyLimit)
 		defer cancel()
