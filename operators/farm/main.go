@@ -15,7 +15,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"flag"
