@@ -9,6 +9,7 @@ func TestIsLate(t *testing.T) {
 	for output, want := range map[string]bool{
 		"a_test.go:1: wait until x is ready: context deadline exceeded\n":                       true,
 		"a_test.go:1: it did not happen in 2m0s that postgres answers\n":                        true,
+		"a_test.go:1: wait until it rains: not within 3m0s; last seen: sun\n":                   true,
 		"a_test.go:1: it is not so that the replica is ready\n":                                 true,
 		"a_test.go:1: not within 1m30s: it is said\n| connect: i/o timeout\n":                   true,
 		"a_test.go:1: the node is not ready within 5m0s\n":                                      false,
