@@ -85,7 +85,7 @@ func runAll(t *testing.T, tests map[string]func(*bench)) {
 
 // testAccess calls the server directly. Names in headers count from kube-apiserver alone.
 func testAccess(f *bench) {
-	if d := f.ready(); d > 5*time.Second {
+	if d := f.ready(); d > 30*time.Second {
 		f.Errorf("the server is ready after %s", d)
 	}
 	get := func(path string, header ...string) (int, string) {

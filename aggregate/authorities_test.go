@@ -73,12 +73,18 @@ func TestAuthoritiesComeLate(t *testing.T) {
 			f.client = client
 			server.Storage = aggregate.Storage{Dir: shortDir(t)}
 			r := f.begin(server)
-			f.eventually("all watches have begun", func() bool { return len(h.all()) == watches })
+			kubetest.Eventually(t, "all watches have begun", func() error {
+				if n := len(h.all()); n != watches {
+					return fmt.Errorf("%d have", n)
+				}
+				return nil
+			})
 			for i := range watches {
 				if r.ready() && i == 0 {
 					t.Error("the server is ready before it knows any authority")
 				}
 				h.all()[(first+i)%watches]()
+				// The server may be ready after each of them: it is given some time.
 				for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end) && !r.ready(); {
 					time.Sleep(time.Millisecond)
 				}
@@ -86,7 +92,7 @@ func TestAuthoritiesComeLate(t *testing.T) {
 					break
 				}
 			}
-			f.eventually("the server is ready", r.ready)
+			r.awaitReady()
 			r.read(f.path(group, "")) // it fails the test if the client is refused
 			for _, release := range h.all() {
 				release()

@@ -256,43 +256,41 @@ func (f *bench) start(server aggregate.Server) {
 		}
 		return false
 	}
-	wait, cancel := context.WithTimeout(f.Context(), time.Minute)
-	defer cancel()
-	for {
-		s, err := services.Get(wait, "v1alpha1."+group)
-		// kube-apiserver sends requests to the server some time after it has found it available.
-		if err == nil && available(s) && f.do(http.MethodGet, "/apis/"+group+"/v1alpha1", "").Code == http.StatusOK {
-			f.Logf("available after %s", time.Since(began))
-			return
-		}
+	kubetest.Eventually(f, "the server is available", func() error {
 		select {
 		case err := <-ended:
 			ended <- nil // for f.stop
 			f.Fatalf("the server has ended: %v", err)
-		case <-wait.Done():
-			f.Fatalf("the server is not available: %v, %+v", err, s)
-		case <-time.After(50 * time.Millisecond):
+		default:
 		}
-	}
+		s, err := services.Get(f.Context(), "v1alpha1."+group)
+		if err != nil || !available(s) {
+			return errors.New(fmt.Sprint(err, s))
+		}
+		// kube-apiserver sends requests to the server some time after it has found it available.
+		if got := f.do(http.MethodGet, "/apis/"+group+"/v1alpha1", ""); got.Code != http.StatusOK {
+			return fmt.Errorf("status %d: %.300s", got.Code, got.Body)
+		}
+		return nil
+	})
+	f.Logf("available after %s", time.Since(began))
 }
 
 // ready returns how long it takes until a direct client finds the server ready.
 func (f *bench) ready() time.Duration {
 	f.Helper()
 	began := time.Now()
-	for {
+	kubetest.Eventually(f, "a direct client finds the server ready", func() error {
 		resp, err := direct.Get(f.address + "/readyz")
 		if err == nil {
 			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return time.Since(began)
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
 			}
 		}
-		if time.Since(began) > 30*time.Second {
-			f.Fatalf("the server is not ready: %v", err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err
+	})
+	return time.Since(began)
 }
 
 // direct is a client that bypasses kube-apiserver.

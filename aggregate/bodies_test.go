@@ -29,7 +29,7 @@ func TestBodies(t *testing.T) {
 				n := inside.Add(1)
 				for was := most.Load(); was < n && !most.CompareAndSwap(was, n); was = most.Load() {
 				}
-				time.Sleep(300 * time.Millisecond)
+				time.Sleep(300 * time.Millisecond) // a slow validation
 				inside.Add(-1)
 			}
 			return nil

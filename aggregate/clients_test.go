@@ -2,6 +2,7 @@ package aggregate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -26,14 +27,29 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 )
 
-// eventually waits until a condition holds.
-func (f *bench) eventually(what string, holds func() bool) {
+// answers waits until a request is answered with a status.
+func (f *bench) answers(what string, code int, ask func() answer) {
 	f.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.Fatalf("it is not so that %s", what)
+	kubetest.Eventually(f, what, func() error {
+		if got := ask(); got.Code != code {
+			return fmt.Errorf("status %d, want %d: %.300s", got.Code, code, got.Body)
 		}
-	}
+		return nil
+	})
+}
+
+// gone waits until there is no such object.
+func gone[T any](f *bench, objects kube.Resource[T], name string) {
+	f.Helper()
+	kubetest.Eventually(f, name+" is gone", func() error {
+		o, err := objects.Get(f.Context(), name)
+		if err == nil {
+			return fmt.Errorf("%+v", o)
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
 }
 
 // create creates a sample.
@@ -114,16 +130,17 @@ func (f *bench) follow(streamed bool) {
 			if strings.HasSuffix(name, "podviews") {
 				want = strings.Fields(strings.ReplaceAll(" "+names, " ", " view-"))
 			}
-			f.eventually(fmt.Sprintf("%s has %s", name, want), func() bool {
-				if !store.HasSynced() || len(store.GetStore().ListKeys()) != len(want) {
-					return false
+			kubetest.Eventually(f, fmt.Sprintf("%s has %s", name, want), func() error {
+				keys := store.GetStore().ListKeys()
+				if !store.HasSynced() || len(keys) != len(want) {
+					return fmt.Errorf("synced %t, it has %s", store.HasSynced(), keys)
 				}
 				for _, w := range want {
 					if _, found, _ := store.GetStore().GetByKey(f.namespace + "/" + w); !found {
-						return false
+						return fmt.Errorf("it has %s", keys)
 					}
 				}
-				return true
+				return nil
 			})
 		}
 	}
@@ -163,10 +180,13 @@ func testNamespace(f *bench) {
 	f.ok(namespaces.Delete(f.Context(), n.Name))
 	late := 0
 	// The server's informer may be behind.
-	f.eventually("creates in a namespace that is deleted are refused", func() bool {
+	kubetest.Eventually(f, "creates in a namespace that is deleted are refused", func() error {
 		late++
 		_, err := f.create(n.Name, fmt.Sprint("late-", late))
-		return apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+		if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			return errors.New(fmt.Sprint("the answer is ", err))
+		}
+		return nil
 	})
 	ctx, stop := context.WithTimeout(f.Context(), time.Minute)
 	defer stop()
@@ -199,27 +219,25 @@ func testCollector(f *bench) {
 			APIVersion: group + "/v1alpha1", Kind: "Sample", Name: name, UID: owner.UID, BlockOwnerDeletion: &blocks,
 		})
 		f.ok(samples.Delete(f.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}))
-		f.eventually(name+": the owner is gone", func() bool {
-			_, err := samples.Get(f.Context(), name)
-			return apierrors.IsNotFound(err)
-		})
-		f.eventually(name+": the dependent is as it should be", func() bool {
+		gone(f, samples, name)
+		if policy != metav1.DeletePropagationOrphan {
+			gone(f, configs, name)
+			continue
+		}
+		kubetest.Eventually(f, "the dependent has no owner", func() error {
 			c, err := configs.Get(f.Context(), name)
-			if policy == metav1.DeletePropagationOrphan {
-				f.ok(err)
-				return len(c.OwnerReferences) == 0
+			f.ok(err)
+			if len(c.OwnerReferences) > 0 {
+				return fmt.Errorf("it has %+v", c.OwnerReferences)
 			}
-			return apierrors.IsNotFound(err)
+			return nil
 		})
 	}
 	root := config("root")
 	_, err := f.create(f.namespace, "owned", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "root", UID: root.UID})
 	f.ok(err)
 	f.ok(configs.Delete(f.Context(), "root"))
-	f.eventually("the sample is collected", func() bool {
-		_, err := samples.Get(f.Context(), "owned")
-		return apierrors.IsNotFound(err)
-	})
+	gone(f, samples, "owned")
 }
 
 // testQuota limits the number of samples. The quota's controller looks for other kinds
@@ -238,23 +256,25 @@ func testQuota(f *bench) {
 		f.ok(err)
 		name = q.Name
 	}
-	used := func(g, want string) bool {
+	used := func(g, want string) error {
 		q, err := quotas.Get(f.Context(), name)
 		f.ok(err)
 		is, counted := q.Status.Used[corev1.ResourceName("count/samples."+g)]
-		return counted && is.String() == want
+		if !counted || is.String() != want {
+			return fmt.Errorf("used are %v, want %s of %s", q.Status.Used, want, g)
+		}
+		return nil
 	}
 	// A quota that was made too early is looked at again after five minutes.
 	limit()
-	f.eventually("samples of both groups are counted", func() bool {
-		if used(group, "0") && used(twin, "0") {
-			return true
+	kubetest.Eventually(f, "samples of both groups are counted", func() error {
+		err := errors.Join(used(group, "0"), used(twin, "0"))
+		if err != nil {
+			f.ok(quotas.Delete(f.Context(), name))
+			limit()
+			time.Sleep(2 * time.Second) // the controller has time to count, before the next quota replaces this one
 		}
-		time.Sleep(time.Second)
-		f.ok(quotas.Delete(f.Context(), name))
-		limit()
-		time.Sleep(time.Second)
-		return false
+		return err
 	})
 	for i, want := range []int{201, 201, 403} {
 		got, wanted := both(func(g string) string {
@@ -271,9 +291,9 @@ func testQuota(f *bench) {
 			f.Errorf("server: %s\ntwin: %s", got, wanted)
 		}
 	}
-	f.eventually("both samples are counted", func() bool { return used(group, "2") })
+	kubetest.Eventually(f, "both samples are counted", func() error { return used(group, "2") })
 	f.do("DELETE", f.path(group, "/sample-0"), "")
-	f.eventually("one sample is counted", func() bool { return used(group, "1") })
+	kubetest.Eventually(f, "one sample is counted", func() error { return used(group, "1") })
 }
 
 // An older cluster has no kinds for some policies. Objects are written all the same.

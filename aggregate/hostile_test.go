@@ -98,7 +98,7 @@ func testPanic(f *bench) {
 	if err := pods.Delete(f.Context(), "bad"); err != nil {
 		f.Fatal(err)
 	}
-	f.eventually("views are listed", func() bool { return f.do("GET", path, "").Code == http.StatusOK })
+	f.answers("views are listed", http.StatusOK, func() answer { return f.do("GET", path, "") })
 }
 
 // A subresource has one meaning.

@@ -37,10 +37,10 @@ func (f *bench) authority(name string) *signed {
 func (f *bench) token() string {
 	f.Helper()
 	var got answer
-	f.eventually("there is a service account", func() bool {
+	f.answers("there is a service account", http.StatusCreated, func() answer {
 		got = f.do("POST", "/api/v1/namespaces/"+f.namespace+"/serviceaccounts/default/token",
 			`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}`)
-		return got.Code == http.StatusCreated
+		return got
 	})
 	var t struct{ Status struct{ Token string } }
 	f.ok(json.Unmarshal([]byte(got.Body), &t))

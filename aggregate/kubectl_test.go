@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // launcher is the cluster's command, which has kubectl.
@@ -80,11 +81,9 @@ func (f *bench) awaitSchemas() {
 	f.Helper()
 	// kube-apiserver fetches schemas a moment after the registration.
 	for _, group := range []string{group, twin} {
-		for began := time.Now(); f.do("GET", "/openapi/v3/apis/"+group+"/v1alpha1", "").Code != http.StatusOK; time.Sleep(50 * time.Millisecond) {
-			if time.Since(began) > 30*time.Second {
-				f.Fatal("kube-apiserver has no schema of " + group)
-			}
-		}
+		f.answers("kube-apiserver has the schema of "+group, http.StatusOK, func() answer {
+			return f.do("GET", "/openapi/v3/apis/"+group+"/v1alpha1", "")
+		})
 	}
 }
 
@@ -349,8 +348,13 @@ func (f *bench) watched(group string) string {
 	path := f.path(group, "")
 	object := strings.ReplaceAll(sample("seen", `{"weight":1,"height":100}`), "{g}", group)
 	appears := func(text string) {
-		for began := time.Now(); !strings.Contains(lines.String(), text) && time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-		}
+		f.Helper()
+		kubetest.Eventually(f, "kubectl shows "+text, func() error {
+			if said := lines.String(); !strings.Contains(said, text) {
+				return fmt.Errorf("it shows %q", said)
+			}
+			return nil
+		})
 	}
 	// The first object shows that the watch has begun.
 	f.do("POST", path, strings.Replace(object, "seen", "first", 1))

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // testPolicies restricts samples by a ValidatingAdmissionPolicy. The answers are the twin's.
@@ -99,7 +100,12 @@ func (f *bench) refused(why string) {
 		return f.do("POST", f.path(g, "?dryRun=All"), strings.ReplaceAll(object, "{g}", g))
 	}
 	for _, g := range []string{group, twin} {
-		f.eventually(g+" refuses", func() bool { return strings.Contains(post(g, 13).Body, why) })
+		kubetest.Eventually(f, g+" refuses", func() error {
+			if got := post(g, 13); !strings.Contains(got.Body, why) {
+				return fmt.Errorf("status %d: %.300s", got.Code, got.Body)
+			}
+			return nil
+		})
 	}
 	for _, weight := range []int{12, 13} {
 		got, want := post(group, weight), post(twin, weight)

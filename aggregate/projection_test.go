@@ -77,7 +77,7 @@ func (f *bench) watch(ctx context.Context, path string) <-chan event {
 // next returns the next event but bookmarks, or those that are wanted.
 func (f *bench) next(events <-chan event, want string) event {
 	f.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case ev, ok := <-events:
@@ -262,7 +262,7 @@ func testProjection(f *bench) {
 	began := time.Now()
 	for range f.watch(ctx, path+"?watch=1&timeoutSeconds=1") {
 	}
-	if took := time.Since(began); took < 900*time.Millisecond || took > 10*time.Second {
+	if took := time.Since(began); took < 900*time.Millisecond || took > 30*time.Second {
 		f.Errorf("a watch of one second ends after %s", took)
 	}
 }
@@ -321,7 +321,7 @@ func TestSoakOldWatch(t *testing.T) {
 	f.ok(cluster.Compact(t.Context()))
 	f.ok(cluster.APIServer().Restart(t.Context()))
 	first := func(path string) (got event) {
-		f.eventually("kube-apiserver serves "+path, func() bool { return f.do("GET", path, "").Code == http.StatusOK })
+		f.answers("kube-apiserver serves "+path, http.StatusOK, func() answer { return f.do("GET", path, "") })
 		events, stop := f.open(path + "?watch=1&resourceVersion=1&timeoutSeconds=5")
 		defer stop()
 		return <-events

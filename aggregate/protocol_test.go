@@ -111,7 +111,7 @@ func TestProtocol(t *testing.T) {
 	// A bookmark tells of a version that the client does not know from events.
 	var change sync.WaitGroup
 	change.Go(func() {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the watch has begun, as a rule; it sees the change in either case
 		if _, err := r.samples.Modify(t.Context(), "anna", func(l *Sample) error { l.Spec.Weight++; return nil }); err != nil {
 			t.Error(err)
 		}
@@ -129,9 +129,9 @@ func TestProtocol(t *testing.T) {
 	if got := f.do("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/"+f.namespace+"/rolebindings", binding); got.Code != http.StatusCreated {
 		t.Fatalf("%d %s", got.Code, got.Body)
 	}
-	f.eventually("the account has its rights", func() bool {
+	f.answers("the account has its rights", http.StatusOK, func() answer {
 		user := "Impersonate-User: system:serviceaccount:" + f.namespace + ":default"
-		return f.do("GET", "/api/v1/namespaces/"+f.namespace+"/configmaps", "", user).Code == http.StatusOK
+		return f.do("GET", "/api/v1/namespaces/"+f.namespace+"/configmaps", "", user)
 	})
 	bearer := "Bearer " + f.token()
 	transport := &http.Transport{ // of HTTP/1: one connection of HTTP/2 has too few streams

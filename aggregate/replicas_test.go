@@ -2,6 +2,7 @@ package aggregate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,15 +35,24 @@ type replica struct {
 func (f *bench) replica(server aggregate.Server) *replica {
 	f.Helper()
 	r := f.begin(server)
-	f.eventually("the replica is ready", func() bool {
+	r.awaitReady()
+	return r
+}
+
+// awaitReady waits until the server is ready.
+func (r *replica) awaitReady() {
+	r.Helper()
+	kubetest.Eventually(r, "the server is ready", func() error {
 		select {
 		case <-r.ended:
-			f.Fatalf("the replica has ended: %v", r.err)
+			r.Fatalf("the server has ended: %v", r.err)
 		default:
 		}
-		return r.ready()
+		if !r.ready() {
+			return errors.New("it is not")
+		}
+		return nil
 	})
-	return r
 }
 
 // begin starts a server that is not registered. It does not wait.
@@ -154,7 +164,7 @@ func TestReplicas(t *testing.T) {
 			for i := range each {
 				l := new(Sample)
 				l.Name, l.Spec.Weight, l.Spec.Height = fmt.Sprintf("sample-%d-%d", w, i), int32(i%100+1), 100
-				soon, cancel := context.WithTimeout(ctx, 20*time.Second)
+				soon, cancel := context.WithTimeout(ctx, time.Minute)
 				l, err := r.samples.Create(soon, l)
 				cancel()
 				if err != nil && r == one {
@@ -167,10 +177,13 @@ func TestReplicas(t *testing.T) {
 			}
 		})
 	}
-	f.eventually("both have written", func() bool {
+	kubetest.Eventually(t, "both have written", func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		return acknowledged["sample-0-20"] != nil && acknowledged["sample-2-20"] != nil
+		if acknowledged["sample-0-20"] == nil || acknowledged["sample-2-20"] == nil {
+			return fmt.Errorf("%d objects in all", len(acknowledged))
+		}
+		return nil
 	})
 	one.stop()
 	writers.Wait()

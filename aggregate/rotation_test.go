@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -115,12 +116,17 @@ func TestSoakRotation(t *testing.T) {
 	requests, stop := f.load(0)
 	t.Run("serving certificate", func(t *testing.T) {
 		serving.trust(first, second)
-		f.eventually("the APIServices have both authorities", func() bool { return f.trusted(first, second) })
+		kubetest.Eventually(t, "the APIServices have both authorities", func() error { return f.trusted(first, second) })
 		next := sign(t, host, second, host)
 		serving.set(t, next)
-		f.eventually("the server shows the other certificate", func() bool { return bytes.Equal(f.shown(), next.certificate.Raw) })
+		kubetest.Eventually(t, "the server shows the other certificate", func() error {
+			if !bytes.Equal(f.shown(), next.certificate.Raw) {
+				return errors.New("it shows the first")
+			}
+			return nil
+		})
 		serving.trust(second)
-		f.eventually("the APIServices have one authority", func() bool { return f.trusted(second) })
+		kubetest.Eventually(t, "the APIServices have one authority", func() error { return f.trusted(second) })
 	})
 	t.Run("front proxy", func(t *testing.T) {
 		dir := filepath.Dir(cluster.Kubeconfig())
@@ -129,7 +135,9 @@ func TestSoakRotation(t *testing.T) {
 		f.ok(err)
 		next := sign(t, "other front proxy", nil)
 		f.replace(authority, append(bytes.Clone(old), next.crt...))
-		f.eventually("both authorities are published", func() bool { return f.published(string(old), string(next.crt)) })
+		kubetest.Eventually(t, "both authorities are published", func() error {
+			return f.published(string(old), string(next.crt))
+		})
 		time.Sleep(5 * time.Second) // the server has no sign by which the test could know that it has read them
 		identity := sign(t, "front-proxy-client", next)
 		// kube-apiserver takes both files when they belong together.
@@ -138,7 +146,7 @@ func TestSoakRotation(t *testing.T) {
 		time.Sleep(75 * time.Second) // it reads them every minute, and says so nowhere
 		// From here on kube-apiserver trusts the other authority alone. It goes on to publish both.
 		f.replace(authority, next.crt)
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // as before
 	})
 	stop()
 	t.Logf("%d requests", requests.Load())
@@ -172,7 +180,7 @@ func (f *bench) load(turnedAway int64) (requests *atomic.Int64, stop func()) {
 				select {
 				case <-end:
 					return
-				case <-time.After(10 * time.Millisecond):
+				case <-time.After(10 * time.Millisecond): // the pace of the load
 				}
 				name := fmt.Sprintf("sample-%d-%d", i, n)
 				for _, got := range []answer{
@@ -206,22 +214,22 @@ func (f *bench) inject(r *rotating) {
 					_, _ = services.Patch(ctx, s.Name, types.MergePatchType, body)
 				}
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the pace of the injector
 		}
 	})
 }
 
 // trusted reports whether all APIServices have exactly these authorities.
-func (f *bench) trusted(authorities ...*signed) bool {
+func (f *bench) trusted(authorities ...*signed) error {
 	var r rotating
 	r.trust(authorities...)
 	for s, err := range kube.For[apiService](f.client).List(f.Context()) {
 		f.ok(err)
 		if s.Spec.Group == group && !bytes.Equal(s.Spec.CABundle, *r.bundle.Load()) {
-			return false
+			return fmt.Errorf("%s has a bundle of %d bytes, want %d", s.Name, len(s.Spec.CABundle), len(*r.bundle.Load()))
 		}
 	}
-	return true
+	return nil
 }
 
 // shown returns the certificate that the server shows.
@@ -234,16 +242,16 @@ func (f *bench) shown() []byte {
 }
 
 // published reports whether kube-apiserver publishes these authorities of the front proxy.
-func (f *bench) published(authorities ...string) bool {
+func (f *bench) published(authorities ...string) error {
 	c, err := kube.For[corev1.ConfigMap](f.client).In("kube-system").Get(f.Context(), "extension-apiserver-authentication")
 	f.ok(err)
 	text := c.Data["requestheader-client-ca-file"]
 	for _, a := range authorities {
 		if !strings.Contains(text, strings.TrimSpace(a)) {
-			return false
+			return fmt.Errorf("published is %s", text)
 		}
 	}
-	return true
+	return nil
 }
 
 // replace writes a file in one step.

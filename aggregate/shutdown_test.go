@@ -3,6 +3,7 @@ package aggregate_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -65,13 +66,16 @@ func TestShutdown(t *testing.T) {
 	})
 	<-begun
 	requests.Go(r.stop)
-	f.eventually("the server is not ready", func() bool {
+	kubetest.Eventually(t, "the server is not ready", func() error {
 		resp, err := direct.Get(r.address + "/readyz")
 		if err != nil {
 			t.Fatalf("it ends before it says that it is not ready: %v", err)
 		}
 		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusInternalServerError
+		if resp.StatusCode != http.StatusInternalServerError {
+			return errors.New(resp.Status)
+		}
+		return nil
 	})
 	list := open("GET", "")
 	list.Body.Close()
@@ -180,7 +184,7 @@ func TestRollingRestart(t *testing.T) {
 	_, err = registered.Create(t.Context(), of)
 	f.ok(err)
 	t.Cleanup(func() { _ = registered.Delete(context.Background(), of.Name) })
-	f.eventually("the kinds are served", func() bool { return f.do("GET", f.path(group, ""), "").Code == http.StatusOK })
+	f.answers("the kinds are served", http.StatusOK, func() answer { return f.do("GET", f.path(group, ""), "") })
 
 	requests, stop := f.load(2 * 4)
 	restart := func(old, other *replica) *replica {
@@ -191,7 +195,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	one = restart(one, two)
 	restart(two, one)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // some load on the last two
 	stop()
 	t.Logf("%d requests", requests.Load())
 	if requests.Load() < 100 {

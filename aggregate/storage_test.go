@@ -126,7 +126,7 @@ func TestFull(t *testing.T) {
 	if got := f.do("DELETE", path, ""); got.Code != http.StatusOK {
 		t.Errorf("delete all: %d %.200s", got.Code, got.Body)
 	}
-	f.eventually("etcd accepts writes again", func() bool { return write("again").Code == http.StatusCreated })
+	f.answers("etcd accepts writes again", http.StatusCreated, func() answer { return write("again") })
 
 	fill("more-")
 	if got := f.do("DELETE", path, ""); got.Code != http.StatusOK {

@@ -202,19 +202,22 @@ func testCharges(f *bench) {
 		return n.Value()
 	}
 	// As the quota's controller does when it knows the kind.
-	f.eventually("the quota has a status", func() bool {
+	kubetest.Eventually(f, "the quota has a status", func() error {
 		q, err := quotas.Get(f.Context(), "nine")
 		f.ok(err)
 		q.Status.Hard, q.Status.Used = of, corev1.ResourceList{"count/samples." + group: resource.MustParse("0")}
-		err = quotas.Status().Update(f.Context(), q)
-		return err == nil
+		_, err = quotas.Status().Update(f.Context(), q)
+		return err
 	})
 	n := int64(0)
-	f.eventually("samples are counted", func() bool {
+	kubetest.Eventually(f, "samples are counted", func() error {
 		n++
 		_, err := f.create(f.namespace, fmt.Sprint("counted-", n))
 		f.ok(err)
-		return used() > 0
+		if used() == 0 {
+			return fmt.Errorf("none of %d is", n)
+		}
+		return nil
 	})
 	for range 3 {
 		if _, err := f.create(f.namespace, "ghost"); !apierrors.IsInvalid(err) {
@@ -263,7 +266,7 @@ func TestTypeChanged(t *testing.T) {
 	f.start(server)
 	old := `{"apiVersion":"{g}/v1alpha1","kind":"Sample","metadata":{"name":"old","finalizers":["example.com/kept"]},"spec":{"weight":100,"height":100,"age":"old"}}`
 	for _, g := range []string{group, twin} {
-		f.eventually(g+" is served", func() bool { return f.do("GET", f.path(g, ""), "").Code == http.StatusOK })
+		f.answers(g+" is served", http.StatusOK, func() answer { return f.do("GET", f.path(g, ""), "") })
 		if got := f.do("POST", f.path(g, ""), strings.ReplaceAll(old, "{g}", g)); got.Code != http.StatusCreated {
 			t.Fatalf("%d %s", got.Code, got.Body)
 		}
@@ -272,9 +275,12 @@ func TestTypeChanged(t *testing.T) {
 	server.Kinds = is
 	f.start(server)
 	f.ok(install.Install(t.Context(), f.client, latter))
-	f.eventually("the twin has the other definition", func() bool {
+	kubetest.Eventually(f, "the twin has the other definition", func() error {
 		a := f.do("POST", f.path(twin, "?dryRun=All"), strings.ReplaceAll(sample("x", `{"weight":1,"height":1,"age":"x"}`), "{g}", twin))
-		return a.Code == http.StatusUnprocessableEntity && strings.Contains(a.Body, "integer")
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body, "integer") {
+			return fmt.Errorf("status %d: %.300s", a.Code, a.Body)
+		}
+		return nil
 	})
 	for _, s := range []step{
 		{"GET", "{p}/old", "", nil, 200},

@@ -125,16 +125,6 @@ func (f fixture) run(replicas ...*Issuer) {
 	})
 }
 
-// eventually waits until a condition is met.
-func (f fixture) eventually(what string, met func() bool) {
-	f.Helper()
-	for end := time.Now().Add(20 * time.Second); !met(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			f.Fatalf("not seen in time: %s", what)
-		}
-	}
-}
-
 func (f fixture) secret() *corev1.Secret {
 	s, err := kube.For[corev1.Secret](f.client).In(f.namespace).Get(f.Context(), "farm-tls")
 	if err != nil {
@@ -143,15 +133,18 @@ func (f fixture) secret() *corev1.Secret {
 	return s
 }
 
-// published reports whether a target holds a bundle.
-func (f fixture) published(i int, bundle []byte) bool {
+// published returns an error unless a target holds a bundle.
+func (f fixture) published(i int, bundle []byte) error {
 	o, err := kube.ViewOf[served](f.client, f.targets[i].kind).Get(f.Context(), f.targets[i].name)
 	if err != nil {
 		f.Fatal(err)
 	}
 	wanted, holds := o.with(bundle, service{f.namespace, "farm"})
 	text, _ := json.Marshal(wanted)
-	return holds && bytes.Contains(text, []byte("caBundle")) && len(bundle) > 0
+	if !holds || !bytes.Contains(text, []byte("caBundle")) || len(bundle) == 0 {
+		return fmt.Errorf("%s is %+v, want a bundle of %d bytes", f.targets[i], o, len(bundle))
+	}
+	return nil
 }
 
 // Of several replicas one makes the Secret, and all serve it. The bundle gets to all
@@ -160,13 +153,13 @@ func TestReplicasOnServer(t *testing.T) {
 	f := serverFixture(t)
 	replicas := []*Issuer{f.issuer("a"), f.issuer("b"), f.issuer("c")}
 	f.run(replicas...)
-	f.eventually("a certificate of all", func() bool {
+	kubetest.Eventually(f, "all have a certificate", func() error {
 		for _, r := range replicas {
-			if r.Ready(f.Context()) != nil {
-				return false
+			if err := r.Ready(f.Context()); err != nil {
+				return err
 			}
 		}
-		return true
+		return nil
 	})
 	secret := f.secret()
 	bundle := secret.Data[bundleCerts]
@@ -183,7 +176,7 @@ func TestReplicasOnServer(t *testing.T) {
 		t.Errorf("type %s", secret.Type)
 	}
 	for i, target := range f.targets {
-		f.eventually("the bundle in "+target.String(), func() bool { return f.published(i, bundle) })
+		kubetest.Eventually(f, target.String()+" has the bundle", func() error { return f.published(i, bundle) })
 	}
 	for i, target := range f.targets {
 		o, err := kube.ViewOf[served](f.client, target.kind).WithManagedFields().Get(t.Context(), target.name)
@@ -226,7 +219,7 @@ func TestReplicasOnServer(t *testing.T) {
 					}
 				}
 			}
-			f.eventually("the bundle again in "+target.String(), func() bool { return f.published(i, bundle) })
+			kubetest.Eventually(f, target.String()+" has the bundle again", func() error { return f.published(i, bundle) })
 		}
 	}
 	if now := f.secret(); now.ResourceVersion != secret.ResourceVersion {
@@ -238,7 +231,9 @@ func TestReplicasOnServer(t *testing.T) {
 func TestWebhooksChange(t *testing.T) {
 	f := serverFixture(t)
 	f.run(f.issuer("a"))
-	f.eventually("the bundle", func() bool { return f.published(2, f.secret().Data[bundleCerts]) })
+	kubetest.Eventually(f, "the target has the bundle", func() error {
+		return f.published(2, f.secret().Data[bundleCerts])
+	})
 	const text = `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
 		"metadata": {"name": "%s"}, "webhooks": [{"name": "%s.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
 		"clientConfig": {"service": {"namespace": "%s", "name": "farm"}}}]}`
@@ -252,7 +247,9 @@ func TestWebhooksChange(t *testing.T) {
 	if len(o.Webhooks) != 1 {
 		t.Errorf("%d webhooks, want the applied one", len(o.Webhooks))
 	}
-	f.eventually("the bundle", func() bool { return f.published(2, f.secret().Data[bundleCerts]) })
+	kubetest.Eventually(f, "the target has the bundle", func() error {
+		return f.published(2, f.secret().Data[bundleCerts])
+	})
 }
 
 // A Secret of another issuer stays as it is.
@@ -266,7 +263,12 @@ func TestForeignSecret(t *testing.T) {
 	}
 	a := f.issuer("a")
 	f.run(a)
-	f.eventually("an error", func() bool { return errors.Is(a.Ready(t.Context()), errForeign) })
+	kubetest.Eventually(f, "there is an error", func() error {
+		if err := a.Ready(t.Context()); !errors.Is(err, errForeign) {
+			return fmt.Errorf("it is %s, want %w", fmt.Sprint(err), errForeign)
+		}
+		return nil
+	})
 	if f.secret().ResourceVersion != foreign.ResourceVersion {
 		t.Error("the Secret was changed")
 	}
@@ -279,7 +281,7 @@ func TestKeysLost(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	first, ended := f.issuer("a"), make(chan error)
 	go func() { ended <- first.Run(ctx) }()
-	f.eventually("a certificate", func() bool { return first.Ready(t.Context()) == nil })
+	kubetest.Eventually(f, "there is a certificate", func() error { return first.Ready(t.Context()) })
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -291,8 +293,13 @@ func TestKeysLost(t *testing.T) {
 	}
 	second := f.issuer("b")
 	f.run(second)
-	f.eventually("a certificate again", func() bool { return second.Ready(t.Context()) == nil })
-	f.eventually("keys", func() bool { return len(f.secret().Data[bundleKeys]) > 0 })
+	kubetest.Eventually(f, "there is a certificate again", func() error { return second.Ready(t.Context()) })
+	kubetest.Eventually(f, "there are keys", func() error {
+		if s := f.secret(); len(s.Data[bundleKeys]) == 0 {
+			return fmt.Errorf("the Secret has %d entries, but no keys", len(s.Data))
+		}
+		return nil
+	})
 	after := f.secret()
 	if !bytes.Equal(after.Data[servingCert], before.Data[servingCert]) {
 		t.Error("another certificate is served, which clients do not trust yet")
@@ -301,7 +308,9 @@ func TestKeysLost(t *testing.T) {
 		t.Error("the bundle does not have both authorities")
 	}
 	for i, target := range f.targets {
-		f.eventually("the bundle in "+target.String(), func() bool { return f.published(i, after.Data[bundleCerts]) })
+		kubetest.Eventually(f, target.String()+" has the bundle", func() error {
+			return f.published(i, after.Data[bundleCerts])
+		})
 	}
 }
 
@@ -329,13 +338,14 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	f.apply(0, fmt.Sprintf(hook, f.targets[0].name, addresses[0], f.namespace))
 	f.run(replicas...)
-	f.eventually("the bundle", func() bool { return f.published(0, f.secret().Data[bundleCerts]) })
+	kubetest.Eventually(f, "the target has the bundle", func() error {
+		return f.published(0, f.secret().Data[bundleCerts])
+	})
 
-	var calls, handshakes, failed atomic.Int64
+	var calls, handshakes, bundles, failed atomic.Int64
 	// A deadline would reach the dials, whose last one would then fail with it.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	defer time.AfterFunc(time.Minute, cancel).Stop()
 	var load sync.WaitGroup
 	maps := kube.For[corev1.ConfigMap](f.client).In(f.namespace)
 	load.Go(func() {
@@ -349,7 +359,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				failed.Add(1)
 				t.Error(err)
 			}
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // the pace of the load
 		}
 	})
 	authorities := make(map[string]bool)
@@ -364,6 +374,7 @@ func TestRotationUnderLoad(t *testing.T) {
 				bundle := o.Webhooks[0].ClientConfig.CABundle
 				if address == addresses[0] {
 					authorities[string(bundle)] = true
+					bundles.Store(int64(len(authorities)))
 				}
 				roots := x509.NewCertPool()
 				roots.AppendCertsFromPEM(bundle)
@@ -377,20 +388,28 @@ func TestRotationUnderLoad(t *testing.T) {
 						failed.Add(1)
 						t.Error(err)
 					}
-					time.Sleep(30 * time.Millisecond)
+					time.Sleep(30 * time.Millisecond) // the pace of the load
 				}
 			}
 		})
 	}
-	time.Sleep(15 * time.Second)
+	time.Sleep(15 * time.Second) // some authorities later
 	if err := kube.For[corev1.Secret](f.client).In(f.namespace).Delete(t.Context(), "farm-tls"); err != nil {
 		t.Error(err)
 	}
-	load.Wait()
-	t.Logf("%d calls, %d handshakes, %d bundles, %d failed", calls.Load(), handshakes.Load(), len(authorities), failed.Load())
-	if calls.Load() < 50 || handshakes.Load() < 200 || len(authorities) < 6 {
-		t.Error("too little has happened")
+	happened := func() string {
+		return fmt.Sprintf("%d calls, %d handshakes, %d bundles, %d failed", calls.Load(), handshakes.Load(), bundles.Load(),
+			failed.Load())
 	}
+	kubetest.Eventually(t, "enough has happened", func() error {
+		if calls.Load() < 50 || handshakes.Load() < 200 || bundles.Load() < 6 {
+			return errors.New(happened())
+		}
+		return nil
+	})
+	cancel()
+	load.Wait()
+	t.Log(happened())
 }
 
 // serve serves a webhook that allows everything, and returns its address.

@@ -14,13 +14,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // The test binary also acts as the cluster command, including the supervisor, so the race
@@ -133,9 +133,12 @@ func (c cluster) crash() {
 		c.t.Fatal(err)
 	}
 	// Its lock is let go when the last of its threads has ended.
-	c.eventually("the supervisor is gone", func() bool {
+	kubetest.Eventually(c.t, "the supervisor is gone", func() error {
 		supervised, err := c.dir.Supervised()
-		return !id.Alive() && err == nil && !supervised
+		if err == nil && (id.Alive() || supervised) {
+			err = fmt.Errorf("alive %t, with the lock %t", id.Alive(), supervised)
+		}
+		return err
 	})
 }
 
@@ -163,13 +166,16 @@ func (c cluster) expectNoProcess() {
 	}
 }
 
-func (c cluster) eventually(what string, happened func() bool) {
+// awaitAPIServer waits until the API server is ready.
+func (c cluster) awaitAPIServer() {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("did not happen: %s", what)
+	kubetest.Eventually(c.t, "the API server is ready", func() error {
+		out, err := c.try("kubectl", "get", "--raw", "/readyz")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
-	}
+		return nil
+	})
 }
 
 func TestLifecycle(t *testing.T) {
@@ -359,10 +365,7 @@ func TestComponentEndsByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("the API server is back", func() bool {
-		_, err := c.try("kubectl", "get", "--raw", "/readyz")
-		return err == nil
-	})
+	c.awaitAPIServer()
 	after := c.component("kube-apiserver")
 	if after.PID == before.PID || after.Restarts != 1 || !strings.Contains(after.LastEnd, "signal: killed") {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -400,7 +403,12 @@ func TestOwner(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("the cluster ends with its owner", func() bool { return !c.dir.Exists() && len(c.processes()) == 0 })
+	kubetest.Eventually(t, "the cluster ends with its owner", func() error {
+		if left := c.processes(); c.dir.Exists() || len(left) > 0 {
+			return fmt.Errorf("directory %t, processes %q", c.dir.Exists(), left)
+		}
+		return nil
+	})
 }
 
 // The supervisor is killed together with the owner. The next cluster that starts beside
@@ -455,10 +463,7 @@ func TestForeground(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("it is ready", func() bool {
-		_, err := c.try("kubectl", "get", "--raw", "/readyz")
-		return err == nil
-	})
+	c.awaitAPIServer()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestTwoOperatorsFight(t *testing.T) {
 				before[i] = s.writes.Load()
 			}
 			const watched = 10 * time.Second
-			time.Sleep(watched)
+			time.Sleep(watched) // their pace is measured
 			for i, s := range sides {
 				n := s.writes.Load() - before[i]
 				t.Logf("side %s wrote %d times until both had reported, and %d times in the %s after that", s.name, before[i], n,

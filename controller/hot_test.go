@@ -91,7 +91,7 @@ func TestHotLoops(t *testing.T) {
 			if at > 60 {
 				t.Errorf("a hot loop is said after %d reconciles", at)
 			}
-			time.Sleep(3 * time.Second)
+			time.Sleep(3 * time.Second) // its pace is measured
 			if more := runs.Load() - at; more > 8 {
 				t.Errorf("%d reconciles in the 3 s after a hot loop was seen", more)
 			}
@@ -151,7 +151,7 @@ func TestBusyIsNotHot(t *testing.T) {
 		}
 	}
 	b.eventually("the last change is seen", func() bool { return seen.Load() == "199" })
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // nothing may be said
 	if n := b.log.count("reconciled in a loop"); n > 0 {
 		t.Errorf("a hot loop is said that is none:\n%s", b.log.tail(5))
 	}

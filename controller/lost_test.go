@@ -43,6 +43,7 @@ func (r *readers) n(n int) int {
 	return r.rand.IntN(n)
 }
 
+// nap is a slow reader.
 func (r *readers) nap(most int) {
 	time.Sleep(time.Duration(max(0, r.n(2*most)-most)) * time.Millisecond)
 }

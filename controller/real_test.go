@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -131,14 +132,15 @@ func (b *bench) delete(name string) {
 	}
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition holds. Its failure shows the end of the log.
 func (b *bench) eventually(what string, ok func() bool) {
 	b.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.Fatalf("not within %s: %s\n%s", patience, what, b.log.tail(30))
+	kubetest.Eventually(b, what, func() error {
+		if !ok() {
+			return fmt.Errorf("not so, and the log ends with\n%s", b.log.tail(30))
 		}
-	}
+		return nil
+	})
 }
 
 // applyChild is a reconcile that applies a child of the same name.

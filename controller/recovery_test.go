@@ -83,7 +83,7 @@ func TestKindComesAndGoes(t *testing.T) {
 		})
 	}
 	ready(http.StatusOK, "gadget: waits: ") // it does not wait for a kind that was never there
-	time.Sleep(2 * time.Second)             // and several tries
+	time.Sleep(2 * time.Second)             // several tries, which say nothing
 	if n := missing(); n != 1 {
 		t.Errorf("that the kind is missing was said %d times:\n%s", n, b.log)
 	}

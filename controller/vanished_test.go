@@ -114,7 +114,7 @@ func TestChildDeletedUnseenComesBack(t *testing.T) {
 				if err := b.children.Delete(t.Context(), name); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(500 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond) // nobody may see the deletion
 				cut.set(false, relist)
 				b.eventually("the child is back", func() bool { return b.hasChild(name) })
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -87,7 +88,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("a wider definition: %v", err)
 		}
 	}
-	eventually(t, "the default", func() error {
+	kubetest.Eventually(t, "the default is served", func() error {
 		w, err := cases[Wide](s).Get(soon(t), "a")
 		if err == nil && (w.Spec.Added != "new" || w.Spec.Removed != "x" || w.Spec.Size != 9) {
 			err = fmt.Errorf("%+v", w.Spec)
@@ -98,7 +99,7 @@ func TestUpgrade(t *testing.T) {
 	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatalf("forced: %v", err)
 	}
-	eventually(t, "the forced definition", func() error {
+	kubetest.Eventually(t, "the forced definition is used", func() error {
 		_, err := cases[Wide](s).Modify(soon(t), "a", func(c *Case[Wide]) error { c.Spec.Size = 6; return nil })
 		if err == nil {
 			return errors.New("it is not there yet")
@@ -177,20 +178,6 @@ func TestRollback(t *testing.T) {
 	}
 	if spec := live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; spec.Properties["removed"] == nil {
 		t.Error("the older definition was not installed")
-	}
-}
-
-// eventually waits until a check succeeds.
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
 	}
 }
 
@@ -309,7 +296,7 @@ func TestInstallTroubles(t *testing.T) {
 	if err := definitions.Delete(soon(t), d.Name); err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	short, cancel := context.WithTimeout(t.Context(), time.Second) // it may not end by itself
 	defer cancel()
 	if err := crd.Install(short, s.client, d); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("installed while it is being deleted: %v", err)

@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,15 @@ func TestOnServer(t *testing.T) {
 	for range 10 {
 		r.Warning(subject, "Failed", "because of %s", strings.Repeat("x\xff", 2000))
 	}
-	time.Sleep(time.Second)
+	events := kube.For[eventsv1.Event](client).In(namespace)
+	kubetest.Eventually(t, "the event is there", func() error { // later ones make it a series
+		for e, err := range events.List(t.Context()) {
+			if err != nil || e.Regarding.UID == subject.UID {
+				return err
+			}
+		}
+		return errors.New("there is none")
+	})
 	for range 5 {
 		r.Warning(subject, "Failed", "because of %s", strings.Repeat("x\xff", 2000))
 	}
@@ -51,7 +60,7 @@ func TestOnServer(t *testing.T) {
 
 	found := map[string]*eventsv1.Event{}
 	about := "regarding.uid=" + string(subject.UID)
-	for e, err := range kube.For[eventsv1.Event](client).In(namespace).List(t.Context()) {
+	for e, err := range events.List(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/pintle-go/pintle/kubetest"
@@ -29,8 +28,7 @@ func TestBuiltinKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := t.Context()
 
 	types := make(map[GVK]reflect.Type)
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // ensuring checks Ensure of one kind, in one namespace, with a running store.
@@ -69,16 +71,17 @@ func (e *ensuring[T]) patch(name, patch string) {
 // settles ensures the intent until the object is right on the server.
 func (e *ensuring[T]) settles(what, name string, right func(*T) bool) {
 	e.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	kubetest.Eventually(e, what, func() error {
 		e.writes()
 		o, err := e.others.Get(soon(e.T), name)
-		if err == nil && right(o) {
-			return
+		if err != nil && !apierrors.IsNotFound(err) {
+			e.Fatalf("%s: %v", what, err)
 		}
-		if err != nil && !apierrors.IsNotFound(err) || time.Now().After(end) {
-			e.Fatalf("%s: %v, %+v", what, err, o)
+		if err == nil && !right(o) {
+			err = fmt.Errorf("%+v", o)
 		}
-	}
+		return err
+	})
 }
 
 // Ensure costs no request until somebody changes a field that it sets. Then the field
@@ -102,7 +105,7 @@ func TestEnsureDeployment(t *testing.T) {
 	e.quiet("again")
 	must(t, statusOfDeployment(t, e.others, "web"))
 	e.patch("web", `{"metadata":{"annotations":{"theirs":"yes"}}}`)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // the watch shows it, as a rule; both ways cost nothing
 	e.quiet("after a change of what is not set")
 	e.patch("web", `{"spec":{"replicas":7,"paused":true}}`)
 	e.settles("replicas come back, what others set stays", "web", func(d *appsv1.Deployment) bool {
@@ -141,7 +144,7 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 	}
 	services.quiet("again")
 	services.patch("web", `{"spec":{"sessionAffinity":"ClientIP"}}`)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // the watch shows it, as a rule; both ways cost nothing
 	services.quiet("after a change of what is not set")
 	services.patch("web", `{"spec":{"selector":{"app":"other"}}}`)
 	services.settles("the selector comes back", "web", func(o *corev1.Service) bool {
@@ -161,7 +164,7 @@ func TestEnsureWithoutGeneration(t *testing.T) {
 	maps.writes()
 	maps.quiet("again")
 	maps.patch("map", `{"data":{"theirs":"yes"}}`)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // the watch shows it, as a rule; both ways cost nothing
 	maps.quiet("after others have added something")
 	maps.patch("map", `{"data":{"a":null}}`)
 	maps.settles("a value comes back", "map", func(o *corev1.ConfigMap) bool {
@@ -217,15 +220,13 @@ func TestEnsureWhenTheWatchIsQuicker(t *testing.T) {
 			if _, err := e.others.Patch(soon(t), "map", types.MergePatchType, []byte(patch)); err != nil {
 				t.Error(err)
 			}
-			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-				if o, err := e.store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "map"}); err == nil && seen(o) {
-					return
+			kubetest.Eventually(t, "the store shows the change", func() error {
+				o, err := e.store.Get(soon(t), kube.Key{Namespace: s.namespace, Name: "map"})
+				if err == nil && !seen(o) {
+					err = fmt.Errorf("%+v", o)
 				}
-				if time.Now().After(end) {
-					t.Error("the store does not show the change")
-					return
-				}
-			}
+				return err
+			})
 		}
 	}
 	meanwhile = patched(`{"data":{"theirs":"yes"}}`, func(o *corev1.ConfigMap) bool { return o.Data["theirs"] == "yes" })

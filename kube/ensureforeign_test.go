@@ -2,13 +2,14 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // mapView is a view of ConfigMaps.
@@ -93,15 +94,13 @@ func (a applied[T]) test(t *testing.T, s *server) {
 	}
 	shows := func(theirs string) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		kubetest.Eventually(t, fmt.Sprintf("the store shows %q", theirs), func() error {
 			o, err := store.Get(soon(t), key)
-			if err == nil && a.theirs(o) == theirs {
-				return
+			if err == nil && a.theirs(o) != theirs {
+				err = fmt.Errorf("it shows %q", a.theirs(o))
 			}
-			if time.Now().After(end) {
-				t.Fatalf("the store does not show %q: %v", theirs, err)
-			}
-		}
+			return err
+		})
 	}
 	ensure(1, "at first")
 	ensure(0, "again")

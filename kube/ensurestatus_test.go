@@ -2,15 +2,16 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // The field manager may apply other fields by another verb. The next Ensure restores the
@@ -73,15 +74,15 @@ func (s *statuses) writes(o *book) int {
 // sees waits until the store shows a book as it should be.
 func (s *statuses) sees(what, name string, right func(*book) bool) *book {
 	s.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		o, err := s.store.Get(soon(s.T), kube.Key{Namespace: s.namespace, Name: name})
-		if err == nil && right(o) {
-			return o
+	var is *book
+	kubetest.Eventually(s.T, what, func() (err error) {
+		is, err = s.store.Get(soon(s.T), kube.Key{Namespace: s.namespace, Name: name})
+		if err == nil && !right(is) {
+			err = fmt.Errorf("%+v", is)
 		}
-		if time.Now().After(end) {
-			s.Fatalf("%s: %+v, %v", what, o, err)
-		}
-	}
+		return err
+	})
+	return is
 }
 
 func startStatuses(t *testing.T) *statuses {
@@ -204,14 +205,15 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 		t.Errorf("the successor's status is %+v", o.Status)
 	}
 	must(t, s.others.Delete(soon(t), "b"))
-	for { // until the store has seen the deletion, EnsureStatus need not send a request
-		_, err := s.store.Get(soon(t), kube.KeyOf(is))
+	// Before that, EnsureStatus need not send a request.
+	kubetest.Eventually(t, "the store has seen the deletion", func() error {
+		o, err := s.store.Get(soon(t), kube.KeyOf(is))
 		if apierrors.IsNotFound(err) {
-			break
+			return nil
 		}
 		must(t, err)
-		time.Sleep(5 * time.Millisecond)
-	}
+		return fmt.Errorf("it shows %+v", o)
+	})
 	if err := s.mine.Status().Ensure(soon(t), named); !apierrors.IsNotFound(err) {
 		t.Errorf("the status of a missing object: %v", err)
 	}

@@ -42,7 +42,7 @@ func follow[T any](
 			f.mu.Lock()
 			slow := f.slow
 			f.mu.Unlock()
-			time.Sleep(slow)
+			time.Sleep(slow) // a slow reader
 		}
 	}()
 	t.Cleanup(f.stop)

@@ -3,12 +3,12 @@ package kube_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // A look at the store tells that an Ensure would change nothing, and never sends a request.
@@ -43,11 +43,7 @@ func TestGlance(t *testing.T) {
 			}
 			known := func(when string) *corev1.ConfigMap {
 				t.Helper()
-				for end := time.Now().Add(time.Minute); look(want("1")) != nil; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("%s: the store does not show the object", when)
-					}
-				}
+				kubetest.Eventually(t, "the store shows the object "+when, func() error { return look(want("1")) })
 				is := new(corev1.ConfigMap)
 				must(t, seen.Decode(is))
 				return is

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kube/pod"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // state is a store's state of an object: "", "there" or "going".
@@ -58,7 +59,7 @@ func wantState[T any, P interface {
 	if is := state[T, P](t, store, key); is != want {
 		t.Errorf("%s is %q after %s, want %q", key, is, after, want)
 	}
-	if d := time.Since(began); d > 20*time.Second {
+	if d := time.Since(began); d > 30*time.Second {
 		t.Errorf("reading %s after %s took %s", key, after, d)
 	}
 }
@@ -103,9 +104,12 @@ func TestStoreReadsAfterDeletions(t *testing.T) {
 		}))(t)
 		// A deletion begins with the copy of the API server's watch cache. If that copy has no
 		// node yet, the pod is deleted without a grace period.
-		for got(podStore.Get(soon(t), key))(t).Spec.NodeName == "" {
-			time.Sleep(time.Millisecond)
-		}
+		kubetest.Eventually(t, "the store shows the node", func() error {
+			if o := got(podStore.Get(soon(t), key))(t); o.Spec.NodeName == "" {
+				return fmt.Errorf("%s has none", o.Name)
+			}
+			return nil
+		})
 		must(t, pods.Delete(soon(t), key.Name))
 		wantState(t, podStore, key, "deletion", "going")
 		none := int64(0)

@@ -247,15 +247,13 @@ func installBooks(t *testing.T, s *server, scope kube.Scope) kube.Kind {
 	kind := kube.Kind{GVK: kube.GVK{Group: group, Version: "v1", Kind: "Book"}}
 	// Discovery lists the kind a moment later. The server's client has not asked for it yet.
 	other := kube.For[unstructured.Unstructured](s.connect(t, s.cluster.Config()), kind)
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		_, err := other.Get(soon(t), "none")
-		if !errors.Is(err, kube.ErrNotServed) {
-			return kind
+	kubetest.Eventually(t, "the kind is served", func() error {
+		if _, err := other.Get(soon(t), "none"); errors.Is(err, kube.ErrNotServed) {
+			return err
 		}
-		if time.Since(begun) > time.Minute {
-			t.Fatalf("it did not happen that the kind is served: %v", err)
-		}
-	}
+		return nil
+	})
+	return kind
 }
 
 var crdKind = kube.Kind{GVK: kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}}

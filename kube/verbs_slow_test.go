@@ -43,7 +43,7 @@ func TestListSlowly(t *testing.T) {
 			must(t, err)
 			all = append(all, cm.Name)
 			if len(all) == 10 {
-				time.Sleep(6 * time.Second)
+				time.Sleep(6 * time.Second) // a slow reader
 				// A later token than the next one has expired, so the next one has
 				// expired too.
 				expire(t, s, maps)
@@ -73,14 +73,13 @@ func expire(t *testing.T, s *server, maps kube.Resource[corev1.ConfigMap]) {
 	defer utilnet.CloseIdleConnectionsFor(client.Transport)
 	query := url.Values{"limit": {"1"}, "resourceVersion": {now}, "resourceVersionMatch": {"Exact"}}
 	old := s.cluster.Config().Host + "/api/v1/namespaces/" + s.namespace + "/configmaps?" + query.Encode()
-	for range 200 {
+	kubetest.Eventually(t, "resource version "+now+" expires", func() error {
 		got(maps.Apply(soon(t), configMap("other", "at", time.Now().String())))(t)
 		resp := got(client.Get(old))(t)
 		resp.Body.Close()
-		if resp.StatusCode == http.StatusGone {
-			return
+		if resp.StatusCode != http.StatusGone {
+			return fmt.Errorf("a list at it is answered with status %d", resp.StatusCode)
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	t.Fatalf("resource version %s does not expire", now)
+		return nil
+	})
 }

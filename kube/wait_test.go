@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -31,7 +32,7 @@ func TestUntil(t *testing.T) {
 	select {
 	case err := <-done:
 		t.Fatalf("ended early: %v", err)
-	case <-time.After(300 * time.Millisecond):
+	case <-time.After(300 * time.Millisecond): // it may not end
 	}
 	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"data":{"ready":"yes"}}`)))(t)
 	must(t, <-done)
@@ -93,18 +94,19 @@ func TestUntilGone(t *testing.T) {
 	)
 	done := make(chan error, 1)
 	go func() { done <- maps.UntilGone(soon(t), "m") }()
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond) // the wait has begun, as a rule; it ends in either case
 	got(maps.Patch(soon(t), "m", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))(t)
 	must(t, <-done)
 
 	// Another object of the same name is not the object of the wait.
 	got(maps.Create(soon(t), configMap("n")))(t)
 	go func() { done <- maps.UntilGone(soon(t), "n") }()
-	for end := time.Now().Add(time.Minute); !s.answered("GET", "/configmaps/n"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("n is not read")
+	kubetest.Eventually(t, "n is read", func() error {
+		if !s.answered("GET", "/configmaps/n") {
+			return errors.New("there was no such request")
 		}
-	}
+		return nil
+	})
 	must(t, maps.Delete(soon(t), "n"))
 	got(maps.Create(soon(t), configMap("n")))(t)
 	must(t, <-done)

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
@@ -47,14 +47,6 @@ func TestFinalizers(t *testing.T) {
 		}
 		return response.StatusCode
 	}
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("it is not so that %s", what)
-			}
-		}
-	}
 	type object = map[string]any
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	kinds := []struct{ plural, kind, version string }{
@@ -84,15 +76,23 @@ func TestFinalizers(t *testing.T) {
 		namespace = cluster.Namespace(t)
 		for _, k := range kinds {
 			path := "/apis/kubetest.example.com/" + k.version + "/namespaces/" + namespace + "/" + k.plural
-			until("the kind is served", func() bool {
-				return send(t.Context(), http.MethodPost, path, object{
+			kubetest.Eventually(t, "the kind is served", func() error {
+				return answers(http.StatusCreated, send(t.Context(), http.MethodPost, path, object{
 					"apiVersion": "kubetest.example.com/" + k.version, "kind": k.kind,
 					"metadata": object{"name": "one", "finalizers": []string{"example.com/nobody"}},
-				}) == http.StatusCreated
+				}))
 			})
 		}
 	})
-	until("the namespace is gone", func() bool {
-		return send(t.Context(), http.MethodGet, "/api/v1/namespaces/"+namespace, nil) == http.StatusNotFound
+	kubetest.Eventually(t, "the namespace is gone", func() error {
+		return answers(http.StatusNotFound, send(t.Context(), http.MethodGet, "/api/v1/namespaces/"+namespace, nil))
 	})
+}
+
+// answers returns an error unless the API server's status is the wanted one.
+func answers(want, got int) error {
+	if got != want {
+		return fmt.Errorf("status %d, want %d", got, want)
+	}
+	return nil
 }

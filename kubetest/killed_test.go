@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 		fmt.Println("dir", filepath.Dir(cluster.Kubeconfig()))
 	}
 	fmt.Println("holding", os.Getpid())
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // until it is killed
 }
 
 // A run of go test beside this one has clusters of its own. When it is killed, nothing of
@@ -79,17 +79,13 @@ func TestKilled(t *testing.T) {
 	}
 	_ = cmd.Wait() // it was killed
 	for _, dir := range dirs {
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		kubetest.Eventually(t, "nothing of "+dir+" is left", func() error {
 			_, err := os.Stat(dir)
-			left := processes(t, dir)
-			if os.IsNotExist(err) && len(left) == 0 {
-				break
+			if left := processes(t, dir); !os.IsNotExist(err) || len(left) > 0 {
+				return fmt.Errorf("directory %v, processes %q", err == nil, left)
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("of %s is left: directory %v, processes %q", dir, err == nil, left)
-				break
-			}
-		}
+			return nil
+		})
 	}
 	if status, body := get(t, ours.Config(), "/api/v1/namespaces"); status != 200 {
 		t.Errorf("our cluster after the other run was killed: %d %s", status, body)

@@ -59,7 +59,7 @@ func runCandidate() int {
 			if _, err := maps.Create(ctx, o); err != nil {
 				slog.Warn("write", "error", err)
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // the pace of its writes
 		}
 		fmt.Println("ends")
 		return nil
@@ -179,11 +179,12 @@ func writers(t *testing.T, client *kube.Client, namespace string) []string {
 // wrote waits until a candidate has written.
 func wrote(t *testing.T, client *kube.Client, namespace, who string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !slices.Contains(writers(t, client, namespace), who); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s writes nothing", who)
+	kubetest.Eventually(t, who+" has written", func() error {
+		if all := writers(t, client, namespace); !slices.Contains(all, who) {
+			return fmt.Errorf("the writers are %q", all)
 		}
-	}
+		return nil
+	})
 }
 
 // realServer returns a real server and a client of it.
@@ -212,7 +213,7 @@ func TestProcesses(t *testing.T) {
 		"stopped for longer than the lease": {3 * time.Second, func(t *testing.T, a, b *candidate) {
 			a.signal(syscall.SIGSTOP)
 			b.says("acts")
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // b writes, and then a wakes up
 			a.signal(syscall.SIGCONT)
 			a.says("ends")
 			if code := a.code(); code != exitLost {
@@ -249,7 +250,7 @@ func TestProcesses(t *testing.T) {
 			wrote(t, client, namespace, "a")
 			test.disturb(t, a, b)
 			wrote(t, client, namespace, "b")
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond) // a may not write any more
 			if got := writers(t, client, namespace); !slices.Equal(got, []string{"a", "b"}) {
 				t.Errorf("writers in the server's order: %s", got)
 			}
@@ -276,13 +277,12 @@ func TestProcessesTakeOver(t *testing.T) {
 		d.signal(how)
 		a.says("acts")
 		want = append(want, who, "a")
-		again := time.Now()
-		for got := writers(t, client, namespace); !slices.Equal(got, want); got = writers(t, client, namespace) {
-			if time.Since(again) > time.Minute {
-				t.Fatalf("writers in the server's order: %s, want %s", got, want)
+		kubetest.Eventually(t, "a has written again", func() error {
+			if got := writers(t, client, namespace); !slices.Equal(got, want) {
+				return fmt.Errorf("writers in the server's order: %s, want %s", got, want)
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return nil
+		})
 	}
 	a.signal(syscall.SIGTERM)
 	if code := a.code(); code != 0 {

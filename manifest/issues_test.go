@@ -49,7 +49,7 @@ func TestIssues(t *testing.T) {
 	filled := func(h *admissionregistrationv1.ValidatingWebhookConfiguration) bool {
 		return len(h.Webhooks[0].ClientConfig.CABundle) > 0
 	}
-	short, stop := context.WithTimeout(ctx, 20*time.Second)
+	short, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	if _, err := hooks.Until(short, hook.Name, filled); err != nil {
 		t.Error(err)

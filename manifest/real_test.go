@@ -3,13 +3,13 @@ package manifest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -304,14 +304,12 @@ func (s *scene) seen(note string) bool {
 // until waits for a condition or for a refused request.
 func (s *scene) until(what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); len(s.used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
-		if holds() {
-			return
+	kubetest.Eventually(s.t, what, func() error {
+		if len(s.used.Refused()) == 0 && !holds() {
+			return errors.New("not so, and no request was refused")
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("it is not so that %s", what)
-		}
-	}
+		return nil
+	})
 }
 
 // grantRights creates the operator's account and roles without one grant. It returns a
@@ -370,16 +368,14 @@ func awaitRight(t *testing.T, client *kube.Client, op Operator, g grant) {
 			Namespace: g.namespace, Verb: g.verb, Group: g.group, Resource: resource, Subresource: sub, Name: g.name,
 		},
 	}}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, "the role allows to "+g.String(), func() error {
 		answer, err := kube.For[authorizationv1.SubjectAccessReview](client).Create(t.Context(), review)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer.Status.Allowed {
-			return
+		if !answer.Status.Allowed {
+			return fmt.Errorf("it is not allowed: %q", answer.Status.Reason)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the role does not allow to %s: %s", g, answer.Status.Reason)
-		}
-	}
+		return nil
+	})
 }

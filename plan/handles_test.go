@@ -5,12 +5,12 @@ import (
 	"errors"
 	"maps"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -109,14 +109,13 @@ func TestStoreOfAnotherType(t *testing.T) {
 	b.ok(all.Delete(b.soon(), "second"))
 	_, err = all.Create(b.soon(), named("second", "theirs"))
 	b.ok(err)
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // the store shows that
-		o, err := all.In(b.namespace).Cached().Get(b.soon(), "second")
-		if err == nil && o.UID != is.UID {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal("the store is late")
+	kubetest.Eventually(t, "the store shows that", func() error {
+		o, err := all.Cached().Get(b.soon(), kube.Key{Namespace: b.namespace, Name: "second"})
+		if err == nil && o.UID == is.UID {
+			err = errors.New("it has the first object")
 		}
-	}
+		return err
+	})
 	if err := run("2"); !errors.Is(err, kube.ErrTaken) {
 		t.Errorf("got %v, want ErrTaken", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -70,32 +71,32 @@ func (s *stubborn) set(size string) *appsv1.StatefulSet {
 	return o
 }
 
-// converge runs a plan until it has nothing to wait for, or returns its third error.
+// converge runs a plan until it has nothing to wait for, or returns the error of its eighth failure.
 func (s *stubborn) converge(describe func(p *plan.Plan)) error {
 	s.Helper()
 	failed := 0
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+	var last error
+	kubetest.Eventually(s, "the plan has nothing to wait for", func() error {
 		shop, err := s.op.shops.Get(s.soon(), "stubborn")
 		s.ok(err)
 		p := plan.New(s.op.shops, shop, &shop.Status.Status)
 		describe(p)
 		_, err = p.Run(s.soon())
-		ready := true
-		for _, n := range shop.Status.Nodes {
-			ready = ready && n.State == plan.Ready
-		}
-		switch {
-		case err != nil:
-			if failed++; failed == 3 {
+		if err != nil {
+			if failed++; failed < 8 {
 				return err
 			}
-		case ready:
+			last = err
 			return nil
 		}
-	}
-	shop, _ := s.op.shops.Get(s.Context(), "stubborn")
-	s.Fatalf("it does not converge: %+v", shop.Status)
-	return nil
+		for _, n := range shop.Status.Nodes {
+			if n.State != plan.Ready {
+				return fmt.Errorf("%+v", shop.Status)
+			}
+		}
+		return nil
+	})
+	return last
 }
 
 // uids returns the uids of the pods and volumes of the StatefulSet.
@@ -196,14 +197,14 @@ func TestOrphansOfANodeThatLeaves(t *testing.T) {
 		want = s.set("1Gi")
 		want.Spec.ServiceName = "other"
 		was := s.get().UID
-		for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+		kubetest.Eventually(t, "the set is deleted", func() error {
 			o, err := s.op.statefulSets.Get(s.soon(), "stubborn")
 			switch {
 			case apierrors.IsNotFound(err):
 				if n := count(); n != 2 {
 					t.Fatalf("%d pods are left of the orphaned set", n)
 				}
-				return
+				return nil
 			case err == nil && o.UID != was:
 				t.Fatal("the test has missed the gap")
 			case err == nil && o.DeletionTimestamp == nil:
@@ -214,14 +215,17 @@ func TestOrphansOfANodeThatLeaves(t *testing.T) {
 				_, err = p.Run(s.soon())
 				s.ok(err)
 			}
-		}
-		t.Fatal("the set is not deleted")
+			return errors.New(fmt.Sprint(o, err))
+		})
 	}
 	gone := func(why string) {
 		t.Helper()
-		begun := time.Now()
-		for ; count() > 0 && time.Since(begun) < time.Minute; time.Sleep(200 * time.Millisecond) {
-		}
+		kubetest.Eventually(t, why+", and the pods are gone", func() error {
+			if n := count(); n > 0 {
+				return fmt.Errorf("%d pods are left", n)
+			}
+			return nil
+		})
 		if _, err := s.op.statefulSets.Get(s.soon(), "stubborn"); !apierrors.IsNotFound(err) || count() > 0 {
 			t.Errorf("%s: %d pods are left, the set: %v", why, count(), err)
 		}
@@ -234,15 +238,16 @@ func TestOrphansOfANodeThatLeaves(t *testing.T) {
 	gone("the node has left")
 
 	orphan()
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+	kubetest.Eventually(t, "the plan is deleted", func() error {
 		shop, err := s.op.shops.Get(s.soon(), "stubborn")
 		s.ok(err)
 		action, err := plan.New(s.op.shops, shop, &shop.Status.Status).Delete(s.soon())
 		s.ok(err)
-		if action == controller.Done {
-			break
+		if action != controller.Done {
+			return fmt.Errorf("%+v", shop.Status)
 		}
-	}
+		return nil
+	})
 	gone("the owner is deleted")
 }
 
@@ -341,17 +346,18 @@ func TestReasonsOfPods(t *testing.T) {
 		}).Within(2 * time.Second)
 	}
 	until := func(state plan.State) (n plan.NodeStatus) {
-		for begun := time.Now(); time.Since(begun) < patience; time.Sleep(500 * time.Millisecond) {
+		kubetest.Eventually(t, "the node is "+string(state), func() error {
 			shop, err := s.op.shops.Get(s.soon(), "stubborn")
 			s.ok(err)
 			p := plan.New(s.op.shops, shop, &shop.Status.Status)
 			describe(p)
 			_, err = p.Run(s.soon())
 			s.ok(err)
-			if n = shop.Status.Nodes[0]; n.State == state && strings.Contains(n.Message, "and 2 more pods") {
-				break
+			if n = shop.Status.Nodes[0]; n.State != state || !strings.Contains(n.Message, "and 2 more pods") {
+				return fmt.Errorf("%+v", n)
 			}
-		}
+			return nil
+		})
 		return n
 	}
 	degraded := until(plan.Degraded)

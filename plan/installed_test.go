@@ -1,15 +1,16 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -62,13 +63,12 @@ func TestKindThatIsInstalledLate(t *testing.T) {
 	// until runs the plan until a node is ready. It never fails meanwhile.
 	until := func(node string, describe func(p *plan.Plan)) {
 		t.Helper()
-		for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
-			if states, _ := run(describe); states[node] == string(plan.Ready) {
-				return
+		kubetest.Eventually(t, node+" becomes ready", func() error {
+			if states, messages := run(describe); states[node] != string(plan.Ready) {
+				return fmt.Errorf("%v %v", states, messages)
 			}
-		}
-		states, messages := run(describe)
-		t.Fatalf("%s does not become ready: %v %v", node, states, messages)
+			return nil
+		})
 	}
 	definition := func() *crd.Definition {
 		d := crd.Of[Gadget](crd.Options{})

@@ -229,7 +229,7 @@ func TestLayersOnServer(t *testing.T) {
 	b.create("layers")
 	for range 4 {
 		stop := b.start(l.children)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // the process ends in the middle of its work
 		stop()
 	}
 	stop := b.start(l.children)
@@ -243,7 +243,7 @@ func TestLayersOnServer(t *testing.T) {
 	l.mu.Unlock()
 	b.ok(b.op.shops.Delete(b.soon(), "layers"))
 	for range 3 {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // likewise
 		stop()
 		stop = b.start(l.children)
 	}

@@ -1,13 +1,14 @@
 package plan_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -47,9 +48,12 @@ func TestChildWithCleanup(t *testing.T) {
 	}
 	_, err = s.op.shops.Modify(s.soon(), "branch-office", func(o *Shop) error { o.Finalizers = nil; return nil })
 	s.ok(err)
-	for remove() != controller.Done {
-		time.Sleep(200 * time.Millisecond)
-	}
+	kubetest.Eventually(t, "the plan is deleted", func() error {
+		if action := remove(); action != controller.Done {
+			return fmt.Errorf("the action is %v", action)
+		}
+		return nil
+	})
 	s.finalizers()
 	s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/metrics"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -105,11 +107,15 @@ func TestEvents(t *testing.T) {
 	for _, broken = range []bool{false, false, true, true, false, false} {
 		_ = s.run(describe)
 	}
-	for begun := time.Now(); len(got) < 4 && time.Since(begun) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+	kubetest.Eventually(t, "there are four events", func() error {
 		s.mu.Lock()
 		got = slices.Clone(s.events)
 		s.mu.Unlock()
-	}
+		if len(got) < 4 {
+			return fmt.Errorf("events are %q", got)
+		}
+		return nil
+	})
 	slices.Sort(got)
 	want := []string{
 		"NodeFailed a: panic: a bug", "NodeRecovered a is ready again", "NotReady a: panic: a bug",
@@ -149,15 +155,14 @@ func TestRecoveryThatTakesTime(t *testing.T) {
 		})
 		s.is("a", state, "")
 	}
-	var got []string
-	for begun := time.Now(); !slices.Contains(got, "NodeRecovered a is ready again") && time.Since(begun) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+	kubetest.Eventually(t, "there is the event of the recovery", func() error {
 		s.mu.Lock()
-		got = slices.Clone(s.events)
-		s.mu.Unlock()
-	}
-	if !slices.Contains(got, "NodeRecovered a is ready again") {
-		t.Errorf("events are %q", got)
-	}
+		defer s.mu.Unlock()
+		if !slices.Contains(s.events, "NodeRecovered a is ready again") {
+			return fmt.Errorf("events are %q", s.events)
+		}
+		return nil
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/plan"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -25,17 +27,17 @@ const keeper = "example.com/keeper"
 // end deletes the plan, and then the shop.
 func (s *stubborn) end(describe func(p *plan.Plan)) {
 	s.Helper()
-	for range 60 {
+	kubetest.Eventually(s, "the plan is deleted", func() error {
 		shop, err := s.op.shops.Get(s.soon(), "stubborn")
 		s.ok(err)
 		p := plan.New(s.op.shops, shop, &shop.Status.Status)
 		describe(p)
 		action, err := p.Delete(s.soon())
-		if err == nil && action == controller.Done {
-			break
+		if err == nil && action != controller.Done {
+			err = fmt.Errorf("%+v", shop.Status)
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return err
+	})
 	s.finalizers()
 	s.ok(s.op.shops.Delete(s.soon(), "stubborn"))
 	s.ok(s.op.shops.UntilGone(s.soon(), "stubborn"))
@@ -76,7 +78,7 @@ func TestRetainAddedLater(t *testing.T) {
 			_, accounts := far.count()
 			t.Fatalf("%d account is retained, its secret is gone: %v", accounts, err)
 		}
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // nobody may delete it
 	}
 }
 
@@ -202,7 +204,7 @@ func TestPolicyIsNotEvaded(t *testing.T) {
 	s.ok(s.converge(describe))
 	before, err := s.op.statefulSets.Get(s.soon(), "stubborn")
 	s.ok(err)
-	for range 100 { // until the policy holds
+	kubetest.Eventually(t, "the policy holds", func() error {
 		_, err := s.op.statefulSets.With(kube.WriteOptions{DryRun: true}).Modify(s.soon(), "stubborn", func(o *appsv1.StatefulSet) error {
 			one := int32(1)
 			o.Spec.Replicas = &one
@@ -210,10 +212,10 @@ func TestPolicyIsNotEvaded(t *testing.T) {
 		})
 		if err != nil && strings.Contains(err.Error(), "must not shrink") {
 			t.Logf("the policy says: %v", err)
-			break
+			return nil
 		}
-		time.Sleep(300 * time.Millisecond)
-	}
+		return fmt.Errorf("the answer is: %s", fmt.Sprint(err))
+	})
 	replicas = 1
 	err = s.converge(describe)
 	after, getErr := s.op.statefulSets.Get(s.soon(), "stubborn")
@@ -306,7 +308,7 @@ func TestForegroundDeletion(t *testing.T) {
 	s.ok(s.op.shops.Delete(s.soon(), "stubborn", metav1.DeleteOptions{PropagationPolicy: &how}))
 	// The operator is restarted meanwhile.
 	s.ok(s.op.secrets.UntilGone(s.soon(), other.Name))
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // nobody may delete the others
 	for _, name := range []string{"child", plan.OutcomeName("Account", "rent")} {
 		if o, err := s.op.secrets.Get(s.soon(), name); err != nil || o.DeletionTimestamp != nil {
 			t.Errorf("the garbage collector has deleted %s: %v", name, err)
@@ -316,13 +318,14 @@ func TestForegroundDeletion(t *testing.T) {
 	s.ok(err)
 	p := plan.New(s.op.shops, shop, &shop.Status.Status)
 	describe(p)
-	action, err := p.Delete(s.soon())
-	s.ok(err)
-	for action != controller.Done {
-		time.Sleep(200 * time.Millisecond)
-		action, err = p.Delete(s.soon())
+	kubetest.Eventually(t, "the plan is deleted", func() error {
+		action, err := p.Delete(s.soon())
 		s.ok(err)
-	}
+		if action != controller.Done {
+			return fmt.Errorf("%+v", shop.Status)
+		}
+		return nil
+	})
 	s.ok(s.op.secrets.UntilGone(s.soon(), "child"))
 	if got["secret"] != "secret-1" {
 		t.Errorf("Delete got the outcome %v", got)

@@ -188,7 +188,7 @@ func TestStepsOnServer(t *testing.T) {
 	b.create("far")
 	for range 3 {
 		stop := b.start(children)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // the process ends in the middle of its work
 		stop()
 	}
 	stop := b.start(children)
@@ -213,7 +213,7 @@ func TestStepsOnServer(t *testing.T) {
 	}
 	b.ok(b.op.shops.Delete(b.soon(), "far"))
 	for range 2 {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // likewise
 		stop()
 		stop = b.start(children)
 	}

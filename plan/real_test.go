@@ -144,7 +144,7 @@ func (b *bench) settled(name string) {
 		return nil
 	})
 	b.ok(err)
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // nothing may be sent
 	if w, r := b.writes.Load()-writes, b.reads.Load()-reads; w != 0 || r != 0 {
 		b.Errorf("a settled plan sends %d writes and %d reads", w, r)
 	}

@@ -117,15 +117,10 @@ func TestProgramRuns(t *testing.T) {
 	g := new(Gadget)
 	g.Name, g.Spec.Note = "g", "hello"
 	// For a moment the server does not serve an established kind.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	kubetest.Eventually(t, "a gadget is created", func() error {
 		_, err := kube.For[Gadget](client).In(namespace).Create(t.Context(), g)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err
+	})
 	select {
 	case note := <-seen:
 		if note != "hello" {

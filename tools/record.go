@@ -128,6 +128,8 @@ const (
 	columns = 100
 	// sessionLimit is the longest time of one command. The first one may build Kubernetes.
 	sessionLimit = 30 * time.Minute
+	// interruptPause is the time between two Ctrl-C.
+	interruptPause = 3 * time.Second
 	// promptMark begins the prompt of bash. The prompt has the status of the last command.
 	promptMark = "\x1b]9;"
 	promptEnd  = "\a"
@@ -234,9 +236,18 @@ func withoutEcho(pieces []piece) []piece {
 	return nil
 }
 
+// interrupt types Ctrl-C.
+func (t *shell) interrupt() error {
+	if _, err := t.file.WriteString("\x03"); err != nil {
+		return fmt.Errorf("type Ctrl-C: %w", err)
+	}
+	return nil
+}
+
 // prompt returns the output up to the next prompt. A status of the prompt that is not 0 is
-// an error. When ctx ends, prompt types Ctrl-C: the shell stays, for the commands after
-// the recording.
+// an error. When ctx ends, prompt types Ctrl-C until the prompt comes: one that is typed
+// between two programs of a command reaches none of them. The shell stays, for the commands
+// after the recording.
 func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 	begun := time.Now()
 	limit := time.NewTimer(sessionLimit)
@@ -244,12 +255,22 @@ func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 	var pieces []piece
 	var all strings.Builder
 	interrupt := ctx.Done()
+	again := time.NewTicker(interruptPause)
+	defer again.Stop()
 	for {
 		select {
 		case <-interrupt:
 			interrupt = nil
-			if _, err := t.file.WriteString("\x03"); err != nil {
-				return nil, fmt.Errorf("type Ctrl-C: %w", err)
+			again.Reset(interruptPause)
+			if err := t.interrupt(); err != nil {
+				return nil, err
+			}
+		case <-again.C:
+			if ctx.Err() == nil {
+				continue
+			}
+			if err := t.interrupt(); err != nil {
+				return nil, err
 			}
 		case text, ok := <-t.output:
 			if !ok {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -53,26 +54,40 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// TestRecordIsInterrupted ends a recording by its context: the last commands run.
+// TestRecordIsInterrupted ends a recording by its context: the last commands run. The first Ctrl-C may
+// have no effect.
 func TestRecordIsInterrupted(t *testing.T) {
-	s, err := parseScript("$ touch begun; sleep 600\n- touch ended\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for _, err := os.Stat(filepath.Join(dir, "begun")); err != nil; _, err = os.Stat(filepath.Join(dir, "begun")) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		cancel()
-	}()
-	if lines, err := s.record(ctx, dir); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v", lines, err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
-		t.Error(err)
+	for name, command := range map[string]string{
+		"at the first":  "touch begun; sleep 600",
+		"at the second": `sh -c 'trap "trap - INT" INT; touch begun; while true; do sleep 1; done'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := parseScript("$ " + command + "\n- touch ended\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var waiting sync.WaitGroup
+			waiting.Go(func() {
+				defer cancel()
+				for ctx.Err() == nil {
+					if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
+						return
+					}
+					time.Sleep(10 * time.Millisecond) // kubetest is not a dependency of this module
+				}
+			})
+			if lines, err := s.record(ctx, dir); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, %v", lines, err)
+			}
+			cancel()
+			waiting.Wait()
+			if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

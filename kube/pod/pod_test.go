@@ -91,13 +91,13 @@ func TestEvict(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	before, begun := s.requests.Load(), time.Now()
+	before := s.requests.Load()
 	err := pod.Evict(ctx, s.pods, "held", metav1.DeleteOptions{})
 	if !errors.Is(err, pod.ErrDisruptionBudget) || !apierrors.IsTooManyRequests(err) {
 		t.Errorf("got error %v", err)
 	}
-	if n := s.requests.Load() - before; n != 1 || time.Since(begun) > 10*time.Second {
-		t.Errorf("a budget's answer was asked for %d times, in %s", n, time.Since(begun))
+	if n := s.requests.Load() - before; n != 1 {
+		t.Errorf("a budget's answer was asked for %d times", n)
 	}
 	if _, err := s.pods.Get(ctx, "held"); err != nil {
 		t.Error(err)

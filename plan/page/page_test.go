@@ -151,32 +151,28 @@ type seen struct {
 // get returns an answer, whose body is closed when the test ends.
 func (k *kitchen) get(path string, header http.Header) *http.Response {
 	k.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	var resp *http.Response
+	kubetest.Eventually(k, "the program answers "+path, func() error {
 		req, err := http.NewRequestWithContext(k.Context(), http.MethodGet, "http://"+k.address+path, nil)
 		k.ok(err)
 		if header != nil {
 			req.Header = header
 		}
-		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-		if err == nil && resp.StatusCode != http.StatusServiceUnavailable {
-			k.Cleanup(func() { resp.Body.Close() })
-			return resp
-		}
-		if err == nil {
+		resp, err = (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
 			resp.Body.Close()
+			err = errors.New(resp.Status)
 		}
-		if time.Now().After(deadline) {
-			k.Fatalf("get %s: %v %v", path, resp, err)
-		}
-		time.Sleep(50 * time.Millisecond) // the program is starting
-	}
+		return err
+	})
+	k.Cleanup(func() { resp.Body.Close() })
+	return resp
 }
 
 // look asks as the browser does, until the answer is as wanted.
 func (k *kitchen) look(owner, find string, want func(s *seen) bool) *seen {
 	k.Helper()
-	version, deadline := "", time.Now().Add(time.Minute)
+	version, deadline := "", time.Now().Add(3*time.Minute)
 	var last string
 	for time.Now().Before(deadline) {
 		q := url.Values{"owner": {owner}, "find": {find}, "version": {version}}
@@ -200,7 +196,7 @@ func (k *kitchen) look(owner, find string, want func(s *seen) bool) *seen {
 			k.Fatal("the answer has no version")
 		}
 	}
-	k.Fatalf("not seen in time; last: %s", last)
+	k.Fatalf("not within three minutes; last seen: %s", last)
 	return nil
 }
 
@@ -292,7 +288,7 @@ func TestPageCostsTheServerNothing(t *testing.T) {
 	lunch := k.menus.Namespaces()[0] + "/lunch"
 	// The operator writes the message last, and comes to rest then.
 	k.look(lunch, "", func(s *seen) bool { return s.state("drinks") == "Waiting" && s.node("drinks").Message != "" })
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // requests that are under way
 	before := k.requests.Load()
 	if before == 0 {
 		t.Fatal("requests are not counted")
@@ -322,7 +318,7 @@ func TestPageEndsWithTheProgram(t *testing.T) {
 	begun := time.Now()
 	k.stop()
 	<-ended
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 10*time.Second { // the request would wait for 20 s
 		t.Errorf("the stop took %v", took)
 	}
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		Watch()
 		fmt.Println("ready", os.Getenv(Variable))
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // until it is killed
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 func init() { //nolint:gochecknoinits // the main goroutine surely has the first thread only here
@@ -25,7 +27,7 @@ func playThreads() {
 		os.Exit(1)
 	}
 	defer l.Close()
-	go time.Sleep(time.Hour)
+	go time.Sleep(time.Hour) // until it is killed
 	fmt.Println(l.Addr())
 	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // of this thread alone
 }
@@ -45,7 +47,12 @@ func TestFirstThreadHasEnded(t *testing.T) {
 		}
 		return string(statFields(data)[0])
 	}
-	eventually(t, "the first thread has ended", func() bool { return stat() == "Z" })
+	kubetest.Eventually(t, "the first thread has ended", func() error {
+		if state := stat(); state != "Z" {
+			return fmt.Errorf("its state is %q", state)
+		}
+		return nil
+	})
 	address := strings.TrimSpace(strings.Join(Tail(LogFile(group.dir, "threads"), 1), ""))
 	if l, err := net.Listen("tcp", address); err == nil {
 		l.Close()

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/cluster/internal/lifeline"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // The test binary also acts as the programs that are started.
@@ -49,7 +50,7 @@ func playChild(role string) {
 		lifeline.Watch()
 	}
 	fmt.Println("ready")
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // until it is killed
 }
 
 // playSupervisor starts a child of every kind in dir, prints their identities
@@ -72,7 +73,7 @@ func playSupervisor(dir string) {
 			os.Exit(1)
 		}
 		for len(Tail(LogFile(dir, role), 1)) == 0 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // this is no test, but a process of one
 		}
 		if role == "paused" {
 			err = p.Pause()
@@ -86,7 +87,7 @@ func playSupervisor(dir string) {
 	if err := json.NewEncoder(os.Stdout).Encode(ids); err != nil {
 		os.Exit(1)
 	}
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // until it is killed
 }
 
 func spec(name, role string) Spec {
@@ -119,17 +120,13 @@ func startReady(t *testing.T, group *Group, name, role string) *Process {
 		}
 		<-p.Done()
 	})
-	eventually(t, name+" says that it is ready", func() bool { return len(Tail(LogFile(group.dir, name), 1)) > 0 })
-	return p
-}
-
-func eventually(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("did not happen: %s", what)
+	kubetest.Eventually(t, name+" says that it is ready", func() error {
+		if len(Tail(LogFile(group.dir, name), 1)) == 0 {
+			return errors.New("its log is empty")
 		}
-	}
+		return nil
+	})
+	return p
 }
 
 func TestStop(t *testing.T) {
@@ -224,7 +221,12 @@ func TestChildrenEndWithTheSupervisor(t *testing.T) {
 		if i == 2 && runtime.GOOS != "linux" {
 			continue // only Sweep ends foreign programs on this system
 		}
-		eventually(t, "a child ends after its supervisor was killed", func() bool { return !id.Alive() })
+		kubetest.Eventually(t, "a child ends after its supervisor was killed", func() error {
+			if id.Alive() {
+				return fmt.Errorf("process %d runs", id.PID)
+			}
+			return nil
+		})
 	}
 }
 
@@ -322,7 +324,7 @@ func TestAwait(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("Await did not see the end")
 	}
 }

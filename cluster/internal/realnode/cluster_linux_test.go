@@ -159,19 +159,3 @@ func (c *testCluster) explain() {
 		c.t.Logf("%s:\n%s", name, bytes.Join(lines[max(0, len(lines)-40):], []byte("\n")))
 	}
 }
-
-// eventually calls try until it returns nil. A call of kubectl takes more of the processor
-// than the node, so there are few.
-func eventually(t *testing.T, limit time.Duration, what string, try func() error) {
-	t.Helper()
-	for start := time.Now(); ; time.Sleep(400 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			t.Logf("%s: after %v", what, time.Since(start).Round(100*time.Millisecond))
-			return
-		}
-		if time.Since(start) > limit {
-			t.Fatalf("%s: not within %v: %v", what, limit, err)
-		}
-	}
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 const webImage = "pintle.test/web:v1"
@@ -114,7 +115,7 @@ func TestRealNode(t *testing.T) {
 		reached(t, pods, "at the node's port", func() (string, error) { return try("http://" + node + ":" + port + "/") })
 	})
 	t.Run("names resolve", func(t *testing.T) {
-		eventually(t, time.Minute, "DNS answers", func() error {
+		kubetest.Eventually(t, "DNS answers", func() error {
 			_, err := inside("lookup", "web")
 			return err
 		})
@@ -159,7 +160,7 @@ func TestRealNode(t *testing.T) {
 	t.Run("port-forward", func(t *testing.T) { portForward(t, c, pods[1]) })
 	t.Run("scale", func(t *testing.T) {
 		c.kubectl("scale", "deployment", "web", "--replicas=5")
-		eventually(t, time.Minute, "five replicas", func() error {
+		kubetest.Eventually(t, "there are five replicas", func() error {
 			if n := c.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); n != "5" {
 				return fmt.Errorf("%s are available", n)
 			}
@@ -198,12 +199,12 @@ func TestRealNode(t *testing.T) {
 	t.Run("the next start finds its pods again", func(t *testing.T) {
 		defer func() { c.t = t; c.explain() }()
 		service := c.kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
-		eventually(t, 2*time.Minute, "the Service answers again", func() error {
+		kubetest.Eventually(t, "the Service answers again", func() error {
 			_, err := try("http://" + service + "/")
 			return err
 		})
 		c.kubectl("delete", "deployment,service", "web")
-		eventually(t, time.Minute, "the pods are gone", func() error {
+		kubetest.Eventually(t, "the pods are gone", func() error {
 			if left := c.kubectl("get", "pods", "-l", "app=web", "-o", "name"); left != "" {
 				return errors.New(left)
 			}
@@ -315,7 +316,7 @@ func TestClean(t *testing.T) {
 	}
 	c := startCluster(t, dir, &Node{})
 	defer c.explain()
-	eventually(t, time.Minute, "the pod runs again", func() error {
+	kubetest.Eventually(t, "the pod runs again", func() error {
 		out, err := c.try("get", "pod", "web", "-o", "jsonpath={.status.podIP}")
 		if err == nil {
 			out, err = try("http://" + out + ":8080/")
@@ -362,7 +363,7 @@ func (c *testCluster) awaitAvailable(deployment string) {
 
 func (c *testCluster) awaitReady(pod string) {
 	c.t.Helper()
-	eventually(c.t, 2*time.Minute, "pod "+pod+" is ready", func() error {
+	kubetest.Eventually(c.t, "pod "+pod+" is ready", func() error {
 		out, err := c.try("get", "pod", pod, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 		if err != nil || out != "True" {
 			return fmt.Errorf("it is %s: %w", out, cmp.Or(err, errNotYet))

@@ -121,7 +121,7 @@ func (failingNode) Prepare(context.Context, *controlplane.Plane) error { return 
 func (n failingNode) Run(ctx context.Context, _ Environment, ready func()) error {
 	if n.late {
 		ready()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // it fails a while later
 	}
 	return errNode
 }
