@@ -206,8 +206,7 @@ func testCharges(f *bench) {
 		q, err := quotas.Get(f.Context(), "nine")
 		f.ok(err)
 		q.Status.Hard, q.Status.Used = of, corev1.ResourceList{"count/samples." + group: resource.MustParse("0")}
-		_, err = quotas.Status().Update(f.Context(), q)
-		return err
+		return quotas.Status().Update(f.Context(), q)
 	})
 	n := int64(0)
 	kubetest.Eventually(f, "samples are counted", func() error {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // An owner is a process that owns clusters.
@@ -104,7 +105,12 @@ func TestKeep(t *testing.T) {
 		t.Errorf("up for another process: exit status %d while the owner runs", status)
 	}
 	first.end()
-	c.eventually("the objects of the first owner are gone", func() bool { return c.found() == "" })
+	kubetest.Eventually(t, "the objects of the first owner are gone", func() error {
+		if found := c.found(); found != "" {
+			return fmt.Errorf("there is %s", found)
+		}
+		return nil
+	})
 	if status := c.upFor(second, "10m"); status != 0 {
 		t.Fatalf("up after the owner has ended: exit status %d", status)
 	}
@@ -142,7 +148,12 @@ func TestKeptDamaged(t *testing.T) {
 		if err := record.Owner.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually("the owner has ended", func() bool { return !record.Owner.Alive() })
+		kubetest.Eventually(t, "the owner has ended", func() error {
+			if record.Owner.Alive() {
+				return fmt.Errorf("process %d runs", record.Owner.PID)
+			}
+			return nil
+		})
 		if status := c.upFor(newOwner(t), "10m"); status != 0 {
 			t.Fatalf("%s: up: exit status %d", damage.name, status)
 		}
@@ -171,7 +182,12 @@ func TestKeepExpires(t *testing.T) {
 	o := newOwner(t)
 	c.upFor(o, "1s")
 	o.end()
-	c.eventually("the cluster has ended", func() bool { return !c.dir.Exists() && len(c.processes()) == 0 })
+	kubetest.Eventually(t, "the cluster has ended", func() error {
+		if running := c.processes(); c.dir.Exists() || len(running) > 0 {
+			return fmt.Errorf("directory exists: %t, processes: %v", c.dir.Exists(), running)
+		}
+		return nil
+	})
 }
 
 func TestKeepFlags(t *testing.T) {

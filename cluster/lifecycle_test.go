@@ -249,9 +249,9 @@ func (c cluster) testVersion(t *testing.T) {
 }
 
 func (c cluster) testSecurity(t *testing.T) {
-	c.eventually("the last hooks of the API server have ended", func() bool {
+	kubetest.Eventually(c.t, "the last hooks of the API server have ended", func() error {
 		_, err := c.try("kubectl", "get", "--raw", "/readyz")
-		return err == nil
+		return err
 	})
 	// Without credentials only the health paths are open.
 	client := &http.Client{Transport: &http.Transport{

@@ -110,7 +110,7 @@ func TestStoreOfAnotherType(t *testing.T) {
 	_, err = all.Create(b.soon(), named("second", "theirs"))
 	b.ok(err)
 	kubetest.Eventually(t, "the store shows that", func() error {
-		o, err := all.Cached().Get(b.soon(), kube.Key{Namespace: b.namespace, Name: "second"})
+		o, err := all.In(b.namespace).Cached().Get(b.soon(), "second")
 		if err == nil && o.UID == is.UID {
 			err = errors.New("it has the first object")
 		}
