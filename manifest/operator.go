@@ -49,7 +49,7 @@ type Operator struct {
 	//   - Authorize, also of Routes: the rights of [Authorizes].
 	Options controller.Options
 	// Needs are the rights that follow neither from Controllers nor from Options. They
-	// are the rights for the requests of the controllers' functions and of Runnables, but
+	// are the rights for the requests of the controllers' functions and of Runnables, except
 	// for cached reads of the kinds that a controller watches or reads.
 	Needs []Rules
 	// Install has the contents of the manifests that do not follow from other fields.
