@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -210,7 +211,7 @@ func TestEcho(t *testing.T) {
 			t.Errorf("the Service outlives its Echo: %v", err)
 		}
 		b.ok(b.deployments.UntilGone(b.soon(), "web"))
-		b.none(b.soon(), "pods", func() int { return count(b, b.pods.Reader) })
+		b.noPods()
 	})
 }
 
@@ -230,20 +231,15 @@ func (b *bench) steady() {
 	}
 }
 
-// none waits until left returns 0.
-func (b *bench) none(ctx context.Context, what string, left func() int) {
+// noPods waits until there are no pods.
+func (b *bench) noPods() {
 	b.Helper()
-	for {
-		n := left()
-		if n == 0 {
-			return
+	kubetest.Eventually(b, "there are no pods", func() error {
+		if n := count(b, b.pods.Reader); n > 0 {
+			return fmt.Errorf("%d are left", n)
 		}
-		select {
-		case <-ctx.Done():
-			b.Fatalf("%d %s are left", n, what)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 func count[T any](b *bench, objects kube.Reader[T]) (n int) {
@@ -295,11 +291,14 @@ func TestQuota(t *testing.T) {
 	})
 	optest.Expect(t, b.operator, "exceeded quota: full")
 	events := kube.For[eventsv1.Event](b.client).In(b.namespace)
-	b.none(b.soon(), "events that do not say so", func() int {
-		return max(0, 1-countIf(b, events.Reader, func(e *eventsv1.Event) bool {
+	kubetest.Eventually(b, "an event says so", func() error {
+		if countIf(b, events.Reader, func(e *eventsv1.Event) bool {
 			return e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Echo" && e.Regarding.Name == "web" &&
 				strings.Contains(e.Note, "exceeded quota: full")
-		}))
+		}) == 0 {
+			return fmt.Errorf("none of %d does", count(b, events.Reader))
+		}
+		return nil
 	})
 	b.ok(quotas.Delete(t.Context(), "full"))
 	b.until("web", "it is ready", ready)

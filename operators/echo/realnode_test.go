@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
@@ -74,7 +75,7 @@ func TestRealNode(t *testing.T) {
 		t.Errorf("the Service outlives its Echo: %v", err)
 	}
 	b.ok(b.deployments.UntilGone(b.soon(), "hello"))
-	b.none(b.soon(), "pods", func() int { return count(b, b.pods.Reader) })
+	b.noPods()
 	if text, err := ask("http://" + s.Spec.ClusterIP + "/"); err == nil {
 		t.Errorf("it still answers: %s", text)
 	}
@@ -83,8 +84,8 @@ func TestRealNode(t *testing.T) {
 // answering sends requests until n pods, and all existing pods, have answered.
 func (b *bench) answering(url string, n int) {
 	b.Helper()
-	var last error
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(100 * time.Millisecond) {
+	kubetest.Eventually(b, fmt.Sprintf("%d pods have answered", n), func() error {
+		var last error
 		there := map[string]bool{}
 		for p, err := range b.pods.List(b.Context()) {
 			b.ok(err)
@@ -101,11 +102,8 @@ func (b *bench) answering(url string, n int) {
 			line, _, _ := strings.Cut(text, "\n")
 			seen[strings.TrimPrefix(line, "Request served by ")] = true
 		}
-		if last = errors.Join(last, same(there, seen, n)); last == nil {
-			return
-		}
-	}
-	b.Fatal(last)
+		return errors.Join(last, same(there, seen, n))
+	})
 }
 
 func same(there, seen map[string]bool, n int) error {

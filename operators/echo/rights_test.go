@@ -1,11 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -204,14 +204,13 @@ func (s *scene) says(name, reason, message string) bool {
 // until waits for a condition, or for a refused request.
 func (s *scene) until(what string, holds func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); len(s.proxy.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
-		if holds() {
-			return
+	kubetest.Eventually(s, what, func() error {
+		if len(s.proxy.Used.Refused()) == 0 && !holds() {
+			lines, _ := s.operator.Lines()
+			return fmt.Errorf("not so, no request was refused, and the operator has said\n| %s", strings.Join(lines, "\n| "))
 		}
-		if time.Now().After(deadline) {
-			s.Fatalf("it is not so that %s", what)
-		}
-	}
+		return nil
+	})
 }
 
 // testRevoked takes rights away from the running program, and gives them back.
@@ -227,21 +226,19 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	s.wait("after", "Failed", `cannot create resource "deployments"`)
 	optest.Expect(t, s.operator, "reconcile failed", `cannot create resource \"deployments\"`, "retryIn=")
 	events := kube.For[eventsv1.Event](s.client).In(s.namespace)
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	kubetest.Eventually(t, "an event says so", func() error {
 		var notes []string
 		for e, err := range events.List(t.Context()) {
 			s.ok(err)
 			notes = append(notes, e.Regarding.Name+": "+e.Note)
 		}
-		if slices.ContainsFunc(notes, func(n string) bool {
+		if !slices.ContainsFunc(notes, func(n string) bool {
 			return strings.Contains(n, "after: ") && strings.Contains(n, "cannot create resource")
 		}) {
-			break
+			return fmt.Errorf("events are %q", notes)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no event says so: %q", notes)
-		}
-	}
+		return nil
+	})
 	s.account.Grant(all)
 	s.wait("after", "Servers", "0 of 1")
 
@@ -260,24 +257,24 @@ func testRevoked(t *testing.T, s *scene, all []optest.Right) {
 	s.ok(s.services.Delete(t.Context(), "before"))
 	s.account.Grant(all)
 	optest.Expect(t, s.operator, "store recovered", "Service")
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	kubetest.Eventually(t, "the Service comes back", func() error {
 		_, err := s.services.Get(t.Context(), "before")
-		if err == nil {
-			break
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
 		}
-		if !apierrors.IsNotFound(err) || time.Now().After(deadline) {
-			t.Fatalf("the Service does not come back: %v", err)
-		}
-	}
+		return err
+	})
 }
 
 // wait waits until the condition Ready of an Echo has a reason and a message.
 func (s *scene) wait(name, reason, message string) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); !s.says(name, reason, message); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			e, err := s.echoes.Get(s.Context(), name)
-			s.Fatalf("%s does not say %s, %s: %+v, %v", name, reason, message, e.Status, err)
+	kubetest.Eventually(s, fmt.Sprintf("%s says %s, %s", name, reason, message), func() error {
+		if s.says(name, reason, message) {
+			return nil
 		}
-	}
+		e, err := s.echoes.Get(s.Context(), name)
+		s.ok(err)
+		return fmt.Errorf("%+v", e.Status)
+	})
 }

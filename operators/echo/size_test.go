@@ -166,3 +166,19 @@ func (b *bench) complete(n int) {
 		b.Errorf("of %d there are %d Echoes, %d Deployments, %d Services", n, len(owners), deployments, services)
 	}
 }
+
+// none waits until left returns 0. A large number takes longer than kubetest.Eventually waits.
+func (b *bench) none(ctx context.Context, what string, left func() int) {
+	b.Helper()
+	for {
+		n := left()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			b.Fatalf("%d %s are left", n, what)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

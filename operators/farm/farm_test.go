@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -108,15 +109,16 @@ func (f *farm) ok(err error) {
 	}
 }
 
-// until waits until a condition holds.
+// until waits until a condition holds. Its failure shows the output of the program.
 func (f *farm) until(what string, holds func() bool) {
 	f.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	kubetest.Eventually(f, what, func() error {
+		if !holds() {
 			lines, _ := f.operator.Lines()
-			f.Fatalf("it is not so that %s\n%s", what, strings.Join(lines, "\n"))
+			return fmt.Errorf("not so, and the program has said\n| %s", strings.Join(lines, "\n| "))
 		}
-	}
+		return nil
+	})
 }
 
 func (f *farm) llama(name string, weight, height int32) (*Llama, error) {

@@ -63,7 +63,7 @@ func killed(t *testing.T, writes int, kills ...int) {
 						note(l)
 						break
 					}
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(10 * time.Millisecond) // before the next try
 				}
 			}
 		})
@@ -121,7 +121,7 @@ func TestSoakAway(t *testing.T) {
 		}
 		return false
 	})
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	began := time.Now()
 	_, err = f.llamas.In(f.namespace).Get(ctx, "dora")
@@ -168,7 +168,7 @@ func TestSoakAway(t *testing.T) {
 		}
 		return false
 	})
-	time.Sleep(time.Until(gone.Add(away)))
+	time.Sleep(time.Until(gone.Add(away))) // the promise is about that time
 
 	f.start()
 	f.mood("dora", "content")

@@ -131,7 +131,7 @@ func BenchmarkWatch(b *testing.B) {
 	var began []time.Time
 	next := time.Now()
 	for b.Loop() {
-		time.Sleep(time.Until(next))
+		time.Sleep(time.Until(next)) // the pace of the changes
 		n := len(began)
 		began = append(began, next)
 		next = next.Add(10 * time.Millisecond)
@@ -186,11 +186,11 @@ func BenchmarkStart(b *testing.B) {
 					break
 				}
 			}
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // it is part of the measurement
 		}
 		ready = append(ready, time.Since(began))
 		b.StopTimer()
-		time.Sleep(started + 5*time.Second)
+		time.Sleep(started + 5*time.Second) // it comes to rest
 		rss, own := memory(b, f.operator.PID(), "VmRSS"), memory(b, f.operator.PID(), "RssAnon")
 		b.ReportMetric(float64(rss), "MB")
 		b.ReportMetric(float64(own), "MB-without-files")
@@ -210,7 +210,7 @@ func TestSoakIdle(t *testing.T) {
 	_, err := f.llama("dora", 110, 170)
 	f.ok(err)
 	f.mood("dora", "content")
-	time.Sleep(started + 10*time.Second)
+	time.Sleep(started + 10*time.Second) // it comes to rest
 	rss, own := memory(t, f.operator.PID(), "VmRSS"), memory(t, f.operator.PID(), "RssAnon")
 	t.Logf("%d MB, of which %d MB are no pages of files", rss, own)
 	if rss >= 80 {

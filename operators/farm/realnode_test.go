@@ -13,6 +13,7 @@ import (
 
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
@@ -92,11 +93,10 @@ func (f *farm) available(client *kube.Client) {
 		}
 		f.Fatal(err)
 	}
-	for served := false; !served; time.Sleep(100 * time.Millisecond) {
-		served = true
-		for _, err := range f.llamas.List(ctx) {
-			served = err == nil
+	kubetest.Eventually(f, "llamas are served", func() (err error) {
+		for _, err = range f.llamas.List(ctx) {
+			continue
 		}
-		f.ok(ctx.Err())
-	}
+		return err
+	})
 }

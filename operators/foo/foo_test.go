@@ -167,7 +167,7 @@ func TestStopping(t *testing.T) {
 				t.Fatal(err)
 			}
 			optest.Expect(t, p, "stopping")
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) // it may not end
 			if code, _, body := ask(t, "GET", url+"/healthz", nil); code != 0 {
 				t.Errorf("a request after the end began: %d %s", code, body)
 			}
@@ -273,16 +273,14 @@ func in(namespace, answer string) string { return strings.ReplaceAll(answer, "NS
 // expectBody repeats a request until the answer is as expected.
 func expectBody(t *testing.T, url string, code int, body string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, "GET "+url+" is answered as wanted", func() error {
 		gotCode, _, got := ask(t, "GET", url, nil)
 		got = string(bytes.TrimSuffix([]byte(got), []byte("\n")))
-		if gotCode == code && got == body {
-			return
+		if gotCode != code || got != body {
+			return fmt.Errorf("%d %s\nwant %d %s", gotCode, got, code, body)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("GET %s: %d %s\nwant %d %s", url, gotCode, got, code, body)
-		}
-	}
+		return nil
+	})
 }
 
 // withToken returns a configuration whose only credential is a token.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,14 +92,13 @@ func (d *desk) reads(name, want string) {
 func (d *desk) until(what string, holds func() bool) {
 	d.Helper()
 	refused := func() bool { return d.proxy != nil && len(d.proxy.Used.Refused()) > 0 }
-	for deadline := time.Now().Add(patience); !refused(); time.Sleep(20 * time.Millisecond) {
-		if holds() {
-			return
+	kubetest.Eventually(d, what, func() error {
+		if !refused() && !holds() {
+			lines, _ := d.operator.Lines()
+			return fmt.Errorf("not so, no request was refused, and the operator has said\n| %s", strings.Join(lines, "\n| "))
 		}
-		if time.Now().After(deadline) {
-			d.Fatalf("it is not so that %s", what)
-		}
-	}
+		return nil
+	})
 }
 
 // TestLetters writes letters, changes their templates, and takes a template away.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -22,11 +23,11 @@ import (
 
 	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
-	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -173,7 +174,7 @@ func (k *kubelet) stop(cmd *exec.Cmd, over <-chan struct{}) {
 	select {
 	case <-over:
 		return
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	<-over
@@ -213,10 +214,13 @@ func testEndpoint(b *bench) {
 	other.Name, other.Spec.Branch = "report", "trunk"
 	_, err = b.roles.Create(b.soon(), other)
 	b.ok(err)
-	lab.Eventually(b.T, "the role report is there", func() bool {
+	kubetest.Eventually(b.T, "the role report is there", func() error {
 		var n int
 		b.query(login, &n, "select count(*) from pg_roles where rolname = 'report'")
-		return n == 1
+		if n != 1 {
+			return fmt.Errorf("%d roles", n)
+		}
+		return nil
 	})
 	if k.starts != 1 {
 		b.Errorf("the compute was started %d times", k.starts)
@@ -240,12 +244,13 @@ func testEndpoint(b *bench) {
 	b.Log("suspend and resume")
 	b.suspend("shop", true)
 	b.endpointIs("shop", "Suspended")
-	lab.Eventually(b.T, "the compute is over, as before the end of a pod", func() bool {
+	kubetest.Eventually(b.T, "the compute is over, as before the end of a pod", func() error {
 		c, err := net.Dial("tcp", k.address())
-		if err == nil {
-			c.Close()
+		if err != nil {
+			return nil //nolint:nilerr // nothing listens
 		}
-		return err != nil
+		c.Close()
+		return errors.New("it listens")
 	})
 	b.suspend("shop", false)
 	b.endpointIs("shop", "Running")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 )
@@ -87,15 +87,12 @@ func (s *scene) play() {
 // wait waits until something succeeds, or for a refused request.
 func (s *scene) wait(what string, try func() error) {
 	s.Helper()
-	for deadline := time.Now().Add(2 * patience); len(s.proxied.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
+	kubetest.Eventually(s, what, func() error {
+		if len(s.proxied.Used.Refused()) > 0 {
+			return nil
 		}
-		if time.Now().After(deadline) {
-			s.Fatalf("it is not so that %s: %v", what, err)
-		}
-	}
+		return try()
+	})
 }
 
 var errNot = fmt.Errorf("it is not")

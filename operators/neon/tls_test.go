@@ -17,10 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
-	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/trust"
 	"github.com/pintle-go/pintle/plan"
 )
@@ -65,7 +65,7 @@ func TestWholeWithTLS(t *testing.T) {
 		}
 	}
 	dial := dialHosts(l.hostsFile)
-	client := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for _, at := range []string{
 		fmt.Sprintf("%s:%d/ready", cluster.ControllerHost("orders", l.namespace), cluster.ControllerPort),
@@ -90,9 +90,12 @@ func TestWholeWithTLS(t *testing.T) {
 	l.ok(l.secrets.Delete(l.soon(), cluster.CertificateName(compute)))
 	_, err = l.secrets.Until(l.soon(), cluster.CertificateName(compute), func(s *corev1.Secret) bool { return len(s.Data[trust.Cert]) > 0 })
 	l.ok(err)
-	lab.Eventually(t, "PostgreSQL serves the next certificate", func() bool {
+	kubetest.Eventually(t, "PostgreSQL serves the next certificate", func() error {
 		is, err := l.tryVerified(authority.Data[trust.Bundle])
-		return err == nil && is.serial != was
+		if err == nil && is.serial == was {
+			err = fmt.Errorf("it serves %s, as before", was)
+		}
+		return err
 	})
 	now, err := pods.Get(l.soon(), compute+"-0")
 	l.ok(err)
@@ -169,7 +172,7 @@ func (c *client) write(ctx context.Context, connect func(context.Context) (*pgx.
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond): // before it connects again
 		}
 	}
 }
@@ -209,7 +212,15 @@ func TestTLSLater(t *testing.T) {
 			defer close(over)
 			c.write(ctx, connect)
 		}()
-		lab.Eventually(t, "the client writes", func() bool { return c.acknowledged.Load() > 0 })
+		writes := func(more int64) func() error {
+			return func() error {
+				if n := c.acknowledged.Load(); n <= more {
+					return fmt.Errorf("%d rows are acknowledged", n)
+				}
+				return nil
+			}
+		}
+		kubetest.Eventually(t, "the client writes", writes(0))
 		_, err := l.databases.Modify(l.soon(), "orders", func(d *api.NeonDatabase) error {
 			d.Spec.TLS = tls
 			return nil
@@ -223,17 +234,24 @@ func TestTLSLater(t *testing.T) {
 				}
 				return done && (c.Spec.TLS != nil) == (tls != nil) && isReady(c, c.Status.Conditions)
 			})
-		lab.Eventually(t, "the compute is restarted", func() bool {
+		kubetest.Eventually(t, "the compute is restarted", func() error {
 			pod, err := kube.For[corev1.Pod](l.client).In(l.namespace).Get(l.soon(), "orders-compute-0")
-			secure := err == nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "tls" })
-			return err == nil && pod.DeletionTimestamp == nil && secure == (tls != nil)
+			if err != nil {
+				return err
+			}
+			secure := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "tls" })
+			if pod.DeletionTimestamp != nil || secure != (tls != nil) {
+				return fmt.Errorf("the pod has TLS: %t, it is deleted since %s", secure, pod.DeletionTimestamp)
+			}
+			return nil
 		})
 		until(l.bench, l.databases, "orders", databaseStatus, "is ready",
 			func(d *api.NeonDatabase) bool { return isReady(d, d.Status.Conditions) })
 		// The client goes on after the change.
-		lab.Eventually(t, "the database can be written", func() bool { return l.exec(connect, "create table if not exists other ()") == nil })
-		before := c.acknowledged.Load()
-		lab.Eventually(t, "the client goes on", func() bool { return c.acknowledged.Load() > before })
+		kubetest.Eventually(t, "the database can be written", func() error {
+			return l.exec(connect, "create table if not exists other ()")
+		})
+		kubetest.Eventually(t, "the client goes on", writes(c.acknowledged.Load()))
 		cancel()
 		<-over
 		acknowledged := int(c.acknowledged.Load())

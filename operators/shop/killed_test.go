@@ -48,7 +48,7 @@ func TestKilled(t *testing.T) {
 	}
 	for range 3 {
 		b.start()
-		time.Sleep(700 * time.Millisecond)
+		time.Sleep(700 * time.Millisecond) // it is killed in the middle of its work
 		b.kill()
 	}
 	b.start()
@@ -68,7 +68,7 @@ func TestKilled(t *testing.T) {
 
 	b.ok(b.shops.Delete(b.soon(), "corner"))
 	for range 2 {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond) // likewise
 		b.kill()
 		b.start()
 	}

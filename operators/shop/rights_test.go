@@ -1,13 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -92,14 +92,13 @@ func (s *scene) play() {
 // wait waits for a condition, or for a refused request.
 func (s *scene) wait(what string, holds func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); len(s.proxy.Used.Refused()) == 0; time.Sleep(50 * time.Millisecond) {
-		if holds() {
-			return
+	kubetest.Eventually(s, what, func() error {
+		if len(s.proxy.Used.Refused()) == 0 && !holds() {
+			lines, _ := s.operator.Lines()
+			return fmt.Errorf("not so, no request was refused, and the operator has said\n| %s", strings.Join(lines, "\n| "))
 		}
-		if time.Now().After(deadline) {
-			s.Fatalf("it is not so that %s", what)
-		}
-	}
+		return nil
+	})
 }
 
 // shop waits until a condition of the Shop holds.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,19 +90,17 @@ func TestShop(t *testing.T) {
 	b.run("it has an account and a till for each region", func(*testing.T) { b.hasAccounts("", "-east", "-west") })
 	b.run("events and metrics tell of it", func(t *testing.T) {
 		events := kube.For[eventsv1.Event](b.client).In(b.namespace)
-		for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-			found := false
+		kubetest.Eventually(t, "there is an event", func() error {
+			var reasons []string
 			for e, err := range events.List(b.soon()) {
 				b.ok(err)
-				found = found || e.Regarding.Kind == "Shop" && e.Reason == "Ready"
+				if e.Regarding.Kind == "Shop" && e.Reason == "Ready" {
+					return nil
+				}
+				reasons = append(reasons, e.Regarding.Kind+" "+e.Reason)
 			}
-			if found {
-				break
-			}
-			if time.Since(begun) > patience {
-				t.Fatal("there is no event")
-			}
-		}
+			return fmt.Errorf("there are only %q", reasons)
+		})
 		if n := optest.Metric(t, b.operator, `pintle_plan_nodes\{kind="Shop.shop.example.com",state="Ready"\}`); n != 12 {
 			t.Errorf("the metrics show %d nodes that are ready", n)
 		}

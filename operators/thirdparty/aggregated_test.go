@@ -48,10 +48,10 @@ func TestControllerRuntime(t *testing.T) {
 	}
 	// kube-apiserver finds the versions one after another, and the cache asks for both.
 	for _, version := range []string{"v1alpha1", "v1alpha"} {
-		eventually(ctx, t, "llamas are served in version "+version, func() bool {
+		kubetest.Eventually(t, "llamas are served in version "+version, func() error {
 			list := new(unstructured.UnstructuredList)
 			list.SetGroupVersionKind(schema.GroupVersionKind{Group: kind("").Group, Version: version, Kind: "LlamaList"})
-			return direct.List(ctx, list) == nil
+			return direct.List(ctx, list)
 		})
 	}
 	check(t, direct.Create(ctx, llama("first")))
@@ -137,17 +137,6 @@ func startFarm(t *testing.T, cluster *kubetest.Cluster) {
 			t.Errorf("farm: %v", err)
 		}
 	})
-}
-
-func eventually(ctx context.Context, t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for !holds() {
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("it is not so that %s", what)
-		}
-	}
 }
 
 func check(t *testing.T, err error) {

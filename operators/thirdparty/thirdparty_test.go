@@ -3,6 +3,7 @@ package thirdparty
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,13 +215,12 @@ func use[T any, P object[T]](
 	same("get from store", stored, changed)
 	// A read after an own write may be answered by the server, before the watch has shown
 	// the object to the store.
-	for store.Stats().Objects != 2 {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("the store has %d objects", store.Stats().Objects)
+	kubetest.Eventually(t, "the store has two objects", func() error {
+		if n := store.Stats().Objects; n != 2 {
+			return fmt.Errorf("it has %d", n)
 		}
-	}
+		return nil
+	})
 
 	for _, name := range []string{"created", "applied"} {
 		check("delete", all.Delete(ctx, name))

@@ -106,15 +106,13 @@ func TestSignals(t *testing.T) {
 			if code := optest.ExpectEnd(t, p); code != want {
 				t.Errorf("status %d", code)
 			}
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			kubetest.Eventually(t, "all operators have ended", func() error {
 				maps.DeleteFunc(children, func(_ string, pid int) bool { return !alive(pid) })
-				if len(children) == 0 {
-					break
+				if len(children) > 0 {
+					return fmt.Errorf("left are %v", children)
 				}
-				if time.Now().After(deadline) {
-					t.Fatalf("left are %v", children)
-				}
-			}
+				return nil
+			})
 		})
 	}
 }

@@ -73,7 +73,7 @@ func TestEcho(t *testing.T) {
 	}()
 	<-entered
 	stop()
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // it may not end
 	select {
 	case err := <-ended:
 		t.Fatalf("it has ended before the request that was under way: %v", err)

@@ -1,11 +1,11 @@
 package optest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // Right is one verb on one resource, in a role.
@@ -86,18 +87,16 @@ func AwaitRight(t testing.TB, client *kube.Client, namespace, account string, r 
 			Namespace: namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name,
 		},
 	}}
-	for deadline := time.Now().Add(expectTime); ; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, fmt.Sprintf("the right to %s is there: %t", r, allowed), func() error {
 		answer, err := kube.For[authorizationv1.SubjectAccessReview](client).Create(t.Context(), review)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer.Status.Allowed == allowed {
-			return
+		if answer.Status.Allowed != allowed {
+			return fmt.Errorf("%t: %s", answer.Status.Allowed, answer.Status.Reason)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the right to %s: %v: %s", r, answer.Status.Allowed, answer.Status.Reason)
-		}
-	}
+		return nil
+	})
 }
 
 // awaitOwner waits until the server takes objects of a definition that was just installed as
@@ -141,15 +140,13 @@ func awaitOwner(t testing.TB, client *kube.Client, config *rest.Config, namespac
 		APIVersion: of.Group + "/" + definition.Spec.Versions[0].Name, Kind: definition.Spec.Names.Kind,
 		Name: "any", UID: "any", BlockOwnerDeletion: &blocks,
 	}}
-	for deadline := time.Now().Add(expectTime); ; time.Sleep(100 * time.Millisecond) {
+	kubetest.Eventually(t, "an object can have an owner of kind "+definition.Spec.Names.Kind, func() error {
 		_, err := owned.Create(t.Context(), o)
-		if err == nil {
-			return
-		}
-		if !apierrors.IsForbidden(err) || time.Now().After(deadline) {
+		if err != nil && !apierrors.IsForbidden(err) {
 			t.Fatalf("make an object of an owner of kind %s: %v", definition.Spec.Names.Kind, err)
 		}
-	}
+		return err
+	})
 }
 
 // Token returns a token of a service account.

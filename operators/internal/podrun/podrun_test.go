@@ -3,6 +3,8 @@ package podrun
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,17 +43,14 @@ func (s *said) add(line string) {
 
 func (s *said) await(t *testing.T, line string) {
 	t.Helper()
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, fmt.Sprintf("the pod has said %q", line), func() error {
 		s.mu.Lock()
-		all := slices.Clone(s.lines)
-		s.mu.Unlock()
-		if slices.Contains(all, line) {
-			return
+		defer s.mu.Unlock()
+		if !slices.Contains(s.lines, line) {
+			return fmt.Errorf("it has said %q", s.lines)
 		}
-		if time.Since(begun) > patience {
-			t.Fatalf("the pod has not said %q but %q", line, all)
-		}
-	}
+		return nil
+	})
 }
 
 const script = `echo "$GREETING from $ADDRESS, $(cat /files/key)"
@@ -100,7 +99,7 @@ func TestPod(t *testing.T) {
 	}
 	out.await(t, "changed")
 	var hosts map[string]string
-	for begun := time.Now(); len(hosts) == 0; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, "there are hosts", func() error {
 		text, err := os.ReadFile(HostsFile(r.options.Dir))
 		if err != nil {
 			t.Fatal(err)
@@ -108,10 +107,11 @@ func TestPod(t *testing.T) {
 		if err := json.Unmarshal(text, &hosts); err != nil {
 			t.Fatal(err)
 		}
-		if time.Since(begun) > patience {
-			t.Fatal("there are no hosts")
+		if len(hosts) == 0 {
+			return fmt.Errorf("the file has %q", text)
 		}
-	}
+		return nil
+	})
 	host := "one." + ns + ".svc"
 	if hosts[host] != address || hosts[host+":80"] != address+":8080" || len(hosts) != 2 {
 		t.Errorf("the hosts are %v, the address is %s", hosts, address)
@@ -175,14 +175,16 @@ func create(t *testing.T, client *kube.Client, ns string) {
 
 func nodeOf(t *testing.T, client *kube.Client) string {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
+	var name string
+	kubetest.Eventually(t, "there is a node", func() error {
 		for n, err := range kube.For[corev1.Node](client).List(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return n.Name
+			name = n.Name
+			return nil
 		}
-	}
-	t.Fatal("there is no node")
-	return ""
+		return errors.New("there is none")
+	})
+	return name
 }

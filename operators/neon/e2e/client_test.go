@@ -103,7 +103,7 @@ func (c *writer) run(ctx context.Context) {
 			c.mu.Lock()
 			c.err = err
 			c.mu.Unlock()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // before it connects again
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (c *writer) session(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond): // the pace of the rows
 		}
 	}
 }

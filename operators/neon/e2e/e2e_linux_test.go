@@ -79,7 +79,7 @@ func (w *world) past(login *corev1.Secret) {
 	w.Helper()
 	time.Sleep(2 * time.Second) // a branch point is a whole second
 	moment := metav1.Now()
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // likewise
 	w.ask(login, "insert into written values (-2)")
 
 	b := new(api.NeonBranch)

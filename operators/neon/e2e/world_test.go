@@ -21,6 +21,7 @@ import (
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kube/pod"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -210,21 +211,8 @@ func (w *world) Fatalf(format string, args ...any) {
 // eventually calls try until it returns nil.
 func (w *world) eventually(what string, try func(ctx context.Context) error) {
 	w.Helper()
-	var last error
-	for ctx := w.soon(); ; {
-		err := try(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil { // later errors are of the deadline
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("%s: it did not happen in %s: %v", what, patience, last)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	ctx := w.soon()
+	kubetest.Eventually(w, what, func() error { return try(ctx) })
 }
 
 // explain shows the plans, pods and logs of a failed test.

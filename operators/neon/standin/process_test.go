@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/internal/testport"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
@@ -225,7 +227,7 @@ remote_storage={local_path='../bucket/pageserver'}
 
 // register registers the safekeepers and waits until all are active.
 func (w *world) register(ctx context.Context) {
-	lab.Eventually(w.T, "the storage controller serves", func() bool { return w.controller.Ready(ctx) == nil })
+	kubetest.Eventually(w.T, "the storage controller serves", func() error { return w.controller.Ready(ctx) })
 	for id := 1; id <= 3; id++ {
 		name := fmt.Sprintf("safekeeper-%d", id)
 		err := w.controller.Register(ctx, upstream.Registration{
@@ -236,15 +238,21 @@ func (w *world) register(ctx context.Context) {
 			w.Fatal(err)
 		}
 	}
-	lab.Eventually(w.T, "all safekeepers and the pageserver are active", func() bool {
+	kubetest.Eventually(w.T, "all safekeepers and the pageserver are active", func() error {
 		all, err := w.controller.Registrations(ctx)
 		for _, r := range all {
 			if r.Policy != upstream.SafekeeperActive {
-				return false
+				return fmt.Errorf("%+v", r)
 			}
 		}
 		nodes, nodesErr := w.controller.Nodes(ctx)
-		return err == nil && nodesErr == nil && len(nodes) == 1 && nodes[0].Availability == upstream.NodeActive
+		if err := errors.Join(err, nodesErr); err != nil {
+			return err
+		}
+		if len(nodes) != 1 || nodes[0].Availability != upstream.NodeActive {
+			return fmt.Errorf("%+v", nodes)
+		}
+		return nil
 	})
 }
 
@@ -281,12 +289,15 @@ func (w *world) compute(ctx context.Context, name, timeline string, set upstream
 		"-b", filepath.Join(pgtest.Bin(w.T), "postgres"), "--compute-id", name, "-c", file,
 		"--external-http-port", fmt.Sprint(external), "--internal-http-port", fmt.Sprint(testport.Port(w.T)))
 	client := upstream.NewCompute(upstream.Config{
-		URL: fmt.Sprintf("http://127.0.0.1:%d", external), Sign: w.key.Sign, Timeout: 10 * time.Second,
+		URL: fmt.Sprintf("http://127.0.0.1:%d", external), Sign: w.key.Sign, Timeout: time.Minute,
 	}, name)
 	var status upstream.ComputeStatus
-	lab.Eventually(w.T, "compute "+name+" runs", func() bool {
+	kubetest.Eventually(w.T, "compute "+name+" runs", func() error {
 		status, err = client.Status(ctx)
-		return err == nil && (status.Status == upstream.ComputeRunning || status.Status == upstream.ComputeFailed)
+		if err == nil && status.Status != upstream.ComputeRunning && status.Status != upstream.ComputeFailed {
+			err = fmt.Errorf("it is %s", status.Status)
+		}
+		return err
 	})
 	if status.Status != upstream.ComputeRunning {
 		w.Fatalf("compute %s is %s: %s", name, status.Status, *status.Error)

@@ -157,7 +157,7 @@ func TestLogin(t *testing.T) {
 		if read[bool](w, `!document.querySelector('#main').hidden`) {
 			break
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // before the next try
 	}
 	w.until(`document.querySelectorAll('.node').length === 1`)
 	w.check(fmt.Sprintf(`!location.href.includes(%q) && !document.cookie`, token)) // the token is in no address

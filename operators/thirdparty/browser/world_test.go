@@ -197,11 +197,12 @@ func (w *world) open(fragment string) {
 // until waits until an expression of JavaScript is true.
 func (w *world) until(expression string) {
 	w.Helper()
-	for deadline := time.Now().Add(patience); !read[bool](w, "!!("+expression+")"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("not so in time: %s\n%s", expression, read[string](w, "document.body.innerText"))
+	kubetest.Eventually(w, expression, func() error {
+		if !read[bool](w, "!!("+expression+")") {
+			return errors.New(read[string](w, "document.body.innerText"))
 		}
-	}
+		return nil
+	})
 }
 
 // read returns the value of an expression, or of its promise.

@@ -5,6 +5,7 @@ package certmanager_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -253,13 +254,12 @@ func (w *world) soon() context.Context {
 // eventually waits until something holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for ctx := w.soon(); !holds(); {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			w.Fatalf("it did not happen that %s", what)
+	kubetest.Eventually(w, what, func() error {
+		if !holds() {
+			return errors.New("it is not so")
 		}
-	}
+		return nil
+	})
 }
 
 var kind = kube.Kind{AddToScheme: certmanager.AddToScheme}

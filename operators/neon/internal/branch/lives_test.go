@@ -2,6 +2,7 @@ package branch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +14,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/api"
-	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
@@ -356,15 +357,15 @@ func TestHalfMade(t *testing.T) {
 		k.Faults.Add(wire.Fault{Method: http.MethodPost, Path: "/v1/tenant/timeline", Hang: true})
 	}
 	w.branch("trunk", "", nil)
-	lab.Eventually(t, "a safekeeper is asked for the timeline", func() bool {
+	kubetest.Eventually(t, "a safekeeper is asked for the timeline", func() error {
 		for _, k := range w.lab.Keepers {
 			for _, r := range k.Faults.Requests() {
 				if r.Method == http.MethodPost && r.Path == "/v1/tenant/timeline" {
-					return true
+					return nil
 				}
 			}
 		}
-		return false
+		return errors.New("none is")
 	})
 	w.kill()
 	for _, k := range w.lab.Keepers {

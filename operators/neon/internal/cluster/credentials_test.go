@@ -114,7 +114,7 @@ func (w *world) unmoved(what string, before map[string]types.UID, digest string)
 	w.Helper()
 	for range 60 {
 		w.kubelet()
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // nothing may happen
 	}
 	if diff := cmp.Diff(before, w.running()); diff != "" {
 		w.Errorf("%s: the pods (-want +got):\n%s", what, diff)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
@@ -82,9 +83,9 @@ func TestMoveOff(t *testing.T) {
 	}
 	l.Controller.Heartbeat(t.Context())
 	ok(sc.CreateTenant(t.Context(), upstream.NewTenant{ID: tenantID, Placement: upstream.Attached(0)}))
-	lab.Eventually(t, "the timeline is made", func() bool { // a busy machine exceeds the request's limit
+	kubetest.Eventually(t, "the timeline is made", func() error { // a busy machine exceeds the request's limit
 		_, err := sc.CreateTimeline(t.Context(), tenantID, upstream.NewTimeline{ID: otherID})
-		return err == nil
+		return err
 	})
 	located := func() upstream.Location {
 		t.Helper()

@@ -32,7 +32,7 @@ func constant[T any](w *world, what string, before T, of func() T) {
 	w.Helper()
 	for range 200 {
 		w.kubelet()
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // nothing may happen
 	}
 	if diff := cmp.Diff(before, of()); diff != "" {
 		w.Errorf("%s (-want +got):\n%s", what, diff)

@@ -117,7 +117,7 @@ func TestTLS(t *testing.T) {
 // refusesPlain sees that no port that others reach serves without TLS.
 func (w *world) refusesPlain() {
 	w.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: w.operator.Dial}, Timeout: 10 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DialContext: w.operator.Dial}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for _, address := range []string{
 		fmt.Sprintf("%s:%d/ready", ControllerHost("main", w.ns), ControllerPort),

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -264,14 +265,13 @@ func (w *world) start() {
 // rests sees that a cluster which is ready is not reconciled again at once.
 func (w *world) rests() {
 	w.Helper()
-	var action controller.Action
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		action = controller.Action(w.action.Load())
-		if action == controller.Done || action >= controller.After(time.Second) {
-			return
+	kubetest.Eventually(w, "the cluster rests", func() error {
+		action := controller.Action(w.action.Load())
+		if action != controller.Done && action < controller.After(time.Second) {
+			return fmt.Errorf("it is reconciled again after %s", time.Duration(action))
 		}
-	}
-	w.Errorf("the cluster is reconciled again after %s", time.Duration(action))
+		return nil
+	})
 }
 
 // restart ends the operator and starts another one.
@@ -284,23 +284,25 @@ func (w *world) restart() {
 // until waits, and runs the pods meanwhile.
 func (w *world) until(what string, holds func(c *api.NeonCluster) bool) *api.NeonCluster {
 	w.Helper()
-	end := time.Now().Add(patience)
-	for {
+	var c *api.NeonCluster
+	defer func() {
+		if w.Failed() {
+			w.show(c)
+		}
+	}()
+	kubetest.Eventually(w, what, func() (err error) {
 		w.kubelet()
 		w.succeed()
-		c, err := w.clusters.Cached().Get(w.Context(), "main")
+		c, err = w.clusters.Cached().Get(w.Context(), "main")
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Fatal(err)
 		}
-		if holds(c) {
-			return c
+		if !holds(c) {
+			return errors.New("the cluster is not so")
 		}
-		if time.Now().After(end) {
-			w.show(c)
-			w.Fatalf("it did not happen that %s", what)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
+	return c
 }
 
 func (w *world) show(c *api.NeonCluster) {
@@ -394,15 +396,13 @@ func (w *world) timeline(id string, secondaries int) upstream.Location {
 // retried makes a request until it succeeds.
 func (w *world) retried(request func() error) {
 	w.Helper()
-	var err error
-	for range 60 {
-		if err = request(); err == nil {
-			return
+	kubetest.Eventually(w, "a request succeeds", func() error {
+		err := request()
+		if err != nil {
+			w.kubelet()
 		}
-		w.kubelet()
-		time.Sleep(500 * time.Millisecond)
-	}
-	w.Fatal(err)
+		return err
+	})
 }
 
 func (w *world) located(id string) []int64 {

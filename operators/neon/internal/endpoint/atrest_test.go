@@ -53,7 +53,7 @@ func BenchmarkAtRest(b *testing.B) {
 	connections.Store(0)
 	begin, before := time.Now(), processorTime(b)
 	for b.Loop() {
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) // its cost is measured
 	}
 	share := 100 * float64(processorTime(b)-before) / float64(time.Since(begin))
 	for unit, value := range map[string]float64{

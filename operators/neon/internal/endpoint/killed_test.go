@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,13 +14,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/assassin"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
@@ -294,13 +295,19 @@ func (w *mortal) restarted(phase string, f func()) {
 // eventually waits until something holds.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
-	for ctx := w.soon(); !holds(); {
-		select {
-		case <-ctx.Done():
-			w.Fatalf("wait until %s: %v", what, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+	kubetest.Eventually(w, what, func() error {
+		if holds() {
+			return nil
 		}
-	}
+		seen := "the endpoints are"
+		for e, err := range w.endpoints.List(w.Context()) {
+			if err != nil {
+				return err
+			}
+			seen += fmt.Sprintf(" %s: %s %s;", e.Name, e.Status.Phase, condition(e).Message)
+		}
+		return errors.New(seen)
+	})
 }
 
 // suspended waits until an endpoint is suspended.

@@ -33,7 +33,7 @@ func testMany(t *testing.T, many int) {
 	w.manyReady(many)
 	for n, settled := 0, 0; settled < 3; n++ { // the last of the changes that others see
 		seen.n.Store(0)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // their writes are counted
 		if settled++; seen.n.Load() > 0 {
 			settled = 0
 		}

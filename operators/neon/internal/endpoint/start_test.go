@@ -13,13 +13,7 @@ import (
 // begun waits until the operator has asked the compute in a pod for its status.
 func (w *world) begun(p *corev1.Pod) {
 	w.Helper()
-	for ctx := w.soon(); w.outside.process(p.UID).status == ""; {
-		select {
-		case <-ctx.Done():
-			w.Fatalf("the compute in pod %s was not asked", p.Name)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	w.eventually("the compute in pod "+p.Name+" is asked", func() bool { return w.outside.process(p.UID).status != "" })
 }
 
 // TestSlowStart has computes that take longer to start than a compute with an old configuration

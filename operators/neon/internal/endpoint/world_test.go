@@ -263,17 +263,15 @@ func (w *world) modify(name string, change func(*api.NeonEndpoint)) {
 func (w *world) pod(endpoint string, not types.UID) *corev1.Pod {
 	w.Helper()
 	name := podName(endpointOf(endpoint, ""))
-	for ctx := w.soon(); ; {
-		p, err := w.pods.In(w.namespace).Cached().Get(ctx, name)
-		if err == nil && p.UID != not && p.DeletionTimestamp == nil {
-			return p
+	var p *corev1.Pod
+	kubetest.Eventually(w, "there is pod "+name, func() (err error) {
+		p, err = w.pods.In(w.namespace).Cached().Get(w.Context(), name)
+		if err == nil && (p.UID == not || p.DeletionTimestamp != nil) {
+			err = fmt.Errorf("pod %s is deleted since %s", p.UID, p.DeletionTimestamp)
 		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("wait for pod %s: %v", name, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return err
+	})
+	return p
 }
 
 // busy says whether clients use the computes that run.

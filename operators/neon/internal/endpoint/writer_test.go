@@ -41,7 +41,7 @@ func (w *world) onePrimary() {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(20 * time.Millisecond): // between two looks
 			}
 		}
 	})
@@ -60,7 +60,7 @@ func TestTwoWritersOfOneSecond(t *testing.T) {
 		if try == 30 {
 			t.Skip("no two endpoints were made in the same second")
 		}
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // a second begins
 		first, err := w.endpoints.Create(w.soon(), endpointOf("first", "trunk"))
 		w.ok(err)
 		w.pod("first", "")
@@ -74,7 +74,7 @@ func TestTwoWritersOfOneSecond(t *testing.T) {
 			w.ok(w.endpoints.UntilGone(w.soon(), name))
 		}
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // the second may make no pod
 	w.says("second", "NeonEndpoint first writes to branch trunk")
 	if _, err := w.pods.Get(w.soon(), "second-compute-0"); err == nil {
 		t.Error("the second endpoint has a pod")
@@ -111,7 +111,7 @@ func (w *world) noPod(endpoint string) {
 		if p, err := w.pods.Get(w.soon(), endpoint+"-compute-0"); err == nil {
 			w.Fatalf("endpoint %s has the pod %s", endpoint, p.Name)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // between two looks
 	}
 }
 
@@ -222,15 +222,15 @@ func TestWritersOfTwoOperators(t *testing.T) {
 	}
 	for round := range names {
 		var writer string
-		for ctx := w.soon(); writer == ""; {
-			for e, err := range w.endpoints.List(ctx) {
+		w.eventually("an endpoint writes", func() bool {
+			for e, err := range w.endpoints.List(w.Context()) {
 				w.ok(err)
 				if holds(e) && e.DeletionTimestamp == nil {
 					writer = e.Name
 				}
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return writer != ""
+		})
 		t.Logf("%s writes", writer)
 		if round == 1 {
 			stop()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/private"
 	"github.com/pintle-go/pintle/internal/testport"
+	"github.com/pintle-go/pintle/kubetest"
 )
 
 // Module is the program's package and version.
@@ -49,16 +50,14 @@ func Start(t testing.TB, bucket string) (url, dir string) {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // it was killed
 	})
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	kubetest.Eventually(t, "the object store answers", func() error {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = c.Close()
-			return "http://" + address, dir
 		}
-		if time.Since(begun) > patience {
-			t.Fatalf("the object store does not answer: %v", err)
-		}
-	}
+		return err
+	})
+	return "http://" + address, dir
 }
 
 // built is the program of all tests of a process.

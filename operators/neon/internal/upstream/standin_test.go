@@ -2,6 +2,8 @@ package upstream_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wire"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
@@ -86,19 +89,28 @@ func TestNodes(t *testing.T) {
 
 	must(t, c.CreateTenant(ctx, upstream.NewTenant{ID: tenant, Placement: upstream.Attached(1)}))
 	must(t, c.DrainNode(ctx, 1))
-	lab.Eventually(t, "the node is drained", func() bool {
+	kubetest.Eventually(t, "the node is drained", func() error {
 		n, err := c.Node(ctx, 1)
-		return err == nil && n.Scheduling == upstream.SchedulePauseForRestart
+		if err == nil && n.Scheduling != upstream.SchedulePauseForRestart {
+			err = fmt.Errorf("%+v", n)
+		}
+		return err
 	})
 	if err := c.CancelDrain(ctx, 1); upstream.Status(err) != http.StatusPreconditionFailed {
 		t.Errorf("cancel of no drain: %v", err)
 	}
 	must(t, c.ConfigureNode(ctx, 1, upstream.ScheduleActive))
 	must(t, c.FillNode(ctx, 1))
-	lab.Eventually(t, "the node is filled", func() bool {
+	kubetest.Eventually(t, "the node is filled", func() error {
 		n, err := c.Node(ctx, 1)
 		d, describeErr := c.DescribeTenant(ctx, tenant)
-		return err == nil && n.Scheduling == upstream.ScheduleActive && describeErr == nil && *d.Shards[0].Attached == 1
+		if err := errors.Join(err, describeErr); err != nil {
+			return err
+		}
+		if n.Scheduling != upstream.ScheduleActive || *d.Shards[0].Attached != 1 {
+			return fmt.Errorf("%+v, the tenant is on node %d", n, *d.Shards[0].Attached)
+		}
+		return nil
 	})
 	if err := c.CancelFill(ctx, 1); upstream.Status(err) != http.StatusPreconditionFailed {
 		t.Errorf("cancel of no fill: %v", err)
@@ -107,9 +119,14 @@ func TestNodes(t *testing.T) {
 		t.Errorf("shards are %+v", s)
 	}
 	must(t, c.ForceDeleteNode(ctx, 2))
-	lab.Eventually(t, "the node is gone", func() bool {
-		_, err := c.Node(ctx, 2)
-		return upstream.IsNotFound(err)
+	kubetest.Eventually(t, "the node is gone", func() error {
+		n, err := c.Node(ctx, 2)
+		if upstream.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return fmt.Errorf("%+v", n)
 	})
 	if dead := value(c.Tombstones(ctx))(t); len(dead) != 1 || dead[0].ID != 2 {
 		t.Errorf("tombstones are %+v", dead)
@@ -289,8 +306,8 @@ func TestAbandonedRequest(t *testing.T) {
 	if err := c.CreateTenant(ctx, upstream.NewTenant{ID: tenant, Placement: upstream.Attached(0)}); err == nil {
 		t.Fatal("the client has not given up")
 	}
-	lab.Eventually(t, "the tenant is attached", func() bool {
+	kubetest.Eventually(t, "the tenant is attached", func() error {
 		_, err := c.CreateTimeline(t.Context(), tenant, upstream.NewTimeline{ID: root})
-		return err == nil
+		return err
 	})
 }

@@ -230,7 +230,7 @@ func TestRenameOfAnUnknownRoleHangs(t *testing.T) {
 		t.Errorf("configure: %v", err)
 	}
 	p.wait("configuration")
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // nothing may happen
 	if state := p.state(); state.Status != "configuration" {
 		t.Errorf("status: %+v", state)
 	}
@@ -250,7 +250,7 @@ func TestLastActive(t *testing.T) {
 	if state.LastActive == nil {
 		t.Fatal("a session of 5 s was not seen")
 	}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // nothing may happen
 	if again := p.state(); *again.LastActive != *state.LastActive {
 		t.Errorf("without a session it was active at %s, and then at %s", *state.LastActive, *again.LastActive)
 	}
@@ -264,7 +264,7 @@ func TestFastTerminationKeepsTheProcess(t *testing.T) {
 	if status, said := p.call(http.MethodPost, "/terminate?mode=fast", ""); status != 200 {
 		t.Errorf("terminate: %d %s", status, said)
 	}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // the process may not end
 	if state := p.state(); state.Status != "terminated" {
 		t.Errorf("status: %+v", state)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pintle-go/pintle/kubetest"
 	lag "github.com/pintle-go/pintle/operators/neon/internal/replica"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
@@ -60,7 +61,7 @@ func TestAcknowledgedRowsSurviveKills(t *testing.T) {
 			}
 		}()
 		<-first
-		time.Sleep(time.Duration(200+100*round) * time.Millisecond)
+		time.Sleep(time.Duration(200+100*round) * time.Millisecond) // it is killed in the middle of its work
 		p.kill()
 		acknowledged := <-done
 		if acknowledged == next {
@@ -140,9 +141,7 @@ func TestBranchShowsThePast(t *testing.T) {
 	p.must("create table t as select generate_series(1, 100) n")
 	at := p.lsn()
 	p.must("delete from t where n > 10")
-	for s.end() < p.lsn() {
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.has(p)
 	for i, lsn := range []wal.LSN{at, at - 3} { // the second is inside of a record
 		id := strings.Repeat(fmt.Sprint(i+1), 32)
 		s.create(id, parent{mainID, lsn})
@@ -217,15 +216,24 @@ func (p *process) follows(end wal.LSN, want bool) {
 	}
 }
 
+// has waits until the storage has all that a primary has written.
+func (s *storage) has(p *process) {
+	s.t.Helper()
+	kubetest.Eventually(s.t, "the storage has all", func() error {
+		if end, wrote := s.end(), p.lsn(); end < wrote {
+			return fmt.Errorf("it ends at %s, the primary at %s", end, wrote)
+		}
+		return nil
+	})
+}
+
 func TestReplicaFollowsOnlyWithAPassword(t *testing.T) {
 	t.Parallel()
 	s := startStorage(t)
 	p := s.compute(s.input(mainID, spec.Primary()))
 	p.wait("running")
 	p.must("create table t as select generate_series(1, 10) n")
-	for s.end() < p.lsn() {
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.has(p)
 	replica := s.compute(s.input(mainID, spec.Replica()))
 	deaf := s.prepare(s.input(mainID, spec.Replica()))
 	config, err := spec.Render(deaf.in)
@@ -241,19 +249,16 @@ func TestReplicaFollowsOnlyWithAPassword(t *testing.T) {
 	replica.wait("running")
 	deaf.wait("running")
 	p.must("insert into t values (11)")
-	deadline := time.Now().Add(time.Minute)
-	for replica.must("select count(*)::text from t") != "11" {
-		if time.Now().After(deadline) {
-			t.Fatalf("the replica does not follow\n%s", replica.output)
+	kubetest.Eventually(t, "the replica follows", func() error {
+		if n := replica.must("select count(*)::text from t"); n != "11" {
+			return fmt.Errorf("it has %s rows, and has said\n%s", n, replica.output)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return nil
+	})
 	if got := deaf.must("select count(*)::text from t"); got != "10" {
 		t.Errorf("the replica without a password has %s rows, want 10", got)
 	}
-	for s.end() < p.lsn() {
-		time.Sleep(20 * time.Millisecond)
-	}
+	s.has(p)
 	replica.follows(s.end(), true)
 	deaf.follows(s.end(), false)
 	if said := deaf.output.String(); !strings.Contains(said, "no password supplied") {
@@ -284,7 +289,7 @@ func TestStaticComputeShowsAnLSN(t *testing.T) {
 	}
 	future := s.compute(s.input(mainID, spec.Static((at + 1<<30).String())))
 	future.wait("init")
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // nothing may happen
 	if state := future.state(); state.Status != "init" || state.Error != nil {
 		t.Errorf("at an LSN in the future the status is %+v", state)
 	}

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pintle-go/pintle/internal/testport"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 	"github.com/pintle-go/pintle/operators/neon/internal/spec"
 	"github.com/pintle-go/pintle/operators/neon/internal/token"
@@ -162,14 +163,14 @@ func (p *process) killPostgres() {
 		return
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	for {                                  // its children end a moment later
+	kubetest.Eventually(p.t, "the children of PostgreSQL have ended", func() error {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.in.Port))
 		if err != nil {
-			break
+			return nil //nolint:nilerr // nothing listens
 		}
 		conn.Close()
-		time.Sleep(10 * time.Millisecond)
-	}
+		return errors.New("they listen")
+	})
 	// It names a process that is there until its parent looks, and that is not this one here.
 	_ = os.Remove(filepath.Join(p.dir, fmt.Sprintf(".s.PGSQL.%d.lock", p.in.Port)))
 }
@@ -194,7 +195,7 @@ func (p *process) call(method, path, body string) (int, string) {
 
 func (p *process) callAs(method, path, body, authorization string) (int, string) {
 	p.t.Helper()
-	status, said, err := p.try(method, path, body, authorization, 20*time.Second)
+	status, said, err := p.try(method, path, body, authorization, time.Minute)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -241,21 +242,18 @@ func (p *process) state() state {
 // wait waits for a status.
 func (p *process) wait(status string) {
 	p.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	var last string
-	for time.Now().Before(deadline) {
-		code, text, err := p.try(http.MethodGet, "/status", "", "Bearer "+p.token, 5*time.Second)
-		last = fmt.Sprint(code, " ", text, " ", err)
+	kubetest.Eventually(p.t, "the compute is "+status, func() error {
+		code, text, err := p.try(http.MethodGet, "/status", "", "Bearer "+p.token, 30*time.Second)
 		if strings.Contains(text, `"status":"`+status+`"`) {
-			return
+			return nil
 		}
 		select {
 		case <-p.done:
 			p.t.Fatalf("the process ended before it was %s\n%s", status, p.output)
-		case <-time.After(20 * time.Millisecond):
+		default:
 		}
-	}
-	p.t.Fatalf("the compute is not %s: %s\n%s", status, last, p.output)
+		return fmt.Errorf("%d %s %s\n%s", code, text, fmt.Sprint(err), p.output)
+	})
 }
 
 // query runs a statement as a user and returns the first value.

@@ -118,7 +118,7 @@ func TestSecondDay(t *testing.T) {
 			// A pageserver with the identity of another is refused for as long as it tries.
 			r.stop("pageserver-3")
 			r.lab.StartPageserverAs(r, 3, 2)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // some tries
 			r.stop("pageserver-3")
 		},
 		752: func() { r.gone(3) },

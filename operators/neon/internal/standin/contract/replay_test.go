@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/lab"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/safekeeper"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
@@ -213,10 +214,13 @@ func (r *replay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 // told waits until each tenant has had a number of hooks.
 func (r *replay) told(number int, tenants ...string) {
 	for _, tenant := range tenants {
-		lab.Eventually(r, fmt.Sprintf("the control plane has %d hooks of tenant %s", number, tenant), func() bool {
+		kubetest.Eventually(r, fmt.Sprintf("the control plane has %d hooks of tenant %s", number, tenant), func() error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return len(r.made[tenant]) >= number
+			if n := len(r.made[tenant]); n < number {
+				return fmt.Errorf("it has %d", n)
+			}
+			return nil
 		})
 	}
 }
@@ -358,7 +362,12 @@ func write(t *safekeeper.Timeline, lsn upstream.LSN, at time.Time) error {
 // until waits for something that the storage controller does in the background.
 func (r *replay) until(name string, condition func(ctx context.Context, c *upstream.Controller) bool) {
 	client := upstream.NewController(upstream.Config{URL: r.lab.URL(r, "controller"), HTTP: r.lab.HTTP, Sign: r.lab.Key.Sign})
-	lab.Eventually(r, name, func() bool { return condition(r.Context(), client) })
+	kubetest.Eventually(r, name, func() error {
+		if !condition(r.Context(), client) {
+			return errors.New("it is not so")
+		}
+		return nil
+	})
 }
 
 // attached waits until a tenant's first shard is on a node.

@@ -5,6 +5,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/internal/testport"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/objects"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/broker"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/controller"
@@ -175,10 +177,9 @@ func (l *Lab) listen(t testing.TB, name string) net.Listener {
 	t.Helper()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port(t, name)))
 	var listener net.Listener
-	Eventually(t, "port of "+name+" is free", func() bool {
-		var err error
+	kubetest.Eventually(t, "the port of "+name+" is free", func() (err error) {
 		listener, err = net.Listen("tcp", address)
-		return err == nil
+		return err
 	})
 	return listener
 }
@@ -209,12 +210,12 @@ func (l *Lab) Stop(t testing.TB, name string) {
 func (l *Lab) Over(t testing.TB, name string) error {
 	t.Helper()
 	p := l.running[name]
-	Eventually(t, name+" ends", func() bool {
+	kubetest.Eventually(t, name+" ends", func() error {
 		select {
 		case <-p.over:
-			return true
+			return nil
 		default:
-			return false
+			return errors.New("it runs")
 		}
 	})
 	delete(l.running, name)
@@ -381,10 +382,10 @@ func (l *Lab) answers(t testing.TB, program, path string) {
 	if !l.mode(t, program).Plain {
 		url, client = l.known(program)+path, l.client(t, program)
 	}
-	Eventually(t, url+" answers", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	kubetest.Eventually(t, url+" answers", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		return wire.Client{HTTP: client}.Do(ctx, http.MethodGet, url, nil, nil) == nil
+		return wire.Client{HTTP: client}.Do(ctx, http.MethodGet, url, nil, nil)
 	})
 }
 

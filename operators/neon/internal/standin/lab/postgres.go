@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pintle-go/pintle/internal/testport"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
 )
 
@@ -77,14 +78,14 @@ func (p *Postgres) Start(t testing.TB) {
 			t.Logf("postgres at port %d has said:\n%s", p.port, said)
 		}
 	}()
-	Eventually(t, "postgres answers", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	kubetest.Eventually(t, "postgres answers", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, p.URL)
 		if err != nil {
-			return false
+			return err
 		}
-		return conn.Close(ctx) == nil
+		return conn.Close(ctx)
 	})
 }
 
@@ -107,21 +108,5 @@ func (p *Postgres) Stop(t testing.TB) {
 func remove(t testing.TB, dir string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Errorf("clean up: %v", err)
-	}
-}
-
-// patience is how long Eventually waits.
-const patience = 2 * time.Minute
-
-// Eventually waits until a condition holds.
-func Eventually(t testing.TB, name string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if condition() {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("it did not happen in %s that %s", patience, name)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package safekeeper
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
@@ -70,11 +72,13 @@ func TestMoments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if moments, err := tl.Moments(); err != nil || len(moments) == 2 {
-			break
+	kubetest.Eventually(t, "there are two moments", func() error {
+		moments, err := tl.Moments()
+		if err == nil && len(moments) != 2 {
+			err = fmt.Errorf("there are %d", len(moments))
 		}
-	}
+		return err
+	})
 	if err := tl.close(); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ type primary struct {
 
 // startPrimary begins like a compute.
 func startPrimary(g Group) (*primary, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var p *primary
 	var err error
@@ -319,7 +319,7 @@ func TestTheSecondProposerEndsTheFirst(t *testing.T) {
 		if !errors.Is(err, ErrTerm) {
 			t.Errorf("the first ends with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the first goes on")
 	}
 	first.cancel()
