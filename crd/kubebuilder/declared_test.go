@@ -108,7 +108,7 @@ type declaredTypes struct {
 	Steps steps        `json:"steps,omitempty"`
 	Plain undocumented `json:"plain,omitempty"`
 	// +kubebuilder:default=first
-	// +default="second"
+	// +default=ref(Second)
 	First string `json:"first,omitempty"`
 	// +optional
 	// +k8s:required

@@ -83,11 +83,12 @@ func Tags(markers []string, kind *crd.Definition) iter.Seq2[string, error] {
 			all[i] = parse(text)
 		}
 		for _, m := range all {
-			text, err := m.tag(kind)
-			if err == nil && m.outranked(all) {
-				if text = ""; m.name == "k8s:required" {
-					text = m.path + "notEmpty"
-				}
+			var text string
+			var err error
+			if !m.outranked(all) {
+				text, err = m.tag(kind)
+			} else if m.name == "k8s:required" {
+				text = m.path + "notEmpty"
 			}
 			if !yield(text, err) {
 				return
@@ -196,8 +197,7 @@ func (m marker) constraint(key string) (string, error) {
 
 // rule returns the tag of an XValidation marker.
 func (m marker) rule() (string, error) {
-	var rule string
-	var optional bool
+	rule, optional := "", false
 	var details [4]string
 	err := fill(m.args, map[string]any{"rule": &rule, "message": &details[0], "messageExpression": &details[1],
 		"reason": &details[2], "fieldPath": &details[3], "optionalOldSelf": &optional})
