@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/metrics"
 )
 
 // ErrTimeout is the cause of the end of a reconcile's context if the reconcile took
@@ -340,14 +340,14 @@ func (e *engine[T]) count(a *attempt[T], now time.Time) {
 	if !a.start.IsZero() {
 		took = now.Sub(a.start)
 	}
-	result := metrics.Success
+	result := workmetrics.Success
 	switch {
 	case out.err != nil:
-		result = metrics.Failure
+		result = workmetrics.Failure
 	case out.action > 1:
-		result = metrics.RequeueAfter
+		result = workmetrics.RequeueAfter
 	case out.action == 1:
-		result = metrics.Requeue
+		result = workmetrics.Requeue
 	}
 	e.counts.Reconciled(result, took)
 	if stackOf(out.err) != "" {
