@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -20,12 +21,15 @@ var errNoUser = errors.New("exported symbols have no user: let an operator, an e
 	"name its counterpart in a peer in its comment, or take it back")
 
 // checkUsers compares api/users.txt with the users of the exported symbols. A symbol is a
-// constant, variable, function or type of a package, a method, or a field. The file names one
-// user of each: the first of these that exists.
+// constant, variable, function or type of a package, a method of a type other than an
+// interface, or a field without a json tag, which belongs to a wire format. Packages of
+// operators have none: they are users. The file names one user of each symbol: the first of
+// these that exists.
 //
 //   - an operator: a package of operators
 //   - an example: a file example*_test.go
-//   - a guide: README.md or a file of docs, by a snippet or by a name such as kube.Kind
+//   - a guide: README.md or a file of docs, by a snippet or by a name such as kube.Kind; or by
+//     the last part of a name that only one symbol has
 //   - the template of a new operator, or another command
 //   - a test of an operator
 //   - an interface of the standard library, of apimachinery or of this repository that a
@@ -36,11 +40,11 @@ var errNoUser = errors.New("exported symbols have no user: let an operator, an e
 // The check fails if a symbol has none, also with -write. A use in another of our packages
 // does not count: a symbol that only they need belongs into an internal package.
 func checkUsers(ctx context.Context, repo *Repo, write bool) error {
-	workspace, err := loadWorkspace(ctx, repo)
+	guides, err := readGuides(repo.Dir)
 	if err != nil {
 		return fmt.Errorf("read the users of the API: %w", err)
 	}
-	guides, err := readGuides(repo.Dir)
+	workspace, err := loadWorkspace(ctx, repo)
 	if err != nil {
 		return fmt.Errorf("read the users of the API: %w", err)
 	}
@@ -59,44 +63,6 @@ func checkUsers(ctx context.Context, repo *Repo, write bool) error {
 		err = errors.Join(err, fmt.Errorf("%d %w", missing, errNoUser))
 	}
 	return err
-}
-
-// A workspace is the source of all modules, with types.
-type workspace struct {
-	dir      string
-	packages []*packages.Package // with the variants that tests add
-	fset     *token.FileSet
-}
-
-// loadWorkspace reads the modules' packages and their tests. It leaves out the cluster's
-// internal packages, because they link Kubernetes and use nothing.
-func loadWorkspace(ctx context.Context, repo *Repo) (*workspace, error) {
-	w := &workspace{dir: repo.Dir, fset: token.NewFileSet()}
-	var patterns []string
-	for _, m := range repo.Modules {
-		switch m.Sub {
-		case "":
-			patterns = append(patterns, "./...")
-		case "cluster":
-			patterns = append(patterns, "./cluster/image")
-		default:
-			patterns = append(patterns, "./"+m.Sub+"/...")
-		}
-	}
-	config := &packages.Config{
-		Context: ctx, Dir: repo.Dir, Env: repo.goldenEnv(), Fset: w.fset, Tests: true,
-		Mode: packages.NeedName | packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo,
-	}
-	var err error
-	if w.packages, err = packages.Load(config, patterns...); err != nil {
-		return nil, fmt.Errorf("load packages: %w", err)
-	}
-	for _, p := range w.packages {
-		for _, e := range p.Errors {
-			return nil, fmt.Errorf("load package %s: %w", p.ID, e)
-		}
-	}
-	return w, nil
 }
 
 // A place says where an object is declared. It identifies the object in all variants of a
@@ -165,9 +131,9 @@ func findUsers(w *workspace, guides []guide) []*symbol {
 		at := w.place(s.obj.Pos())
 		byPlace[at] = append(byPlace[at], s)
 	}
-	for _, p := range w.packages {
-		for _, f := range p.Syntax {
-			w.readUses(p, f, guides, byPlace)
+	for _, src := range w.sources {
+		for _, f := range src.files {
+			w.readUses(src, f, guides, byPlace)
 		}
 	}
 	index := newMentions(all)
@@ -186,10 +152,11 @@ func findUsers(w *workspace, guides []guide) []*symbol {
 	return all
 }
 
-// importable reports whether a package is one that other modules can import, and no variant.
+// importable reports whether a package is one that other modules can import, and
+// no operator's.
 func importable(p *packages.Package) bool {
-	return p.Name != "main" && p.ID == p.PkgPath && strings.HasPrefix(p.PkgPath, prefix) &&
-		!slices.Contains(strings.Split(p.PkgPath, "/"), "internal") && !strings.HasSuffix(p.PkgPath, "_test")
+	path := strings.Split(p.PkgPath, "/")
+	return p.Name != "main" && !slices.Contains(path, "internal") && !slices.Contains(path, "operators")
 }
 
 // relative returns the part of a package's path that follows the repository's.
@@ -216,11 +183,6 @@ func packageSymbols(p *types.Package) []*symbol {
 		case *types.Struct:
 			eachField(p, under, member)
 		case *types.Interface:
-			for m := range under.ExplicitMethods() {
-				if m.Exported() {
-					member(m)
-				}
-			}
 			continue
 		}
 		for sel := range types.NewMethodSet(types.NewPointer(named)).Methods() {
@@ -236,7 +198,8 @@ func packageSymbols(p *types.Package) []*symbol {
 // eachField calls visit for the exported fields of a struct, and for those that an unexported
 // embedded type of the package promotes. An embedded field has its user by its type.
 func eachField(p *types.Package, s *types.Struct, visit func(types.Object)) {
-	for f := range s.Fields() {
+	for i := range s.NumFields() {
+		f := s.Field(i)
 		if f.Embedded() {
 			under, ok := deref(f.Type()).Underlying().(*types.Struct)
 			if ok && !f.Exported() && f.Pkg() == p {
@@ -244,27 +207,27 @@ func eachField(p *types.Package, s *types.Struct, visit func(types.Object)) {
 			}
 			continue
 		}
-		if f.Exported() {
+		if _, wire := reflect.StructTag(s.Tag(i)).Lookup("json"); f.Exported() && !wire {
 			visit(f)
 		}
 	}
 }
 
 // readUses gives the symbols that a file names their user.
-func (w *workspace) readUses(p *packages.Package, f *ast.File, guides []guide, symbols map[place][]*symbol) {
+func (w *workspace) readUses(src source, f *ast.File, guides []guide, symbols map[place][]*symbol) {
 	file, err := filepath.Rel(w.dir, w.fset.Position(f.Pos()).Filename)
-	if err != nil || strings.HasPrefix(file, "..") {
-		return // the main package of a test, which the go command generates
+	if err != nil {
+		return
 	}
 	file = filepath.ToSlash(file)
-	by, counts := userOf(relative(p.PkgPath), file)
+	by, counts := userOf(relative(src.path), file)
 	ast.Inspect(f, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
 		if !ok {
 			return true
 		}
-		obj := p.TypesInfo.Uses[id]
-		if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() == p.PkgPath {
+		obj := src.info.Uses[id]
+		if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() == src.path {
 			return true
 		}
 		for _, s := range symbols[w.place(obj.Pos())] {

@@ -43,6 +43,8 @@ type Options[T any] struct {
 	Set     T
 	Guided  T
 	Peer    T // the counterpart is Peers of client-go
+	Bare    T
+	Wire    T ` + "`json:\"wire\"`" + `
 	Unset   int
 	private int
 }
@@ -75,7 +77,7 @@ func usersRepo(t *testing.T, more map[string]string) *Repo {
 			"\tprintln(kube.ByOperator)\n\tkube.ByOperatorAndExample(&o)\n}\n",
 		"operators/book/book_test.go": "package main\n\nimport \"" + prefix + "/kube\"\n\nfunc test() { kube.ByOperatorTest() }\n",
 		"README.md":                   "# Read\n",
-		"docs/guide.md": "Call `kube.ByGuideName`, with `kube.Options{Guided: 1}`; ByNobody and kube.ByNobody are prose.\n\n" +
+		"docs/guide.md": "Call `kube.ByGuideName`, with `kube.Options{Guided: 1}` or `Bare`; ByNobody and kube.ByNobody are prose.\n\n" +
 			"<!-- snippet: kube/shown_test.go -->\n```go\nkube.ByGuideBlock()\n```\n",
 	}
 	for name, text := range more {
@@ -115,6 +117,7 @@ func TestUsers(t *testing.T) {
 		"kube.Hidden: ",
 		"kube.NotByPeer: ",
 		"kube.OnlyByOurPackage: ",
+		"kube.Options.Bare: docs/guide.md",
 		"kube.Options.Called: operators/book",
 		"kube.Options.Close: interface io.Closer",
 		"kube.Options.Count: interface kube.Reader",
@@ -125,7 +128,6 @@ func TestUsers(t *testing.T) {
 		"kube.Options.Unset: ",
 		"kube.Options.Unwrap: interface errors.Unwrap",
 		"kube.Options: operators/book",
-		"kube.Reader.Count: ",
 		"kube.Reader: type in kube.ByOperatorAndExample",
 		"kube.Result: type in kube.ByTemplate",
 		"plan.P: counterpart in kro",
@@ -177,6 +179,7 @@ func TestCounterpart(t *testing.T) {
 		{"X waits. The counterparts are EvictV1 of client-go\nand Api::evict of kube-rs. More.", "client-go"},
 		{"They are counterparts of kube-rs's wait::conditions.", "kube-rs"},
 		{"Java Operator SDK and kro have no counterpart.", ""},
+		{"Renew is a time. client-go calls it RetryPeriod.", "client-go"},
 		{"The counterpart of Open is Close.", ""},
 		{"kube-rs waits. The counterpart is Close.", ""},
 		{"", ""},

@@ -86,7 +86,7 @@ func readGuide(dir, name, text string) (guide, error) {
 }
 
 // mentions finds symbols by the names that guides use: kube.Kind, kube.Kind.Plural, Kind.Plural
-// if only one package has it, and Plural in kube.Kind{Plural: "books"}.
+// or Plural if only one symbol has that name, and Plural in kube.Kind{Plural: "books"}.
 type mentions map[string][]*symbol
 
 func newMentions(all []*symbol) mentions {
@@ -97,6 +97,7 @@ func newMentions(all []*symbol) mentions {
 		if len(parts) == 3 {
 			n.add(strings.Join(parts[1:], "."), s)
 		}
+		n.add(parts[len(parts)-1], s)
 	}
 	return n
 }
@@ -105,6 +106,7 @@ func (n mentions) add(name string, s *symbol) { n[name] = append(n[name], s) }
 
 var (
 	dotted  = regexp.MustCompile(`\w+(\.\w+)+`)
+	bare    = regexp.MustCompile("`([A-Z]\\w+)(:[^`]*)?`") // a name, also with a value
 	literal = regexp.MustCompile(`([\w.]+)\{([^{}]*)\}`)
 	keyed   = regexp.MustCompile(`(\w+):`)
 )
@@ -123,6 +125,9 @@ func (n mentions) in(code string) []*symbol {
 			find(strings.Join(parts[:i], "."))
 		}
 	}
+	for _, name := range bare.FindAllStringSubmatch(code, -1) {
+		find(name[1])
+	}
 	for _, l := range literal.FindAllStringSubmatch(code, -1) {
 		for _, key := range keyed.FindAllStringSubmatch(l[2], -1) {
 			find(l[1] + "." + key[1])
@@ -139,7 +144,7 @@ var peers = []string{
 	"Java Operator SDK", "Argo CD", "kubectl", "cert-manager", "kro",
 }
 
-var isCounterpart = regexp.MustCompile(`[Cc]ounterparts?\b.* (is|are) |(is|are) (the )?counterparts? of`)
+var isCounterpart = regexp.MustCompile(`[Cc]ounterparts?\b.* (is|are) |(is|are) (the )?counterparts? of|calls (it|them) `)
 
 // counterpart returns the peer that a comment names as one with a counterpart, or "".
 func counterpart(comment string) string {

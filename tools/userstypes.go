@@ -34,7 +34,7 @@ func useByTypes(w *workspace, all []*symbol, symbols map[place][]*symbol) {
 		}
 		for _, s := range all {
 			m, ok := s.obj.(*types.Func)
-			if !ok || s.owner == nil || types.IsInterface(s.owner) {
+			if !ok || s.owner == nil {
 				continue
 			}
 			for _, c := range contracts {
@@ -135,7 +135,7 @@ func wrapperContracts() []contract {
 
 // eachTypeName calls visit for the types that a caller of the symbol handles: those in the
 // type of a constant, variable, field or function, and those in the definition of a type
-// other than a struct's fields and an interface's methods, which are symbols themselves.
+// other than a struct's fields, which are symbols themselves.
 func eachTypeName(obj types.Object, visit func(*types.TypeName)) {
 	n := typeNames{visit: visit, seen: make(map[types.Type]bool)}
 	t, ok := obj.(*types.TypeName)
@@ -153,10 +153,6 @@ func eachTypeName(obj types.Object, visit func(*types.TypeName)) {
 			if f.Embedded() && f.Exported() {
 				n.in(f.Type())
 			}
-		}
-	case *types.Interface:
-		for e := range under.EmbeddedTypes() {
-			n.in(e)
 		}
 	default:
 		n.in(under)
