@@ -84,7 +84,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
 	}
 	e.log = env.log.With("controller", c.Name)
-	e.late = fmt.Errorf("%w: more than %s", ErrTimeout, c.Timeout)
+	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)
 	for _, owned := range c.Owns {
 		e.sources = append(e.sources, opened{Source: Owned(owned)})
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// ErrTimeout is the cause of the end of a reconcile's context if the reconcile took
+// errTimeout is the cause of the end of a reconcile's context if the reconcile took
 // longer than the controller's Timeout. The error of such a reconcile wraps it.
-var ErrTimeout = errors.New("the reconcile took too long")
+var errTimeout = errors.New("the reconcile took too long")
 
 // run is one reconcile. It is a value of the reconcile's context.
 type run struct {
@@ -233,7 +233,7 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 	if !apierrors.IsNotFound(failure) && !apierrors.IsConflict(failure) {
 		return false
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, errTimeout)
 	defer cancel()
 	is, err := lookUp(ctx, e.For, kube.KeyOf(meta(o)))
 	return err == nil && (is == nil || meta(is).GetUID() != meta(o).GetUID())
@@ -266,7 +266,7 @@ const reportTime = 10 * time.Second
 // its own, so that it can do so even after a reconcile that used all of its Timeout.
 func (e *engine[T]) report(a *attempt[T], failure error) {
 	if e.Failed != nil {
-		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, ErrTimeout)
+		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, errTimeout)
 		defer cancel()
 		err := protect(func() error { return e.Failed(limited, a.o, failure) })
 		switch {

@@ -59,7 +59,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ClusterVariable is the environment variable that may say "current".
+// ClusterVariable is the environment variable that may say "current". Its counterpart is
+// USE_EXISTING_CLUSTER of controller-runtime's envtest.
 const ClusterVariable = "KUBETEST_CLUSTER"
 
 // Options describe the cluster that a test needs. The zero value is a control plane
@@ -115,7 +116,7 @@ func Start(t testing.TB, options Options) *Cluster {
 }
 
 // Open is [Start] for callers that have no test, such as TestMain. The caller must close
-// a private cluster.
+// a private cluster. Its counterpart is Start of controller-runtime's envtest.Environment.
 func Open(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Private {
 		return start(ctx, options)

@@ -141,7 +141,7 @@ func (n mentions) in(code string) []*symbol {
 var peers = []string{
 	"controller-runtime", "client-go", "client_golang", "kube-rs", "controller-tools", "kubebuilder",
 	"crossplane-runtime", "cluster-api", "apiextensions-apiserver", "apiserver", "apimachinery", "cli-utils",
-	"Java Operator SDK", "Argo CD", "kubectl", "cert-manager", "kro",
+	"Java Operator SDK", "Argo CD", "kubectl", "cert-manager", "cert-controller", "kro",
 }
 
 var isCounterpart = regexp.MustCompile(`[Cc]ounterparts?\b.* (is|are) |(is|are) (the )?counterparts? of|calls (it|them) `)
