@@ -24,7 +24,8 @@ const filesAge = 10 * time.Second
 type Files struct {
 	// Dir is the directory.
 	Dir string
-	// Logger gets the changes of the certificate, and failures. Default: slog.Default().
+	// Logger gets the changes of the certificate, and failures. Default: slog.Default(). Its
+	// counterpart is Logger of controller-runtime's manager.Options.
 	Logger *slog.Logger
 
 	mu       sync.Mutex
@@ -35,7 +36,8 @@ type Files struct {
 }
 
 // Load reads the files. A program calls it before it serves, to fail early. GetCertificate
-// reads the files by itself too.
+// reads the files by itself too. Its counterpart is ReadCertificate of controller-runtime's
+// certwatcher.
 func (f *Files) Load() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

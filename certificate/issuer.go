@@ -46,10 +46,11 @@ type Issuer struct {
 	Targets []Target
 
 	// Lifetime is that of a serving certificate. It is replaced after two thirds of it.
-	// Default: 90 days.
+	// Default: 90 days. Its counterpart is ServerCertDuration of cert-controller.
 	Lifetime time.Duration
 	// AuthorityLifetime is that of an authority. Its successor is made after two thirds
-	// of it. It must be three times Lifetime at least. Default: a year.
+	// of it. It must be three times Lifetime at least. Default: a year. Its counterpart is
+	// CaCertDuration of cert-controller.
 	AuthorityLifetime time.Duration
 	// Propagation is the time after which every client uses a bundle that the targets
 	// have. Until then, a successor signs nothing. It also is the time for which the
@@ -58,9 +59,10 @@ type Issuer struct {
 
 	// FieldManager owns the bundle in the targets. It must own nothing else there, and
 	// stay the same from release to release. Default: the client's field manager followed
-	// by "-certificate".
+	// by "-certificate". Its counterpart is FieldOwner of cert-controller.
 	FieldManager string
-	// Logger gets the changes of the certificate, and failures. Default: slog.Default().
+	// Logger gets the changes of the certificate, and failures. Default: slog.Default(). Its
+	// counterpart is Logger of controller-runtime's manager.Options.
 	Logger *slog.Logger
 
 	mu      sync.Mutex

@@ -35,7 +35,8 @@ func ValidatingWebhooks(name string) Target {
 }
 
 // MutatingWebhooks is the field clientConfig.caBundle of each webhook in a
-// MutatingWebhookConfiguration.
+// MutatingWebhookConfiguration. Its counterpart is the type Mutating of cert-controller's
+// WebhookInfo.
 func MutatingWebhooks(name string) Target {
 	const kind, plural = "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"
 	return target("admissionregistration.k8s.io", kind, plural, name)

@@ -55,8 +55,8 @@ func Terminal(err error) error {
 	return &terminalError{err}
 }
 
-// IsTerminal reports that an error wraps an error that [Terminal] has marked. In
-// controller-runtime this is errors.Is with reconcile.TerminalError(nil).
+// IsTerminal reports that an error wraps an error that [Terminal] has marked. Its
+// counterpart is errors.Is with reconcile.TerminalError(nil) of controller-runtime.
 func IsTerminal(err error) bool {
 	var t *terminalError
 	return errors.As(err, &t)

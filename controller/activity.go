@@ -12,9 +12,9 @@ import (
 	"github.com/pintle-go/pintle/lease"
 )
 
-// ErrGrace is the cause of the end of a reconcile's context if the reconcile took longer
+// errGrace is the cause of the end of a reconcile's context if the reconcile took longer
 // than Grace after the program stopped or gave the lease to another process.
-var ErrGrace = errors.New("the grace period is over")
+var errGrace = errors.New("the grace period is over")
 
 // afterGrace is how long Run waits for a reconcile whose context has ended because
 // the grace period is over.
@@ -112,7 +112,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 				return errors.Join(failed, unfinished(left))
 			}
 			p.logCut(left)
-			cut(ErrGrace)
+			cut(errGrace)
 			patience = time.After(afterGrace)
 		}
 	}

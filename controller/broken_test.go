@@ -36,7 +36,7 @@ func TestGoexitInReconcile(t *testing.T) {
 			},
 			Failed: func(_ context.Context, _ *gizmo, err error) error {
 				reported.Add(1)
-				if !errors.Is(err, ErrGoexit) {
+				if !errors.Is(err, errGoexit) {
 					t.Errorf("the failure is %v", err)
 				}
 				runtime.Goexit()
@@ -89,7 +89,7 @@ func TestGoexitInCleanup(t *testing.T) {
 				return Done, nil
 			},
 			Failed: func(_ context.Context, _ *gizmo, err error) error {
-				if errors.Is(err, ErrGoexit) {
+				if errors.Is(err, errGoexit) {
 					reported.Add(1)
 				}
 				return nil

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/metrics"
 )
 
 // dispatcher hands out turns: it decides which key is reconciled when. Only the goroutine
@@ -21,7 +21,7 @@ import (
 type dispatcher struct {
 	concurrency int
 	minInterval time.Duration
-	counts      *metrics.Controller
+	counts      *workmetrics.Controller
 
 	requests  chan request
 	results   chan *turn
@@ -60,7 +60,7 @@ type turn struct {
 	ended   time.Time
 }
 
-func newDispatcher(concurrency int, minInterval time.Duration, counts *metrics.Controller) *dispatcher {
+func newDispatcher(concurrency int, minInterval time.Duration, counts *workmetrics.Controller) *dispatcher {
 	return &dispatcher{
 		concurrency: concurrency, minInterval: minInterval, counts: counts,
 		requests:  make(chan request, maxBatch),
@@ -344,7 +344,7 @@ func (d *dispatcher) fade(now time.Time) time.Time {
 }
 
 // stats returns the state for the metrics.
-func (d *dispatcher) stats() (s metrics.ControllerStats) {
+func (d *dispatcher) stats() (s workmetrics.ControllerStats) {
 	s = noStats()
 	d.inspect(func() {
 		d.queue.promote(time.Now())
@@ -362,8 +362,8 @@ func (d *dispatcher) stats() (s metrics.ControllerStats) {
 }
 
 // noStats returns the state of a controller that does not run.
-func noStats() metrics.ControllerStats {
-	s := metrics.ControllerStats{Depth: make(map[string]int, len(priorityLabels))}
+func noStats() workmetrics.ControllerStats {
+	s := workmetrics.ControllerStats{Depth: make(map[string]int, len(priorityLabels))}
 	for _, label := range priorityLabels {
 		s.Depth[label] = 0
 	}

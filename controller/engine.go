@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -20,6 +21,7 @@ import (
 type environment struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
+	work    *workmetrics.Work
 	trace   TraceFunc
 	events  *event.Recorder // may be nil
 }
@@ -60,7 +62,7 @@ type engine[T any] struct {
 	objects *kube.Informer
 	sources []opened
 	reads   []*kube.Informer
-	counts  *metrics.Controller
+	counts  *workmetrics.Controller
 	late    error // cause of the end of the context if a reconcile takes too long
 
 	current atomic.Pointer[dispatcher] // nil before run
@@ -81,7 +83,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
 	}
 	e.log = env.log.With("controller", c.Name)
-	e.late = fmt.Errorf("%w: more than %s", ErrTimeout, c.Timeout)
+	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)
 	for _, owned := range c.Owns {
 		e.sources = append(e.sources, opened{Source: Owned(owned)})
 	}
@@ -93,7 +95,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 			return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
 		}
 	}
-	e.counts = env.metrics.Controller(c.Name, c.Concurrency, e.stats)
+	e.counts = env.work.Controller(c.Name, c.Concurrency, e.stats)
 	return e, nil
 }
 
@@ -168,7 +170,7 @@ func (e *engine[T]) busy() []kube.Key {
 }
 
 // stats returns the state for the metrics.
-func (e *engine[T]) stats() metrics.ControllerStats {
+func (e *engine[T]) stats() workmetrics.ControllerStats {
 	if d := e.current.Load(); d != nil {
 		return d.stats()
 	}

@@ -194,10 +194,10 @@ func TestPanicAndTimeout(t *testing.T) {
 		if n := s.log.count("reconcile panicked", "default/panics", "panic: no gizmo", "engine_test.go"); n < 2 {
 			t.Errorf("the panic is said %d times, with its stack:\n%s", n, s.log)
 		}
-		if n := s.log.count("reconcile failed", "default/hangs", ErrTimeout.Error()); n != 1 {
+		if n := s.log.count("reconcile failed", "default/hangs", errTimeout.Error()); n != 1 {
 			t.Errorf("the time-out is said %d times:\n%s", n, s.log)
 		}
-		if err, _ := failed.Load("hangs"); !errors.Is(err.(error), ErrTimeout) {
+		if err, _ := failed.Load("hangs"); !errors.Is(err.(error), errTimeout) {
 			t.Errorf("the time-out is reported as %v", err)
 		}
 		if err, _ := failed.Load("panics"); err == nil || err.(error).Error() != "panic: no gizmo" ||
@@ -331,7 +331,7 @@ func TestGrace(t *testing.T) {
 		if took := time.Since(s.begun); took != 11*time.Second {
 			t.Errorf("it stopped after %s, want 11s", took)
 		}
-		if finished.Load() != 1 || !errors.Is(cause, ErrGrace) {
+		if finished.Load() != 1 || !errors.Is(cause, errGrace) {
 			t.Errorf("%d finished, the other's context ended with %v", finished.Load(), cause)
 		}
 		if n := len(s.ran("")); n != 2 {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -191,7 +192,8 @@ func TestFinalizerInCommon(t *testing.T) {
 		"of another cluster":     {with("a", "x/y"), elsewhere(with("b", "x/y")), false},
 		"of one without cleanup": {with("a", "x/y"), idle(with("b", "x/y")), false},
 	} {
-		p := &program{Options: Options{Logger: slog.Default(), Metrics: metrics.New()}}
+		m := metrics.New()
+		p := &program{Options: Options{Logger: slog.Default(), Metrics: m}, work: workmetrics.New(m)}
 		err := p.prepare([]Any{test.a, test.b})
 		if (err != nil) != test.bad {
 			t.Errorf("%s: %v", name, err)

@@ -12,14 +12,14 @@ import (
 // HotLoopError means that an object is reconciled again and again because of its own
 // reconcile. [Controller.Failed] gets the error, and so do the log and the events.
 type HotLoopError struct {
-	// Fields are the fields that keep changing in the loop, if changes cause it.
-	Fields []LoopField
-	// Causes are the causes of the last reconcile, in a few words.
-	Causes string
+	// fields are the fields that keep changing in the loop, if changes cause it.
+	fields []loopField
+	// causes are the causes of the last reconcile, in a few words.
+	causes string
 }
 
-// LoopField is a field that changes in a hot loop.
-type LoopField struct {
+// loopField is a field that changes in a hot loop.
+type loopField struct {
 	Kind  string
 	Key   kube.Key
 	Field string // "(added)" or "(deleted)" if the whole object is
@@ -31,13 +31,13 @@ type LoopField struct {
 }
 
 func (e *HotLoopError) Error() string {
-	return "the object is reconciled in a loop, from now on at most once a second: " + cmp.Or(e.flips(), e.Causes)
+	return "the object is reconciled in a loop, from now on at most once a second: " + cmp.Or(e.flips(), e.causes)
 }
 
 // flips returns the fields in words, or an empty text if there are none.
 func (e *HotLoopError) flips() string {
-	all := make([]string, 0, len(e.Fields))
-	for _, f := range e.Fields {
+	all := make([]string, 0, len(e.fields))
+	for _, f := range e.fields {
 		all = append(all, f.String())
 	}
 	return strings.Join(all, "; ")
@@ -45,7 +45,7 @@ func (e *HotLoopError) flips() string {
 
 // String returns a text such as "Deployment default/web spec.replicas, managed by
 // horizontal-pod-autoscaler (Update)".
-func (f LoopField) String() string {
+func (f loopField) String() string {
 	s := fieldOf{f.Kind, f.Key, f.Field}.String()
 	if f.Undone {
 		s += ", which another writer changes back"
@@ -63,18 +63,18 @@ func (f LoopField) String() string {
 // lookAt asks the server for the managers of the fields in a hot loop. It does so before
 // the reconcile, because the reconcile's writes would take the fields over.
 func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
-	found := &HotLoopError{Causes: a.hot.causes}
-	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	found := &HotLoopError{causes: a.hot.causes}
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, errTimeout)
 	defer cancel()
 	asked := make(map[fieldOf]map[string][]kube.Manager) // by object, without a field
 	for _, at := range a.hot.fields {
-		f := LoopField{Kind: at.kind, Key: at.key, Field: at.field, Undone: a.hot.undone[at]}
+		f := loopField{Kind: at.kind, Key: at.key, Field: at.field, Undone: a.hot.undone[at]}
 		object := fieldOf{kind: at.kind, key: at.key}
 		if _, ok := asked[object]; !ok && len(asked) < objectsAsked {
 			asked[object] = e.managers(ctx, a, object)
 		}
 		f.Managers = asked[object][at.field]
-		found.Fields = append(found.Fields, f)
+		found.fields = append(found.fields, f)
 	}
 	return found
 }
@@ -83,7 +83,7 @@ func (e *engine[T]) lookAt(ctx context.Context, a *attempt[T]) *HotLoopError {
 func (e *engine[T]) logHot(a *attempt[T]) {
 	e.counts.HotLoop()
 	a.run.logger().WarnContext(a.trace, "an object is reconciled in a loop, from now on at most once a second",
-		"flips", a.found.flips(), "causes", a.found.Causes)
+		"flips", a.found.flips(), "causes", a.found.causes)
 }
 
 // objectsAsked is the number of objects at most for which the server is asked for

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -67,7 +68,7 @@ func (h hooked) client() *kube.Client { return nil }
 // The body of a request to a hook has a limit, which can be set.
 func TestHookBodies(t *testing.T) {
 	e := new(engine[gizmo])
-	e.counts = metrics.New().Controller("x", 1, e.stats)
+	e.counts = workmetrics.New(metrics.New()).Controller("x", 1, e.stats)
 	e.current.Store(newDispatcher(1, 0, e.counts))
 	e.sources = []opened{{Source: Hook("POST /hook", func(r *http.Request) ([]kube.Key, error) {
 		_, err := io.ReadAll(r.Body)

@@ -156,7 +156,7 @@ func TestUndoneFieldIsHeld(t *testing.T) {
 		defer s.undo()()
 		s.held("g", "Gizmo default/g status.seen", "another writer changes back")
 		hot := told.Load()
-		if hot == nil || len(hot.Fields) != 1 || !hot.Fields[0].Undone || hot.Fields[0].Field != "status.seen" {
+		if hot == nil || len(hot.fields) != 1 || !hot.fields[0].Undone || hot.fields[0].Field != "status.seen" {
 			t.Errorf("Failed is told %+v", hot)
 		}
 		// A change that has nothing to do with the loop is not delayed.
@@ -237,7 +237,7 @@ func TestLookingAtLoopsTakesNoTime(t *testing.T) {
 		if s.log.count("reconciled in a loop", "status.seen") != 1 {
 			t.Errorf("the hot loop is not reported:\n%s", s.log.tail(3))
 		}
-		if least < timeout || s.log.count(ErrTimeout.Error()) > 0 {
+		if least < timeout || s.log.count(errTimeout.Error()) > 0 {
 			t.Errorf("a reconcile had %s:\n%s", least, s.log.tail(3))
 		}
 	})
@@ -331,7 +331,7 @@ func TestPausesGrowAndEnd(t *testing.T) {
 
 // The text names each field once, with the field's managers.
 func TestHotLoopErrorText(t *testing.T) {
-	err := &HotLoopError{Causes: "resync", Fields: []LoopField{
+	err := &HotLoopError{causes: "resync", fields: []loopField{
 		{
 			Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
 			Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"},
@@ -345,7 +345,7 @@ func TestHotLoopErrorText(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("the text is %q, want %q", err.Error(), want)
 	}
-	if err.Fields = nil; !strings.HasSuffix(err.Error(), "at most once a second: resync") {
+	if err.fields = nil; !strings.HasSuffix(err.Error(), "at most once a second: resync") {
 		t.Errorf("without fields the text is %q", err.Error())
 	}
 }

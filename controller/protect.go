@@ -6,40 +6,40 @@ import (
 	"runtime/debug"
 )
 
-// PanicError is the error of one of the program's functions that panicked, or that ended
-// its goroutine: then Value is [ErrGoexit]. In controller-runtime the option RecoverPanic
+// panicError is the error of one of the program's functions that panicked, or that ended
+// its goroutine: then value is errGoexit. In controller-runtime the option RecoverPanic
 // makes an error of a panic.
-type PanicError struct {
-	Value any
-	Stack []byte
+type panicError struct {
+	value any
+	stack []byte
 }
 
-func (e *PanicError) Error() string {
-	if e.Value == any(ErrGoexit) {
-		return ErrGoexit.Error()
+func (e *panicError) Error() string {
+	if e.value == any(errGoexit) {
+		return errGoexit.Error()
 	}
-	return fmt.Sprintf("panic: %v", e.Value)
+	return fmt.Sprintf("panic: %v", e.value)
 }
 
 // Unwrap returns the value of the panic if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
 	return err
 }
 
-// ErrGoexit is wrapped by the error of a function that has ended its goroutine.
-var ErrGoexit = errors.New("the function ended its goroutine, by runtime.Goexit or a test's FailNow")
+// errGoexit is wrapped by the error of a function that has ended its goroutine.
+var errGoexit = errors.New("the function ended its goroutine, by runtime.Goexit or a test's FailNow")
 
 // brokenBy returns the error of a function that did not return. It takes the value that
 // recover has returned. It must be called by the deferred function.
 func brokenBy(recovered any) error {
 	if recovered == nil {
-		recovered = ErrGoexit // a panic(nil) recovers as another value
+		recovered = errGoexit // a panic(nil) recovers as another value
 	}
 	if err, ok := recovered.(error); ok && unreadable(err) != nil {
 		recovered = fmt.Sprintf("%v", err)
 	}
-	return &PanicError{Value: recovered, Stack: debug.Stack()}
+	return &panicError{value: recovered, stack: debug.Stack()}
 }
 
 // protect calls f. It returns a panic of f, or the end of f's goroutine, as an error. It
@@ -69,7 +69,7 @@ func unreadable(err error) (broken error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			broken = &PanicError{Value: fmt.Sprintf("read an error of type %T: %v", err, v), Stack: debug.Stack()}
+			broken = &panicError{value: fmt.Sprintf("read an error of type %T: %v", err, v), stack: debug.Stack()}
 		}
 	}()
 	_ = err.Error()
@@ -84,8 +84,8 @@ func (*unlike) Error() string { return "" }
 
 // stackOf returns the stack of a panic, nothing for another error.
 func stackOf(err error) string {
-	if p := (*PanicError)(nil); errors.As(err, &p) {
-		return string(p.Stack)
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		return string(p.stack)
 	}
 	return ""
 }

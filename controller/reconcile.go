@@ -17,14 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/metrics"
 )
 
-// ErrTimeout is the cause of the end of a reconcile's context if the reconcile took
+// errTimeout is the cause of the end of a reconcile's context if the reconcile took
 // longer than the controller's Timeout. The error of such a reconcile wraps it.
-var ErrTimeout = errors.New("the reconcile took too long")
+var errTimeout = errors.New("the reconcile took too long")
 
 // run is one reconcile. It is a value of the reconcile's context.
 type run struct {
@@ -233,7 +233,7 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 	if !apierrors.IsNotFound(failure) && !apierrors.IsConflict(failure) {
 		return false
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, reportTime, errTimeout)
 	defer cancel()
 	is, err := lookUp(ctx, e.For, kube.KeyOf(meta(o)))
 	return err == nil && (is == nil || meta(is).GetUID() != meta(o).GetUID())
@@ -266,7 +266,7 @@ const reportTime = 10 * time.Second
 // its own, so that it can do so even after a reconcile that used all of its Timeout.
 func (e *engine[T]) report(a *attempt[T], failure error) {
 	if e.Failed != nil {
-		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, ErrTimeout)
+		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, errTimeout)
 		defer cancel()
 		err := protect(func() error { return e.Failed(limited, a.o, failure) })
 		switch {
@@ -340,14 +340,14 @@ func (e *engine[T]) count(a *attempt[T], now time.Time) {
 	if !a.start.IsZero() {
 		took = now.Sub(a.start)
 	}
-	result := metrics.Success
+	result := workmetrics.Success
 	switch {
 	case out.err != nil:
-		result = metrics.Failure
+		result = workmetrics.Failure
 	case out.action > 1:
-		result = metrics.RequeueAfter
+		result = workmetrics.RequeueAfter
 	case out.action == 1:
-		result = metrics.Requeue
+		result = workmetrics.Requeue
 	}
 	e.counts.Reconciled(result, took)
 	if stackOf(out.err) != "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/metrics"
@@ -146,7 +147,8 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	}
 	o.Grace = cmp.Or(o.Grace, 20*time.Second)
 
-	p := &program{Options: o}
+	p := &program{Options: o, work: workmetrics.New(o.Metrics)}
+	defer p.work.Close()
 	p.open = sync.OnceValue(p.openElected)
 	defer p.close() // stores outlive ctx: reconciles that finish still read from them
 	if err := p.prepare(controllers); err != nil {
@@ -185,6 +187,8 @@ type program struct {
 	// the log gets.
 	checking checking
 	withheld withheld
+	// work has the metrics of the controllers and of the lease.
+	work *workmetrics.Work
 }
 
 // run runs the activities of every replica beside those under the lease, until ctx ends
@@ -226,7 +230,7 @@ func (p *program) client() *kube.Client {
 
 // prepare checks the controllers.
 func (p *program) prepare(controllers []Any) error {
-	env := environment{log: p.Logger, metrics: p.Metrics, trace: p.Trace, events: p.Events}
+	env := environment{log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events}
 	names := make(map[string]bool)
 	var failed []error
 	for _, c := range controllers {
@@ -364,9 +368,9 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 		election.Logger = p.Logger
 	}
 	tell := election.OnChange
-	p.Metrics.Leader(election.Name, false)
+	p.work.Leader(election.Name, false)
 	election.OnChange = func(holder string, mine bool) {
-		p.Metrics.Leader(election.Name, mine)
+		p.work.Leader(election.Name, mine)
 		if !mine && p.open() != nil {
 			cancel()
 		}

@@ -26,8 +26,15 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	brush, err := kube.For[corev1.ConfigMap](client).In("default").Get(ctx, "brush")
+	if err != nil {
+		log.Fatal(err)
+	}
 	events.Normal(node, "Painted", "the node is %s", "blue")
 	events.Warning(node, "PaintLow", "there is paint for %d more nodes", 2)
+	events.Record(event.Event{
+		Regarding: node, Related: brush, Warning: true, Reason: "BrushBroken", Action: "Paint", Note: "the brush is broken",
+	})
 
 	stop() // Run writes the remaining events and returns
 	if err := <-ended; err != nil {

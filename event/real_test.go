@@ -33,7 +33,7 @@ func TestOnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r := &Recorder{Client: client, Controller: "example.com/echo", Grace: time.Minute}
+	r := &Recorder{Client: client, Controller: "example.com/echo", grace: time.Minute}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

@@ -36,14 +36,16 @@ type Recorder struct {
 	// example.com/echo-operator. The API calls it reportingController.
 	Controller string
 	// Instance is the name of the process. The API calls it reportingInstance. Default:
-	// the controller's name without its prefix, and the host's name.
+	// the controller's name without its prefix, and the host's name. Its counterpart is
+	// Reporter.instance of kube-rs.
 	Instance string
-	// Grace is the time for which Run, after its context has ended, goes on writing the
-	// remaining events. Default: 5 seconds.
-	Grace time.Duration
 	// Logger gets the events that could not be recorded or written. Default:
-	// slog.Default().
+	// slog.Default(). Its counterpart is Logger of controller-runtime's manager.Options.
 	Logger *slog.Logger
+
+	// grace is the time for which Run, after its context has ended, goes on writing the
+	// remaining events. Tests set it. Default: defaultGrace.
+	grace time.Duration
 
 	mu       sync.Mutex
 	state    correlator
@@ -293,7 +295,7 @@ func cut(s string, limit int) string {
 	return s[:end] + cutMark
 }
 
-// Run writes events until ctx ends and then, for at most Grace, the remaining ones. It
+// Run writes events until ctx ends and then, for at most 5 seconds, the remaining ones. It
 // returns an error only if the recorder cannot work at all. Events that were recorded
 // before the call are written too. Events recorded after the end are dropped, until Run is
 // called again. If several goroutines call Run, one of them writes, and another one takes

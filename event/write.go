@@ -85,7 +85,7 @@ func (w *writer) run(ctx context.Context) {
 		case <-stop: // write all remaining events, once
 			stop, stopping = nil, true
 			w.hurry()
-			over = time.After(cmp.Or(w.Grace, defaultGrace))
+			over = time.After(cmp.Or(w.grace, defaultGrace))
 		case <-over:
 			return
 		case <-wake: // an event was recorded

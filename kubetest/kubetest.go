@@ -76,8 +76,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ClusterVariable is the environment variable that may say "current". KeepVariable is the
-// environment variable for the time that shared clusters stay after a run.
+// ClusterVariable is the environment variable that may say "current". Its counterpart is
+// USE_EXISTING_CLUSTER of controller-runtime's envtest. KeepVariable is the environment
+// variable for the time that shared clusters stay after a run.
 const (
 	ClusterVariable = "KUBETEST_CLUSTER"
 	KeepVariable    = "KUBETEST_KEEP"
@@ -136,7 +137,7 @@ func Start(t testing.TB, options Options) *Cluster {
 }
 
 // Open is [Start] for callers that have no test, such as TestMain. The caller must close
-// a private cluster.
+// a private cluster. Its counterpart is Start of controller-runtime's envtest.Environment.
 func Open(ctx context.Context, options Options) (*Cluster, error) {
 	keep, err := keepTime()
 	if err != nil {

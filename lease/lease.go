@@ -47,7 +47,8 @@ type Lease struct {
 	Name string
 	// Identity names this process. No other process may have the same identity at the
 	// same time: a process that finds its own identity in the Lease takes the lease
-	// without waiting. Default: the host's name and a random suffix.
+	// without waiting. Default: the host's name and a random suffix. Its counterpart is
+	// Identity of client-go's resourcelock.ResourceLockConfig.
 	Identity string
 
 	// Duration is how long the lease lasts after each renewal, and so how long other
@@ -72,7 +73,8 @@ type Lease struct {
 	// itself.
 	TakeOver bool
 
-	// Logger gets the changes of the holder, and failures. Default: slog.Default().
+	// Logger gets the changes of the holder, and failures. Default: slog.Default(). Its
+	// counterpart is Logger of controller-runtime's manager.Options.
 	Logger *slog.Logger
 	// OnChange, if it is set, is called when the holder changes. Its arguments are the
 	// holder's identity, empty if the lease has no holder, and whether this process holds

@@ -33,7 +33,7 @@ func (f *Family[M]) With(values ...string) *M {
 }
 
 // Delete removes the metric with some label values. Code that still holds the metric
-// counts without effect.
+// counts without effect. The counterpart is DeleteLabelValues of client_golang.
 func (f *Family[M]) Delete(values ...string) {
 	var buf [128]byte
 	if key, ok := f.key(buf[:0], values); ok {

@@ -19,7 +19,10 @@
 //	pintle_metrics_errors                                    mistakes of [Metrics.Err], and metrics that could not be appended
 //	process_*, go_*                                          the process and the Go runtime, as Prometheus' own Go library has them
 //
-// and, in programs with controllers, those of controller.go.
+// and, in programs with controllers:
+//
+//	controller_runtime_*, workqueue_*, leader_election_master_status  as controller-runtime has them
+//	pintle_controller_hot_loops_total{controller}                     objects that reconcile without end by their own writes
 //
 // A watch is one request, however long it lasts.
 //
@@ -90,10 +93,9 @@ type Metrics struct {
 
 	size atomic.Int64 // of the last text
 
-	wrong       *Family[Gauge]
-	requests    requests
-	stores      *stores
-	controllers *controllers
+	wrong    *Family[Gauge]
+	requests requests
+	stores   *stores
 }
 
 // New returns metrics that contain those of the process and of the Go runtime. Clients,
@@ -106,7 +108,6 @@ func New() *Metrics {
 	)
 	m.requests = newRequests(m)
 	m.stores = newStores(m)
-	m.controllers = newControllers(m)
 	collectGo(m)
 	collectProcess(m)
 	return m

@@ -18,7 +18,7 @@ type Counter struct {
 func (c *Counter) Inc() { c.whole.Add(1) }
 
 // Add adds n. If n is less than 0 or not a number, it is not added and is a mistake of
-// the program.
+// the program. The counterpart is Counter.Add of client_golang.
 func (c *Counter) Add(n float64) {
 	switch {
 	case !(n >= 0):
@@ -30,7 +30,7 @@ func (c *Counter) Add(n float64) {
 	}
 }
 
-// Value returns the count.
+// Value returns the count, for tests. The counterpart is testutil.ToFloat64 of client_golang.
 func (c *Counter) Value() float64 {
 	return float64(c.whole.Load()) + math.Float64frombits(c.rest.Load())
 }
@@ -45,19 +45,19 @@ type Gauge struct {
 	bits atomic.Uint64
 }
 
-// Set sets the value.
+// Set sets the value. The counterpart is Gauge.Set of client_golang.
 func (g *Gauge) Set(v float64) { g.bits.Store(math.Float64bits(v)) }
 
-// Add adds n, which may be less than 0.
+// Add adds n, which may be less than 0. The counterpart is Gauge.Add of client_golang.
 func (g *Gauge) Add(n float64) { addFloat(&g.bits, n) }
 
-// Inc adds 1.
+// Inc adds 1. The counterpart is Gauge.Inc of client_golang.
 func (g *Gauge) Inc() { g.Add(1) }
 
-// Dec subtracts 1.
+// Dec subtracts 1. The counterpart is Gauge.Dec of client_golang.
 func (g *Gauge) Dec() { g.Add(-1) }
 
-// Value returns the value.
+// Value returns the value, for tests. The counterpart is testutil.ToFloat64 of client_golang.
 func (g *Gauge) Value() float64 { return math.Float64frombits(g.bits.Load()) }
 
 func (g *Gauge) appendText(b []byte, name, labels string) []byte {

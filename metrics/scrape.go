@@ -23,7 +23,8 @@ func (s *Scrape) Gauge(f *Family[Gauge], value float64, labels ...string) {
 	s.add(f.family, constant(value), labels)
 }
 
-// Counter reports the value of a counter that is kept elsewhere, as Gauge does.
+// Counter reports the value of a counter that is kept elsewhere, as Gauge does. The
+// counterpart is prometheus.MustNewConstMetric of client_golang.
 func (s *Scrape) Counter(f *Family[Counter], value float64, labels ...string) {
 	s.add(f.family, constant(value), labels)
 }

@@ -74,9 +74,9 @@ func own(text string) string {
 func TestOrder(t *testing.T) {
 	m := metrics.New()
 	for _, name := range []string{"c", "a", "b"} {
-		m.Controller(name, 1, func() metrics.ControllerStats {
-			return metrics.ControllerStats{Depth: map[string]int{"low": 1, "high": 2, "normal": 3}}
-		})
+		for _, priority := range []string{"low", "high", "normal"} {
+			m.Gauge("depth_of_"+name, "", "priority").With(priority).Set(1)
+		}
 		m.AddStore(name, &store{})
 	}
 	names := func() (families, series []string) {

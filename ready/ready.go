@@ -35,7 +35,8 @@ type State struct {
 // wait conditions, such as is_pod_running, is_job_completed and is_deployment_completed.
 func Is[T any](o *T) bool { return Of(o).Phase == Ready }
 
-// HasFailed reports whether an object has failed: it does not become ready by itself.
+// HasFailed reports whether an object has failed: it does not become ready by itself. Its
+// counterpart is FailedStatus of cli-utils (kstatus).
 func HasFailed[T any](o *T) bool { return Of(o).Phase == Failed }
 
 // HasEnded reports whether an object is ready or has failed. It is the condition for the

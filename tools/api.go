@@ -12,7 +12,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// checkAPI compares the exported API of each module with its golden file.
+// checkAPI compares the exported API of each module with its golden file, and the users of
+// the API with theirs.
 func checkAPI(ctx context.Context, repo *Repo, args []string) error {
 	write, err := writeFlag("api", args)
 	if err != nil {
@@ -28,6 +29,10 @@ func checkAPI(ctx context.Context, repo *Repo, args []string) error {
 			fmt.Println(err)
 			failed = cmp.Or(failed, errStale)
 		}
+	}
+	if err := checkUsers(ctx, repo, write); err != nil {
+		fmt.Println(err)
+		failed = cmp.Or(failed, err)
 	}
 	return failed
 }

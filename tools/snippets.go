@@ -150,7 +150,8 @@ func (s snippet) check(root string) (run bool, err error) {
 	case verb == "shown," && rest != "" && s.lang != "go":
 		return false, nil
 	case rest == "" && (strings.Contains(verb, "/") || strings.Contains(verb, ".")):
-		return false, s.inFile(filepath.Join(root, filepath.FromSlash(verb)))
+		_, err := s.lineIn(filepath.Join(root, filepath.FromSlash(verb)))
+		return false, err
 	}
 	return false, errMarker
 }
@@ -165,21 +166,21 @@ func (s snippet) until() (string, bool) {
 	return unquoted, true
 }
 
-// inFile reports whether the snippet's lines are consecutive lines of a file, at the same
-// or at another depth of indentation.
-func (s snippet) inFile(name string) error {
+// lineIn returns the line of a file, from 1, at which the snippet's lines begin. They stand
+// there one after the other, at the same or at another depth of indentation.
+func (s snippet) lineIn(name string) (int, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("read the source of the snippet: %w", err)
+		return 0, fmt.Errorf("read the source of the snippet: %w", err)
 	}
 	have := strings.Split(string(data), "\n")
 	n := strings.Count(s.text, "\n") + 1
 	for i := 0; i+n <= len(have); i++ {
 		if dedent(have[i:i+n]) == s.text {
-			return nil
+			return i + 1, nil
 		}
 	}
-	return fmt.Errorf("%s: %w", s.marker, errNotFound)
+	return 0, fmt.Errorf("%s: %w", s.marker, errNotFound)
 }
 
 // inCI reports whether each command of the snippet is one of .ci/run.

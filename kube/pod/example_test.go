@@ -37,8 +37,8 @@ func ExampleExec() {
 	}
 	defer client.Close()
 	pods := kube.For[corev1.Pod](client).In("default")
-	command := pod.ExecOptions{Command: []string{"ls", "/"}, Stdout: os.Stdout, Stderr: os.Stderr}
-	if err := pod.Exec(context.Background(), pods, "web", command); err != nil {
+	streams := pod.Streams{Stdout: os.Stdout, Stderr: os.Stderr}
+	if err := pod.Exec(context.Background(), pods, "web", []string{"ls", "/"}, streams); err != nil {
 		log.Print(err) // a *pod.ExitError, if the command has failed
 	}
 }

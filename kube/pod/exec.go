@@ -17,31 +17,25 @@ import (
 	utilexec "k8s.io/client-go/util/exec"
 )
 
-// ExecOptions tells which command to run and where its streams go. A nil stream is not
-// connected. Its counterpart is remotecommand.StreamOptions of client-go.
-type ExecOptions struct {
-	// Container may be empty for a pod with one container.
+// Streams says which container's process to talk to, and where its streams go. A nil stream is
+// not connected. Its counterparts are remotecommand.StreamOptions of client-go and
+// AttachParams of kube-rs.
+type Streams struct {
+	// Container may be empty for a pod with one container. Its counterpart is Container of
+	// client-go's corev1.PodExecOptions.
 	Container string
-	Command   []string
-	// Stdin is read until it ends. A Read that blocks outlives the call.
+	// Stdin is read until it ends. A Read that blocks outlives the call. Its counterpart is
+	// Stdin of client-go's remotecommand.StreamOptions.
 	Stdin  io.Reader
 	Stdout io.Writer
 	// Stderr stays silent with TTY: a terminal has one output.
 	Stderr io.Writer
-	TTY    bool
-	// Resize delivers the terminal's size, first the initial size and then every change.
+	// TTY gives the process a terminal. Its counterpart is Tty of client-go's
+	// remotecommand.StreamOptions.
+	TTY bool
+	// Resize delivers the terminal's size, first the initial size and then every change. Its
+	// counterpart is TerminalSizeQueue of client-go's remotecommand.StreamOptions.
 	Resize <-chan Size
-}
-
-// AttachOptions is [ExecOptions] without a command. Its counterparts are
-// remotecommand.StreamOptions of client-go and AttachParams of kube-rs.
-type AttachOptions struct {
-	Container string
-	Stdin     io.Reader
-	Stdout    io.Writer
-	Stderr    io.Writer
-	TTY       bool
-	Resize    <-chan Size
 }
 
 // Size is the size of a terminal. Its counterparts are remotecommand.TerminalSize of
@@ -51,6 +45,7 @@ type Size = remotecommand.TerminalSize
 // ExitError is returned for a command that ended with another status than 0. Its
 // counterpart is exec.CodeExitError of client-go.
 type ExitError struct {
+	// Code is the status. Its counterpart is Code of client-go's exec.CodeExitError.
 	Code int
 }
 
@@ -62,36 +57,34 @@ func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with
 // Stdout and Stderr after Exec has returned. If the end of ctx ended Exec, a goroutine of
 // client-go that pings the connection lasts up to five seconds. The counterparts are
 // remotecommand of client-go and Api::exec of kube-rs.
-func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, o ExecOptions) error {
-	if len(o.Command) == 0 {
+func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, command []string, s Streams) error {
+	if len(command) == 0 {
 		return &kube.Error{Verb: "exec", Kind: "Pod", Name: name, Err: errors.New("no command is given")}
 	}
-	return run(ctx, pods, name, "exec", o, &corev1.PodExecOptions{
-		Container: o.Container,
-		Command:   o.Command,
-		Stdin:     o.Stdin != nil,
-		Stdout:    o.Stdout != nil,
-		Stderr:    o.Stderr != nil && !o.TTY,
-		TTY:       o.TTY,
+	return run(ctx, pods, name, "exec", s, &corev1.PodExecOptions{
+		Container: s.Container,
+		Command:   command,
+		Stdin:     s.Stdin != nil,
+		Stdout:    s.Stdout != nil,
+		Stderr:    s.Stderr != nil && !s.TTY,
+		TTY:       s.TTY,
 	})
 }
 
 // Attach connects to the streams of a container's main process. It returns when the
 // process ends, or when ctx ends. Otherwise it is like [Exec]. Its counterpart is
 // Api::attach of kube-rs.
-func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, o AttachOptions) error {
-	streams := ExecOptions{Container: o.Container, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY,
-		Resize: o.Resize}
-	return run(ctx, pods, name, "attach", streams, &corev1.PodAttachOptions{
-		Container: o.Container,
-		Stdin:     o.Stdin != nil,
-		Stdout:    o.Stdout != nil,
-		Stderr:    o.Stderr != nil && !o.TTY,
-		TTY:       o.TTY,
+func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, s Streams) error {
+	return run(ctx, pods, name, "attach", s, &corev1.PodAttachOptions{
+		Container: s.Container,
+		Stdin:     s.Stdin != nil,
+		Stdout:    s.Stdout != nil,
+		Stderr:    s.Stderr != nil && !s.TTY,
+		TTY:       s.TTY,
 	})
 }
 
-func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o ExecOptions, query any) error {
+func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o Streams, query any) error {
 	at, err := kube.Locate(ctx, pods, verb, name, verb)
 	if err != nil {
 		return err

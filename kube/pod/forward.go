@@ -20,7 +20,8 @@ import (
 
 // PortForwardOptions tells where to listen. The zero value listens on a free port.
 type PortForwardOptions struct {
-	// Local is the port of the loopback interface to listen on. 0: a free port.
+	// Local is the port of the loopback interface to listen on. 0: a free port. Its counterpart
+	// is Local of client-go's portforward.ForwardedPort.
 	Local int
 	// Ready, if it is set, is called with the local port once PortForward listens.
 	Ready func(local int)

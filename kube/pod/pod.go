@@ -3,7 +3,7 @@
 //
 //	pods := kube.For[corev1.Pod](client).In("default")
 //	var out strings.Builder
-//	err := pod.Exec(ctx, pods, "web-0", pod.ExecOptions{Command: []string{"date"}, Stdout: &out})
+//	err := pod.Exec(ctx, pods, "web-0", []string{"date"}, pod.Streams{Stdout: &out})
 //
 // It is apart from package kube because it uses client-go's transports, which make a
 // program 0.8 MB larger (0.3 compressed).
@@ -43,7 +43,8 @@ func Logs[T any](
 }
 
 // ErrDisruptionBudget is wrapped if a PodDisruptionBudget forbids an eviction for now.
-// The pod was not evicted; the caller may try again later.
+// The pod was not evicted; the caller may try again later. Its counterpart is the answer 429
+// that apierrors.IsTooManyRequests of apimachinery finds.
 var ErrDisruptionBudget = errors.New("a disruption budget does not allow it now")
 
 // Evict deletes a pod if its disruption budget allows it (policy/v1 Eviction). The zero

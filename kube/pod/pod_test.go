@@ -139,7 +139,7 @@ func TestSentences(t *testing.T) {
 	ns := s.create(t, "p").Namespace
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	run := pod.ExecOptions{Container: "c", Command: []string{"true"}, Stdout: new(bytes.Buffer)}
+	command, run := []string{"true"}, pod.Streams{Container: "c", Stdout: new(bytes.Buffer)}
 	for name, c := range map[string]struct {
 		err  error
 		is   func(error) bool
@@ -148,12 +148,12 @@ func TestSentences(t *testing.T) {
 		"logs of which container": {logs(ctx, s, "p"), apierrors.IsBadRequest,
 			"get Pod/log NS/p: a container name must be specified for pod p, choose one of: [c d]"},
 		"logs of no pod": {logs(ctx, s, "q"), apierrors.IsNotFound, `get Pod/log NS/q: pods "q" not found`},
-		"exec": {pod.Exec(ctx, s.pods, "p", run), apierrors.IsBadRequest,
+		"exec": {pod.Exec(ctx, s.pods, "p", command, run), apierrors.IsBadRequest,
 			"exec Pod/exec NS/p: pod p does not have a host assigned"},
-		"exec in no pod": {pod.Exec(ctx, s.pods, "q", run), apierrors.IsNotFound,
+		"exec in no pod": {pod.Exec(ctx, s.pods, "q", command, run), apierrors.IsNotFound,
 			`exec Pod/exec NS/q: pods "q" not found`},
-		"no command": {pod.Exec(ctx, s.pods, "p", pod.ExecOptions{}), nil, "exec Pod p: no command is given"},
-		"attach to no pod": {pod.Attach(ctx, s.pods, "q", pod.AttachOptions{Stdout: new(bytes.Buffer)}),
+		"no command": {pod.Exec(ctx, s.pods, "p", nil, pod.Streams{}), nil, "exec Pod p: no command is given"},
+		"attach to no pod": {pod.Attach(ctx, s.pods, "q", pod.Streams{Stdout: new(bytes.Buffer)}),
 			apierrors.IsNotFound, `attach Pod/attach NS/q: pods "q" not found`},
 		"forward": {pod.PortForward(ctx, s.pods, "p", 80, pod.PortForwardOptions{}), apierrors.IsBadRequest,
 			"forward port of Pod/portforward NS/p: pod p does not have a host assigned"},
@@ -161,7 +161,7 @@ func TestSentences(t *testing.T) {
 			`forward port of Pod/portforward NS/q: pods "q" not found`},
 		"no port": {pod.PortForward(ctx, s.pods, "p", 0, pod.PortForwardOptions{}), nil,
 			"forward port of Pod/portforward NS/p: from 0 to 0: ports are between 1 and 65535"},
-		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", run), func(err error) bool {
+		"no namespace": {pod.Exec(ctx, kube.For[corev1.Pod](clientOf(t, s)), "p", command, run), func(err error) bool {
 			return errors.Is(err, kube.ErrScope)
 		},
 			"exec Pod p: wrong scope: Pod is namespaced: set the namespace with In"},
@@ -193,7 +193,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	pods := kube.For[corev1.Pod](client).In("a")
 	for _, err := range []error{
-		pod.Exec(t.Context(), pods, "p", pod.ExecOptions{Command: []string{"true"}}),
+		pod.Exec(t.Context(), pods, "p", []string{"true"}, pod.Streams{}),
 		pod.PortForward(t.Context(), pods, "p", 80, pod.PortForwardOptions{}),
 	} {
 		if !errors.Is(err, kube.ErrUnreachable) || !strings.Contains(err.Error(), "at 127.0.0.1:1 (is it running?") {

@@ -94,7 +94,7 @@ func TestPods(t *testing.T) {
 		out := until{text: "99x30", seen: func() { sizes <- pod.Size{Width: 101, Height: 31} }}
 		err := pod.Exec(
 			ctx, pods, "tool",
-			pod.ExecOptions{Command: []string{"/tool", "size"}, Stdin: neverEnding(t), Stdout: &out, TTY: true, Resize: sizes},
+			[]string{"/tool", "size"}, pod.Streams{Stdin: neverEnding(t), Stdout: &out, TTY: true, Resize: sizes},
 		)
 		if err != nil || !strings.HasSuffix(strings.TrimSpace(out.String()), "101x31") ||
 			!strings.Contains(out.String(), "99x30") {
@@ -107,7 +107,7 @@ func TestPods(t *testing.T) {
 		r, w := io.Pipe()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- pod.Attach(attached, pods, "tool", pod.AttachOptions{Stdin: io.MultiReader(strings.NewReader("me\n"), neverEnding(t)), Stdout: w})
+			ended <- pod.Attach(attached, pods, "tool", pod.Streams{Stdin: io.MultiReader(strings.NewReader("me\n"), neverEnding(t)), Stdout: w})
 			w.Close()
 		}()
 		for s := bufio.NewScanner(r); ; {
@@ -210,19 +210,19 @@ func execTool(t *testing.T, ctx context.Context, pods kube.Resource[corev1.Pod])
 	text := strings.Repeat("to and fro ", 20_000)
 	err := pod.Exec(
 		ctx, pods, "tool",
-		pod.ExecOptions{Command: []string{"/tool", "cat"}, Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs},
+		[]string{"/tool", "cat"}, pod.Streams{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &errs},
 	)
 	if err != nil || out.String() != text || errs.String() != fmt.Sprintln(len(text), "bytes") {
 		t.Errorf("%v: %d bytes came back, stderr %q", err, out.Len(), &errs)
 	}
 
-	err = pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "exit", "7"}, Stdout: &out})
+	err = pod.Exec(ctx, pods, "tool", []string{"/tool", "exit", "7"}, pod.Streams{Stdout: &out})
 	var exit *pod.ExitError
 	if !errors.As(err, &exit) || exit.Code != 7 ||
 		err.Error() != "exec Pod/exec default/tool: the command exited with status 7" {
 		t.Errorf("got error %v", err)
 	}
-	err = pod.Exec(ctx, pods, "tool", pod.ExecOptions{Command: []string{"/nonsense"}, Stdout: &out})
+	err = pod.Exec(ctx, pods, "tool", []string{"/nonsense"}, pod.Streams{Stdout: &out})
 	if err == nil || errors.As(err, &exit) && exit.Code == 0 {
 		t.Errorf("a program that is not there: %v", err)
 	}
@@ -231,7 +231,7 @@ func execTool(t *testing.T, ctx context.Context, pods kube.Resource[corev1.Pod])
 	defer stop()
 	out.Reset()
 	begun := time.Now()
-	err = pod.Exec(hanging, pods, "tool", pod.ExecOptions{Command: []string{"/tool", "hang"}, Stdout: &out})
+	err = pod.Exec(hanging, pods, "tool", []string{"/tool", "hang"}, pod.Streams{Stdout: &out})
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > time.Minute || out.String() != "hangs\n" {
 		t.Errorf("after %s: %v, %q", time.Since(begun), err, &out)
 	}

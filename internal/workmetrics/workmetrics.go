@@ -1,9 +1,13 @@
-package metrics
+// Package workmetrics has the metrics of controllers and leases. They have the names, help
+// texts and labels of controller-runtime's.
+package workmetrics
 
 import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/pintle-go/pintle/metrics"
 )
 
 // Result is the outcome of a reconcile. It is a label of
@@ -28,10 +32,10 @@ type ControllerStats struct {
 // Controller counts the work of a controller.
 type Controller struct {
 	name                                       string
-	results                                    *Family[Counter]
-	errors, terminal, panics, adds, retries    *Counter
-	hot                                        *Counter
-	reconcileTime, queueDuration, workDuration *Histogram
+	results                                    *metrics.Family[metrics.Counter]
+	errors, terminal, panics, adds, retries    *metrics.Counter
+	hot                                        *metrics.Counter
+	reconcileTime, queueDuration, workDuration *metrics.Histogram
 }
 
 // Reconciled counts a reconcile and its duration.
@@ -64,43 +68,45 @@ func (c *Controller) Worked(took time.Duration) { c.workDuration.Observe(took.Se
 // HotLoop counts an object that reconciles in an endless loop.
 func (c *Controller) HotLoop() { c.hot.Inc() }
 
-// Controller returns the counters of a controller. Each scrape calls stats. A second
-// controller with the same name replaces the first and continues its counts.
-func (m *Metrics) Controller(name string, concurrency int, stats func() ControllerStats) *Controller {
-	cs := m.controllers
+// Controller returns the counters of a controller. Each scrape calls stats.
+func (w *Work) Controller(name string, concurrency int, stats func() ControllerStats) *Controller {
 	for _, r := range []Result{Success, Failure, Requeue, RequeueAfter} {
-		cs.results.With(name, string(r)) // shown as 0 until there is one
+		w.results.With(name, string(r)) // shown as 0 until there is one
 	}
-	cs.add(name, runningController{concurrency, stats})
+	w.add(name, runningController{concurrency, stats})
 	return &Controller{
 		name:          name,
-		results:       cs.results,
-		errors:        cs.errors.With(name),
-		terminal:      cs.terminal.With(name),
-		panics:        cs.panics.With(name),
-		hot:           cs.hot.With(name),
-		adds:          cs.adds.With(name, name),
-		retries:       cs.retries.With(name, name),
-		reconcileTime: cs.reconcileTime.With(name),
-		queueDuration: cs.queueDuration.With(name, name),
-		workDuration:  cs.workDuration.With(name, name),
+		results:       w.results,
+		errors:        w.errors.With(name),
+		terminal:      w.terminal.With(name),
+		panics:        w.panics.With(name),
+		hot:           w.hot.With(name),
+		adds:          w.adds.With(name, name),
+		retries:       w.retries.With(name, name),
+		reconcileTime: w.reconcileTime.With(name),
+		queueDuration: w.queueDuration.With(name, name),
+		workDuration:  w.workDuration.With(name, name),
 	}
 }
 
 // Leader records whether this process holds a lease.
-func (m *Metrics) Leader(lease string, held bool) {
-	m.controllers.leader.With(lease).Set(number(held))
+func (w *Work) Leader(lease string, held bool) {
+	value := 0.0
+	if held {
+		value = 1
+	}
+	w.leader.With(lease).Set(value)
 }
 
-// controllers holds the metrics of all controllers. A program without controllers shows
-// none of them.
-type controllers struct {
-	results, errors, terminal, panics, hot, adds, retries *Family[Counter]
-	reconcileTime, queueDuration, workDuration            *Family[Histogram]
-	leader                                                *Family[Gauge]
+// Work holds the metrics of the controllers and the lease of one run. A program may run
+// several times with the same metrics; the counts go on.
+type Work struct {
+	results, errors, terminal, panics, hot, adds, retries *metrics.Family[metrics.Counter]
+	reconcileTime, queueDuration, workDuration            *metrics.Family[metrics.Histogram]
+	leader                                                *metrics.Family[metrics.Gauge]
 
 	// Each scrape reads their values from stats.
-	concurrency, active, depth, unfinished, longest *Family[Gauge]
+	concurrency, active, depth, unfinished, longest *metrics.Family[metrics.Gauge]
 
 	mu      sync.Mutex
 	running map[string]runningController
@@ -111,8 +117,9 @@ type runningController struct {
 	stats       func() ControllerStats
 }
 
-func newControllers(m *Metrics) *controllers {
-	cs := &controllers{
+// New declares the metrics. The caller must close the Work.
+func New(m *metrics.Metrics) *Work {
+	w := &Work{
 		results: m.Counter(
 			"controller_runtime_reconcile_total", "Total number of reconciliations per controller and result.", "controller",
 			"result",
@@ -168,8 +175,8 @@ func newControllers(m *Metrics) *controllers {
 
 		running: make(map[string]runningController),
 	}
-	m.Collect(cs.collect)
-	return cs
+	m.Collect(w.collect)
+	return w
 }
 
 // reconcileBounds returns controller-runtime's bounds.
@@ -191,24 +198,32 @@ func queueBounds() []float64 {
 	return bounds
 }
 
-func (cs *controllers) add(name string, c runningController) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.running[name] = c
+func (w *Work) add(name string, c runningController) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[name] = c
 }
 
-func (cs *controllers) collect(s *Scrape) {
-	cs.mu.Lock()
-	running := maps.Clone(cs.running)
-	cs.mu.Unlock()
+// Close ends the values that are read at each scrape, such as the number of running
+// reconciles. The counts stay.
+func (w *Work) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.running)
+}
+
+func (w *Work) collect(s *metrics.Scrape) {
+	w.mu.Lock()
+	running := maps.Clone(w.running)
+	w.mu.Unlock()
 	for name, c := range running {
 		stats := c.stats()
-		s.Gauge(cs.concurrency, float64(c.concurrency), name)
-		s.Gauge(cs.active, float64(stats.Active), name)
+		s.Gauge(w.concurrency, float64(c.concurrency), name)
+		s.Gauge(w.active, float64(stats.Active), name)
 		for priority, n := range stats.Depth {
-			s.Gauge(cs.depth, float64(n), name, name, priority)
+			s.Gauge(w.depth, float64(n), name, name, priority)
 		}
-		s.Gauge(cs.unfinished, stats.Unfinished.Seconds(), name, name)
-		s.Gauge(cs.longest, stats.Longest.Seconds(), name, name)
+		s.Gauge(w.unfinished, stats.Unfinished.Seconds(), name, name)
+		s.Gauge(w.longest, stats.Longest.Seconds(), name, name)
 	}
 }
