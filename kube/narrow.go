@@ -102,12 +102,12 @@ func (h handle) in(namespaces []string) handle {
 // mayNarrow returns an error if namespaces cannot narrow the handle.
 func (h handle) mayNarrow(namespaces []string) error {
 	if len(namespaces) == 0 {
-		return fmt.Errorf("%w: In without a namespace for %s: leave In out for all namespaces", ErrScope, h.kind.Kind)
+		return fmt.Errorf("%w: In without a namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
 	}
 	for _, ns := range namespaces {
 		switch {
 		case ns == "":
-			return fmt.Errorf("%w: an empty namespace for %s: leave In out for all namespaces", ErrScope, h.kind.Kind)
+			return fmt.Errorf("%w: an empty namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
 		case !validName(ns):
 			return fmt.Errorf("%q cannot be a namespace", ns)
 		}

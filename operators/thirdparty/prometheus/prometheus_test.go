@@ -295,7 +295,7 @@ func library() *prometheus.Registry {
 func TestAppend(t *testing.T) {
 	registry := library()
 	m := metrics.New()
-	m.Leader("lease", true)
+	m.Gauge("leader_election_master_status", "Whether the lease is held.", "name").With("lease").Set(1)
 	m.Append(func(w io.Writer) error {
 		families, err := registry.Gather()
 		for _, f := range families {
@@ -316,7 +316,7 @@ func TestAppend(t *testing.T) {
 // library's handler.
 func TestGatherer(t *testing.T) {
 	m := metrics.New()
-	m.Leader("lease", true)
+	m.Gauge("leader_election_master_status", "Whether the lease is held.", "name").With("lease").Set(1)
 	ours := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		var text bytes.Buffer
 		if _, err := m.WriteTo(&text); err != nil {
