@@ -47,7 +47,7 @@ dev: ## run the operators, and restart one when a source file of it is saved (CL
 test: ## test all modules but Neon, with the race detector if there is a C compiler
 	@echo "test: building the local cluster; the first time takes some minutes on two cores"
 	@$(compile)
-	@go run ./cluster build
+	@go run ./cluster build kubernetes kubectl node
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; \
 		echo "test: the race detector is on"; \
 	else \
@@ -66,14 +66,14 @@ test: ## test all modules but Neon, with the race detector if there is a C compi
 test-neon: ## test the Neon operator, with the race detector if there is a C compiler
 	@echo "test-neon: building the local cluster; the first time takes some minutes on two cores"
 	@$(compile)
-	@go run ./cluster build
+	@go run ./cluster build kubernetes kubectl node
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
 	$(tools) test $$race $$($(tools) light | grep /operators/neon)
 
 soak: ## run the long and the random tests and fuzzing, in random order (MINUTES=30)
 	@echo "soak: building the local cluster; the first time takes some minutes on two cores"
 	@$(compile)
-	@go run ./cluster build
+	@go run ./cluster build kubernetes kubectl node
 	@race=; if command -v "$$(go env CC)" >/dev/null; then race=-race; fi; \
 	$(tools) soak $$race -limit $(MINUTES)m
 
@@ -130,7 +130,7 @@ image: ## build the images of Foo, Echo, Letter and Neon and check their sizes
 	@$(tools) image -under 7 $(CURDIR)/bin/foo.tar
 
 neon-e2e: ## test the Neon operator on a real node (NEON_IMAGE_REF= COMPUTE_IMAGE_REF=, or NEON_DIRECTORY=)
-	@go run ./cluster build
+	@go run ./cluster build kubernetes kubectl node
 	@if [ -n "$(NEON_IMAGE_REF)$(NEON_DIRECTORY)" ]; then echo "neon-e2e: Neon's programs"; else \
 		echo "neon-e2e: STAND-INS for Neon's programs; NEON_IMAGE_REF= and COMPUTE_IMAGE_REF= name images,"; \
 		echo "neon-e2e: NEON_DIRECTORY= a directory with their files, POSTGRES_VERSION= the compute's version"; \
