@@ -145,17 +145,21 @@ func TestASymbolWithoutUserFails(t *testing.T) {
 	const book = "package main\n\nfunc main() {}\n"
 	for _, test := range []struct {
 		name, kube string
+		before     string
 		want       error
 		file       string
 	}{
-		{"each has one", used, nil, "kube.Used: kube/example_test.go\n"},
-		{"one has none", used + "\nfunc Unused() {}\n", errNoUser, "kube.Used: kube/example_test.go\n"},
+		{"each has one", used, "", nil, "kube.Used: kube/example_test.go\n"},
+		{"one has none", used + "\nfunc Unused() {}\n", "", errNoUser, "kube.Used: kube/example_test.go\n"},
+		{"one had none before", used + "\nfunc Unused() {}\n", "kube.Unused: nobody yet\n", nil,
+			"kube.Unused: nobody yet\nkube.Used: kube/example_test.go\n"},
+		{"one has one now", used, "kube.Used: nobody yet\n", nil, "kube.Used: kube/example_test.go\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			repo := usersRepo(t, map[string]string{
 				"kube/kube.go": test.kube, "kube/example_test.go": example, "kube/shown_test.go": "package kube_test\n",
 				"plan/plan.go": "package plan\n", "cmd/pintle/template/main.go": book, "operators/book/main.go": book,
-				"operators/book/book_test.go": "package main\n", "docs/guide.md": "# Guide\n",
+				"operators/book/book_test.go": "package main\n", "docs/guide.md": "# Guide\n", "api/users.txt": test.before,
 			})
 			if err := checkUsers(t.Context(), repo, false); !errors.Is(err, errStale) {
 				t.Errorf("without a golden file: got %v, want errStale", err)
