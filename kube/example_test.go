@@ -19,8 +19,8 @@ func ExampleReader_Cached() {
 		log.Fatal(err)
 	}
 	pods := kube.For[corev1.Pod](client)
-	store := kube.StoreOf(ctx, pods) // once, when the program starts
-	if err := store.Sync(ctx); err != nil {
+	informer := pods.Open(ctx) // once, when the program starts
+	if err := informer.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
 
@@ -47,8 +47,7 @@ func ExampleIndexBy() {
 	}
 	pods := kube.For[corev1.Pod](client)
 	byNode := kube.IndexBy(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
-	store := kube.StoreOf(ctx, pods)
-	if err := store.Sync(ctx); err != nil {
+	if err := pods.Open(ctx).Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
 
@@ -61,13 +60,13 @@ func ExampleIndexBy() {
 }
 
 // An informer shows which fields of an object changed, without decoding it.
-func ExampleOpenInformer() {
+func ExampleInformer_Changes() {
 	ctx := context.Background()
 	client, err := kube.Connect()
 	if err != nil {
 		log.Fatal(err)
 	}
-	informer := kube.For[corev1.Pod](client).Open(context.Background())
+	informer := kube.For[corev1.Pod](client).Open(ctx)
 	defer informer.Close()
 	for change := range informer.Changes(ctx) {
 		if change.Type != kube.Modified {
@@ -80,4 +79,21 @@ func ExampleOpenInformer() {
 		}
 		fmt.Println(change.Key, fields)
 	}
+}
+
+// The test of a predicate needs no server.
+func ExampleNewChange() {
+	moved := func(c kube.Change) bool {
+		fields, err := c.Fields()
+		return err == nil && len(fields) > 0 && fields[0] == "spec.nodeName"
+	}
+
+	was, is := new(corev1.Pod), new(corev1.Pod)
+	was.Name, is.Name, is.Spec.NodeName = "web", "web", "node-1"
+	change, err := kube.NewChange(was, is)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(change.Type, change.Key, moved(change))
+	// Output: MODIFIED web true
 }

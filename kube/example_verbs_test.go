@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
@@ -34,7 +35,7 @@ func ExampleFor() {
 }
 
 // A view has only the fields that it names. A store of it needs less memory.
-func ExampleViewOfKind() {
+func ExampleViewOf() {
 	type image struct {
 		kube.Object
 		Spec struct {
@@ -93,23 +94,72 @@ func ExampleReader_Until() {
 	}
 }
 
-// A store keeps the objects of a handle in memory.
-func ExampleReader_Store() {
+// A handle may cover several namespaces. Lists, watches and stores are of all of them. In
+// narrows it to the one that an object is in.
+func ExampleReader_In() {
 	ctx := context.Background()
 	client, err := kube.Connect()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	store := kube.StoreOf(ctx, kube.For[corev1.Pod](client).In("default"))
-	if err := store.Sync(ctx); err != nil { // until everything is there
+	pods := kube.For[corev1.Pod](client).In("shop", "payments", "stock")
+	informer := pods.Open(ctx)
+	defer informer.Close()
+	if err := informer.Sync(ctx); err != nil { // until everything is there
 		log.Fatal(err)
 	}
-	pod, err := store.Get(ctx, kube.Key{Namespace: "default", Name: "web"})
+	for pod, err := range pods.Cached().All(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(pod.Namespace, pod.Name)
+	}
+	pod, err := pods.In("payments").Cached().Get(ctx, "web")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(pod.Status.PodIP)
+}
+
+// A handle of any kind, without a Go type for it.
+func ExampleFor_unstructured() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	certificates := kube.For[unstructured.Unstructured](client, kube.Kind{
+		GVK: kube.GVK{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"},
+	})
+	for o, err := range certificates.In("default").List(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		secret, _, _ := unstructured.NestedString(o.Object, "spec", "secretName")
+		fmt.Println(o.GetName(), secret)
+	}
+}
+
+// Status has the writes of a status. They leave the rest of the object alone.
+func ExampleResource_Status() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	claims := kube.For[corev1.PersistentVolumeClaim](client).In("default")
+	err = claims.Status().Modify(ctx, "data", func(c *corev1.PersistentVolumeClaim) error {
+		c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{
+			Type: "example.com/Scanned", Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		})
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 }
 
 // oneConfigMap plays an API server with a ConfigMap, and prints the writing requests.
@@ -178,8 +228,8 @@ func ExampleView_Ensure() {
 	}
 	defer client.Close()
 	texts := kube.For[corev1.ConfigMap](client).In("default")
-	store := kube.StoreOf(ctx, texts) // in an operator the controller has one
-	if err := store.Sync(ctx); err != nil {
+	informer := texts.Open(ctx) // in an operator the controller opens it
+	if err := informer.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
 	text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Data: map[string]string{"colour": "red"}}
