@@ -262,6 +262,21 @@ func TestRequestSpans(t *testing.T) {
 	})
 }
 
+// A look for an object finds it although it has left the selectors and the namespaces of the
+// controller's handle: only an object that does not exist is gone.
+func TestLookUpBeyondTheSelectors(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("here", func(*gizmo) {})
+		narrow := s.gizmos.Labeled("app=web").Fielded("metadata.name=other")
+		if is, err := lookUp(t.Context(), narrow, named("here")); err != nil || is == nil || is.Name != "here" {
+			t.Errorf("an object outside the selectors: %v, %v", is, err)
+		}
+		if is, err := lookUp(t.Context(), narrow, named("gone")); err != nil || is != nil {
+			t.Errorf("an object that does not exist: %v, %v", is, err)
+		}
+	})
+}
+
 // Stores that a controller only reads are filled before its first reconcile, shared and
 // counted. Their changes reconcile nothing.
 func TestReads(t *testing.T) {

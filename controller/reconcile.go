@@ -243,7 +243,7 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 // It lists the one name, because a controller needs the right to list anyway, but not the
 // right to get. It also finds an object that has left the handle's selectors.
 func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, error) {
-	handle := of.ReadOnly().Labeled("").Fielded(fields.OneTermEqualSelector("metadata.name", key.Name).String())
+	handle := kube.Wide(of).Fielded(fields.OneTermEqualSelector("metadata.name", key.Name).String())
 	if key.Namespace != "" {
 		handle = handle.In(key.Namespace)
 	}

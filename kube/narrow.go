@@ -77,6 +77,17 @@ func (r Resource[T]) Fielded(selector string) Resource[T] {
 	return Resource[T]{View[T]{Reader[T]{r.handle.fielded(selector)}}}
 }
 
+// Wide returns a handle that reads all objects of the kind of another handle, in all
+// namespaces. In, Labeled and Fielded cannot widen a handle: Wide is for code that gets a
+// handle from its caller and has to see objects that have left the handle's selectors, as a
+// controller does before it decides that an object is gone. An error of the other handle
+// stays.
+func Wide[T any](h Handle[T]) Reader[T] {
+	wide := h.base()
+	wide.namespaces, wide.wide, wide.selector = nil, nil, selector{}
+	return Reader[T]{wide}
+}
+
 func (h handle) in(namespaces []string) handle {
 	if h.err == nil {
 		h.err = h.mayNarrow(namespaces)

@@ -40,6 +40,13 @@ func TestNarrow(t *testing.T) {
 				name, is.namespaces, is.selector.label, is.selector.field, is.err)
 		}
 	}
+	wide := Wide[corev1.ConfigMap](cms.In("a").Labeled("app=web").Fielded("a=1")).handle
+	if wide.err != nil || tableOf(wide) != tableOf(cms.handle) {
+		t.Errorf("a handle that was widened is of %+v", tableOf(wide))
+	}
+	if err := Wide[corev1.ConfigMap](cms.In("a").In("b")).Err(); !errors.Is(err, ErrScope) {
+		t.Errorf("a wrong handle that was widened: %v", err)
+	}
 	var none []string
 	for name, err := range map[string]error{
 		"no namespace":            cms.In().Err(),
