@@ -24,27 +24,27 @@ func TestHotLoops(t *testing.T) {
 	b := newBench(t)
 	flip := [2]string{"false", "true"}
 	object := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
-		_, err := b.parents.In(p.Namespace).Patch(ctx, p.Name, types.MergePatchType,
+		_, err := kube.For[corev1.ConfigMap](b.client).In(p.Namespace).Patch(ctx, p.Name, types.MergePatchType,
 			[]byte(`{"data":{"one":"`+flip[n%2]+`","two":"`+flip[(n+1)%2]+`"}}`))
 		return err
 	}
 	child := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
 		c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, StringData: map[string]string{"flips": flip[n%2]}}
-		if err := kube.SetController(b.parents, p, b.children.In(p.Namespace), c); err != nil {
+		if err := kube.SetController(b.parents, p, kube.For[corev1.Secret](b.client).In(p.Namespace), c); err != nil {
 			return err
 		}
-		_, err := b.children.In(p.Namespace).Apply(ctx, c)
+		_, err := kube.For[corev1.Secret](b.client).In(p.Namespace).Apply(ctx, c)
 		return err
 	}
 	remade := func(ctx context.Context, p *corev1.ConfigMap, n int64) error {
 		if n%2 == 0 {
-			return b.children.In(p.Namespace).Labeled("of=" + p.Name).DeleteAll(ctx)
+			return kube.For[corev1.Secret](b.client).In(p.Namespace).Labeled("of=" + p.Name).DeleteAll(ctx)
 		}
 		c := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{"of": p.Name}}}
-		if err := kube.SetController(b.parents, p, b.children.In(p.Namespace), c); err != nil {
+		if err := kube.SetController(b.parents, p, kube.For[corev1.Secret](b.client).In(p.Namespace), c); err != nil {
 			return err
 		}
-		_, err := b.children.In(p.Namespace).Create(ctx, c)
+		_, err := kube.For[corev1.Secret](b.client).In(p.Namespace).Create(ctx, c)
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -62,8 +62,7 @@ func TestHotLoops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits most of the time
 			b := b.sub(t)
-			b.namespace = b.cluster.Namespace(t)
-			b.parents, b.children = b.parents.In(b.namespace), b.children.In(b.namespace)
+			b.in(b.cluster.Namespace(t))
 			var runs atomic.Int64
 			counts := metrics.New()
 			stop := b.start(Options{Metrics: counts}, Controller[corev1.ConfigMap]{

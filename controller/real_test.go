@@ -39,11 +39,17 @@ func newBench(t *testing.T) *bench {
 		t.Skip("needs an API server")
 	}
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
-	b := &bench{T: t, cluster: cluster, namespace: cluster.Namespace(t), log: new(logs)}
+	b := &bench{T: t, cluster: cluster, log: new(logs)}
 	b.client = b.connect(nil)
-	b.parents = kube.For[corev1.ConfigMap](b.client).In(b.namespace).Labeled("role=parent")
-	b.children = kube.For[corev1.Secret](b.client).In(b.namespace)
+	b.in(cluster.Namespace(t))
 	return b
+}
+
+// in makes the handles of a namespace.
+func (b *bench) in(namespace string) {
+	b.namespace = namespace
+	b.parents = kube.For[corev1.ConfigMap](b.client).In(namespace).Labeled("role=parent")
+	b.children = kube.For[corev1.Secret](b.client).In(namespace)
 }
 
 // sub is the bench in a subtest.
