@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -190,6 +191,21 @@ type running struct {
 	told     time.Time
 }
 
+// manager returns the field manager of the writes to the targets.
+func (i *Issuer) manager() (string, error) {
+	if i.FieldManager != "" {
+		return i.FieldManager, nil
+	}
+	client := i.Client.Config().FieldManager
+	if client == "" {
+		var err error
+		if client, err = fieldmanager.Default(); err != nil {
+			return "", fmt.Errorf("find the issuer's field manager: %w", err)
+		}
+	}
+	return client + "-certificate", nil
+}
+
 func (i *Issuer) running() (*running, error) {
 	switch {
 	case i.Client == nil:
@@ -214,7 +230,10 @@ func (i *Issuer) running() (*running, error) {
 	}
 	r.log = cmp.Or(i.Logger, slog.Default()).With("secret", kube.Key{Namespace: mine.Namespace, Name: r.secret}.String())
 	r.secrets = kube.For[corev1.Secret](i.Client).In(mine.Namespace)
-	manager := cmp.Or(i.FieldManager, i.Client.Config().FieldManager+"-certificate")
+	manager, err := i.manager()
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range i.Targets {
 		if t.name == "" {
 			return nil, errors.New("a target has no name")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -105,7 +106,8 @@ func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf)
 	if len(paths) == 0 {
 		return nil
 	}
-	own := e.client().Config().FieldManager
+	name, _ := fieldmanager.Default() // writes return its error
+	own := cmp.Or(e.client().Config().FieldManager, name)
 	for asked := time.Now(); ; {
 		found, err := last.Managers(ctx, paths...)
 		if err != nil {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,9 @@ func (h handle) cachedGet(ctx context.Context, name string) (object, error) {
 		}
 		o, err := s.get(ctx, key)
 		if apierrors.IsNotFound(err) {
-			if scope := h.single(h.client.discovery.learned(h.kind)); scope != nil {
-				err = s.wrap("get", key, scope)
+			kind := h.client.discovery.learned(h.kind)
+			if wrong := cmp.Or(h.single(kind), inScope(kind, key.Namespace)); wrong != nil {
+				err = s.wrap("get", key, wrong)
 			}
 		}
 		if !s.stopped(err) {

@@ -36,7 +36,7 @@ type Change struct {
 // and needs no server. The kind is given as to [For] or [ViewOf]. Both states must have the
 // same namespace, name and uid. NewChange keeps no pointer to them.
 func NewChange[T any, P embedsKubeObject[T]](was, is *T, kind ...Kind) (Change, error) {
-	h := newHandle(new(Client), reflect.TypeFor[T](), newObject[T], one(kind), true)
+	h := newHandle(new(Client), reflect.TypeFor[T](), newObject[T], one(kind), !isUnstructured(reflect.TypeFor[T]()))
 	if h.err != nil {
 		return Change{}, &Error{Verb: "make a change of", Kind: h.kindName(), Err: h.err}
 	}

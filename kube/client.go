@@ -121,9 +121,8 @@ func (c *Client) Namespace() string { return c.namespace }
 // libraries that connect by themselves. Its Observe tells the observers of c, so these
 // observe the requests of both clients. Each client has stores of its own.
 func (c *Client) Config() Config {
-	manager, _ := c.manager()
 	return Config{
-		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: manager,
+		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
 		UserAgent: c.config.UserAgent, Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
 	}
 }

@@ -73,6 +73,9 @@ type handle struct {
 
 // metadata returns a handle that reads only the metadata of the objects.
 func (h handle) metadata() handle {
+	if h.codec == nil {
+		return h // each use returns the handle's error
+	}
 	h.codec, h.newObject = h.codec.Metadata(), newObject[metav1.PartialObjectMetadata]
 	return h
 }

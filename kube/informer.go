@@ -18,6 +18,8 @@ import (
 type Informer struct {
 	table *table
 	leave func() (last bool)
+	// forget ends the wait for the context of Open.
+	forget func() bool
 }
 
 // Open returns an informer of the handle's objects. All informers that one client opens for
@@ -38,12 +40,8 @@ func (h handle) open(ctx context.Context) *Informer {
 		h.client, h.err = &Client{}, errNoHandle
 	}
 	t, leave := h.client.stores.enter(h)
-	f := &Informer{table: t}
-	stop := context.AfterFunc(ctx, func() { f.leave() })
-	f.leave = sync.OnceValue(func() bool {
-		stop()
-		return leave()
-	})
+	f := &Informer{table: t, leave: sync.OnceValue(leave)}
+	f.forget = context.AfterFunc(ctx, func() { f.leave() }) // at once, if ctx has ended
 	return f
 }
 
@@ -51,6 +49,7 @@ func (h handle) open(ctx context.Context) *Informer {
 // else uses the store, Close returns when the store has stopped. Loops over changes should
 // end before Close: they may go on otherwise.
 func (f *Informer) Close() {
+	f.forget()
 	if f.leave() {
 		<-f.table.done
 	}
@@ -120,6 +119,9 @@ func (f *Informer) Done() <-chan struct{} { return f.table.done }
 // must be the type of the informer's handle. Its counterpart is GetByKey of the Indexer of
 // client-go's SharedIndexInformer.
 func Get[T any](ctx context.Context, f *Informer, key Key) (*T, error) {
+	if err := f.Err(); err != nil {
+		return nil, err
+	}
 	h := f.table.handle
 	if h.goType != reflect.TypeFor[T]() {
 		return nil, fmt.Errorf("get %s: the type of the informer's handle is not %s", h.kindName(), reflect.TypeFor[T]())

@@ -134,12 +134,30 @@ func (h handle) labeled(s string) handle {
 		}
 		return h
 	}
-	if h.selector.labels != nil {
-		also, _ := parsed.Requirements()
-		parsed = h.selector.labels.Add(also...)
+	if h.selector.labels == nil {
+		h.selector.labels = labels.NewSelector()
 	}
-	h.selector.labels, h.selector.label = parsed, parsed.String()
+	also, _ := parsed.Requirements()
+	for _, r := range also {
+		if r.Operator() == selection.DoubleEquals {
+			r, _ = equals(r) // it was parsed
+		}
+		has, _ := h.selector.labels.Requirements()
+		if !slices.ContainsFunc(has, r.Equal) {
+			h.selector.labels = h.selector.labels.Add(r)
+		}
+	}
+	h.selector.label = h.selector.labels.String()
 	return h
+}
+
+// equals returns the requirement key=value for key==value.
+func equals(r labels.Requirement) (labels.Requirement, error) {
+	same, err := labels.NewRequirement(r.Key(), selection.Equals, r.Values().UnsortedList())
+	if err != nil {
+		return r, err
+	}
+	return *same, nil
 }
 
 func (h handle) fielded(s string) handle {
@@ -154,13 +172,24 @@ func (h handle) fielded(s string) handle {
 }
 
 func (h handle) fieldedBy(also fields.Selector) handle {
-	if also.Empty() {
-		return h
-	}
+	var terms []fields.Selector
 	if h.selector.fields != nil {
-		also = fields.AndSelectors(h.selector.fields, also)
+		terms = append(terms, h.selector.fields)
 	}
-	h.selector.fields, h.selector.field = also, also.String()
+	for _, r := range also.Requirements() {
+		if h.selector.fields != nil && slices.Contains(h.selector.fields.Requirements(), r) {
+			continue
+		}
+		term := fields.OneTermEqualSelector(r.Field, r.Value)
+		if r.Operator == selection.NotEquals {
+			term = fields.OneTermNotEqualSelector(r.Field, r.Value)
+		}
+		terms = append(terms, term)
+	}
+	if len(terms) > 0 {
+		h.selector.fields = fields.AndSelectors(terms...)
+		h.selector.field = h.selector.fields.String()
+	}
 	return h
 }
 

@@ -31,6 +31,8 @@ func TestNarrow(t *testing.T) {
 		"fields and fields":   {handle: cms.Fielded("a=1").Fielded("b!=2"), field: "a=1,b!=2"},
 		"fields and none":     {handle: cms.Fielded("a=1").Fielded(""), field: "a=1"},
 		"none and fields":     {handle: cms.Fielded("").Fielded("a=1"), field: "a=1"},
+		"the same labels":     {handle: cms.Labeled("app=web").Labeled("app==web,tier").Labeled("tier"), label: "app=web,tier"},
+		"the same fields":     {handle: cms.Fielded("a=1").Fielded("b=2,a=1").Fielded("b=2"), field: "a=1,b=2"},
 		"labels that exclude": {handle: cms.Labeled("app=web").Labeled("app=db"), label: "app=db,app=web"},
 	} {
 		is := test.handle.handle

@@ -9,6 +9,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // A change that a test makes tells the same as one that an informer yields.
@@ -70,6 +71,10 @@ func TestNewChange(t *testing.T) {
 	}
 	if _, err := c.Managers(t.Context(), "spec"); err == nil || !strings.Contains(err.Error(), "without a server") {
 		t.Errorf("managers of a change without a server: %v", err)
+	}
+	loose := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "u"}}}
+	if c, err := kube.NewChange(nil, loose, kindOf("example.com", "Book")); err != nil || c.Key.Name != "u" || c.Kind() != "Book" {
+		t.Errorf("of an unstructured object: %+v, %v", c, err)
 	}
 	other := pod(func(p *corev1.Pod) { p.UID = "3" })
 	for name, err := range map[string]error{

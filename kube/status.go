@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube/internal/intent"
@@ -126,8 +127,7 @@ func (s StatusView[T]) Modify(ctx context.Context, name string, change func(*T) 
 // Patch is [View.Patch] of the status alone. Its counterpart is Status().Patch of
 // controller-runtime's client.
 func (s StatusView[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) error {
-	metadata := s.handle.metadata()
-	return metadata.patch(ctx, statusPart, name, kind, patch, metadata.newObject())
+	return s.handle.metadata().patch(ctx, statusPart, name, kind, patch, new(metav1.PartialObjectMetadata))
 }
 
 // Update replaces the status of an object by that of o, the object as it was read, with

@@ -200,8 +200,8 @@ func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 
 // choose returns the running table that serves a handle, or nil if there is none. The
 // table must have the handle's type and kind, and holds must return true for it. If there
-// are several, choose prefers the handle's own table, then that of the handle from which
-// In made it, then tables that are filled, then the table that was started first. So a
+// are several, choose prefers the handle's own table, then tables that are filled, among
+// them that of the handle from which In made it, then the table that was started first. So a
 // reconcile that narrows the handle of its controller reads the store whose change woke it.
 func (s *stores) choose(h handle, holds func(*table) bool) *table {
 	own := tableOf(h)
@@ -214,14 +214,16 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 		if has.goType != h.goType || has.kind.GVK != h.kind.GVK || has.view != h.view || !holds(r.table) {
 			continue
 		}
-		rank := 3
-		switch {
+		rank := 4
+		switch filled := r.filled(); {
 		case r.id == own:
 			rank = 0
-		case r.id == wide:
+		case r.id == wide && filled:
 			rank = 1
-		case r.filled():
+		case filled:
 			rank = 2
+		case r.id == wide:
+			rank = 3
 		}
 		if best == nil || rank < bestRank || rank == bestRank && r.number < best.number {
 			best, bestRank = r, rank

@@ -47,6 +47,10 @@ func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
 }
 
 func (h handle) untilGone(ctx context.Context, name string) error {
+	if _, err := h.one(ctx, "wait for", "", name); err != nil {
+		return err
+	}
+	h = named(h, Key{h.namespace(), name}) // an object that leaves the selectors is not gone
 	first := h.newObject()
 	err := h.get(ctx, name, first)
 	if apierrors.IsNotFound(err) {

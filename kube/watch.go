@@ -100,8 +100,12 @@ func typedEvents[T any](events iter.Seq2[watchEvent, error]) iter.Seq2[WatchEven
 
 func (h handle) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
 	return func(yield func(watchEvent, error) bool) {
-		if h.err != nil {
-			yield(watchEvent{}, &Error{Verb: "watch", Kind: h.kindName(), Err: h.err})
+		err := h.err
+		if err == nil && h.codec == nil {
+			err = errNoHandle
+		}
+		if err != nil {
+			yield(watchEvent{}, &Error{Verb: "watch", Kind: h.kindName(), Err: err})
 			return
 		}
 		if len(h.namespaces) > 1 {

@@ -17,7 +17,10 @@ func Keeps(children ...kube.AnyHandle) Rules {
 	rules := slices.Concat(Applies(children...), Gets(children...), Deletes(children...))
 	for _, c := range children {
 		if k := c.Kind(); k.Group == "apps" && k.Kind == "StatefulSet" {
-			claims := kube.For[corev1.PersistentVolumeClaim](c.Client()).In(c.Namespaces()...)
+			claims := kube.For[corev1.PersistentVolumeClaim](c.Client())
+			if namespaces := c.Namespaces(); len(namespaces) > 0 {
+				claims = claims.In(namespaces...)
+			}
 			rules = append(rules, may([]kube.AnyHandle{claims}, "", "list", "patch")...)
 		}
 	}

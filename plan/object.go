@@ -248,9 +248,9 @@ func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
 // isStored reports whether a store runs that has the objects of the handle. It decodes no
 // object.
 func (n *objectNode[T]) isStored(ctx context.Context) bool {
-	nobody := kube.Key{Namespace: n.plan.owner.GetNamespace(), Name: "-"} // no object has such a name
-	_, err := n.reader(nobody).Cached().Get(ctx, nobody.Name)
-	return apierrors.IsNotFound(err)
+	_, err := n.handle.ReadOnly().Cached().Get(ctx, "-") // no object has such a name
+	// A store that runs also tells that the name lacks a namespace.
+	return apierrors.IsNotFound(err) || errors.Is(err, kube.ErrScope)
 }
 
 // reader returns a handle that asks the server for an object.

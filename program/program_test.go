@@ -20,6 +20,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
@@ -217,8 +218,9 @@ func TestFieldManager(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := cmp.Or(config.FieldManager, "web-operator")
-		if got := used.Config().FieldManager; got != want {
-			t.Errorf("the field manager is %q, want %q", got, want)
+		name, err := fieldmanager.Default()
+		if got := cmp.Or(used.Config().FieldManager, name); got != want || err != nil {
+			t.Errorf("the field manager is %q, want %q, error %v", got, want, err)
 		}
 	}
 }
