@@ -237,3 +237,19 @@ func ExampleView_Ensure() {
 		log.Fatal(err)
 	}
 }
+
+// Wide tells an object that has left a handle's selectors from one that is gone.
+func ExampleWide() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	web := kube.For[corev1.Pod](client).In("default").Labeled("app=web")
+	pod, err := kube.Wide(web).In("default").Get(ctx, "web-0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pod.Labels)
+}
