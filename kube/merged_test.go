@@ -33,17 +33,17 @@ func holdLoop(t *testing.T, s AnyHandle) *heldLoop {
 }
 
 // merged are the changes of a loop that is shown the newest states.
-func merged(f *Informer, ctx context.Context) iter.Seq[Change] { return f.Changes(ctx) }
+func merged(ctx context.Context, f *Informer) iter.Seq[Change] { return f.Changes(ctx) }
 
 // stepwise are the changes of a loop that is shown every step.
-func stepwise(f *Informer, ctx context.Context) iter.Seq[Change] { return f.Changes(ctx, EveryStep) }
+func stepwise(ctx context.Context, f *Informer) iter.Seq[Change] { return f.Changes(ctx, EveryStep) }
 
-func holdFeed(t *testing.T, feed *Informer, changes func(*Informer, context.Context) iter.Seq[Change]) *heldLoop {
+func holdFeed(t *testing.T, feed *Informer, changes func(context.Context, *Informer) iter.Seq[Change]) *heldLoop {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &heldLoop{t, feed, make(chan Change), cancel, make(chan struct{})}
 	go func() {
 		defer close(l.ended)
-		for c := range changes(feed, ctx) {
+		for c := range changes(ctx, feed) {
 			select {
 			case l.changes <- c:
 			case <-ctx.Done():

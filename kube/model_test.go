@@ -120,7 +120,7 @@ func startModel(rt *rapid.T, t *testing.T) *model {
 // addLoop starts a loop that pauses after every so many changes. The race detector of Go
 // 1.26 crashes in a bubble that has had many more timers than these.
 func (m *model) addLoop(
-	ctx context.Context, changes func(*Informer, context.Context) iter.Seq[Change], of AnyHandle, every int,
+	ctx context.Context, changes func(context.Context, *Informer) iter.Seq[Change], of AnyHandle, every int,
 	pause time.Duration,
 ) {
 	loop := &shownLoop{shown: make(map[Key]*entry), states: make(map[Key][]*entry)}
@@ -129,7 +129,7 @@ func (m *model) addLoop(
 	m.running.Go(func() {
 		defer feed.Close()
 		n := 0
-		for c := range changes(feed, ctx) {
+		for c := range changes(ctx, feed) {
 			loop.take(c)
 			if n++; n%every == 0 && pause > 0 {
 				_ = sleep(ctx, pause)

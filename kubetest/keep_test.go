@@ -88,7 +88,7 @@ func begin(t *testing.T, temp, keep string) run {
 // A cluster is kept for the next run, also if a run is killed. Two runs at the same time
 // have two clusters.
 func TestKeep(t *testing.T) {
-	temp, err := os.MkdirTemp("", "keep-")
+	temp, err := os.MkdirTemp("", "keep-") //nolint:usetesting // its name is short: it holds sockets
 	if err != nil {
 		t.Fatal(err)
 	}
