@@ -101,7 +101,7 @@ func (c canary) judge(ctx context.Context, repo *Repo, record string) (verdict, 
 	if err != nil {
 		return verdict{}, "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	out, err := os.Create(filepath.Join(dir, "output"))
 	if err != nil {
 		return verdict{}, "", err

@@ -163,7 +163,7 @@ func (t testRun) run(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, fmt.Errorf("run tests: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	t.events = cmp.Or(t.events, filepath.Join(dir, "events.json"))
 	r, compiled, follow := newTestReport(), &atomic.Int64{}, &follower{path: t.events}
 	var mu sync.Mutex // of the report
