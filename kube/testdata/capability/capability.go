@@ -30,8 +30,8 @@ func compiles(ctx context.Context, c *kube.Client) {
 
 func doesNotCompile(ctx context.Context, c *kube.Client) {
 	views := kube.ViewOf[view](c, kube.KindOf[corev1.Pod]())
-	_, _ = views.Create(ctx, &view{})          // want "views.Create undefined"
-	_, _ = views.Update(ctx, &view{})          // want "views.Update undefined"
+	_, _ = views.Create(ctx, &view{})       // want "views.Create undefined"
+	_, _ = views.Update(ctx, &view{})       // want "views.Update undefined"
 	_ = views.Status().Update(ctx, &view{}) // want "Update undefined"
 	reader := kube.For[corev1.Pod](c).ReadOnly()
 	_, _ = reader.Apply(ctx, &corev1.Pod{})                    // want "reader.Apply undefined"
