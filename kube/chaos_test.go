@@ -338,8 +338,9 @@ func (c *chaos) disturb(ctx context.Context, d time.Duration) {
 		}},
 	}
 	order := c.random.Perm(len(acts)) // each act at least once, if there is time
-	// A machine that is busy with other work gets more time.
-	more := func() bool { return c.writes.Load() < enoughWrites && time.Now().Before(end.Add(2*d)) }
+	// A machine that is busy with other work gets as much time as it needs.
+	late := end.Add(3 * time.Minute)
+	more := func() bool { return c.writes.Load() < enoughWrites && time.Now().Before(late) }
 	for i := 0; time.Now().Before(end) || more(); i++ {
 		act := acts[c.random.IntN(len(acts))]
 		if i < len(order) {

@@ -178,6 +178,7 @@ func TestOpenSharesAStore(t *testing.T) {
 		if err := first.Sync(t.Context()); err != nil || first.Stats().Objects != 1 {
 			t.Errorf("synced with %+v: %v", first.Stats(), err)
 		}
+		synctest.Wait() // Sync returns before the watch is asked for
 		if n := len(s.paths()); n != 2 {
 			t.Errorf("%d requests, want a list and a watch: %q", n, s.paths())
 		}
