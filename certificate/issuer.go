@@ -20,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -196,12 +195,9 @@ func (i *Issuer) manager() (string, error) {
 	if i.FieldManager != "" {
 		return i.FieldManager, nil
 	}
-	client := i.Client.Config().FieldManager
-	if client == "" {
-		var err error
-		if client, err = fieldmanager.Default(); err != nil {
-			return "", fmt.Errorf("find the issuer's field manager: %w", err)
-		}
+	client, err := i.Client.FieldManager()
+	if err != nil {
+		return "", fmt.Errorf("find the issuer's field manager: %w", err)
 	}
 	return client + "-certificate", nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -106,8 +105,7 @@ func (e *engine[T]) managers(ctx context.Context, a *attempt[T], object fieldOf)
 	if len(paths) == 0 {
 		return nil
 	}
-	name, _ := fieldmanager.Default() // writes return its error
-	own := cmp.Or(e.client().Config().FieldManager, name)
+	own, _ := e.client().FieldManager() // writes return its error
 	for asked := time.Now(); ; {
 		found, err := last.Managers(ctx, paths...)
 		if err != nil {

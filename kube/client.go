@@ -25,14 +25,12 @@ type Client struct {
 	config       *rest.Config
 	base         *url.URL
 	namespace    string
-	fieldManager string // empty: that of defaultManager
+	fieldManager string
+	noManager    error // why fieldManager is empty
 	maxObject    int64
 	logger       *slog.Logger
 	observe      func(RequestInfo)
 	observers    observers
-
-	// defaultManager is that of package fieldmanager, except in a test.
-	defaultManager func() (string, error)
 
 	discovery discovery
 	stores    stores
@@ -74,8 +72,9 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 		maxObject:    defaultMaxObject,
 		logger:       c.Logger,
 		observe:      c.Observe,
-
-		defaultManager: fieldmanager.Default,
+	}
+	if client.fieldManager == "" {
+		client.fieldManager, client.noManager = fieldmanager.Default()
 	}
 	if c.MaxObjectBytes > 0 {
 		client.maxObject = c.MaxObjectBytes

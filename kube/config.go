@@ -33,8 +33,7 @@ type Config struct {
 	// controller, main, manager, operator, a major version, and the host at the beginning.
 	// So the default of example.com/web-operator/cmd is web-operator. If no element is
 	// left, or with go run main.go, there is no default, and a create, update, patch or
-	// apply is an error. In a program of program.Main the default is the operator's name.
-	// Its counterpart is controller-runtime's client.FieldOwner.
+	// apply is an error. program.Main checks that it agrees with the operator's name. Its counterpart is controller-runtime's client.FieldOwner.
 	FieldManager string
 	// UserAgent is sent with every request. Default: the name of the program by its main
 	// package, as for FieldManager, else the name of its file.

@@ -9,13 +9,11 @@ import (
 	"github.com/pintle-go/pintle/internal/fieldmanager"
 )
 
-// manager returns the field manager of the client's writes. The default is found late,
-// because package program learns the name of an operator when the client is in use.
-func (c *Client) manager() (string, error) {
-	if c.fieldManager != "" {
-		return c.fieldManager, nil
-	}
-	return c.defaultManager()
+// FieldManager returns the field manager of the client's writes: that of its [Config], or
+// the name by the main package of the program. It returns an error if there is none. Then
+// writes fail with that error.
+func (c *Client) FieldManager() (string, error) {
+	return c.fieldManager, c.noManager
 }
 
 // checkManager returns an error if a request is a write whose field manager has no name.
@@ -24,23 +22,18 @@ func (h handle) checkManager(method string) error {
 	if !writes || h.write.FieldManager != "" {
 		return nil
 	}
-	_, err := h.client.manager()
-	return err
+	return h.client.noManager
 }
 
 // managerName returns the field manager of the handle's writes, or nothing if
 // checkManager refuses them.
 func (h handle) managerName() string {
-	if h.write.FieldManager != "" {
-		return h.write.FieldManager
-	}
-	name, _ := h.client.manager()
-	return name
+	return cmp.Or(h.write.FieldManager, h.client.fieldManager)
 }
 
 // programName returns the name of the main package or, if it says nothing, of the file.
 func programName() string {
-	name, _ := fieldmanager.OfMain()
+	name, _ := fieldmanager.Default()
 	if len(os.Args) == 0 {
 		return cmp.Or(name, "pintle")
 	}

@@ -32,7 +32,7 @@ func TestWriteWithoutManager(t *testing.T) {
 	}
 	defer client.Close()
 	missing := errors.New("the field manager has no name")
-	client.defaultManager = func() (string, error) { return "", missing }
+	client.fieldManager, client.noManager = "", missing
 	maps := For[corev1.ConfigMap](client).In("n")
 	if _, err := maps.Get(t.Context(), "a"); err != nil {
 		t.Error(err)

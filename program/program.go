@@ -88,10 +88,10 @@ type Operator = manifest.Operator
 //
 // # Field manager
 //
-// When build has returned, the operator's Name becomes the default field manager of all
-// clients in the process. So two operators whose main packages have the same name do not
-// take each other for themselves. The build function itself should write nothing. The name
-// must stay the same from release to release, as must the field manager.
+// The client's field manager is named after the main package, as [kube.Config] says. The
+// operator's Name must be the same name, or that name with -operator, -controller or
+// -manager: Main ends with an error if the two do not agree, so that no operator takes
+// another one for itself. Both must stay the same from release to release.
 //
 // A program whose field manager differs from its name, because it continues the work of an
 // earlier program, sets FieldManager and calls [Program.Main]. So does a program that needs
@@ -180,14 +180,10 @@ func (c command) operate(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	o, err := c.build(client)
+	o, err := c.describe(client)
 	if err != nil {
 		return err
 	}
-	if o.Name == "" {
-		return errors.New("the operator has no Name, which is also its field manager")
-	}
-	fieldmanager.Use(o.Name)
 	options, err := c.options(o, c.inPod)
 	if err != nil {
 		return err
@@ -204,6 +200,27 @@ func (c command) operate(ctx context.Context) error {
 		}
 	}
 	return controller.Run(ctx, options, o.Controllers...)
+}
+
+// describe returns the operator, whose name and field manager agree unless the program
+// has set the field manager.
+func (c command) describe(client *kube.Client) (Operator, error) {
+	o, err := c.build(client)
+	if err != nil {
+		return o, err
+	}
+	if o.Name == "" {
+		return o, errors.New("the operator has no Name")
+	}
+	manager, err := client.FieldManager()
+	if err != nil {
+		return o, fmt.Errorf("run operator %s: %w", o.Name, err)
+	}
+	if c.config.FieldManager == "" && !fieldmanager.Agree(o.Name, manager) {
+		return o, fmt.Errorf("the operator is called %s, and its field manager, after the main package, %s: "+
+			"give it the Name %s, or set FieldManager in the Config of program.Program", o.Name, manager, manager)
+	}
+	return o, nil
 }
 
 // print prints the manifests of the operator, or writes its chart.
@@ -233,7 +250,7 @@ func (c command) print(args []string) error {
 		return err
 	}
 	defer nowhere.Close()
-	o, err := c.build(nowhere)
+	o, err := c.describe(nowhere)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
@@ -204,23 +203,30 @@ func TestProgramConfig(t *testing.T) {
 	}
 }
 
-// The operator's name becomes the field manager, unless the program has set another one.
+// The operator's name agrees with the field manager, unless the program has set another one.
 func TestFieldManager(t *testing.T) {
-	for _, config := range []kube.Config{{}, {FieldManager: "earlier-name"}} {
-		config.Rest = &rest.Config{Host: "http://own.test"}
-		var used *kube.Client
-		flags := flag.NewFlagSet("managed", flag.ContinueOnError)
-		c := command{flags: flags, args: []string{"-dev"}, config: config, build: func(client *kube.Client) (Operator, error) {
-			used = client
-			return Operator{Name: "web-operator"}, nil
-		}}
-		if err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), "-dev") { // it has no lease
-			t.Fatal(err)
-		}
-		want := cmp.Or(config.FieldManager, "web-operator")
-		name, err := fieldmanager.Default()
-		if got := cmp.Or(used.Config().FieldManager, name); got != want || err != nil {
-			t.Errorf("the field manager is %q, want %q, error %v", got, want, err)
+	for _, c := range []struct {
+		name, manager string
+		want          string // "" if they agree
+	}{
+		{"program", "", ""}, // the main package of this test
+		{"program-operator", "", ""},
+		{"web-operator", "", "called web-operator"},
+		{"web-operator", "earlier-name", ""},
+	} {
+		for _, args := range [][]string{{"-dev"}, {"manifests"}} {
+			run := command{
+				flags: flag.NewFlagSet("managed", flag.ContinueOnError), args: args, out: io.Discard,
+				config: kube.Config{Rest: &rest.Config{Host: "http://own.test"}, FieldManager: c.manager},
+				build: func(*kube.Client) (Operator, error) {
+					return Operator{Name: c.name, Image: "web"}, nil
+				},
+			}
+			err := run.run(t.Context())
+			refused := err != nil && strings.Contains(err.Error(), "field manager")
+			if refused != (c.want != "") || refused && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v of %s: %v", args, c.name, err)
+			}
 		}
 	}
 }

@@ -9,27 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
-// given is the name that the program gave itself.
-var given atomic.Pointer[string]
-
-// Use makes a name that of this program.
-func Use(name string) { given.Store(&name) }
-
-// Default returns the name that the program gave itself, or the name by its main package.
-func Default() (string, error) {
-	if name := given.Load(); name != nil {
-		return *name, nil
-	}
-	return OfMain()
-}
-
-// OfMain returns the name by the main package of this program. The name of the file does
+// Default returns the name by the main package of this program. The name of the file does
 // not count: if a debugger or an image changed it, the fields that the program owns would
 // get a second owner.
-var OfMain = sync.OnceValues(func() (string, error) {
+var Default = sync.OnceValues(func() (string, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return of("")
@@ -42,6 +27,13 @@ var common = []string{"app", "bin", "cmd", "controller", "main", "manager", "ope
 
 // majorVersion is the last element of the path of a module such as example.com/echo/v2.
 var majorVersion = regexp.MustCompile(`^v([2-9]|[1-9][0-9]+)$`)
+
+// Agree reports whether an operator's name and a field manager say the same: web-operator
+// is the operator of the field manager web.
+func Agree(operator, manager string) bool {
+	rest, longer := strings.CutPrefix(operator, manager)
+	return longer && (rest == "" || rest[0] == '-' && slices.Contains(common, rest[1:]))
+}
 
 // of returns the name by the path of a main package: the last element that is neither
 // common nor a major version. A host, such as example.com, names no program. The package

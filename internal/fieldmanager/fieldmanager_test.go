@@ -42,9 +42,25 @@ func TestDefault(t *testing.T) {
 	if got, err := Default(); got != "fieldmanager" || err != nil {
 		t.Errorf("got %q, %v, want fieldmanager", got, err)
 	}
-	t.Cleanup(func() { given.Store(nil) })
-	Use("web")
-	if got, err := Default(); got != "web" || err != nil {
-		t.Errorf("got %q, %v, want web", got, err)
+}
+
+func TestAgree(t *testing.T) {
+	for _, c := range []struct {
+		operator, manager string
+		want              bool
+	}{
+		{"web", "web", true},
+		{"web-operator", "web", true},
+		{"web-controller", "web", true},
+		{"web", "web-operator", false},
+		{"web-shop", "web", false},
+		{"weboperator", "web", false},
+		{"web-", "web", false},
+		{"web-operator", "", false},
+		{"shop", "web", false},
+	} {
+		if got := Agree(c.operator, c.manager); got != c.want {
+			t.Errorf("operator %q and field manager %q: got %t", c.operator, c.manager, got)
+		}
 	}
 }
