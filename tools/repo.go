@@ -81,11 +81,11 @@ func openRepo(dir string) (*Repo, error) {
 	return repo, nil
 }
 
-// Env returns the environment for go commands in the workspace. It has no cgo and has
-// -trimpath, as the build of the local cluster does. So both share one build cache, and a
-// check does not compile Kubernetes a second time.
+// Env returns the environment for go commands in the workspace. It has no cgo and the flags
+// of the local cluster's build. So both share one build cache, and a check does not compile
+// Kubernetes a second time.
 func (r *Repo) Env(more ...string) []string {
-	return append(append(userEnv(), "GOFLAGS=-trimpath", "CGO_ENABLED=0"), more...)
+	return append(append(userEnv(), "GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "CGO_ENABLED=0"), more...)
 }
 
 // userEnv returns the environment of a person at work in the repository. The tools
