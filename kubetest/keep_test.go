@@ -3,12 +3,12 @@ package kubetest_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pintle-go/pintle/kubetest"
 )
@@ -118,17 +118,13 @@ func TestKeep(t *testing.T) {
 	fourth.end()
 	fifth.end()
 	for _, r := range []run{second, third} {
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		kubetest.Eventually(t, "nothing is left of "+r.Dir, func() error {
 			_, err := os.Stat(r.Dir)
-			left := processes(t, r.Dir)
-			if errors.Is(err, os.ErrNotExist) && len(left) == 0 {
-				break
+			if left := processes(t, r.Dir); len(left) > 0 || !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("directory: %t, processes: %q", err == nil, left)
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("of %s is left: directory %v, processes %q", r.Dir, err == nil, left)
-				break
-			}
-		}
+			return nil
+		})
 	}
 }
 

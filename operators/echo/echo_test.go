@@ -215,20 +215,10 @@ func TestEcho(t *testing.T) {
 	})
 }
 
-// steady waits until the operator writes nothing, and then checks for a while that it
-// writes nothing.
+// steady waits until the operator writes nothing for a while.
 func (b *bench) steady() {
 	b.Helper()
-	const quiet = 3 * time.Second
-	was, since := b.writes(), time.Now()
-	for begun := time.Now(); time.Since(since) < quiet; time.Sleep(100 * time.Millisecond) {
-		if n := b.writes(); n != was {
-			was, since = n, time.Now()
-		}
-		if time.Since(begun) > patience {
-			b.Fatalf("it goes on writing: %d requests so far", was)
-		}
-	}
+	optest.AtRest(b, "the operator writes nothing", b.writes)
 }
 
 // noPods waits until there are no pods.

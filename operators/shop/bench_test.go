@@ -226,16 +226,8 @@ func (b *bench) requests() int {
 // the shop send none.
 func (b *bench) settled() {
 	b.Helper()
-	const quiet = 3 * time.Second
-	was, calls, since := b.requests(), b.service.Calls(), time.Now()
-	for begun := time.Now(); time.Since(since) < quiet; time.Sleep(100 * time.Millisecond) {
-		if n := b.requests(); n != was {
-			was, calls, since = n, b.service.Calls(), time.Now()
-		}
-		if time.Since(begun) > patience {
-			b.Fatalf("it goes on sending requests: %d so far", was)
-		}
-	}
+	was := optest.AtRest(b, "the operator sends no request", b.requests)
+	calls := b.service.Calls()
 	success := `controller_runtime_reconcile_total\{.*result="(?:success|requeue_after)"`
 	reconciles := optest.Metric(b.T, b.operator, success)
 	b.change(func(s *Shop) { s.Annotations = map[string]string{"example.com/look": "again"} })

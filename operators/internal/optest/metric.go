@@ -1,12 +1,15 @@
 package optest
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/program"
 )
 
@@ -38,6 +41,24 @@ func Metric(t testing.TB, p *program.Program, pattern string) (sum int) {
 		sum += int(n)
 	}
 	return sum
+}
+
+// AtRest waits until a number, such as that of a program's requests, has stayed the same for
+// three seconds, and returns it.
+func AtRest(t testing.TB, what string, number func() int) int {
+	t.Helper()
+	const rest = 3 * time.Second
+	was, since := number(), time.Now()
+	kubetest.Eventually(t, what, func() error {
+		if n := number(); n != was {
+			was, since = n, time.Now()
+		}
+		if time.Since(since) < rest {
+			return fmt.Errorf("%d so far, and the last one in the last three seconds", was)
+		}
+		return nil
+	})
+	return was
 }
 
 // Address returns the address at which a program serves, as it has logged it.

@@ -2,15 +2,16 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/settled"
 	"github.com/pintle-go/pintle/ready"
 )
@@ -104,20 +105,18 @@ var order = map[string][]string{
 // check compares the history with the order.
 func (h *history) check(w *world) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
 	for _, name := range slices.Sorted(maps.Keys(order)) {
 		for _, need := range order[name] {
 			var created, ready int64
-			for time.Now().Before(deadline) {
+			kubetest.Eventually(w, "the watches have seen "+name+" and "+need, func() error {
 				h.mu.Lock()
-				created, ready = h.created[name], h.ready[need]
-				h.mu.Unlock()
-				if created > 0 && ready > 0 {
-					break
+				defer h.mu.Unlock()
+				if created, ready = h.created[name], h.ready[need]; created == 0 || ready == 0 {
+					return fmt.Errorf("created at revision %d, ready at %d", created, ready)
 				}
-				time.Sleep(50 * time.Millisecond) // the watches are a little late
-			}
-			if created == 0 || ready == 0 || created <= ready {
+				return nil
+			})
+			if created <= ready {
 				w.Errorf("%s was created at revision %d, and %s became ready at %d", name, created, need, ready)
 			}
 		}

@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -136,11 +137,17 @@ func newWorld(t *testing.T) *world {
 		w.ok(err)
 	}
 	for _, r := range []*replica{w.a, w.b} {
-		w.ok(await(t.Context(), func() bool {
+		kubetest.Eventually(t, "the stores have the project and the branch", func() error {
 			p, err := r.projects.In(w.ns).Cached().Get(t.Context(), "app")
-			b, wrong := r.branches.In(w.ns).Cached().Get(t.Context(), "trunk")
-			return err == nil && wrong == nil && p.Status.TenantID != "" && b.Status.TimelineID != ""
-		}))
+			if err != nil {
+				return err
+			}
+			b, err := r.branches.In(w.ns).Cached().Get(t.Context(), "trunk")
+			if err == nil && (p.Status.TenantID == "" || b.Status.TimelineID == "") {
+				err = fmt.Errorf("tenant %q, timeline %q", p.Status.TenantID, b.Status.TimelineID)
+			}
+			return err
+		})
 	}
 	return w
 }
@@ -152,18 +159,16 @@ func (w *world) ok(err error) {
 	}
 }
 
-// await waits for the stores.
-func await(ctx context.Context, holds func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+// endpoint waits until the store of a replica has the endpoint in a state.
+func (w *world) endpoint(r *replica, holds func(*api.NeonEndpoint) bool) {
+	w.Helper()
+	kubetest.Eventually(w, "the store has the endpoint", func() error {
+		e, err := r.endpoints.In(w.ns).Cached().Get(w.Context(), "shop")
+		if err == nil && !holds(e) {
+			err = fmt.Errorf("its status is %+v", e.Status)
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // keys makes the key of a cluster.
@@ -351,10 +356,7 @@ func testBusy(w *world) {
 	}
 	w.ok(err)
 	for _, r := range []*replica{w.a, w.b} {
-		w.ok(await(w.Context(), func() bool {
-			e, err := r.endpoints.In(w.ns).Cached().Get(w.Context(), "shop")
-			return err == nil && e.Status.Timeline != ""
-		}))
+		w.endpoint(r, func(e *api.NeonEndpoint) bool { return e.Status.Timeline != "" })
 		w.expect(r, 423, w.attach(attachment(tenantID, 2)))
 		w.expect(r, 423, w.move(membership(timelineID, "4", "1", "2", "4")))
 	}
@@ -384,10 +386,7 @@ func testBusy(w *world) {
 	e.Status.Applied = "new@2"
 	err = w.a.endpoints.Status().Update(w.Context(), e)
 	w.ok(err)
-	w.ok(await(w.Context(), func() bool {
-		e, err := w.b.endpoints.In(w.ns).Cached().Get(w.Context(), "shop")
-		return err == nil && e.Status.Applied == "new@2"
-	}))
+	w.endpoint(w.b, func(e *api.NeonEndpoint) bool { return e.Status.Applied == "new@2" })
 	var both sync.WaitGroup
 	for _, r := range []*replica{w.a, w.b} {
 		both.Go(func() { w.expect(r, 200, w.attach(attachment(tenantID, 2))) })
