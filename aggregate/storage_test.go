@@ -114,6 +114,10 @@ func TestFull(t *testing.T) {
 		writers.Wait()
 		return acknowledged
 	}
+	deleteAll := func() { // a busy machine exceeds the server's limit for one request
+		t.Helper()
+		f.answers("all are deleted", http.StatusOK, func() answer { return f.do("DELETE", path, "") })
+	}
 	all := fill("large-")
 	if len(all) < 20 {
 		t.Errorf("%d objects fit", len(all))
@@ -123,15 +127,11 @@ func TestFull(t *testing.T) {
 			t.Errorf("object %s: %d", name, got.Code)
 		}
 	}
-	if got := f.do("DELETE", path, ""); got.Code != http.StatusOK {
-		t.Errorf("delete all: %d %.200s", got.Code, got.Body)
-	}
+	deleteAll()
 	f.answers("etcd accepts writes again", http.StatusCreated, func() answer { return write("again") })
 
 	fill("more-")
-	if got := f.do("DELETE", path, ""); got.Code != http.StatusOK {
-		t.Errorf("delete all: %d %.200s", got.Code, got.Body)
-	}
+	deleteAll()
 	f.stop()
 	f.start(server)
 	if got := write("last"); got.Code != http.StatusCreated {
