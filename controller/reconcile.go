@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/requesttrace"
 	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
@@ -154,7 +155,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		traced, span := e.trace(a.trace, "reconcile "+e.Name,
 			slog.String("controller", e.Name), slog.String("namespace", a.key.Namespace), slog.String("name", a.key.Name),
 			slog.String("uid", string(meta(o).GetUID())), slog.String("causes", a.causes.String()))
-		a.trace, a.span = kube.WithRequestTrace(traced, e.traceRequest), span
+		a.trace, a.span = requesttrace.With(traced, e.traceRequest), span
 		spanned, done := limited(a.trace)
 		defer done()
 		ctx = spanned
@@ -164,16 +165,16 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 
 // traceRequest makes a span of a request.
 func (e *engine[T]) traceRequest(
-	ctx context.Context, r kube.RequestInfo,
-) (context.Context, func(kube.RequestInfo, error)) {
+	ctx context.Context, r requesttrace.Request,
+) (context.Context, func(code int, err error)) {
 	ctx, end := e.trace(ctx, strings.TrimSpace(r.Verb+" "+r.Kind),
 		slog.String("verb", r.Verb), slog.String("method", r.Method), slog.String("kind", r.Kind),
 		slog.String("namespace", r.Namespace), slog.String("name", r.Name), slog.String("subresource", r.Subresource))
-	return ctx, func(r kube.RequestInfo, err error) {
-		if err == nil && r.Code >= http.StatusBadRequest {
-			err = fmt.Errorf("the server answered with status %d", r.Code)
+	return ctx, func(code int, err error) {
+		if err == nil && code >= http.StatusBadRequest {
+			err = fmt.Errorf("the server answered with status %d", code)
 		}
-		end(err, slog.Int("code", r.Code))
+		end(err, slog.Int("code", code))
 	}
 }
 

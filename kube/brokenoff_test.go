@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pintle-go/pintle/internal/requesttrace"
 )
 
 // broken calls f, which panics or ends its goroutine.
@@ -31,11 +33,11 @@ func broken(f func()) {
 // failingTrace returns a context with a trace. The trace calls fail at the requests of a
 // verb.
 func failingTrace(ctx context.Context, verb string, fail func()) context.Context {
-	return WithRequestTrace(ctx, func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
+	return requesttrace.With(ctx, func(ctx context.Context, r requesttrace.Request) (context.Context, func(int, error)) {
 		if r.Verb == verb {
 			fail()
 		}
-		return ctx, func(RequestInfo, error) {}
+		return ctx, func(int, error) {}
 	})
 }
 
@@ -247,9 +249,9 @@ func TestTraceBreaksBehindAWrite(t *testing.T) {
 		} {
 			t.Run(verb, func(t *testing.T) {
 				ownWritesTest(t, asIs, func(c *ownCase) {
-					ctx := WithRequestTrace(c.Context(),
-						func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
-							return ctx, func(RequestInfo, error) { fail() }
+					ctx := requesttrace.With(c.Context(),
+						func(ctx context.Context, _ requesttrace.Request) (context.Context, func(int, error)) {
+							return ctx, func(int, error) { fail() }
 						})
 					broken(func() { write(c, ctx) })
 					want := "two"

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/requesttrace"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -51,10 +52,8 @@ func TestEnsureThatIsBroken(t *testing.T) {
 	s := start(t)
 	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
 	filled(t, maps.ReadOnly())
-	breaks := kube.WithRequestTrace(soon(t),
-		func(context.Context, kube.RequestInfo) (context.Context, func(kube.RequestInfo, error)) {
-			panic("broken")
-		})
+	breaks := requesttrace.With(soon(t),
+		func(context.Context, requesttrace.Request) (context.Context, func(int, error)) { panic("broken") })
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = maps.Ensure(breaks, configMap("a", "b", "c"))

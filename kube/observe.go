@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -11,39 +10,15 @@ import (
 
 // RequestInfo describes a request that was answered or failed.
 type RequestInfo struct {
-	Verb     string // get, list, watch, create, update, patch, apply, delete …
-	Method   string // HTTP method
-	Host     string
-	Kind     string // empty if the request is for no kind
-	Resource GVR
+	Verb   string // get, list, watch, create, update, patch, apply, delete …
+	Method string // HTTP method
+	Host   string
+	Kind   string // empty if the request is for no kind
 	// Namespace, Name and Subresource are empty if the request names none.
 	Namespace, Name, Subresource string
 
 	Code     int           // HTTP status, 0 if there was no answer
 	Duration time.Duration // until the answer's headers
-}
-
-// RequestTrace is called before a request is sent. It returns the context for the
-// request, and a function that is called with the answer's status code and duration, or
-// with the error if there was no answer. If a request is repeated, RequestTrace is called
-// each time.
-type RequestTrace func(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error))
-
-// WithRequestTrace returns a context that has f called for its requests. f replaces the
-// trace that ctx has.
-func WithRequestTrace(ctx context.Context, f RequestTrace) context.Context {
-	return context.WithValue(ctx, requestTraceKey{}, f)
-}
-
-type requestTraceKey struct{}
-
-// traced calls a context's trace for a request.
-func traced(ctx context.Context, r RequestInfo) (context.Context, func(RequestInfo, error)) {
-	f, ok := ctx.Value(requestTraceKey{}).(RequestTrace)
-	if !ok {
-		return ctx, func(RequestInfo, error) {}
-	}
-	return f(ctx, r)
 }
 
 // observers are called after requests, in addition to the observer that the configuration

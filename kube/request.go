@@ -16,6 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/pintle-go/pintle/internal/gate"
+	"github.com/pintle-go/pintle/internal/requesttrace"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -148,11 +149,14 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	u = *u.JoinPath(path)
 	u.RawQuery = r.query.Encode()
 	info := RequestInfo{
-		Verb: r.verb, Method: r.method, Host: c.base.Host, Kind: r.resource.Kind, Resource: r.resource.Resource(),
+		Verb: r.verb, Method: r.method, Host: c.base.Host, Kind: r.resource.Kind,
 		Namespace: r.namespace, Name: r.name, Subresource: r.subresource,
 	}
-	ctx, ended := traced(ctx, info)
-	defer func() { ended(info, err) }()
+	ctx, ended := requesttrace.Begin(ctx, requesttrace.Request{
+		Verb: r.verb, Method: r.method, Kind: r.resource.Kind,
+		Namespace: r.namespace, Name: r.name, Subresource: r.subresource,
+	})
+	defer func() { ended(info.Code, err) }()
 	var wrote atomic.Bool // a goroutine of the transport sets it
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
