@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,7 +92,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 		e.sources = append(e.sources, opened{Source: s})
 	}
 	for _, s := range e.sources {
-		if err := s.validate(e.gvk); err != nil {
+		if err := s.validate(reflect.TypeFor[T]()); err != nil {
 			return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
 		}
 	}
@@ -101,19 +102,18 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 
 // open implements runner.
 func (e *engine[T]) open() error {
+	failed := []error{e.For.Err()}
 	e.objects = e.For.Open(context.Background())
 	for i := range e.sources {
 		if s := &e.sources[i]; s.objects != nil {
+			failed = append(failed, s.objects.Err())
 			s.feed = s.objects.Open(context.Background())
-			s.name = s.feed.Kind().Kind
+			s.name = s.objects.Kind().Kind
 		}
 	}
 	for _, read := range e.Reads {
+		failed = append(failed, read.Err())
 		e.reads = append(e.reads, read.Open(context.Background()))
-	}
-	var failed []error
-	for _, f := range e.feeds() {
-		failed = append(failed, f.Err())
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("configure controller %q: %w", e.Name, err)
@@ -157,7 +157,7 @@ func (e *engine[T]) waitsFor() error {
 		if err := f.Trouble(); err != nil {
 			return err
 		}
-		return fmt.Errorf("wait for the first sync of %s", f.Kind().Kind)
+		return fmt.Errorf("wait for the first sync of %s", f.Name())
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestReferencedByAnIndexOfAnotherKind(t *testing.T) {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		err := Run(ended, Options{}, c)
-		const want = `configure controller "gizmo": Referenced has an index of Secret, and needs one of the controller's own kind Gizmo`
+		const want = `configure controller "gizmo": Referenced has an index of v1.Secret, and needs one of the controller's own type controller.gizmo`
 		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -22,8 +23,8 @@ type Source struct {
 	// have no namespace if cluster is true.
 	keys       func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
 	predicates []Predicate
-	// indexed is the kind of the objects of an index, if there is one.
-	indexed kube.GVK
+	// indexed is the type of the objects of an index, if there is one.
+	indexed reflect.Type
 	// persists makes a failed call of keys be retried, because nothing else tells of the
 	// change.
 	persists bool
@@ -86,7 +87,7 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], pred
 		return keys, nil
 	}
 	return Source{
-		objects: objects, predicates: predicates, keys: referring, indexed: by.Kind().GVK, persists: true,
+		objects: objects, predicates: predicates, keys: referring, indexed: reflect.TypeFor[T](), persists: true,
 	}
 }
 
@@ -172,13 +173,11 @@ func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
 	return Source{name: pattern, pattern: pattern, hook: keys}
 }
 
-// validate returns the mistake in a source of a controller for a kind.
-func (s Source) validate(of kube.GVK) error {
+// validate returns the mistake in a source of a controller for objects of a type.
+func (s Source) validate(of reflect.Type) error {
 	switch {
-	case s.indexed.Kind != "" && s.indexed.GroupKind() != of.GroupKind():
-		return fmt.Errorf(
-			"Referenced has an index of %s, and needs one of the controller's own kind %s", s.indexed.Kind, of.Kind,
-		)
+	case s.indexed != nil && s.indexed != of:
+		return fmt.Errorf("Referenced has an index of %s, and needs one of the controller's own type %s", s.indexed, of)
 	case s.objects != nil:
 		return nil
 	case s.run == nil && s.hook == nil:

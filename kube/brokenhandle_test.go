@@ -48,7 +48,7 @@ func TestBrokenHandles(t *testing.T) {
 			"until gone":    func() error { return h.In("a").UntilGone(ctx, "x") },
 			"wide":          func() error { return Wide[corev1.ConfigMap](h).Err() },
 			"subresource":   func() error { return second(Sub[corev1.ConfigMap](h, "x").Get(ctx, "x")) },
-			"narrowed":      func() error { return h.In("a").Labeled("a=b").Fielded("x=y").WithManagedFields().Err() },
+			"narrowed":      func() error { return h.In("a").Labeled("a=b").Fielded("x=y").Err() },
 			"list": func() error {
 				for _, err := range h.List(ctx) {
 					return err
@@ -67,7 +67,7 @@ func TestBrokenHandles(t *testing.T) {
 				if err := f.Sync(ctx); err == nil {
 					return nil
 				}
-				return f.Err()
+				return f.err()
 			},
 			"informer get": func() error {
 				f := h.Open(ctx)

@@ -47,7 +47,7 @@ func newClient(c Config, cfg *rest.Config, namespace string) (*Client, error) {
 	// A time-out of the whole exchange would cut watches. Requests end with their
 	// context.
 	cfg.Timeout = 0
-	cfg.UserAgent = cmp.Or(c.UserAgent, cfg.UserAgent, programName())
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, programName())
 	tracked := rest.CopyConfig(cfg) // Client.Config gives copies of cfg away
 	connections := connectionsOf(tracked)
 	hc, err := rest.HTTPClientFor(tracked)
@@ -122,7 +122,7 @@ func (c *Client) Namespace() string { return c.namespace }
 func (c *Client) Config() Config {
 	return Config{
 		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
-		UserAgent: c.config.UserAgent, Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
+		Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
 	}
 }
 

@@ -21,7 +21,9 @@ type Config struct {
 	Kubeconfig string
 	// Context is a context of the kubeconfig other than its current one.
 	Context string
-	// Rest, if it is set, is used as it is. Then Kubeconfig and Context are not used.
+	// Rest, if it is set, is used as it is. Then Kubeconfig and Context are not used. If it
+	// has no UserAgent, requests get the name of the program by its main package, as for
+	// FieldManager, else the name of its file.
 	Rest *rest.Config
 	// Namespace is the result of [Client.Namespace]. Default: the namespace of the
 	// kubeconfig's context or of the pod, else "default".
@@ -33,11 +35,9 @@ type Config struct {
 	// controller, main, manager, operator, a major version, and the host at the beginning.
 	// So the default of example.com/web-operator/cmd is web-operator. If no element is
 	// left, or with go run main.go, there is no default, and a create, update, patch or
-	// apply is an error. program.Main checks that it agrees with the operator's name. Its counterpart is controller-runtime's client.FieldOwner.
+	// apply is an error. program.Main checks that it agrees with the operator's name. Its
+	// counterpart is controller-runtime's client.FieldOwner.
 	FieldManager string
-	// UserAgent is sent with every request. Default: the name of the program by its main
-	// package, as for FieldManager, else the name of its file.
-	UserAgent string
 	// Logger receives the server's warnings and the troubles of stores.
 	// Default: slog.Default().
 	Logger *slog.Logger

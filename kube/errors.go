@@ -95,7 +95,7 @@ func statusError(resp *http.Response, r *request) error {
 	default:
 		return notServed(r.resource.GVK, r.resource.Plural)
 	}
-	serr := apierrors.NewGenericServerResponse(resp.StatusCode, r.verb, r.resource.GroupResource(), r.name,
+	serr := apierrors.NewGenericServerResponse(resp.StatusCode, r.verb, r.resource.groupResource(), r.name,
 		strings.TrimSpace(string(body)), retryAfterSeconds(resp), true)
 	return hint(serr)
 }

@@ -57,9 +57,6 @@ func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 	return x
 }
 
-// Kind is [Reader.Kind] of the handle.
-func (x *Index[T, K]) Kind() Kind { return x.handle.kind }
-
 // Get yields the objects that have a key, in no order. It reads the store of the handle
 // that runs in this program, and looks at no other objects. Like every read of a store,
 // Get is never older than the own writes of this process, see [Cached]. Its counterparts

@@ -55,17 +55,14 @@ func (f *Informer) Close() {
 	}
 }
 
-// Err returns the mistake in making the handle, because of which the informer never tells
+// err returns the mistake in making the handle, because of which the informer never tells
 // anything. It returns nil if there is none.
-func (f *Informer) Err() error {
+func (f *Informer) err() error {
 	if err := f.table.handle.err; err != nil {
 		return &Error{Verb: "watch", Kind: f.table.handle.kindName(), Err: err}
 	}
 	return nil
 }
-
-// Kind returns the parts of the kind that are known without a request to the server.
-func (f *Informer) Kind() Kind { return f.table.handle.kind }
 
 // Name names the store for people: its kind with the group, and the namespaces and
 // selectors that narrow it, as in "deployment.apps in default,prod app=web".
@@ -119,7 +116,7 @@ func (f *Informer) Done() <-chan struct{} { return f.table.done }
 // must be the type of the informer's handle. Its counterpart is GetByKey of the Indexer of
 // client-go's SharedIndexInformer.
 func Get[T any](ctx context.Context, f *Informer, key Key) (*T, error) {
-	if err := f.Err(); err != nil {
+	if err := f.err(); err != nil {
 		return nil, err
 	}
 	h := f.table.handle
@@ -146,7 +143,8 @@ const EveryStep ChangesOption = "every step"
 // Changes yields the objects as Added, then Synced, then every change. It ends when ctx
 // ends, the loop is left or the store stops. [Decode] returns the object of a change. Unlike
 // [Reader.Watch], it costs the server nothing, and it yields no [Trouble]: the store logs
-// those. Its counterpart is an event handler of client-go's SharedIndexInformer.
+// those. If the handle has an error, it yields nothing, and [Informer.Sync] returns the
+// error. Its counterpart is an event handler of client-go's SharedIndexInformer.
 //
 // A slow loop holds up neither the store nor other loops. It gets the newest state of
 // each object, and steps in between are merged, unless [EveryStep] is given: a Modified goes

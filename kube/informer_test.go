@@ -19,7 +19,6 @@ import (
 func changesOf(t *testing.T, s kube.AnyHandle) <-chan kube.Change {
 	t.Helper()
 	feed := s.Open(context.Background())
-	must(t, feed.Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	changes, ended := make(chan kube.Change), make(chan struct{})
 	go func() {

@@ -15,10 +15,6 @@ import (
 // schema.GroupVersionKind of apimachinery.
 type GVK = schema.GroupVersionKind
 
-// GVR names a resource: group, version and plural name. It is
-// schema.GroupVersionResource of apimachinery.
-type GVR = schema.GroupVersionResource
-
 // Scope tells whether the objects of a kind live in namespaces. Its counterpart is
 // meta.RESTScope of apimachinery.
 type Scope string
@@ -138,15 +134,10 @@ func check(t reflect.Type, kind Kind) error {
 	return nil
 }
 
-// GroupResource names the resource without its version, as the server's messages do:
+// groupResource names the resource without its version, as the server's messages do:
 // deployments.apps.
-func (k Kind) GroupResource() schema.GroupResource {
+func (k Kind) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
-}
-
-// Resource names the resource with its version.
-func (k Kind) Resource() GVR {
-	return GVR{Group: k.Group, Version: k.Version, Resource: k.Plural}
 }
 
 // path returns a URL path of the kind: of the objects in a namespace ("" for all or

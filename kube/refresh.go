@@ -19,7 +19,7 @@ import (
 // share one list.
 func (f *Informer) Refresh(ctx context.Context) error {
 	if f.table.handle.err != nil {
-		return f.Err()
+		return f.err()
 	}
 	return f.table.refresh.do(ctx, f.table.relist)
 }

@@ -175,7 +175,7 @@ func (s storeReader) decode(e *entry, key Key) (object, error) {
 }
 
 func (s storeReader) notFound(key Key) error {
-	resource := s.handle.kind.GroupResource()
+	resource := s.handle.kind.groupResource()
 	if resource.Resource == "" {
 		resource.Resource = s.handle.kind.Kind
 	}

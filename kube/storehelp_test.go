@@ -51,7 +51,7 @@ func (t *table) follow(ctx context.Context, yield func(Change) bool) {
 // Watch yields the changes of the store with their objects, as a loop that decodes them does.
 func (s *Store[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
 	return func(yield func(WatchEvent[T], error) bool) {
-		if err := s.Err(); err != nil {
+		if err := s.err(); err != nil {
 			yield(WatchEvent[T]{}, err)
 			return
 		}

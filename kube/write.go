@@ -231,7 +231,7 @@ func conflictIfRecreated(req *request, uid types.UID, applied object, err error)
 	case err != nil && !isInvalidUID(err):
 		return err
 	}
-	return req.wrap(apierrors.NewConflict(req.resource.GroupResource(), req.name,
+	return req.wrap(apierrors.NewConflict(req.resource.groupResource(), req.name,
 		fmt.Errorf("the object was recreated: its uid is not %s", uid)))
 }
 
