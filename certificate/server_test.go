@@ -179,7 +179,7 @@ func TestReplicasOnServer(t *testing.T) {
 		kubetest.Eventually(f, target.String()+" has the bundle", func() error { return f.published(i, bundle) })
 	}
 	for i, target := range f.targets {
-		o, err := kube.ViewOf[served](f.client, target.kind).WithManagedFields().Get(t.Context(), target.name)
+		o, err := kube.ViewOf[served](f.client, target.kind).Get(t.Context(), target.name)
 		if err != nil {
 			t.Fatal(err)
 		}

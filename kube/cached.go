@@ -27,7 +27,8 @@ var ErrNotCached = errors.New("no store that runs in this program holds these ob
 //
 // The caller owns the objects that a read returns: they are kept encoded and decoded on
 // every read, which costs some 20 µs for a Pod and saves most of the memory. apiVersion and
-// kind are set. managedFields are dropped, see [Reader.WithManagedFields].
+// kind are set. managedFields, which are most of the metadata, are dropped: Get and List of
+// the handle itself have them.
 //
 // Reads wait for the first sync. They are never older than the own writes of this process
 // to the kind, made through the same client. If a read would be older, it waits, at most

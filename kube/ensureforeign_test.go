@@ -65,12 +65,6 @@ func TestEnsureAfterAnotherProcess(t *testing.T) {
 			return b
 		}, func(o *book) string { return o.Spec.Notes["theirs"] }}.test(t, s)
 	})
-	t.Run("managed fields are kept", func(t *testing.T) {
-		kept := maps(s.Client).WithManagedFields().View
-		applied[corev1.ConfigMap]{"kept", kept, maps(other).View, func(theirs string) *corev1.ConfigMap {
-			return configMap("b", theirs, "1", "ours", "1")
-		}, func(o *corev1.ConfigMap) string { return o.Data["theirs"] }}.test(t, s)
-	})
 }
 
 func named(name string) (o kube.Object) {

@@ -199,30 +199,6 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	return kind.Scope, nil
 }
 
-// WithManagedFields returns a handle whose stores and watches keep
-// metadata.managedFields. Without it they drop this field, which is most of an object's
-// metadata, as TransformStripManagedFields of controller-runtime's cache does.
-func (r Reader[T]) WithManagedFields() Reader[T] {
-	return Reader[T]{r.handle.withManagedFields()}
-}
-
-// WithManagedFields is [Reader.WithManagedFields].
-func (v View[T]) WithManagedFields() View[T] {
-	return View[T]{v.Reader.WithManagedFields()}
-}
-
-// WithManagedFields is [Reader.WithManagedFields].
-func (r Resource[T]) WithManagedFields() Resource[T] {
-	return Resource[T]{r.View.WithManagedFields()}
-}
-
-func (h handle) withManagedFields() handle {
-	if h.codec != nil {
-		h.codec = h.codec.WithManagedFields()
-	}
-	return h
-}
-
 // With returns a handle that writes with options. The options take the place of those of an
 // earlier With, and a FieldManager takes the place of the client's. Its counterparts are the
 // options of a call of controller-runtime's client.Writer, such as client.DryRunAll and

@@ -44,14 +44,14 @@ type tableID struct {
 	gvk                              GVK
 	goType, whole                    reflect.Type
 	plural, namespaces, label, field string
-	view, managed                    bool
+	view                             bool
 }
 
 // tableOf returns the identity of a handle's table.
 func tableOf(h handle) tableID {
 	return tableID{
 		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole,
-		view: h.view, managed: h.codec.ManagedFields(), namespaces: strings.Join(h.namespaces, ","),
+		view: h.view, namespaces: strings.Join(h.namespaces, ","),
 		label: h.selector.label, field: h.selector.field,
 	}
 }
@@ -242,7 +242,7 @@ func (s *stores) serving(h handle) *table {
 	return s.choose(h, func(t *table) bool {
 		has := t.handle
 		return has.covers(h) && has.selector.field == h.selector.field && has.selector.holds(h.selector) &&
-			has.kind.whole == h.kind.whole && has.codec.ManagedFields() == h.codec.ManagedFields()
+			has.kind.whole == h.kind.whole
 	})
 }
 

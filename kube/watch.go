@@ -73,8 +73,8 @@ type WatchEvent[T any] struct {
 //
 // Caveats: the server waits for the loop's body. If the body blocks for long, the server
 // cuts the watch off and Watch resumes it, at the cost of the object's history. An object
-// whose metadata cannot be read is left out, with a Trouble. managedFields are dropped,
-// see [Reader.WithManagedFields].
+// whose metadata cannot be read is left out, with a Trouble. managedFields are dropped:
+// Get and List have them.
 func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
 	return typedEvents[T](r.handle.watch(ctx))
 }

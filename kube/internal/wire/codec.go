@@ -26,8 +26,6 @@ type Object interface {
 type Codec struct {
 	gvk        schema.GroupVersionKind
 	apiVersion string
-	// managed: records keep managedFields.
-	managed bool
 	// metadata: the type has only metadata, and the server is asked for nothing else.
 	metadata bool
 	// builtin: the kind is Kubernetes' own.
@@ -119,16 +117,6 @@ func NewCodec(t reflect.Type, o Options) (*Codec, error) {
 func (c *Codec) Metadata() *Codec {
 	return &Codec{gvk: c.gvk, apiVersion: c.apiVersion, builtin: c.builtin, metadata: true, read: decodeOptions}
 }
-
-// WithManagedFields returns a codec whose records keep managedFields.
-func (c *Codec) WithManagedFields() *Codec {
-	with := *c
-	with.managed = true
-	return &with
-}
-
-// ManagedFields reports that records keep managedFields.
-func (c *Codec) ManagedFields() bool { return c.managed }
 
 // GVK returns the kind of the objects.
 func (c *Codec) GVK() schema.GroupVersionKind { return c.gvk }

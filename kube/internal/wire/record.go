@@ -155,7 +155,7 @@ func (r *Recorder) fromProtobuf(msg []byte) (rec Record, err error) {
 		if f, meta, err = nextField(meta); err != nil {
 			return rec, fmt.Errorf("read metadata of %s: %w", r.codec.gvk.Kind, err)
 		}
-		if f.num != fieldManagedFields || r.codec.managed {
+		if f.num != fieldManagedFields {
 			r.buf = append(r.buf, f.all...)
 		}
 	}
@@ -225,13 +225,11 @@ func (r *Recorder) fromJSON(raw []byte) (rec Record, err error) {
 // of the metadata.
 func (r *Recorder) metadata(value []byte) error {
 	r.sent = value
-	if !r.codec.managed {
-		var err error
-		if value, err = withoutManagedFields.append(nil, value); err != nil {
-			return err
-		}
+	kept, err := withoutManagedFields.append(nil, value)
+	if err != nil {
+		return err
 	}
-	return json.Unmarshal(value, &r.om, decodeOptions)
+	return json.Unmarshal(kept, &r.om, decodeOptions)
 }
 
 var withoutManagedFields = &jsonKeep{members: map[string]*jsonKeep{

@@ -114,55 +114,48 @@ func testRecords(t *testing.T, count int) {
 	seed := rand.Int63()
 	t.Logf("seed %d", seed)
 	fill := filler(seed)
-	for _, managed := range []bool{false, true} {
-		c := mustCodec[corev1.Pod](t, true)
-		if managed {
-			c = c.WithManagedFields()
-		}
-		rec := NewRecorder(c)
-		for range count {
-			var pod corev1.Pod
-			fill.Fill(&pod)
-			key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-			for _, proto := range []bool{true, false} {
-				raw := marshal(t, &pod)
-				want := new(corev1.Pod)
-				if !proto {
-					raw = marshalJSON(t, &pod)
-					if err := json.Unmarshal(raw, want); err != nil {
-						t.Fatal(err)
-					}
-				} else if err := want.Unmarshal(raw); err != nil {
+	c := mustCodec[corev1.Pod](t, true)
+	rec := NewRecorder(c)
+	for range count {
+		var pod corev1.Pod
+		fill.Fill(&pod)
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		for _, proto := range []bool{true, false} {
+			raw := marshal(t, &pod)
+			want := new(corev1.Pod)
+			if !proto {
+				raw = marshalJSON(t, &pod)
+				if err := json.Unmarshal(raw, want); err != nil {
 					t.Fatal(err)
 				}
-				if !managed {
-					want.ManagedFields = nil
+			} else if err := want.Unmarshal(raw); err != nil {
+				t.Fatal(err)
+			}
+			want.ManagedFields = nil
+			want.Kind, want.APIVersion = "Pod", "v1"
+			r, err := rec.Record(Raw{raw, proto})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Key != key || r.UID != pod.UID || r.ResourceVersion != pod.ResourceVersion || r.body.Protobuf != proto {
+				t.Fatalf("record of %v: %+v", key, r)
+			}
+			e := NewEntry(r)
+			got := new(corev1.Pod)
+			if err := e.Decode(c, got); err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(got, want) {
+				t.Fatalf("protobuf %t: got\n%s\nwant\n%s", proto, marshalJSON(t, got), marshalJSON(t, want))
+			}
+			found := e.Labels()
+			for name, value := range pod.Labels {
+				if v, ok := found.Lookup(name); v != value || !ok || !found.Has(name) || found.Get(name) != value {
+					t.Fatalf("label %s is %q, %v, want %q", name, v, ok, value)
 				}
-				want.Kind, want.APIVersion = "Pod", "v1"
-				r, err := rec.Record(Raw{raw, proto})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Key != key || r.UID != pod.UID || r.ResourceVersion != pod.ResourceVersion || r.body.Protobuf != proto {
-					t.Fatalf("record of %v: %+v", key, r)
-				}
-				e := NewEntry(r)
-				got := new(corev1.Pod)
-				if err := e.Decode(c, got); err != nil {
-					t.Fatal(err)
-				}
-				if !equality.Semantic.DeepEqual(got, want) {
-					t.Fatalf("protobuf %t: got\n%s\nwant\n%s", proto, marshalJSON(t, got), marshalJSON(t, want))
-				}
-				found := e.Labels()
-				for name, value := range pod.Labels {
-					if v, ok := found.Lookup(name); v != value || !ok || !found.Has(name) || found.Get(name) != value {
-						t.Fatalf("label %s is %q, %v, want %q", name, v, ok, value)
-					}
-				}
-				if v, ok := found.Lookup("no label"); ok || v != "" {
-					t.Fatalf("a label that is not there is %q", v)
-				}
+			}
+			if v, ok := found.Lookup("no label"); ok || v != "" {
+				t.Fatalf("a label that is not there is %q", v)
 			}
 		}
 	}

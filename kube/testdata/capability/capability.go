@@ -24,7 +24,7 @@ func compiles(ctx context.Context, c *kube.Client) {
 	_ = views.Delete(ctx, "x", metav1.DeleteOptions{})
 	_ = views.Status().Modify(ctx, "x", nil)
 	_ = pods.Status().Update(ctx, &corev1.Pod{})
-	_ = pods.WithManagedFields().Delete(ctx, "x")
+	_ = pods.Fielded("a=b").Delete(ctx, "x")
 	_ = kube.Sub[corev1.Pod](views, "status")
 }
 
