@@ -61,7 +61,7 @@ type run struct {
 func begin(t *testing.T, temp, keep string) run {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKept$")
-	cmd.Env = append(os.Environ(), keptVariable+"=1", "TMPDIR="+temp, kubetest.KeepVariable+"="+keep)
+	cmd.Env = append(os.Environ(), keptVariable+"=1", "TMPDIR="+temp, "KUBETEST_KEEP="+keep)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -130,10 +130,10 @@ func TestKeep(t *testing.T) {
 
 func TestKeepVariable(t *testing.T) {
 	for _, wrong := range []string{"10", "soon", "-1m"} {
-		t.Setenv(kubetest.KeepVariable, wrong)
+		t.Setenv("KUBETEST_KEEP", wrong)
 		_, err := kubetest.Open(t.Context(), kubetest.Options{})
-		if err == nil || !strings.Contains(err.Error(), kubetest.KeepVariable) || !strings.Contains(err.Error(), wrong) {
-			t.Errorf("%s=%s: %v", kubetest.KeepVariable, wrong, err)
+		if err == nil || !strings.Contains(err.Error(), "KUBETEST_KEEP") || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("KUBETEST_KEEP=%s: %v", wrong, err)
 		}
 	}
 }

@@ -76,12 +76,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ClusterVariable is the environment variable that may say "current". Its counterpart is
-// USE_EXISTING_CLUSTER of controller-runtime's envtest. KeepVariable is the environment
-// variable for the time that shared clusters stay after a run.
+// clusterVariable is the environment variable that may say "current", as
+// USE_EXISTING_CLUSTER of envtest says true. keepVariable is the environment variable for
+// the time that shared clusters stay after a run.
 const (
-	ClusterVariable = "KUBETEST_CLUSTER"
-	KeepVariable    = "KUBETEST_KEEP"
+	clusterVariable = "KUBETEST_CLUSTER"
+	keepVariable    = "KUBETEST_KEEP"
 )
 
 // Options describe the cluster that a test needs. The zero value is a control plane
@@ -146,7 +146,7 @@ func Open(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Private {
 		return start(ctx, options, keep)
 	}
-	if os.Getenv(ClusterVariable) == "current" {
+	if os.Getenv(clusterVariable) == "current" {
 		return current(options)
 	}
 	return shared.open(ctx, options, keep)
@@ -205,14 +205,14 @@ func (s *sharing) open(ctx context.Context, options Options, keep time.Duration)
 func current(options Options) (*Cluster, error) {
 	if len(options.APIServerArgs) > 0 {
 		return nil, fmt.Errorf(
-			"%s=current: the flags %q cannot be given to a running cluster: set Options.Private", ClusterVariable,
+			"%s=current: the flags %q cannot be given to a running cluster: set Options.Private", clusterVariable,
 			options.APIServerArgs,
 		)
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("%s=current: read the kubeconfig: %w", ClusterVariable, err)
+		return nil, fmt.Errorf("%s=current: read the kubeconfig: %w", clusterVariable, err)
 	}
 	config.QPS = -1
 	return &Cluster{config: config, options: options}, nil

@@ -109,7 +109,7 @@ func TestPrivate(t *testing.T) {
 
 // testCurrent uses a running cluster as if another program had started it.
 func testCurrent(t *testing.T, running *kubetest.Cluster) {
-	t.Setenv(kubetest.ClusterVariable, "current")
+	t.Setenv("KUBETEST_CLUSTER", "current")
 	t.Setenv("KUBECONFIG", running.Kubeconfig())
 	cluster := kubetest.Start(t, kubetest.Options{ServerOnly: true})
 	if got, want := cluster.Config().Host, running.Config().Host; got != want {

@@ -88,13 +88,13 @@ func (o Options) keptPlace(launcher string, number int) (dir string, err error) 
 
 // keepTime returns the time that shared clusters stay after their run.
 func keepTime() (time.Duration, error) {
-	text := os.Getenv(KeepVariable)
+	text := os.Getenv(keepVariable)
 	if text == "" {
 		return 0, nil
 	}
 	keep, err := time.ParseDuration(text)
 	if err != nil || keep < 0 {
-		return 0, fmt.Errorf("%s=%q: want a time such as 10m", KeepVariable, text)
+		return 0, fmt.Errorf("%s=%q: want a time such as 10m", keepVariable, text)
 	}
 	return keep, nil
 }
