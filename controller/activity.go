@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +105,7 @@ func (p *program) together(ctx context.Context, all []activity) error {
 			stopping()
 		case <-lost: // work has ended with the lease
 			lost = nil
-			patience = time.After(p.margin())
+			patience = time.After(p.Lease.Margin) // then another process may take the lease
 		case <-patience:
 			if work.Err() != nil {
 				return errors.Join(failed, unfinished(left))
@@ -126,12 +125,6 @@ func (p *program) graceAfter(cause error) time.Duration {
 		return 0
 	}
 	return p.Grace
-}
-
-// margin is the time between the loss of a lease that was not renewed and the
-// moment when another process may take it.
-func (p *program) margin() time.Duration {
-	return cmp.Or(p.Lease.Margin, cmp.Or(p.Lease.Duration, lease.DefaultDuration)/5)
 }
 
 // logCut logs the activities that take longer than the grace period.

@@ -146,6 +146,8 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 		o.Metrics = metrics.New()
 	}
 	o.Grace = cmp.Or(o.Grace, 20*time.Second)
+	o.Lease.Duration = cmp.Or(o.Lease.Duration, 15*time.Second) // the defaults of package lease
+	o.Lease.Margin = cmp.Or(o.Lease.Margin, o.Lease.Duration/5)
 
 	p := &program{Options: o, work: workmetrics.New(o.Metrics)}
 	defer p.work.Close()

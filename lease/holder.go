@@ -54,11 +54,11 @@ func (e *election) hold(ctx context.Context, got *held, f func(context.Context) 
 	}
 	cutOff := err == nil || errors.Is(err, context.Canceled)
 	switch {
-	case errors.Is(lost, errEnded) && errors.Is(stopped, ErrClaimed) && (cutOff || errors.Is(err, ErrClaimed)):
+	case errors.Is(lost, errEnded) && errors.Is(stopped, errClaimed) && (cutOff || errors.Is(err, errClaimed)):
 		return errSteppedDown
 	case errors.Is(lost, errEnded):
 		return err
-	case cutOff, errors.Is(err, ErrLost), errors.Is(err, ErrClaimed):
+	case cutOff, errors.Is(err, ErrLost), errors.Is(err, errClaimed):
 		return fmt.Errorf("hold lease %s: %w", e.key, lost)
 	}
 	return fmt.Errorf("hold lease %s: %w; the function returned: %w", e.key, lost, err)
@@ -117,7 +117,7 @@ func (e *election) renew(
 		if by := claimOf(lease).identity; by != "" && by != e.Identity && !e.TakeOver && !claimed {
 			claimed = true
 			e.Logger.Info("another process claims the lease; stepping down", "claimant", by)
-			stepDown(fmt.Errorf("%w: %s", ErrClaimed, by))
+			stepDown(fmt.Errorf("%w: %s", errClaimed, by))
 		}
 	}
 }

@@ -27,9 +27,9 @@ var ErrLost = errors.New("the lease was lost")
 // renewed either, so other processes take it when it expires. The process should end.
 var ErrUnfinished = errors.New("work that was started is still running")
 
-// ErrClaimed is the cause of the function's context if it ended because a process with
+// errClaimed is the cause of the function's context if it ended because a process with
 // TakeOver asks for the lease.
-var ErrClaimed = errors.New("another process claims the lease")
+var errClaimed = errors.New("another process claims the lease")
 
 // Lease describes the lease that processes compete for. Client and Name are required;
 // every other field has a default. The competing processes should use the same durations,
@@ -54,7 +54,7 @@ type Lease struct {
 	// Duration is how long the lease lasts after each renewal, and so how long other
 	// processes wait for a holder that does not answer. It is at least one second. The
 	// Lease object holds it rounded up to seconds. client-go calls it LeaseDuration.
-	// Default: [DefaultDuration].
+	// Default: 15 seconds, as in controller-runtime.
 	Duration time.Duration
 	// Renew is the interval at which the holder renews the lease. A failed renewal is
 	// retried sooner. client-go calls it RetryPeriod. Default: a fifth of Duration.
@@ -99,9 +99,9 @@ type Lease struct {
 // not compete again for a lost lease: usually the process ends, but it may also call Run
 // again.
 //
-// A claim (see TakeOver) does not end Run. If the context of f has ended with
-// [ErrClaimed] and f then returns nil, or the context's error, Run releases the lease,
-// waits for it again and calls f once more.
+// A claim (see TakeOver) does not end Run. If the context of f has ended because
+// of a claim and f then returns nil, or the context's error or cause, Run releases the
+// lease, waits for it again and calls f once more.
 //
 // After ctx has ended, f may write with the context that [Held] returns, for as long as
 // the lease is held.
@@ -134,9 +134,6 @@ func (l *Lease) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 }
 
-// DefaultDuration is also client-go's default.
-const DefaultDuration = 15 * time.Second
-
 // election is one run of a lease, with all defaults filled in.
 type election struct {
 	Lease
@@ -165,7 +162,7 @@ func (l *Lease) election() (*election, error) {
 		return nil, errors.New("the lease has no name")
 	}
 	e.Namespace = cmp.Or(l.Namespace, l.Client.Namespace())
-	e.Duration = cmp.Or(l.Duration, DefaultDuration)
+	e.Duration = cmp.Or(l.Duration, 15*time.Second)
 	e.Renew = cmp.Or(l.Renew, e.Duration/5)
 	e.Margin = cmp.Or(l.Margin, e.Duration/5)
 	switch {
