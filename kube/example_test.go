@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/kube"
@@ -36,6 +37,34 @@ func ExampleReader_Cached() {
 		}
 		fmt.Println(pod.Name)
 	}
+}
+
+// The store finds the children of an owner by the owner's uid, without a look at the others.
+func ExampleCached_OwnedBy() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	pods := kube.For[corev1.Pod](client)
+	if err := pods.Open(ctx).Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	job, err := kube.For[batchv1.Job](client).In("default").Get(ctx, "nightly-report")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	failed := 0
+	for pod, err := range pods.In(job.Namespace).Cached().OwnedBy(ctx, job.UID) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if pod.Status.Phase == corev1.PodFailed {
+			failed++
+		}
+	}
+	fmt.Println(failed)
 }
 
 // An index is a value beside the handle. The store builds it.

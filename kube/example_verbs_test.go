@@ -34,7 +34,8 @@ func ExampleFor() {
 	}
 }
 
-// A view has only the fields that it names. A store of it needs less memory.
+// A view has only the fields that it names. A store of it needs less memory. This one has the
+// pods of one node.
 func ExampleViewOf() {
 	type image struct {
 		kube.Object
@@ -50,7 +51,7 @@ func ExampleViewOf() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	pods := kube.ViewOf[image](client, kube.KindOf[corev1.Pod]())
+	pods := kube.ViewOf[image](client, kube.KindOf[corev1.Pod]()).Labeled("app").Fielded("spec.nodeName=node-1")
 	for pod, err := range pods.List(ctx) {
 		if err != nil {
 			log.Fatal(err)
@@ -234,6 +235,21 @@ func ExampleView_Ensure() {
 	}
 	text := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Data: map[string]string{"colour": "red"}}
 	if _, err := texts.Ensure(ctx, text); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// DeleteAll deletes the objects that the handle is narrowed to: here the pods that have
+// failed, which nobody removes otherwise.
+func ExampleView_DeleteAll() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	failed := kube.For[corev1.Pod](client).In("default").Fielded("status.phase=Failed")
+	if err := failed.DeleteAll(ctx); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -182,7 +182,8 @@ type Location struct {
 }
 
 // Locate finds a subresource for protocols that are no HTTP requests, such as those of
-// exec and port-forward. The verb is for the errors of [Location.Wrap].
+// exec and port-forward, and for proxy, which has paths of its own. The verb is for the
+// errors of [Location.Wrap].
 func Locate[T any](ctx context.Context, of Handle[T], verb, name, subresource string) (*Location, error) {
 	h := of.base()
 	req, err := h.part(ctx, verb, "", name, subresource)
