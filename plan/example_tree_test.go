@@ -36,9 +36,9 @@ func ExampleTree() {
 		fmt.Println("somebody has to look at it")
 	}
 	// Output:
-	// ✓ secret          Ready 120m
-	// └─ ! database     Degraded 7m: not ready for 5m0s: 0 of 1 r…
-	//    └─ · app       Blocked 7m: waits for database
-	// − cache           Deleting 30s
+	// ✓ secret       Ready 120m
+	// └─ ! database  Degraded 7m: not ready for 5m0s: 0 of 1 repl…
+	//    └─ · app    Blocked 7m: waits for database
+	// − cache        Deleting 30s
 	// somebody has to look at it
 }

@@ -49,8 +49,9 @@ const (
 //
 // Run returns an error if a node failed; the others have been seen to. If the plan is wrong,
 // because there is a cycle, two nodes have one name, or a node needs something that is not
-// in the plan, then nothing is done, and the error and the conditions say so. The action asks for another run while something waits, also beside an error: the back-off of a
-// failed node must not hold up the others. So the controller's Reconcile returns both.
+// in the plan, then nothing is done, and the error and the conditions say so. The action asks
+// for another run while something waits, also beside an error: the back-off of a failed node
+// must not hold up the others. So the controller's Reconcile returns both.
 //
 // If the owner has the annotation [Paused], Run only says so in a condition.
 func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
