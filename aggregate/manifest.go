@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -22,30 +25,33 @@ import (
 // projections. A server that registers itself by Registration.Local
 // needs more: it writes Services, EndpointSlices and APIServices.
 func (s Server) Rights() manifest.Rules {
-	read, follow := []string{"get", "list", "watch"}, []string{"list", "watch"}
-	rules := append(manifest.Authorizes(), manifest.Rules{
-		{
-			Kind: kube.KindOf[corev1.ConfigMap](), Verbs: read,
-			Names: []string{trustName}, Namespaces: []string{trustNamespace},
-		},
-		{Kind: kube.KindOf[corev1.Namespace](), Verbs: read},
-		{Kind: kube.KindOf[corev1.ResourceQuota](), Subresource: "status", Verbs: []string{"update"}},
-	}...)
-	for _, kind := range []kube.Kind{
-		kube.KindOf[corev1.ResourceQuota](),
-		kube.KindOf[admissionregistrationv1.MutatingWebhookConfiguration](),
-		kube.KindOf[admissionregistrationv1.ValidatingWebhookConfiguration](),
-		kube.KindOf[admissionregistrationv1.MutatingAdmissionPolicy](),
-		kube.KindOf[admissionregistrationv1.MutatingAdmissionPolicyBinding](),
-		kube.KindOf[admissionregistrationv1.ValidatingAdmissionPolicy](),
-		kube.KindOf[admissionregistrationv1.ValidatingAdmissionPolicyBinding](),
-	} {
-		rules = append(rules, manifest.Rule{Kind: kind, Verbs: follow})
+	of := func(kind kube.Kind) kube.AnyHandle { return kube.ViewOf[kube.Object](s.Client, kind) }
+	read := func(objects kube.AnyHandle) manifest.Rules {
+		return append(manifest.Gets(objects), manifest.Watches(objects)...)
 	}
+	trust := kube.For[corev1.ConfigMap](s.Client).In(trustNamespace)
+	quotas := of(kube.KindOf[corev1.ResourceQuota]())
+	rules := slices.Concat(
+		manifest.Creates(
+			of(kube.KindOf[authenticationv1.TokenReview]()), of(kube.KindOf[authorizationv1.SubjectAccessReview]()),
+		),
+		read(trust).Named(trustName),
+		read(of(kube.KindOf[corev1.Namespace]())),
+		manifest.Uses(quotas, "status", "update"),
+		manifest.Watches(
+			quotas,
+			of(kube.KindOf[admissionregistrationv1.MutatingWebhookConfiguration]()),
+			of(kube.KindOf[admissionregistrationv1.ValidatingWebhookConfiguration]()),
+			of(kube.KindOf[admissionregistrationv1.MutatingAdmissionPolicy]()),
+			of(kube.KindOf[admissionregistrationv1.MutatingAdmissionPolicyBinding]()),
+			of(kube.KindOf[admissionregistrationv1.ValidatingAdmissionPolicy]()),
+			of(kube.KindOf[admissionregistrationv1.ValidatingAdmissionPolicyBinding]()),
+		),
+	)
 	all, _ := s.resources() // Run and Objects return the error
 	for _, r := range all {
 		if r.source != nil {
-			rules = append(rules, manifest.Rule{Kind: r.of, Verbs: read})
+			rules = append(rules, read(of(r.of))...)
 		}
 	}
 	return rules
@@ -80,7 +86,7 @@ func (s Server) Objects(o manifest.Operator) ([]any, error) {
 	// kube-apiserver has to reach the pod before.
 	front.Spec.PublishNotReadyAddresses = o.Install.Replicas <= 1
 	front.Spec.Ports = []corev1.ServicePort{{
-		Name: "api", Port: cmp.Or(s.Registration.Port, 443), TargetPort: intstr.FromInt32(int32(port)),
+		Name: "api", Port: servicePort, TargetPort: intstr.FromInt32(int32(port)),
 	}}
 	objects := []any{front}
 	for _, service := range s.Registration.complete(s.Client, all).services(nil) {

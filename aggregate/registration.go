@@ -23,8 +23,6 @@ type Registration struct {
 	// Service is the Service in front of the server in a cluster, where the APIServices of
 	// Objects lead to it. The certificate must be valid for NAME.NAMESPACE.svc.
 	Service kube.Key
-	// Port is the port of the Service. Default: 443.
-	Port int32
 	// Local registers this process while it runs, in place of a server in the cluster: for
 	// the machine of a developer. It makes a Service of its own that leads to the
 	// listener, and removes it at the end. A listener on a loopback address can be reached if
@@ -36,15 +34,19 @@ type Registration struct {
 	// manifests of that one again.
 	Local bool
 
+	port     int32 // of the Service
 	versions []schema.GroupVersion
 }
+
+// servicePort is the port of the Service in a cluster.
+const servicePort = 443
 
 // complete fills in the defaults.
 func (r Registration) complete(client *kube.Client, all kinds) Registration {
 	for _, v := range all.served() {
 		r.versions = append(r.versions, v.GroupVersion)
 	}
-	r.Port = cmp.Or(r.Port, 443)
+	r.port = servicePort
 	if r.Local {
 		r.Service.Name = cmp.Or(r.Service.Name, strings.ReplaceAll(r.versions[0].Group, ".", "-")) + "-local"
 	}
@@ -64,7 +66,7 @@ func (r Registration) keep(ctx context.Context, s Server, at *net.TCPAddr, bundl
 	for s.ready(ctx) != nil && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
 	}
-	r.Port = int32(at.Port)
+	r.port = int32(at.Port)
 	undo, err := r.lead(ctx, s.Client, at.IP, bundle)
 	if err != nil {
 		return unlessOver(ctx, fmt.Errorf("register this process: %w", err))
@@ -83,7 +85,7 @@ func (r Registration) services(bundle []byte) []*apiregistrationv1.APIService {
 		s.Name = gv.Version + "." + gv.Group
 		s.Spec = apiregistrationv1.APIServiceSpec{
 			Group: gv.Group, Version: gv.Version, CABundle: bundle,
-			Service: &apiregistrationv1.ServiceReference{Namespace: r.Service.Namespace, Name: r.Service.Name, Port: &r.Port},
+			Service: &apiregistrationv1.ServiceReference{Namespace: r.Service.Namespace, Name: r.Service.Name, Port: &r.port},
 			// The priorities of kinds with a definition.
 			GroupPriorityMinimum: 1000, VersionPriority: int32(100 - i%100),
 		}
@@ -160,14 +162,14 @@ func (r Registration) front(ip net.IP) (*corev1.Service, *discoveryv1.EndpointSl
 		service.Spec.Type, service.Spec.ExternalName = corev1.ServiceTypeExternalName, "localhost"
 		return service, nil
 	}
-	service.Spec.Ports = []corev1.ServicePort{{Name: port, Port: r.Port}}
+	service.Spec.Ports = []corev1.ServicePort{{Name: port, Port: r.port}}
 	slice.Name, slice.Namespace = r.Service.Name, r.Service.Namespace
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: r.Service.Name}
 	slice.AddressType = discoveryv1.AddressTypeIPv4
 	if ip.To4() == nil {
 		slice.AddressType = discoveryv1.AddressTypeIPv6
 	}
-	slice.Ports = []discoveryv1.EndpointPort{{Name: &port, Port: &r.Port}}
+	slice.Ports = []discoveryv1.EndpointPort{{Name: &port, Port: &r.port}}
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{ip.String()}}}
 	return service, slice
 }

@@ -52,7 +52,7 @@ func TestLead(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	services := kube.For[corev1.Service](connect()).In(namespace)
 	r := Registration{
-		Service: kube.Key{Namespace: namespace, Name: "led"}, Local: true, Port: 8443,
+		Service: kube.Key{Namespace: namespace, Name: "led"}, Local: true, port: 8443,
 		versions: []schema.GroupVersion{{Group: "led.example.com", Version: "v1"}},
 	}
 	ip := net.IPv4(192, 0, 2, 1)

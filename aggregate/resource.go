@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -61,9 +62,15 @@ func newResource(d *crd.Definition) (*resource, error) {
 	if d == nil {
 		return nil, errors.New("the definition of a kind is missing: make it with crd.Of")
 	}
-	data, err := d.JSON()
-	if err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
+	}
+	wanted := *d
+	wanted.SetGroupVersionKind(d.GVK())
+	wanted.Status = crd.Status{}
+	data, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, fmt.Errorf("encode definition %s: %w", d.Name, err)
 	}
 	full, internal := new(apiextensionsv1.CustomResourceDefinition), new(apiextensions.CustomResourceDefinition)
 	decoder := apiserver.Codecs.UniversalDecoder(apiextensionsv1.SchemeGroupVersion)

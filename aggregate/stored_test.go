@@ -260,8 +260,7 @@ func TestTypeChanged(t *testing.T) {
 	was = crd.Of[Before](crd.Options{})
 	f.ok(was.Err())
 	was.Name, was.Spec.Group = latter.Name, twin
-	install := crd.Installer{Force: true} // another run may have left the definition
-	f.ok(install.Install(t.Context(), f.client, was))
+	f.ok(crd.Replace(t.Context(), f.client, was)) // another run may have left the definition
 	f.start(server)
 	old := `{"apiVersion":"{g}/v1alpha1","kind":"Sample","metadata":{"name":"old","finalizers":["example.com/kept"]},"spec":{"weight":100,"height":100,"age":"old"}}`
 	for _, g := range []string{group, twin} {
@@ -273,7 +272,7 @@ func TestTypeChanged(t *testing.T) {
 	f.stop()
 	server.Kinds = is
 	f.start(server)
-	f.ok(install.Install(t.Context(), f.client, latter))
+	f.ok(crd.Replace(t.Context(), f.client, latter))
 	kubetest.Eventually(f, "the twin has the other definition", func() error {
 		a := f.do("POST", f.path(twin, "?dryRun=All"), strings.ReplaceAll(sample("x", `{"weight":1,"height":1,"age":"x"}`), "{g}", twin))
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body, "integer") {

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pintle-go/pintle/internal/pki"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -210,7 +211,7 @@ func (i *Issuer) running() (*running, error) {
 		return nil, errors.New("the issuer has no service")
 	}
 	mine := service{cmp.Or(i.Namespace, i.Client.Namespace()), i.Service}
-	r := &running{Issuer: i, secret: i.SecretName(), terms: terms{
+	r := &running{Issuer: i, secret: pki.SecretName(i.Secret, i.Service), terms: terms{
 		names:   []string{mine.Name, mine.Name + "." + mine.Namespace, mine.Name + "." + mine.Namespace + ".svc"},
 		serving: cmp.Or(i.Lifetime, 90*24*time.Hour), authority: cmp.Or(i.AuthorityLifetime, 365*24*time.Hour),
 		propagation: cmp.Or(i.Propagation, time.Hour),
@@ -240,9 +241,6 @@ func (i *Issuer) running() (*running, error) {
 	}
 	return r, nil
 }
-
-// SecretName returns the name of the Secret.
-func (i *Issuer) SecretName() string { return cmp.Or(i.Secret, i.Service+"-tls") }
 
 // validate returns the first mistake.
 func (t terms) validate() error {

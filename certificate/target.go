@@ -53,10 +53,12 @@ func target(group, kind, plural, name string) Target {
 	return Target{kube.Kind{GVK: gvk, Plural: plural, Scope: kube.ClusterScoped}, name}
 }
 
-// Kind returns the kind of the object.
+// Kind returns the kind of the object. Its counterpart is Type of cert-controller's
+// WebhookInfo.
 func (t Target) Kind() kube.Kind { return t.kind }
 
-// Name returns the name of the object.
+// Name returns the name of the object. Its counterpart is Name of cert-controller's
+// WebhookInfo.
 func (t Target) Name() string { return t.name }
 
 func (t Target) String() string { return t.kind.Kind + " " + t.name }

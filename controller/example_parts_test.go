@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log"
 	"net/http"
 	"os"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,18 +113,36 @@ func sameName(_ context.Context, m *corev1.ConfigMap) []kube.Key {
 	return []kube.Key{kube.KeyOf(m)}
 }
 
-// A runnable runs beside the controllers, and a check is part of /readyz.
+// A runnable runs beside the controllers. A check is part of /readyz, and of /healthz if it
+// has Healthy: then the kubelet starts a stuck program again.
 func ExampleRun() {
 	ctx, stop := controller.Signals()
 	defer stop()
+	var last atomic.Pointer[time.Time]
 	refresh := func(ctx context.Context) error {
-		<-ctx.Done() // work until the program stops
+		for ctx.Err() == nil { // work until the program stops
+			now := time.Now()
+			last.Store(&now)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+		}
+		return nil
+	}
+	stuck := func() error {
+		if at := last.Load(); at != nil && time.Since(*at) > 10*time.Minute {
+			return fmt.Errorf("the last refresh was at %s", at.Format(time.RFC3339))
+		}
 		return nil
 	}
 	err := controller.Run(ctx, controller.Options{
 		Address:   ":8080",
 		Runnables: []controller.Runnable{{Name: "refresh", Run: refresh, EveryReplica: true}},
-		Checks:    []controller.Check{{Name: "disk", Ready: func(context.Context) error { return nil }}},
+		Checks: []controller.Check{
+			{Name: "disk", Ready: func(context.Context) error { return nil }},
+			{Name: "refresh", Healthy: func(context.Context) error { return stuck() }},
+		},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -1,7 +1,6 @@
 package crd
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/pintle-go/pintle/kube"
@@ -25,12 +24,13 @@ type Definition struct {
 }
 
 // Err returns the mistake in the type or the options that the definition was made of, or
-// nil. [Install], [Join], [Definition.JSON], [Definition.YAML] and the other packages that
+// nil. [Install], [Join], [Definition.YAML] and the other packages that
 // take a definition return it too. A definition with a mistake has neither name nor
 // versions.
 func (d *Definition) Err() error { return d.err }
 
-// GVK names the kind.
+// GVK names the kind for [kube.For]. Its counterpart is SchemeGroupVersion of
+// k8s.io/apiextensions-apiserver, with the kind.
 func (Definition) GVK() kube.GVK {
 	return kube.GVK{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
@@ -165,8 +165,9 @@ func (d *Definition) Version(name string) *Version {
 	return nil
 }
 
-// JSON returns the definition for kubectl apply, always in the same order.
-func (d *Definition) JSON() ([]byte, error) {
+// YAML returns the definition for kubectl apply, always in the same order, without a line
+// of dashes.
+func (d *Definition) YAML() ([]byte, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -176,22 +177,9 @@ func (d *Definition) JSON() ([]byte, error) {
 		Spec Spec `json:"spec"`
 	}{d.Object, d.Spec}
 	wanted.SetGroupVersionKind(d.GVK())
-	data, err := json.Marshal(wanted)
+	data, err := yaml.Marshal(wanted)
 	if err != nil {
 		return nil, fmt.Errorf("encode CustomResourceDefinition %s: %w", d.Name, err)
-	}
-	return data, nil
-}
-
-// YAML returns the definition for kubectl apply, always in the same order, without a line
-// of dashes.
-func (d *Definition) YAML() ([]byte, error) {
-	data, err := d.JSON()
-	if err != nil {
-		return nil, err
-	}
-	if data, err = yaml.JSONToYAML(data); err != nil {
-		return nil, fmt.Errorf("write CustomResourceDefinition %s as YAML: %w", d.Name, err)
 	}
 	return data, nil
 }

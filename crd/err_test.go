@@ -18,12 +18,11 @@ func TestErr(t *testing.T) {
 	if right.Err() != nil {
 		t.Fatal(right.Err())
 	}
-	_, jsonErr := wrongDefinition.JSON()
 	_, yamlErr := wrongDefinition.YAML()
 	for use, err := range map[string]error{
-		"Err": wrongDefinition.Err(), "JSON": jsonErr, "YAML": yamlErr,
-		"Install": crd.Install(t.Context(), nil, wrongDefinition),
-		"Join":    crd.Join(right, wrongDefinition).Err(), "Join first": crd.Join(wrongDefinition, right).Err(),
+		"Err": wrongDefinition.Err(), "YAML": yamlErr,
+		"Install": crd.Install(t.Context(), nil, wrongDefinition), "Replace": crd.Replace(t.Context(), nil, wrongDefinition),
+		"Join": crd.Join(right, wrongDefinition).Err(), "Join first": crd.Join(wrongDefinition, right).Err(),
 		"Join alone": crd.Join(wrongDefinition).Err(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "unknown key") {

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Installer installs definitions. [Install] uses the zero value.
-type Installer struct {
-	// Force applies a definition even if stored objects may not fit it, or if it is older
-	// than the installed one.
-	Force bool
-	// Logger logs the definitions that Install left unchanged. Default: slog.Default().
-	Logger *slog.Logger
-}
-
 // Install applies definitions and returns when the API server serves their kinds, or with
 // an error when ctx ends. Its counterpart in controller-runtime is envtest.InstallCRDs.
 //
@@ -31,34 +23,42 @@ type Installer struct {
 //
 // A program that was rolled back finds the definition of a later release. Install leaves
 // that definition unchanged and returns no error if the later definition accepts and
-// keeps every value that the older one does. Install knows the later definition by an
-// annotation in which it notes the definitions that it has applied. A definition that was
-// installed in another way, such as by kubectl apply, has no such annotation: then an
-// older definition is an IncompatibleError if it has less.
+// keeps every value that the older one does. The client's logger gets a line about that.
+// Install knows the later definition by an annotation in which it notes the definitions that
+// it has applied. A definition that was installed in another way, such as by kubectl apply,
+// has no such annotation: then an older definition is an IncompatibleError if it has less.
 //
 // It needs the verbs get, list, watch, create and patch on customresourcedefinitions. If
 // several API servers run, a server that did not answer Install may serve the kinds a
 // moment later.
 func Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
-	return Installer{}.Install(ctx, client, defs...)
+	return install(ctx, client, false, defs)
 }
 
-// Install works like the function [Install], with the settings of i.
-func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+// Replace works like [Install], and also applies a definition that stored objects may not
+// fit, or that is older than the installed one. The API server then reads such objects with
+// the fields that the definition has, and refuses their next write if they are not valid. Its
+// counterpart in controller-runtime is envtest.InstallCRDs, which compares nothing.
+func Replace(ctx context.Context, client *kube.Client, defs ...*Definition) error {
+	return install(ctx, client, true, defs)
+}
+
+func install(ctx context.Context, client *kube.Client, force bool, defs []*Definition) error {
 	for _, d := range defs {
 		if d.err != nil {
 			return d.err
 		}
 	}
-	if i.Logger == nil {
-		i.Logger = slog.Default()
-	}
 	definitions := kube.ViewOf[Definition](client, kind)
+	if err := definitions.Err(); err != nil {
+		return err // there is no client
+	}
+	i := installer{definitions, force, cmp.Or(client.Config().Logger, slog.Default())}
 	// Install applies all definitions before it waits for the first.
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
 		var err error
-		if before[n], there[n], err = i.apply(ctx, definitions, d); err != nil {
+		if before[n], there[n], err = i.apply(ctx, d); err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
@@ -73,11 +73,17 @@ func (i Installer) Install(ctx context.Context, client *kube.Client, defs ...*De
 	return nil
 }
 
+// installer applies definitions.
+type installer struct {
+	definitions kube.View[Definition]
+	force       bool // also if stored objects may not fit
+	log         *slog.Logger
+}
+
 // apply applies a definition, unless stored objects may not fit it or a later definition
 // is installed. It returns the previous definition and the one that is now installed.
-func (i Installer) apply(ctx context.Context, definitions kube.View[Definition], d *Definition) (
-	before, now *Definition, err error) {
-	before, err = definitions.Get(ctx, d.Name)
+func (i installer) apply(ctx context.Context, d *Definition) (before, now *Definition, err error) {
+	before, err = i.definitions.Get(ctx, d.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		before = nil
@@ -86,12 +92,12 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 	case before.DeletionTimestamp != nil:
 		// The deletion removes the objects too, and would remove a definition applied
 		// now.
-		i.Logger.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
-		if err := definitions.UntilGone(ctx, d.Name); err != nil {
+		i.log.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
+		if err := i.definitions.UntilGone(ctx, d.Name); err != nil {
 			return nil, nil, err
 		}
 		before = nil
-	case !i.Force:
+	case !i.force:
 		// A definition that loses nothing is applied even if it is older.
 		breaks := Compare(before, d)
 		if len(breaks) == 0 {
@@ -102,7 +108,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 		case err != nil:
 			return nil, nil, err
 		case newer:
-			i.Logger.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
+			i.log.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
 		}
 		return nil, nil, &IncompatibleError{Reasons: breaks, served: before.serves(d)}
@@ -111,7 +117,7 @@ func (i Installer) apply(ctx context.Context, definitions kube.View[Definition],
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = definitions.Apply(ctx, wanted)
+	_, err = i.definitions.Apply(ctx, wanted)
 	return before, d, err
 }
 

@@ -96,7 +96,7 @@ func TestUpgrade(t *testing.T) {
 		return err
 	})
 
-	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
+	if err := crd.Replace(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatalf("forced: %v", err)
 	}
 	kubetest.Eventually(t, "the forced definition is used", func() error {
@@ -165,7 +165,7 @@ func TestRollback(t *testing.T) {
 	})
 
 	// A program must not run with a later definition that does not serve it.
-	if err := (crd.Installer{Force: true}).Install(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
+	if err := crd.Replace(soon(t), s.client, caseOf[Narrow](t, s, crd.Options{})); err != nil {
 		t.Fatal(err)
 	}
 	annotated(fmt.Sprintf("%q", history+",0123456789abcdef"))

@@ -2,7 +2,6 @@ package crd_test
 
 import (
 	"embed"
-	"encoding/json"
 	"os"
 	"reflect"
 	"testing"
@@ -75,12 +74,8 @@ func TestHandWritten(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: the type makes\n%s", file, ours)
 		}
-		again, err := d.JSON()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var back crd.Definition
-		if err := json.Unmarshal(again, &back); err != nil {
+		if err := yaml.Unmarshal(ours, &back); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(&back, d) {

@@ -59,7 +59,8 @@ type Rule struct {
 }
 
 // SchemaOrBool is the schema of a map's values. Without a schema it says whether there
-// may be any value.
+// may be any value. Its counterpart is JSONSchemaPropsOrBool of
+// k8s.io/apiextensions-apiserver.
 type SchemaOrBool struct {
 	Allows bool
 	Schema *Schema

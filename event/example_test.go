@@ -3,12 +3,28 @@ package event_test
 import (
 	"context"
 	"log"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/kube"
 )
+
+// A backup records by itself why a volume could not be saved. Failure does not repeat that: it
+// records the error of the whole backup only if no Warning has it already.
+func ExampleRecorder_Failure() {
+	events := &event.Recorder{Controller: "example.com/backup"} // controller.Options names it
+	backup := func(ctx context.Context, claim *corev1.PersistentVolumeClaim, save func(context.Context) error) error {
+		start := time.Now()
+		err := save(ctx)
+		if err != nil {
+			events.Failure(claim, start, "BackupFailed", err)
+		}
+		return err
+	}
+	_ = backup
+}
 
 // In an operator, controller.Run runs the recorder that its Options name.
 func Example() {

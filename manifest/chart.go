@@ -13,15 +13,34 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Chart returns the files of a Helm chart by their paths. The same operator always gives
-// the same files. The chart installs the objects of [Operator.YAML] except the namespace,
-// because a release has its own. The chart's values are image, replicas, args, env and
-// resources. The objects have the name of the operator, not of the release: a cluster has
-// one such operator.
+// WriteChart writes the files of a Helm chart into a directory, which it creates if
+// necessary. Other files in the directory stay. The same operator always gives the same
+// files. The chart installs the objects of [Operator.YAML] except the namespace, because a
+// release has its own. The chart's values are image, replicas, args, env and resources. The
+// objects have the name of the operator, not of the release: a cluster has one such
+// operator.
 //
 // The definitions are in crds/: Helm installs them and leaves them alone when the release
 // is upgraded or removed.
-func (o Operator) Chart() (map[string][]byte, error) {
+func (o Operator) WriteChart(dir string) error {
+	files, err := o.chart()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("write chart: %w", err)
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			return fmt.Errorf("write chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// chart returns the files of the chart by their paths.
+func (o Operator) chart() (map[string][]byte, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, o.wrap(err)
@@ -61,25 +80,6 @@ func (o Operator) Chart() (map[string][]byte, error) {
 		return nil, o.wrap(err)
 	}
 	return files, nil
-}
-
-// WriteChart writes the files of [Operator.Chart] into a directory, which it creates if
-// necessary. Other files in the directory stay.
-func (o Operator) WriteChart(dir string) error {
-	files, err := o.Chart()
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("write chart: %w", err)
-		}
-		if err := os.WriteFile(path, files[name], 0o644); err != nil {
-			return fmt.Errorf("write chart: %w", err)
-		}
-	}
-	return nil
 }
 
 // values returns the chart's values, with the operator's settings as defaults.

@@ -3,6 +3,8 @@ package manifest_test
 import (
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
 )
 
@@ -24,9 +27,11 @@ func ExampleOperator_YAML() {
 	deployments := kube.For[appsv1.Deployment](client)
 	secrets := kube.For[corev1.Secret](client).In("vault")
 	op := manifest.Operator{
-		Name:    "scaler",
-		Image:   "ghcr.io/example/scaler:v1",
-		Needs:   []manifest.Rules{manifest.Watches(deployments), manifest.Patches(deployments), manifest.Gets(secrets)},
+		Name:  "scaler",
+		Image: "ghcr.io/example/scaler:v1",
+		Needs: []manifest.Rules{
+			manifest.Watches(deployments), manifest.Uses(deployments, "scale", "get", "update"), manifest.Gets(secrets),
+		},
 		Options: controller.Options{Address: ":8080"},
 	}
 	yaml, err := op.YAML()
@@ -53,7 +58,13 @@ func ExampleOperator_YAML() {
 	//   verbs:
 	//   - list
 	//   - watch
-	//   - patch
+	// - apiGroups:
+	//   - apps
+	//   resources:
+	//   - deployments/scale
+	//   verbs:
+	//   - get
+	//   - update
 	// apiVersion: rbac.authorization.k8s.io/v1
 	// kind: Role
 	// metadata:
@@ -68,6 +79,38 @@ func ExampleOperator_YAML() {
 	//   - secrets
 	//   verbs:
 	//   - get
+}
+
+// A Helm chart of an operator whose replicas wait for one another.
+func ExampleOperator_WriteChart() {
+	dir, err := os.MkdirTemp("", "chart-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	op := manifest.Operator{
+		Name:    "scaler",
+		Image:   "ghcr.io/example/scaler:v1.2.0",
+		Options: controller.Options{Lease: lease.Lease{Name: "scaler"}},
+		Install: manifest.Install{Version: "1.2.0", Description: "Scales Deployments by the clock", Replicas: 2},
+	}
+	if err := op.WriteChart(dir); err != nil {
+		log.Print(err)
+		return
+	}
+	chart, err := os.ReadFile(filepath.Join(dir, "Chart.yaml"))
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	fmt.Print(string(chart))
+	// Output:
+	// apiVersion: v2
+	// appVersion: 1.2.0
+	// description: Scales Deployments by the clock
+	// name: scaler
+	// type: application
+	// version: 1.2.0
 }
 
 // An audit finds the rights that an operator has used.

@@ -55,7 +55,7 @@ func TestIssues(t *testing.T) {
 		t.Error(err)
 	}
 	// A Secret with a broken key is renewed.
-	_, err = kube.For[corev1.Secret](client).In(namespace).Modify(ctx, issuer.SecretName(), func(s *corev1.Secret) error {
+	_, err = kube.For[corev1.Secret](client).In(namespace).Modify(ctx, "farm-tls", func(s *corev1.Secret) error {
 		s.Data["tls.key"] = []byte("x")
 		return nil
 	})
@@ -63,7 +63,7 @@ func TestIssues(t *testing.T) {
 		t.Error(err)
 	}
 	whole := func(s *corev1.Secret) bool { return len(s.Data["tls.key"]) > 1 }
-	if _, err := kube.For[corev1.Secret](client).In(namespace).Until(short, issuer.SecretName(), whole); err != nil {
+	if _, err := kube.For[corev1.Secret](client).In(namespace).Until(short, "farm-tls", whole); err != nil {
 		t.Error(err)
 	}
 	cancel()

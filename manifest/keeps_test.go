@@ -21,14 +21,14 @@ func TestKeepsClaims(t *testing.T) {
 		found := false
 		for _, r := range Keeps(handle) {
 			if r.err != nil {
-				t.Errorf("in %q: the rule of %s: %v", want, r.Kind.Kind, r.err)
+				t.Errorf("in %q: the rule of %s: %v", want, r.kind.Kind, r.err)
 			}
-			if r.Kind.Kind != "PersistentVolumeClaim" {
+			if r.kind.Kind != "PersistentVolumeClaim" {
 				continue
 			}
 			found = true
-			if got := append(r.Namespaces, "")[0]; got != want {
-				t.Errorf("in %q: the claims are in %q", want, r.Namespaces)
+			if got := append(r.namespaces, "")[0]; got != want {
+				t.Errorf("in %q: the claims are in %q", want, r.namespaces)
 			}
 		}
 		if !found {

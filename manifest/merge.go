@@ -35,24 +35,24 @@ func (g grant) covers(other grant) bool {
 func grants(needs []Rules, definitions []*crd.Definition) ([]grant, error) {
 	var all []grant
 	var wrong []error
-	for _, rule := range slices.Concat(needs...) {
-		plural, err := pluralOf(rule.Kind, definitions)
-		if err = errors.Join(rule.err, err); err != nil {
+	for _, r := range slices.Concat(needs...) {
+		plural, err := pluralOf(r.kind, definitions)
+		if err = errors.Join(r.err, err); err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
 		resource := plural
-		if rule.Subresource != "" {
-			resource += "/" + rule.Subresource
+		if r.subresource != "" {
+			resource += "/" + r.subresource
 		}
-		for _, verb := range rule.Verbs {
-			names := rule.Names
-			if verb == "create" && rule.Subresource == "" {
+		for _, verb := range r.verbs {
+			names := r.names
+			if verb == "create" && r.subresource == "" {
 				names = nil // the object has none yet
 			}
-			for _, namespace := range orEmpty(rule.Namespaces) {
+			for _, namespace := range orEmpty(r.namespaces) {
 				for _, name := range orEmpty(names) {
-					all = append(all, grant{namespace, rule.Kind.Group, resource, name, verb})
+					all = append(all, grant{namespace, r.kind.Group, resource, name, verb})
 				}
 			}
 		}

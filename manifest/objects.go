@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pintle-go/pintle/internal/pki"
 )
 
 // part is one file of the chart: objects that belong together.
@@ -208,8 +211,9 @@ func (o Operator) pod() corev1.PodSpec {
 	c.VolumeMounts = slices.Clone(o.Install.Mounts)
 	if o.Install.TLSSecret != "" {
 		secret := &corev1.SecretVolumeSource{SecretName: o.Install.TLSSecret}
+		at := cmp.Or(o.Options.CertDir, pki.MountDir)
 		volumes = append(volumes, corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: secret}})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: o.CertDir(), ReadOnly: true})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "tls", MountPath: at, ReadOnly: true})
 	}
 	return corev1.PodSpec{
 		ServiceAccountName:            o.Name,

@@ -46,7 +46,8 @@ type Operator struct {
 	//   - Address: the port, with probes and a Service;
 	//   - TLS and CertDir, and TLSSecret of Install: the probes' scheme, HTTPS;
 	//   - Events: the right to write events, in all namespaces unless Needs names some;
-	//   - Authorize, also of Routes: the rights of [Authorizes].
+	//   - Authorize, also of Routes: the rights to create TokenReviews and
+	//     SubjectAccessReviews.
 	Options controller.Options
 	// Needs are the rights that follow neither from Controllers nor from Options. They
 	// are the rights for the requests of the controllers' functions and of Runnables, except
@@ -70,7 +71,8 @@ type Install struct {
 	// limit of 128Mi memory. GOMEMLIMIT is set from the memory limit.
 	Resources corev1.ResourceRequirements
 	// TLSSecret, if it is set, names a Secret of type kubernetes.io/tls in the namespace,
-	// such as one made by cert-manager. It is mounted at [Operator.CertDir].
+	// such as one made by cert-manager. It is mounted at the CertDir of the Options, by
+	// default /etc/tls. A program of package program reads it there.
 	TLSSecret string
 	// Volumes are mounted where Mounts say. If one has a claim that is not among Objects
 	// with the access mode ReadWriteMany, an update ends the old pod before it makes the
@@ -84,19 +86,6 @@ type Install struct {
 	Objects func(Operator) ([]any, error)
 	// Version and Description are the chart's. Defaults: 0.1.0, and no description.
 	Version, Description string
-}
-
-// defaultCertDir is the directory at which the TLSSecret is mounted.
-const defaultCertDir = "/etc/tls"
-
-// CertDir returns the directory of the certificate in the operator's pod. That is the
-// CertDir of its Options, or the directory at which the TLSSecret is mounted. It is empty
-// if there is neither.
-func (o Operator) CertDir() string {
-	if o.Install.TLSSecret == "" {
-		return o.Options.CertDir
-	}
-	return cmp.Or(o.Options.CertDir, defaultCertDir)
 }
 
 // port returns the port at which the operator listens, or 0 if it has no address.
@@ -120,7 +109,7 @@ func (o Operator) port() (int32, error) {
 
 // scheme returns the scheme of the port.
 func (o Operator) scheme() corev1.URIScheme {
-	if o.Options.TLS != nil || o.CertDir() != "" {
+	if o.Options.TLS != nil || o.Options.CertDir != "" || o.Install.TLSSecret != "" {
 		return corev1.URISchemeHTTPS
 	}
 	return corev1.URISchemeHTTP
@@ -172,13 +161,13 @@ func (o Operator) needs() []Rules {
 	if l := o.Options.Lease; l.Name != "" {
 		all = append(all, elects(l.Name, cmp.Or(l.Namespace, o.Install.Namespace)))
 	}
-	said := slices.ContainsFunc(slices.Concat(o.Needs...), func(r Rule) bool { return r.Kind.GVK == eventKind.GVK })
+	said := slices.ContainsFunc(slices.Concat(o.Needs...), func(r rule) bool { return r.kind.GVK == eventKind.GVK })
 	if o.Options.Events != nil && !said {
 		all = append(all, Events())
 	}
 	asks := func(r controller.Route) bool { return r.Authorize }
 	if o.Options.Authorize || slices.ContainsFunc(o.Options.Routes, asks) {
-		all = append(all, Authorizes())
+		all = append(all, authorizes())
 	}
 	return all
 }
@@ -190,7 +179,7 @@ func (o Operator) declared() []Rules {
 		all[i] = slices.Clone(rules)
 		for j := range rules {
 			if rules[j].own {
-				all[i][j].Namespaces = []string{o.Install.Namespace}
+				all[i][j].namespaces = []string{o.Install.Namespace}
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func TestOptionsRender(t *testing.T) {
 					t.Errorf("%q in\n%s", not, text)
 				}
 			}
-			chart, err := o.Chart()
+			chart, err := o.chart()
 			if err != nil {
 				t.Fatal(err)
 			}

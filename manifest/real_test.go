@@ -53,7 +53,7 @@ func TestServerTakesIt(t *testing.T) {
 	cluster, client := admin(t)
 	namespace := cluster.Namespace(t)
 	op := newGadgetry(t, nowhere(), namespace).operator(t)
-	op.Needs = append(op.Needs, Authorizes())
+	op.Needs = append(op.Needs, authorizes())
 	text, err := op.YAML()
 	if err != nil {
 		t.Fatal(err)

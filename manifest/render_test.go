@@ -61,7 +61,7 @@ func TestYAML(t *testing.T) {
 
 func TestChartFiles(t *testing.T) {
 	op := newGadgetry(t, nowhere(), "apps").operator(t)
-	files, err := op.Chart()
+	files, err := op.chart()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestBadOperators(t *testing.T) {
 	} {
 		for _, render := range []func() error{
 			func() error { _, err := op.YAML(); return err },
-			func() error { _, err := op.Chart(); return err },
+			func() error { _, err := op.chart(); return err },
 		} {
 			if err := render(); err == nil {
 				t.Errorf("%s: no error", name)

@@ -4,29 +4,27 @@ import (
 	"slices"
 
 	"github.com/pintle-go/pintle/certificate"
+	"github.com/pintle-go/pintle/internal/pki"
 	"github.com/pintle-go/pintle/kube"
 )
 
-// Rule is the right to use verbs on the objects of a kind. In controller-tools a
-// +kubebuilder:rbac marker declares it.
-type Rule struct {
-	// Kind names the kind. The plural may be left out if the kind is in k8s.io/api or in
-	// one of the operator's definitions.
-	Kind        kube.Kind
-	Subresource string
-	Verbs       []string
-	// Names are the objects that the right covers; empty: all. The right to create cannot
-	// be limited to names.
-	Names []string
-	// Namespaces are the namespaces of the objects; empty: all.
-	Namespaces []string
+// rule is the right to use verbs on the objects of a kind.
+type rule struct {
+	// kind may lack the plural if it is in k8s.io/api or in one of the operator's
+	// definitions.
+	kind        kube.Kind
+	subresource string
+	verbs       []string
+	names       []string // of objects; empty: all; it does not limit the right to create
+	namespaces  []string // of the objects; empty: all
 
-	own bool  // Namespaces is the operator's own one
+	own bool  // namespaces is the operator's own one
 	err error // error of the handle from which the rule was made
 }
 
-// Rules is a list of rights.
-type Rules []Rule
+// Rules is a list of rights. Functions such as [Applies] make them from handles. In
+// controller-tools +kubebuilder:rbac markers declare them.
+type Rules []rule
 
 // Named limits rights to objects of some names. The right to create cannot be limited and
 // stays as it is. Lists and watches then need a handle that is narrowed to one of the
@@ -34,7 +32,7 @@ type Rules []Rule
 func (r Rules) Named(names ...string) Rules {
 	r = slices.Clone(r)
 	for i := range r {
-		r[i].Names = names
+		r[i].names = names
 	}
 	return r
 }
@@ -83,8 +81,8 @@ func blocks(owners kube.AnyHandle) Rules { return Uses(owners, "finalizers", "up
 func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 	var rules Rules
 	for _, h := range handles {
-		rules = append(rules, Rule{
-			Kind: h.Kind(), Subresource: subresource, Verbs: verbs, Namespaces: h.Namespaces(), err: h.Err(),
+		rules = append(rules, rule{
+			kind: h.Kind(), subresource: subresource, verbs: verbs, namespaces: h.Namespaces(), err: h.Err(),
 		})
 	}
 	return rules
@@ -94,17 +92,17 @@ func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 // Without namespaces it returns the rights for objects in all namespaces and for
 // cluster-scoped objects.
 func Events(namespaces ...string) Rules {
-	return Rules{{Kind: eventKind, Verbs: []string{"create", "patch"}, Namespaces: namespaces}}
+	return Rules{{kind: eventKind, verbs: []string{"create", "patch"}, namespaces: namespaces}}
 }
 
 var eventKind = builtin("events.k8s.io", "Event", "events")
 
-// Authorizes returns the rights that the option Authorize of package controller needs.
+// authorizes returns the rights that the option Authorize of package controller needs.
 // With this option the API server decides which users may read metrics.
-func Authorizes() Rules {
+func authorizes() Rules {
 	return Rules{
-		{Kind: builtin("authentication.k8s.io", "TokenReview", "tokenreviews"), Verbs: []string{"create"}},
-		{Kind: builtin("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"), Verbs: []string{"create"}},
+		{kind: builtin("authentication.k8s.io", "TokenReview", "tokenreviews"), verbs: []string{"create"}},
+		{kind: builtin("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"), verbs: []string{"create"}},
 	}
 }
 
@@ -112,13 +110,12 @@ func Authorizes() Rules {
 // works in that of the operator.
 func Issues(i *certificate.Issuer) Rules {
 	secret := kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Secret"}, Plural: "secrets"}
-	rule := Rule{
-		Kind: secret, Verbs: []string{"get", "list", "watch", "create", "update"},
-		Names: []string{i.SecretName()}, Namespaces: []string{i.Namespace}, own: i.Namespace == "",
-	}
-	rules := Rules{rule}
+	rules := Rules{{
+		kind: secret, verbs: []string{"get", "list", "watch", "create", "update"},
+		names: []string{pki.SecretName(i.Secret, i.Service)}, namespaces: []string{i.Namespace}, own: i.Namespace == "",
+	}}
 	for _, t := range i.Targets {
-		rules = append(rules, Rule{Kind: t.Kind(), Verbs: []string{"list", "watch", "patch"}, Names: []string{t.Name()}})
+		rules = append(rules, rule{kind: t.Kind(), verbs: []string{"list", "watch", "patch"}, names: []string{t.Name()}})
 	}
 	return rules
 }
@@ -128,8 +125,8 @@ func elects(name, namespace string) Rules {
 	kind := builtin("coordination.k8s.io", "Lease", "leases")
 	return Rules{
 		{
-			Kind: kind, Verbs: []string{"get", "list", "watch", "create", "update"}, Names: []string{name},
-			Namespaces: []string{namespace},
+			kind: kind, verbs: []string{"get", "list", "watch", "create", "update"}, names: []string{name},
+			namespaces: []string{namespace},
 		},
 	}
 }

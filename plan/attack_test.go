@@ -36,7 +36,7 @@ func TestNodesShareAnObject(t *testing.T) {
 			return shared, nil
 		})
 	})
-	if !errors.Is(err, ErrGraph) {
+	if !errors.Is(err, errGraph) {
 		t.Errorf("error %v", err)
 	}
 	s.must(s.run(func(p *Plan) {}))
@@ -48,7 +48,7 @@ func TestNodesShareAnObject(t *testing.T) {
 // A name that the status cannot hold is a mistake in the description.
 func TestNameIsNotUTF8(t *testing.T) {
 	s := newScene(t)
-	if err := s.run(func(p *Plan) { s.add(p, "a\xff") }); !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), "UTF-8") {
+	if err := s.run(func(p *Plan) { s.add(p, "a\xff") }); !errors.Is(err, errGraph) || !strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("error %v", err)
 	}
 }

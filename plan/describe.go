@@ -20,7 +20,8 @@ type Plan struct {
 	// written. It may set fields of the owner's status: see [Node.Last].
 	Report func()
 	// Concurrency is the number of requests for nodes that are sent at the same time at
-	// most. Default: 8.
+	// most. Default: 8. Its counterpart is concurrentWorkflowExecutorThreads of
+	// Java Operator SDK, which is for all owners together.
 	Concurrency int
 	// Monitor, if it is set, makes events and metrics of the run.
 	Monitor *Monitor
@@ -200,12 +201,12 @@ func (n *Node[T]) Needs(needs ...Need) *Node[T] {
 
 func (n *node) add(need Need) {
 	if missing(need) {
-		n.plan.wrong(fmt.Errorf("%w: %q needs a node that is nil", ErrGraph, n.name))
+		n.plan.wrong(fmt.Errorf("%w: %q needs a node that is nil", errGraph, n.name))
 		return
 	}
 	for _, part := range need.parts() {
 		if part.plan != n.plan {
-			n.plan.wrong(fmt.Errorf("%w: %q needs %q, which is not in the plan but in another one", ErrGraph, n.name, part.name))
+			n.plan.wrong(fmt.Errorf("%w: %q needs %q, which is not in the plan but in another one", errGraph, n.name, part.name))
 			continue
 		}
 		n.needs, n.names = append(n.needs, part), nil
@@ -304,7 +305,7 @@ func (n *Node[T]) OutcomeSecret(in Inputs) string {
 	case n.secret:
 		return OutcomeName(n.kind.Kind, n.record.ObjectName)
 	case *in.err == nil:
-		*in.err = fmt.Errorf("%w: %q reads the Secret of %q, whose Things do not keep an outcome in one", ErrGraph, in.of.name, n.name)
+		*in.err = fmt.Errorf("%w: %q reads the Secret of %q, whose Things do not keep an outcome in one", errGraph, in.of.name, n.name)
 	}
 	return ""
 }
@@ -329,7 +330,7 @@ func (n *node) readable(in Inputs) bool {
 		}
 	}
 	if *in.err == nil {
-		*in.err = fmt.Errorf("%w: %q reads %q, which it does not need: add it to Needs", ErrGraph, in.of.name, n.name)
+		*in.err = fmt.Errorf("%w: %q reads %q, which it does not need: add it to Needs", errGraph, in.of.name, n.name)
 	}
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -77,6 +78,79 @@ func ExampleOnce() {
 			about := metav1.ObjectMeta{Name: s.Name + "-password"}
 			return &corev1.Secret{ObjectMeta: about, StringData: map[string]string{"password": rand.Text()}}, nil
 		}).Retain()
+		return p
+	}
+	_ = children
+}
+
+// A Job whose template has changed is recreated by default. This one runs for hours, so a
+// person decides: the node fails and says which field has changed.
+func ExampleNode_OnImmutable() {
+	children := func(op operator, s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		plan.Object(p, "import", op.jobs, func(plan.Inputs) (*batchv1.Job, error) {
+			about := metav1.ObjectMeta{Name: s.Name + "-import"}
+			template := pod(about, s.Spec.Image, corev1.RestartPolicyNever, "import")
+			return &batchv1.Job{ObjectMeta: about, Spec: batchv1.JobSpec{Template: template}}, nil
+		}).OnImmutable(plan.Report)
+		return p
+	}
+	_ = children
+}
+
+// An Instance is a database of a cloud, which chooses its id.
+type Instance struct {
+	ID   string
+	Size int64
+}
+
+// cloud is the API of a cloud. An instance has the token that it was made with as its tag.
+type cloud interface {
+	Tagged(ctx context.Context, token string) (*Instance, error) // nil: there is none
+	Make(ctx context.Context, token string, size int64) (*Instance, error)
+	Resize(ctx context.Context, id string, size int64) error
+	Remove(ctx context.Context, id string) error
+}
+
+// The cloud cannot find an instance by a name. So the instance is found by the token of its
+// Ref, which is recorded before the instance is made. The id is its outcome: it is recorded
+// before another node uses it.
+func ExampleThings() {
+	var api cloud
+	instances := &plan.Things[Instance]{
+		Kind: "Instance",
+		Observe: func(ctx context.Context, r plan.Ref) (*Instance, error) {
+			if r.Token == "" {
+				return nil, nil // it was never made
+			}
+			return api.Tagged(ctx, r.Token)
+		},
+		Create: func(ctx context.Context, r plan.Ref, want *Instance) (*Instance, error) {
+			return api.Make(ctx, r.Token, want.Size)
+		},
+		Differs: func(is, want *Instance) bool { return is.Size != want.Size },
+		Update: func(ctx context.Context, r plan.Ref, _, want *Instance) (*Instance, error) {
+			id := r.Outcome["id"]
+			return &Instance{ID: id, Size: want.Size}, api.Resize(ctx, id, want.Size)
+		},
+		Delete: func(ctx context.Context, r plan.Ref) error {
+			is, err := api.Tagged(ctx, r.Token) // without an answer to Make there is no outcome
+			if err != nil || is == nil {
+				return err
+			}
+			return api.Remove(ctx, is.ID)
+		},
+		Outcome: func(is *Instance) map[string]string { return map[string]string{"id": is.ID} },
+	}
+	children := func(op operator, s *Shop) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		database := plan.Step(p, "database", instances, func(plan.Inputs) (*Instance, error) {
+			return &Instance{Size: 10 << 30}, nil
+		})
+		plan.Object(p, "settings", op.secrets, func(in plan.Inputs) (*corev1.Secret, error) {
+			about := metav1.ObjectMeta{Name: s.Name + "-settings"}
+			return &corev1.Secret{ObjectMeta: about, StringData: database.Outcome(in)}, nil
+		}).Needs(database)
 		return p
 	}
 	_ = children

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ErrGraph is wrapped by the error of a plan whose nodes do not form a graph: there is a
+// errGraph is wrapped by the error of a plan whose nodes do not form a graph: there is a
 // cycle, two nodes have one name, or a node needs something that is not in the plan.
-var ErrGraph = errors.New("the plan is wrong")
+var errGraph = errors.New("the plan is wrong")
 
 // vertex is a node as the graph sees it.
 type vertex struct {
@@ -29,9 +29,9 @@ func newGraph(nodes []vertex) (*graph, error) {
 	for i, v := range nodes {
 		switch _, twice := at[v.name]; {
 		case v.name == "":
-			return nil, fmt.Errorf("%w: node %d has no name", ErrGraph, i+1)
+			return nil, fmt.Errorf("%w: node %d has no name", errGraph, i+1)
 		case twice:
-			return nil, fmt.Errorf("%w: two nodes have the name %q", ErrGraph, v.name)
+			return nil, fmt.Errorf("%w: two nodes have the name %q", errGraph, v.name)
 		}
 		at[v.name] = i
 	}
@@ -40,7 +40,7 @@ func newGraph(nodes []vertex) (*graph, error) {
 		for _, need := range v.needs {
 			n, known := at[need]
 			if !known {
-				return nil, fmt.Errorf("%w: %q needs %q, which is not in the plan", ErrGraph, v.name, need)
+				return nil, fmt.Errorf("%w: %q needs %q, which is not in the plan", errGraph, v.name, need)
 			}
 			g.add(i, n)
 		}
@@ -50,7 +50,7 @@ func newGraph(nodes []vertex) (*graph, error) {
 		for _, i := range cycle {
 			path = append(path, nodes[i].name)
 		}
-		return nil, fmt.Errorf("%w: a node needs itself: %s", ErrGraph, strings.Join(path, " → "))
+		return nil, fmt.Errorf("%w: a node needs itself: %s", errGraph, strings.Join(path, " → "))
 	}
 	return g, nil
 }

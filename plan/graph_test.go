@@ -27,7 +27,7 @@ func TestGraphErrorsShowThePath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newGraph(c.nodes)
-			if !errors.Is(err, ErrGraph) || !strings.HasSuffix(err.Error(), c.want) {
+			if !errors.Is(err, errGraph) || !strings.HasSuffix(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -53,15 +53,15 @@ func (n *Node[T]) OnImmutable(r Replacement) *Node[T] {
 	precious := []string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition", "StatefulSet"}
 	switch {
 	case n.outside:
-		n.plan.wrong(fmt.Errorf("%w: %q is a step: things have the function Update", ErrGraph, n.name))
+		n.plan.wrong(fmt.Errorf("%w: %q is a step: things have the function Update", errGraph, n.name))
 	case r != Report && r != Recreate && r != Orphan:
-		n.plan.wrong(fmt.Errorf("%w: %q has an unknown replacement %q", ErrGraph, n.name, r))
+		n.plan.wrong(fmt.Errorf("%w: %q has an unknown replacement %q", errGraph, n.name, r))
 	case r == Orphan && !n.isStatefulSet():
-		n.plan.wrong(fmt.Errorf("%w: %q is no StatefulSet: only these can be orphaned and recreated", ErrGraph, n.name))
+		n.plan.wrong(fmt.Errorf("%w: %q is no StatefulSet: only these can be orphaned and recreated", errGraph, n.name))
 	case r == Recreate && slices.Contains(precious, n.kind.Kind):
-		n.plan.wrong(fmt.Errorf("%w: %q must not be recreated: the deletion of a %s may lose data", ErrGraph, n.name, n.kind.Kind))
+		n.plan.wrong(fmt.Errorf("%w: %q must not be recreated: the deletion of a %s may lose data", errGraph, n.name, n.kind.Kind))
 	case r == Recreate && n.retain:
-		n.plan.wrong(fmt.Errorf("%w: %q is retained, so it cannot be recreated", ErrGraph, n.name))
+		n.plan.wrong(fmt.Errorf("%w: %q is retained, so it cannot be recreated", errGraph, n.name))
 	}
 	n.replacement = r
 	return n

@@ -194,7 +194,7 @@ func (inv *inventory) claim(n *node, key kube.Key) error {
 	}
 	switch {
 	case r != nil && r.built:
-		return fmt.Errorf("%w: %q and %q describe the same object, %s %s", ErrGraph, r.node.name, n.name, n.kind.Kind, key)
+		return fmt.Errorf("%w: %q and %q describe the same object, %s %s", errGraph, r.node.name, n.name, n.kind.Kind, key)
 	case r != nil && r.node != n:
 		inv.part(n)
 		was := r.node

@@ -347,7 +347,7 @@ func TestOutcomeSecret(t *testing.T) {
 			a := s.step(p, things, "a")
 			Object(p, "b", s.handle, func(in Inputs) (*plant, error) { return named(a.OutcomeSecret(in)), nil }).Needs(a)
 		})
-		if !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), `"b" reads the Secret of "a", whose Things do not keep`) {
+		if !errors.Is(err, errGraph) || !strings.Contains(err.Error(), `"b" reads the Secret of "a", whose Things do not keep`) {
 			t.Errorf("got %v", err)
 		}
 		s.kill()

@@ -177,7 +177,7 @@ const notInstalled = "its kind is not installed"
 func (n *objectNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	var is *T
 	if c.object != nil && kube.KeyOf(c.object) != c.key {
-		return answer{}, fmt.Errorf("%w: the object was renamed from %s to %s after it was built", ErrGraph, c.key, kube.KeyOf(c.object))
+		return answer{}, fmt.Errorf("%w: the object was renamed from %s to %s after it was built", errGraph, c.key, kube.KeyOf(c.object))
 	}
 	if n.writes == nil && n.key.Name == "" {
 		return answer{wait: "the name of its object is not known"}, nil

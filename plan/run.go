@@ -47,10 +47,11 @@ const (
 // have left, and writes the owner's status. The functions of the plan's nodes are called
 // one at a time, on the goroutine that calls Run.
 //
-// Run returns an error if a node failed; the others have been seen to. The error wraps
-// [ErrGraph] if the plan is wrong: then nothing is done, and the conditions say so. The
-// action asks for another run while something waits, also beside an error: the back-off of a
-// failed node must not hold up the others. So the controller's Reconcile returns both.
+// Run returns an error if a node failed; the others have been seen to. If the plan is wrong,
+// because there is a cycle, two nodes have one name, or a node needs something that is not
+// in the plan, then nothing is done, and the error and the conditions say so. The action asks
+// for another run while something waits, also beside an error: the back-off of a failed node
+// must not hold up the others. So the controller's Reconcile returns both.
 //
 // If the owner has the annotation [Paused], Run only says so in a condition.
 func (p *Plan) Run(ctx context.Context) (controller.Action, error) {
@@ -79,10 +80,10 @@ func (p *Plan) graph() (*graph, error) {
 	for i, n := range p.nodes {
 		n.place = i
 		if strings.Contains(n.name, former) {
-			p.wrong(fmt.Errorf("%w: the name %q has a %q, which marks former objects of a node", ErrGraph, n.name, former))
+			p.wrong(fmt.Errorf("%w: the name %q has a %q, which marks former objects of a node", errGraph, n.name, former))
 		}
 		if !utf8.ValidString(n.name) {
-			p.wrong(fmt.Errorf("%w: the name %q is not UTF-8, so the status cannot hold it", ErrGraph, n.name))
+			p.wrong(fmt.Errorf("%w: the name %q is not UTF-8, so the status cannot hold it", errGraph, n.name))
 		}
 		nodes = append(nodes, vertex{n.name, n.needed()})
 	}
@@ -93,7 +94,7 @@ func (p *Plan) graph() (*graph, error) {
 	case err != nil:
 		return nil, err
 	case p.owner.GetUID() == "":
-		return nil, fmt.Errorf("%w: the owner has no uid: it must be read from the server", ErrGraph)
+		return nil, fmt.Errorf("%w: the owner has no uid: it must be read from the server", errGraph)
 	}
 	return g, nil
 }
@@ -202,7 +203,7 @@ func (r *run) visit(ctx context.Context, n *node) {
 		}
 		n.claim = c
 		if other := r.wanted[c.object]; other != nil {
-			return fmt.Errorf("%w: %q and %q build one and the same Go object: each needs its own", ErrGraph, other.name, n.name)
+			return fmt.Errorf("%w: %q and %q build one and the same Go object: each needs its own", errGraph, other.name, n.name)
 		}
 		if c.object != nil {
 			r.wanted[c.object] = n
@@ -236,7 +237,7 @@ func (r *run) fail(n *node, err error) {
 		return
 	}
 	n.err, n.ready, n.isAbsent = fmt.Errorf("node %q: %w", n.name, err), false, false
-	if errors.Is(err, ErrGraph) {
+	if errors.Is(err, errGraph) {
 		n.err = controller.Terminal(n.err)
 	}
 	n.record.enter(Failed, err.Error(), r.now)

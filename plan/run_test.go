@@ -43,7 +43,7 @@ func TestWrongDescriptionsAreErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			err := s.run(func(p *Plan) { c.describe(s, p) })
-			if !errors.Is(err, ErrGraph) || !controller.IsTerminal(err) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, errGraph) || !controller.IsTerminal(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if s.plant("a") != nil && !strings.HasPrefix(name, "one object") {

@@ -116,7 +116,7 @@ func TestWrongPlanIsNotReady(t *testing.T) {
 					right(p)
 					wrong(s, p)
 					action, err := p.Run(s.ctx)
-					if !errors.Is(err, ErrGraph) || !controller.IsTerminal(err) || action != controller.Done {
+					if !errors.Is(err, errGraph) || !controller.IsTerminal(err) || action != controller.Done {
 						t.Errorf("got %v, %v", action, err)
 					}
 					s.is("a", Ready, "")
@@ -150,7 +150,7 @@ func TestWrongPlanIsNotReady(t *testing.T) {
 		p := s.plan()
 		s.add(p, "a")
 		s.add(p, "a")
-		if _, err := p.Run(s.ctx); !errors.Is(err, ErrGraph) || controller.IsTerminal(err) {
+		if _, err := p.Run(s.ctx); !errors.Is(err, errGraph) || controller.IsTerminal(err) {
 			t.Errorf("the status was not written: got %v, want an error that is retried", err)
 		}
 		s.kill()

@@ -39,7 +39,7 @@ func Step[T any](p *Plan, name string, things *Things[T], build func(Inputs) (*T
 	n.Node, n.things = &whole.typed, things
 	n.typed, n.make, n.outside = n, build, true
 	if things == nil {
-		p.wrong(fmt.Errorf("%w: %q has no Things", ErrGraph, name))
+		p.wrong(fmt.Errorf("%w: %q has no Things", errGraph, name))
 		return n.Node
 	}
 	n.kind.Kind = things.Kind

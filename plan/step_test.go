@@ -337,7 +337,7 @@ func TestWrongSteps(t *testing.T) {
 			s := newScene(t)
 			err := s.run(func(p *Plan) { c.describe(s, p) })
 			polls := name == "one thing twice" // the first of them has to be looked at again
-			if !errors.Is(err, ErrGraph) || controller.IsTerminal(err) == polls || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, errGraph) || controller.IsTerminal(err) == polls || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -161,7 +161,7 @@ func (p *Plan) Knows(all ...AnyThings) {
 		}
 		is := p.things[t.kindOf()]
 		if is != nil && is != t {
-			p.wrong(fmt.Errorf("%w: two Things have the kind %q", ErrGraph, t.kindOf()))
+			p.wrong(fmt.Errorf("%w: two Things have the kind %q", errGraph, t.kindOf()))
 		}
 		if p.things == nil {
 			p.things = make(map[string]AnyThings)
@@ -177,11 +177,11 @@ func (t *Things[T]) kindOf() string { return t.Kind }
 func (t *Things[T]) wrong() error {
 	switch {
 	case t.Kind == "":
-		return fmt.Errorf("%w: Kind is empty", ErrGraph)
+		return fmt.Errorf("%w: Kind is empty", errGraph)
 	case t.Observe == nil, t.Create == nil, t.Delete == nil:
-		return fmt.Errorf("%w: Observe, Create and Delete are required", ErrGraph)
+		return fmt.Errorf("%w: Observe, Create and Delete are required", errGraph)
 	case t.Update != nil && t.Differs == nil:
-		return fmt.Errorf("%w: Update is never called without Differs", ErrGraph)
+		return fmt.Errorf("%w: Update is never called without Differs", errGraph)
 	}
 	return nil
 }

@@ -38,6 +38,12 @@ var definition = crd.Of[Greeting](crd.Options{Source: source})
 //	greeter manifests | kubectl apply --server-side -f -
 func ExampleMain() { program.Main(describe) }
 
+// A program takes the place of one that was called greeter-operator. Under its field manager
+// the first applies remove the fields that only the former program has set.
+func ExampleProgram_Main() {
+	program.Program{Config: kube.Config{FieldManager: "greeter-operator"}}.Main(describe)
+}
+
 func describe(client *kube.Client) (program.Operator, error) {
 	greetings, texts := kube.For[Greeting](client), kube.For[corev1.ConfigMap](client)
 	greeter := controller.Controller[Greeting]{

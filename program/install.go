@@ -18,10 +18,14 @@ import (
 // these controllers remove. Then install returns at once, and the definitions are
 // installed while the controllers run. If ctx ends before, the error is nil.
 func install(
-	ctx context.Context, client *kube.Client, i crd.Installer, o *controller.Options, definitions []*crd.Definition,
+	ctx context.Context, client *kube.Client, force bool, o *controller.Options, definitions []*crd.Definition,
 ) error {
+	apply := crd.Install
+	if force {
+		apply = crd.Replace
+	}
 	run := func(ctx context.Context) error {
-		err := i.Install(ctx, client, definitions...)
+		err := apply(ctx, client, definitions...)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			slog.Info("stopped before the definitions were installed", "waitedFor", err)

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/pki"
 )
 
 // defaultAddress is the address at which a program listens in a pod.
@@ -93,15 +94,17 @@ func (r *running) options(op Operator, inPod bool) (controller.Options, error) {
 	o := op.Options
 	o.Logger = r.logger(o.Logger)
 	o.Address = cmp.Or(o.Address, defaultAddress)
-	if inPod {
-		o.CertDir = op.CertDir()
-	} else {
+	mounted := op.Install.TLSSecret != ""
+	switch {
+	case inPod && mounted:
+		o.CertDir = cmp.Or(o.CertDir, pki.MountDir)
+	case !inPod:
 		_, port, err := net.SplitHostPort(o.Address)
 		if err != nil {
 			return o, fmt.Errorf("read the operator's address: %w", err)
 		}
 		o.Address = net.JoinHostPort("127.0.0.1", port)
-		if op.Install.TLSSecret != "" {
+		if mounted {
 			o.CertDir = "" // the Secret is mounted in a pod only
 		}
 	}

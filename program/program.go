@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
-	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/internal/fieldmanager"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/manifest"
@@ -194,8 +193,7 @@ func (c command) operate(ctx context.Context) error {
 		}
 	}
 	if definitions := o.Definitions; c.install && len(definitions) > 0 {
-		first := crd.Installer{Logger: options.Logger, Force: c.force}
-		if err := install(ctx, client, first, &options, definitions); err != nil || ctx.Err() != nil {
+		if err := install(ctx, client, c.force, &options, definitions); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}

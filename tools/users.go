@@ -36,7 +36,8 @@ var errNoUser = errors.New("exported symbols have no user: let an operator, an e
 //   - a test of an operator
 //   - an interface of the standard library, of apimachinery or of this repository that a
 //     method satisfies
-//   - a symbol with a user whose type names the type
+//   - a symbol with a user whose type names the type, or a type with a user one of whose
+//     fields with a json tag names it
 //   - a peer: the symbol's comment says that its counterpart is something of the peer
 //
 // The check fails if a symbol has none, also with -write. A use in another of our packages

@@ -37,6 +37,27 @@ type Result int
 
 type Hidden int
 
+// Parts is reached by fields of a wire format alone.
+type Parts struct {
+	Small []*Part ` + "`json:\"small\"`" + `
+	own   *Unseen
+}
+
+type Part struct {
+	Of map[string]Piece ` + "`json:\"of\"`" + `
+}
+
+type Piece int
+
+type Unseen struct{}
+
+// Orphan has no user, so its fields are none.
+type Orphan struct {
+	Lost Lost ` + "`json:\"lost\"`" + `
+}
+
+type Lost int
+
 type Reader interface{ Count() int }
 
 type Options[T any] struct {
@@ -44,7 +65,7 @@ type Options[T any] struct {
 	Guided  T
 	Peer    T // the counterpart is Peers of client-go
 	Bare    T
-	Wire    T ` + "`json:\"wire\"`" + `
+	Wire    Parts ` + "`json:\"wire\"`" + `
 	Unset   int
 	private int
 }
@@ -117,6 +138,12 @@ func TestUsers(t *testing.T) {
 		"kube.Hidden: ",
 		"kube.NotByPeer: ",
 		"kube.OnlyByOurPackage: ",
+		"kube.Lost: ",
+		"kube.Orphan: ",
+		"kube.Part: type in kube.Parts",
+		"kube.Parts: type in kube.Options",
+		"kube.Piece: type in kube.Part",
+		"kube.Unseen: ",
 		"kube.Options.Bare: docs/guide.md",
 		"kube.Options.Called: operators/book",
 		"kube.Options.Close: interface io.Closer",

@@ -3,6 +3,7 @@ package main
 import (
 	"go/token"
 	"go/types"
+	"reflect"
 	"strings"
 )
 
@@ -134,8 +135,9 @@ func wrapperContracts() []contract {
 }
 
 // eachTypeName calls visit for the types that a caller of the symbol handles: those in the
-// type of a constant, variable, field or function, and those in the definition of a type
-// other than a struct's fields, which are symbols themselves.
+// type of a constant, variable, field or function, and those in the definition of a type.
+// Of a struct these are the types of embedded fields and of fields with a json tag. The
+// other fields are symbols themselves.
 func eachTypeName(obj types.Object, visit func(*types.TypeName)) {
 	n := typeNames{visit: visit, seen: make(map[types.Type]bool)}
 	t, ok := obj.(*types.TypeName)
@@ -149,8 +151,10 @@ func eachTypeName(obj types.Object, visit func(*types.TypeName)) {
 	}
 	switch under := t.Type().Underlying().(type) {
 	case *types.Struct:
-		for f := range under.Fields() {
-			if f.Embedded() && f.Exported() {
+		for i := range under.NumFields() {
+			f := under.Field(i)
+			_, wire := reflect.StructTag(under.Tag(i)).Lookup("json")
+			if f.Exported() && (f.Embedded() || wire) {
 				n.in(f.Type())
 			}
 		}

@@ -52,8 +52,6 @@ type Options struct {
 	// because client-go has its own copy.
 	Tags []string
 
-	// Args are passed to the program if a pod gives none.
-	Args []string
 	// Files are put into the image. The keys are absolute paths in the image, the values
 	// are local files.
 	Files map[string]string
@@ -74,22 +72,10 @@ type Result struct {
 	Binary int64  // bytes of the program itself
 }
 
-// A SizeError reports that an image is larger than Options.MaxSize. Its archive is
-// written nevertheless, so that it can be examined.
-type SizeError struct {
-	Result Result
-	Max    int64
-}
-
-func (e *SizeError) Error() string {
-	return fmt.Sprintf(
-		"image %s has %d bytes compressed, %d more than the limit of %d", e.Result.Name, e.Result.Size, e.Result.Size-e.Max,
-		e.Max,
-	)
-}
-
 // Build builds an image. If Output already holds an archive with the same image, it is
-// left alone. The error contains the go command's output.
+// left alone. The error contains the go command's output. An image that is larger than
+// MaxSize is an error too. Its archive is written nevertheless, so that it can be examined,
+// and Build returns its Result.
 func Build(ctx context.Context, o Options) (result Result, err error) {
 	if err := o.check(); err != nil {
 		return Result{}, fmt.Errorf("build image: %w", err)
@@ -120,7 +106,8 @@ func Build(ctx context.Context, o Options) (result Result, err error) {
 		return Result{}, fmt.Errorf("build image %s: %w", name, err)
 	}
 	if o.MaxSize > 0 && result.Size > o.MaxSize {
-		return result, &SizeError{Result: result, Max: o.MaxSize}
+		return result, fmt.Errorf("image %s has %d bytes compressed, %d more than the limit of %d",
+			name, result.Size, result.Size-o.MaxSize, o.MaxSize)
 	}
 	return result, nil
 }
@@ -156,7 +143,7 @@ func pack(o Options, name, binary, base string) (Result, error) {
 	for name, from := range o.Files {
 		files = append(files, file{name: strings.TrimPrefix(name, "/"), from: from, mode: 0o644})
 	}
-	a, err := newArchive(name, o.GOARCH, append([]string{"/" + base}, o.Args...), files)
+	a, err := newArchive(name, o.GOARCH, []string{"/" + base}, files)
 	if err != nil {
 		return Result{}, err
 	}

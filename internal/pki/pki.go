@@ -4,6 +4,7 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -25,6 +26,14 @@ const (
 	CertBlock = "CERTIFICATE"
 	KeyBlock  = "PRIVATE KEY"
 )
+
+// MountDir is the directory of a pod at which the Secret of a certificate is mounted, unless
+// the program names another.
+const MountDir = "/etc/tls"
+
+// SecretName returns the name of the Secret that has the certificate of a Service: the given
+// one, or else the one that follows from the Service.
+func SecretName(given, service string) string { return cmp.Or(given, service+"-tls") }
 
 // Authority is a certificate authority.
 type Authority struct {

@@ -3,6 +3,7 @@ package page_test
 import (
 	"context"
 	"log"
+	"os"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
@@ -32,9 +33,13 @@ func ExampleNew() {
 		return plan.New(sites, s, &s.Status.Status).Run(ctx)
 	}
 	shown := page.New(sites, func(s *Site) *plan.Status { return &s.Status.Status })
+	address := ":8080"
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // it does not run in a pod
+		address, shown.Open = "127.0.0.1:8080", true // only this machine reaches it, so nobody needs a token
+	}
 	ctx, stop := controller.Signals()
 	defer stop()
-	err = controller.Run(ctx, controller.Options{Address: ":8080", Routes: shown.Routes("/plans/")},
+	err = controller.Run(ctx, controller.Options{Address: address, Routes: shown.Routes("/plans/")},
 		controller.Controller[Site]{For: sites, Reconcile: shown.Remember(reconcile)})
 	if err != nil {
 		log.Fatal(err)

@@ -6,6 +6,7 @@ package pgtest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -13,8 +14,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"github.com/pintle-go/pintle/internal/testport"
 )
@@ -93,6 +96,76 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
+// made are the data directories that initdb has made in this process, by its arguments: it
+// takes longer than many a test.
+var made sync.Map // string → func() (fstest.MapFS, error)
+
+// Initdb makes a data directory as initdb with these arguments does, except that all of the
+// same arguments have one system identifier.
+func Initdb(t testing.TB, data string, args ...string) {
+	t.Helper()
+	bin, account := Bin(t), Account(t)
+	of, _ := made.LoadOrStore(strings.Join(args, "\n"), sync.OnceValues(func() (fstest.MapFS, error) {
+		return initdb(bin, account, args)
+	}))
+	files, err := of.(func() (fstest.MapFS, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(data, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(data, 0o700); err != nil { //nolint:gosec // PostgreSQL asks for this mode
+		t.Fatal(err)
+	}
+	if account == nil {
+		return
+	}
+	err = filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, int(account.Uid), int(account.Gid))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func initdb(bin string, account *syscall.Credential, args []string) (fstest.MapFS, error) {
+	dir, err := os.MkdirTemp("", "pg")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if account != nil {
+		if err := os.Chown(dir, int(account.Uid), int(account.Gid)); err != nil {
+			return nil, err
+		}
+	}
+	data := filepath.Join(dir, "data")
+	cmd := exec.Command(filepath.Join(bin, "initdb"), append([]string{"-D", data}, args...)...)
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("run initdb: %w\n%s", err, said)
+	}
+	files := fstest.MapFS{}
+	err = fs.WalkDir(os.DirFS(data), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		file := &fstest.MapFile{Mode: entry.Type() | 0o700}
+		if !entry.IsDir() {
+			file.Data, err = os.ReadFile(filepath.Join(data, path))
+			file.Mode = 0o600
+		}
+		files[path] = file
+		return err
+	})
+	return files, err
+}
+
 // Server is a running PostgreSQL with the superuser cloud_admin.
 type Server struct {
 	// Dir holds the data (data) and the socket.
@@ -107,7 +180,7 @@ type Server struct {
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Dir: Dir(t), Port: testport.Port(t), bin: Bin(t)}
-	s.run(t, "initdb", "-D", s.data(), "-U", "cloud_admin", "--auth-local=trust", "--auth-host=scram-sha-256",
+	Initdb(t, s.data(), "-U", "cloud_admin", "--auth-local=trust", "--auth-host=scram-sha-256",
 		"--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C")
 	lines := append([]string{
 		"listen_addresses = '127.0.0.1'", "port = " + strconv.Itoa(s.Port), "fsync = off",

@@ -40,11 +40,8 @@ func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := &Postgres{programs: Programs(t), dir: pgtest.Dir(t), port: testport.Port(t)}
 	p.URL = fmt.Sprintf("postgresql://postgres@127.0.0.1:%d/postgres?sslmode=disable", p.port)
-	initdb := p.run(t, "initdb", "--pgdata", filepath.Join(p.dir, "data"), "--username", "postgres", "--auth", "trust", "--no-sync",
+	pgtest.Initdb(t, filepath.Join(p.dir, "data"), "--username", "postgres", "--auth", "trust", "--no-sync",
 		"--encoding", "utf8", "--locale", "C")
-	if output, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, output)
-	}
 	p.Start(t)
 	t.Cleanup(func() { p.Stop(t) })
 	return p

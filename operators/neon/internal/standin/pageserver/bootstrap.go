@@ -43,20 +43,51 @@ func (p *Pageserver) bootstrap(ctx context.Context, s *shard, n NewTimeline) (*t
 // program, the timelines of all pageservers with the same Bases share PostgreSQL's identifier. The zero
 // value has none yet.
 type Bases struct {
-	mu   sync.Mutex // held while a base is made
-	made map[string][]byte
+	mu   sync.Mutex
+	made map[string]*base
 }
 
-// of returns the base that initdb of a directory of programs makes.
+// base is one that is being made until done is closed.
+type base struct {
+	done chan struct{}
+	tar  []byte
+	err  error
+}
+
+// of returns the base that initdb of a directory of programs makes. The making of a base
+// goes on when ctx ends: on a busy machine it takes longer than a client waits, and the
+// next request gets it.
 func (b *Bases) of(ctx context.Context, bin string) ([]byte, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		return nil, fmt.Errorf("run initdb: %w", err)
 	}
-	if base := b.made[bin]; base != nil {
-		return base, nil
+	b.mu.Lock()
+	is := b.made[bin]
+	if is == nil {
+		is = &base{done: make(chan struct{})}
+		if b.made == nil {
+			b.made = map[string]*base{}
+		}
+		b.made[bin] = is
+		go func() {
+			defer close(is.done)
+			if is.tar, is.err = newBase(context.WithoutCancel(ctx), bin); is.err != nil {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				delete(b.made, bin)
+			}
+		}()
 	}
+	b.mu.Unlock()
+	select {
+	case <-is.done:
+		return is.tar, is.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for initdb: %w", context.Cause(ctx))
+	}
+}
+
+func newBase(ctx context.Context, bin string) ([]byte, error) {
 	var account *syscall.Credential
 	if os.Geteuid() == 0 {
 		// PostgreSQL refuses to run as root, as the real pageserver never does.
@@ -66,15 +97,7 @@ func (b *Bases) of(ctx context.Context, bin string) ([]byte, error) {
 		}
 		account = &id
 	}
-	base, err := wal.NewBase(ctx, bin, account)
-	if err != nil {
-		return nil, err
-	}
-	if b.made == nil {
-		b.made = map[string][]byte{}
-	}
-	b.made[bin] = base
-	return base, nil
+	return wal.NewBase(ctx, bin, account)
 }
 
 // unprivileged returns the user that runs PostgreSQL, or nobody.
