@@ -235,7 +235,11 @@ func (p *program) prepare(controllers []Any) error {
 	env := environment{log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events}
 	names := make(map[string]bool)
 	var failed []error
-	for _, c := range controllers {
+	for i, c := range controllers {
+		if c == nil {
+			failed = append(failed, fmt.Errorf("configure controller %d: it is nil", i))
+			continue
+		}
 		r, err := c.prepare(env)
 		switch {
 		case err != nil:

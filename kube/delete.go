@@ -67,6 +67,10 @@ func (h handle) delete(ctx context.Context, name string, options []metav1.Delete
 	if err == nil {
 		err = h.codec.Decode(raw, o)
 	}
+	if wrong := wire.CheckType(contentType); wrong != nil {
+		h.client.stores.lost(req.resource, key, errLost)
+		return req.wrap(wrong)
+	}
 	if err != nil {
 		h.client.stores.lost(req.resource, key, errLost)
 		return nil //nolint:nilerr // the deletion itself went well
@@ -111,6 +115,12 @@ func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) e
 		body, contentType, err := h.client.roundTrip(ctx, req)
 		if err != nil {
 			return err
+		}
+		if err := wire.CheckType(contentType); err != nil {
+			return req.wrap(err)
+		}
+		if status, ok := wire.DecodeStatus(body); ok && status.Status == metav1.StatusFailure {
+			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
 		}
 		if !dry {
 			h.deletedAll(ctx, req.resource, body, contentType)

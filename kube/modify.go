@@ -66,6 +66,9 @@ func (h handle) tryModify(
 			return nil, false, get.wrap(err)
 		}
 	}
+	if err := h.selected(get.resource, before); err != nil {
+		return nil, false, get.wrap(err)
+	}
 	uid, rv := before.GetUID(), before.GetResourceVersion()
 	if err := change(after); err != nil {
 		return nil, false, err

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
@@ -41,9 +42,11 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 // controller-runtime. Labeled only narrows: the objects match the selector and also those of
 // an earlier Labeled. An empty selector matches all objects.
 //
-// The selector narrows reads, stores and DeleteAll. Create, Update, Apply, Ensure and Modify
-// refuse to write an object whose labels do not match, because the handle would not read
-// that object back. The error wraps [ErrScope]. Labeled does not add labels to an object.
+// The selector narrows reads, stores, DeleteAll and the reads of Modify. Create, Update, Apply,
+// Ensure and Modify refuse to write an object whose labels do not match, because the handle
+// would not read that object back. The error wraps [ErrScope]. Labeled does not add labels to
+// an object. Delete, Patch, and the writes of a status or another subresource except Modify
+// do not know the labels of the object that they name, and do not ask for them.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
 	return Reader[T]{r.handle.labeled(selector)}
 }
@@ -63,6 +66,9 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 // every kind, and a few more fields for some kinds. Its counterpart is
 // client.MatchingFieldsSelector of controller-runtime. Fielded only narrows: the objects
 // match the selector and also those of an earlier Fielded.
+//
+// The selector narrows reads, stores, DeleteAll and the reads of Modify. The other writes name
+// an object, and do not look at its fields.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
 	return Reader[T]{r.handle.fielded(selector)}
 }
@@ -119,8 +125,8 @@ func (h handle) mayNarrow(namespaces []string) error {
 		switch {
 		case ns == "":
 			return fmt.Errorf("%w: an empty namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
-		case !validName(ns):
-			return fmt.Errorf("%q cannot be a namespace", ns)
+		case len(validation.IsDNS1123Label(ns)) > 0:
+			return fmt.Errorf("%w: %q cannot be a namespace", ErrScope, ns)
 		}
 	}
 	return inScope(h.kind, namespaces[0])

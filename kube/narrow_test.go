@@ -55,6 +55,9 @@ func TestNarrow(t *testing.T) {
 		"an empty list":           cms.In(none...).Err(),
 		"an empty namespace":      cms.In("").Err(),
 		"one of two is empty":     cms.In("a", "").Err(),
+		"a list in one":           cms.In("a,b").Err(),
+		"a space":                 cms.In("a b").Err(),
+		"a capital":               cms.In("A").Err(),
 		"nothing in common":       cms.In("a").In("b").Err(),
 		"nothing in common later": cms.In("a", "b").In("b").In("a").Err(),
 	} {

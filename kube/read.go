@@ -22,9 +22,34 @@ import (
 // Get reads an object from the server. If the kind is namespaced, the handle must be
 // narrowed to the object's namespace. Its counterparts are Get of controller-runtime's
 // client.Reader and Api::get of kube-rs.
+//
+// An object that the handle's selectors do not match is not found, as in a store. Get looks
+// at the fields that the answer shows.
 func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
 	o := new(T)
-	return result(o, r.handle.get(ctx, name, asObject(o)))
+	return result(o, r.handle.getSelected(ctx, name, asObject(o)))
+}
+
+func (h handle) getSelected(ctx context.Context, name string, answer object) error {
+	req, err := h.one(ctx, "get", http.MethodGet, name)
+	if err != nil {
+		return err
+	}
+	if err := h.exchange(ctx, req, answer); err != nil {
+		return err
+	}
+	if err := h.selected(req.resource, answer); err != nil {
+		return req.wrap(err)
+	}
+	return nil
+}
+
+// selected returns the error NotFound for an object that the handle's selectors do not match.
+func (h handle) selected(kind Kind, o object) error {
+	if h.selector.fits(o) && !h.selector.excludes(o) {
+		return nil
+	}
+	return apierrors.NewNotFound(kind.groupResource(), o.GetName())
 }
 
 func (h handle) get(ctx context.Context, name string, answer object) error {

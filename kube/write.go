@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -12,7 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/written"
@@ -243,8 +244,12 @@ func isInvalidUID(err error) bool {
 // shallow returns a copy of an object. The copy's own kind and metadata can be set, and
 // the caller's object stays as it is.
 func shallow(o object) object {
-	if u, ok := o.(runtime.Unstructured); ok {
-		return u.DeepCopyObject().(object)
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		content := maps.Clone(u.Object)
+		if metadata, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(metadata)
+		}
+		return &unstructured.Unstructured{Object: content}
 	}
 	copied := reflect.New(reflect.TypeOf(o).Elem())
 	copied.Elem().Set(reflect.ValueOf(o).Elem())

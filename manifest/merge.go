@@ -36,8 +36,12 @@ func grants(needs []Rules, definitions []*crd.Definition) ([]grant, error) {
 	var all []grant
 	var wrong []error
 	for _, r := range slices.Concat(needs...) {
+		if r.err != nil {
+			wrong = append(wrong, r.err)
+			continue
+		}
 		plural, err := pluralOf(r.kind, definitions)
-		if err = errors.Join(r.err, err); err != nil {
+		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}

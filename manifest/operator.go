@@ -183,7 +183,11 @@ func (o Operator) declared() []Rules {
 			}
 		}
 	}
-	for _, c := range o.Controllers {
+	for i, c := range o.Controllers {
+		if c == nil {
+			all = append(all, Rules{{err: fmt.Errorf("controller %d is nil", i)}})
+			continue
+		}
 		all = append(all, o.controls(c.Handles()))
 	}
 	return all

@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/pintle-go/pintle/certificate"
@@ -28,11 +30,16 @@ type Rules []rule
 
 // Named limits rights to objects of some names. The right to create cannot be limited and
 // stays as it is. Lists and watches then need a handle that is narrowed to one of the
-// names with Fielded("metadata.name=…").
+// names with Fielded("metadata.name=…"). Named without a name, or with an empty one, is an
+// error of the manifests: a setting that is empty by mistake must not widen the rights.
 func (r Rules) Named(names ...string) Rules {
 	r = slices.Clone(r)
 	for i := range r {
 		r[i].names = names
+		if len(names) == 0 || slices.Contains(names, "") {
+			r[i].err = errors.Join(r[i].err, fmt.Errorf(
+				"limit rights to %s to the names %q: a name is empty", r[i].kind.GVK.Kind, names))
+		}
 	}
 	return r
 }
@@ -56,7 +63,7 @@ func Updates(handles ...kube.AnyHandle) Rules { return may(handles, "", "update"
 // not exist.
 func Applies(handles ...kube.AnyHandle) Rules { return may(handles, "", "create", "patch") }
 
-// AppliesStatus returns the right that ApplyStatus needs.
+// AppliesStatus returns the right that Apply and Ensure of Status need.
 func AppliesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "patch") }
 
 // Patches returns the right that Patch needs.
@@ -71,7 +78,12 @@ func Deletes(handles ...kube.AnyHandle) Rules { return may(handles, "", "delete"
 // Uses returns the right to verbs on a subresource, such as "create" on "eviction", or on
 // the objects themselves for "".
 func Uses(handle kube.AnyHandle, subresource string, verbs ...string) Rules {
-	return may([]kube.AnyHandle{handle}, subresource, verbs...)
+	rules := may([]kube.AnyHandle{handle}, subresource, verbs...)
+	if len(verbs) == 0 || slices.Contains(verbs, "") {
+		rules[0].err = errors.Join(rules[0].err, fmt.Errorf(
+			"grant the verbs %q on %s: a verb is empty", verbs, handle.Kind().GVK.Kind))
+	}
+	return rules
 }
 
 // blocks returns the right that [kube.SetController] needs: update on the owners'
@@ -92,7 +104,11 @@ func may(handles []kube.AnyHandle, subresource string, verbs ...string) Rules {
 // Without namespaces it returns the rights for objects in all namespaces and for
 // cluster-scoped objects.
 func Events(namespaces ...string) Rules {
-	return Rules{{kind: eventKind, verbs: []string{"create", "patch"}, namespaces: namespaces}}
+	r := rule{kind: eventKind, verbs: []string{"create", "patch"}, namespaces: namespaces}
+	if slices.Contains(namespaces, "") {
+		r.err = fmt.Errorf("grant the rights to events in the namespaces %q: a namespace is empty", namespaces)
+	}
+	return Rules{r}
 }
 
 var eventKind = builtin("events.k8s.io", "Event", "events")

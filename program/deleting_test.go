@@ -60,7 +60,7 @@ func TestDefinitionBeingDeleted(t *testing.T) {
 		flags := flag.NewFlagSet("relics", flag.ContinueOnError)
 		flags.SetOutput(io.Discard)
 		args := []string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}
-		ended <- command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
+		ended <- command{flags: flags, args: args, config: kube.Config{FieldManager: "relics"}, build: func(client *kube.Client) (Operator, error) {
 			return Operator{
 				Name:        "relics",
 				Definitions: []*crd.Definition{definition},

@@ -216,7 +216,7 @@ func (c command) describe(client *kube.Client) (Operator, error) {
 	}
 	if c.config.FieldManager == "" && !fieldmanager.Agree(o.Name, manager) {
 		return o, fmt.Errorf("the operator is called %s, and its field manager, after the main package, %s: "+
-			"give it the Name %s, or set FieldManager in the Config of program.Program", o.Name, manager, manager)
+			"set FieldManager in the Config of program.Program, or change the Name", o.Name, manager)
 	}
 	return o, nil
 }

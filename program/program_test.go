@@ -46,7 +46,7 @@ func call(t *testing.T, args ...string) (string, error) {
 	flags.SetOutput(io.Discard)
 	copies := flags.String("copies", "one", "a flag of the program's own")
 	var out bytes.Buffer
-	err := command{flags: flags, args: args, out: &out, build: func(client *kube.Client) (Operator, error) {
+	err := command{flags: flags, args: args, out: &out, config: kube.Config{FieldManager: "gadgetry"}, build: func(client *kube.Client) (Operator, error) {
 		if *copies == "none" {
 			return Operator{}, errors.New("there must be copies")
 		}
@@ -188,7 +188,7 @@ func TestProgramConfig(t *testing.T) {
 		flags := flag.NewFlagSet("configured", flag.ContinueOnError)
 		err := command{flags: flags, args: test.args, config: config, build: func(client *kube.Client) (Operator, error) {
 			c := client.Config()
-			if c.Rest.Host != test.host || c.FieldManager != config.FieldManager ||
+			if c.Rest.Host != test.host || c.FieldManager != cmp.Or(config.FieldManager, "program") ||
 				c.Logger.Enabled(t.Context(), slog.LevelDebug) != test.debug {
 				t.Errorf("%q: %+v", test.args, c)
 			}

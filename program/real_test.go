@@ -90,7 +90,7 @@ func TestProgramRuns(t *testing.T) {
 		flags := flag.NewFlagSet("gadgetry", flag.ContinueOnError)
 		flags.SetOutput(io.Discard)
 		args = append([]string{"-kubeconfig=" + cluster.Kubeconfig(), "-addr=127.0.0.1:0"}, args...)
-		return command{flags: flags, args: args, build: func(client *kube.Client) (Operator, error) {
+		return command{flags: flags, args: args, config: kube.Config{FieldManager: "gadgetry"}, build: func(client *kube.Client) (Operator, error) {
 			return Operator{
 				Name:        "gadgetry",
 				Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},

@@ -32,7 +32,7 @@ var majorVersion = regexp.MustCompile(`^v([2-9]|[1-9][0-9]+)$`)
 // is the operator of the field manager web.
 func Agree(operator, manager string) bool {
 	rest, longer := strings.CutPrefix(operator, manager)
-	return longer && (rest == "" || rest[0] == '-' && slices.Contains(common, rest[1:]))
+	return longer && slices.Contains([]string{"", "-operator", "-controller", "-manager"}, rest)
 }
 
 // of returns the name by the path of a main package: the last element that is neither

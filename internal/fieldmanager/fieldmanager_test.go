@@ -54,6 +54,7 @@ func TestAgree(t *testing.T) {
 		{"web-controller", "web", true},
 		{"web", "web-operator", false},
 		{"web-shop", "web", false},
+		{"web-app", "web", false},
 		{"weboperator", "web", false},
 		{"web-", "web", false},
 		{"web-operator", "", false},
