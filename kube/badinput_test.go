@@ -335,7 +335,7 @@ func TestHandleSentences(t *testing.T) {
 		"slash":   {second(maps.Get(ctx, "b/x")), `get ConfigMap a/b/x: "b/x" cannot be a name`},
 		"dots":    {maps.Delete(ctx, ".."), `delete ConfigMap a/..: ".." cannot be a name`},
 		"namespace dots": {second(kube.For[corev1.ConfigMap](c).In("..").Get(ctx, "x")),
-			`get ConfigMap ../x: ".." cannot be a namespace`},
+			`get ConfigMap ../x: wrong scope: ".." cannot be a namespace`},
 		"label selector": {first(maps.Labeled("a==b==c").List(ctx)),
 			`list ConfigMap in a: parse label selector "a==b==c": found '==', expected: ',' or 'end of string'`},
 		"field selector": {first(maps.Fielded("a").List(ctx)),
