@@ -1,9 +1,11 @@
 package kubebuilder
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/pintle-go/pintle/crd"
@@ -20,6 +22,10 @@ var kinds = []string{
 // change applies a marker of a kind to the definition, which has one version.
 func (m marker) change(d *crd.Definition) error {
 	v, n := &d.Spec.Versions[0], &d.Spec.Names
+	v.Subresources = cmp.Or(v.Subresources, new(crd.Subresources))
+	if m.value != "" && m.args == "" {
+		return errors.New("it has arguments and no value of its own")
+	}
 	switch m.name {
 	case "kubebuilder:resource":
 		scope := string(d.Spec.Scope)
@@ -38,7 +44,10 @@ func (m marker) change(d *crd.Definition) error {
 		return err
 	case "kubebuilder:subresource:scale":
 		s := new(crd.Scale)
-		v.Subresources = &crd.Subresources{Scale: s}
+		if v.Subresources.Scale != nil {
+			return errors.New("it is given twice")
+		}
+		v.Subresources.Scale = s
 		return fill(m.args, map[string]any{"specpath": &s.SpecReplicasPath, "statuspath": &s.StatusReplicasPath,
 			"selectorpath": &s.LabelSelectorPath}, "specpath", "statuspath")
 	case "kubebuilder:selectablefield":
@@ -51,6 +60,8 @@ func (m marker) change(d *crd.Definition) error {
 	case "kubebuilder:deprecatedversion":
 		v.Deprecated = true
 		return fill(m.args, map[string]any{"warning": &v.DeprecationWarning})
+	case "kubebuilder:subresource:status":
+		v.Subresources.Status = new(struct{})
 	case "kubebuilder:storageversion":
 		v.Storage = true
 	case "kubebuilder:unservedversion":
@@ -62,6 +73,7 @@ func (m marker) change(d *crd.Definition) error {
 }
 
 // fill reads the arguments of a marker, name=value,name=value, into its variables. A value may stand in " or ` quotes.
+// A variable that has a value is from the same marker, here or in a line above: only maps may have more than one.
 func fill(text string, into map[string]any, required ...string) error {
 	parts, err := split(text, ",")
 	if err != nil {
@@ -74,12 +86,14 @@ func fill(text string, into map[string]any, required ...string) error {
 			return fmt.Errorf("%q is not name=value", part)
 		}
 		name, raw = strings.TrimSpace(name), strings.TrimSpace(raw)
+		before := reflect.Indirect(reflect.ValueOf(into[name]))
+		if given[name] || before.IsValid() && before.Kind() != reflect.Map && !before.IsZero() {
+			return fmt.Errorf("%s is given twice", name)
+		}
 		given[name] = true
 		switch into := into[name].(type) {
 		case *string:
-			if *into, err = unquoted(raw); err != nil {
-				*into, err = raw, nil
-			}
+			*into, err = unquoted(raw)
 		case *int32, *bool:
 			if err = json.Unmarshal([]byte(raw), into); err != nil {
 				err = fmt.Errorf("%s cannot be %s", name, raw)

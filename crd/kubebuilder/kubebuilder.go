@@ -25,7 +25,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pintle-go/pintle/crd"
@@ -172,12 +171,10 @@ func (m marker) constraint(key string) (string, error) {
 		err = errors.New("its value is missing")
 	case key == "uniqueItems":
 		err = errors.New("servers forbid uniqueItems: use listType=set")
-	case strings.HasPrefix(key, "exclusive") && value != "":
-		if exclusive, err := strconv.ParseBool(value); err != nil || !exclusive {
-			return "", err
-		}
-	case isFlag && value == "false":
-		err = errors.New("it cannot be false: leave it out")
+	case strings.HasPrefix(key, "exclusive") && value == "false":
+		return "", nil
+	case isFlag && value != "" && value != "true":
+		err = fmt.Errorf("it cannot be %s: leave it out", value)
 	case m.name == "k8s:required":
 		key = "required," + m.path + "notEmpty"
 	case key == "enum":
