@@ -30,7 +30,10 @@ func (b *builder) build(t reflect.Type) (*Schema, error) {
 }
 
 func (b *builder) root(t reflect.Type) *Schema {
-	b.transitions = map[*Schema]*fieldError{}
+	b.transitions, b.checked, b.faults = map[*Schema]*fieldError{}, map[reflect.Type]bool{}, map[string]bool{}
+	b.kindType = t
+	b.findBase()
+	b.checkSource()
 	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
 	b.checkTransitions(s, false)
@@ -43,6 +46,7 @@ func (b *builder) schema(t reflect.Type, at place) *Schema {
 		return b.overridden(cmp.Or(at.override(), "any"), at)
 	}
 	before := len(b.errs)
+	b.declared(t, at)
 	s := b.unmarked(t, at)
 	// The markers of a struct are applied with its fields.
 	plain := t.Kind() != reflect.Struct || jsonfields.Encodes(t) || b.hasTypeMark(t, "schemaless")
@@ -148,6 +152,9 @@ func (b *builder) mapping(t reflect.Type, at place) *Schema {
 		b.fail(at, fmt.Errorf("the keys of %s must be strings", t))
 		return anyValue()
 	}
+	if m := b.keyMark(t.Key()); m != nil {
+		b.failMark(at, *m, errors.New("the keys of a map cannot have constraints: use a rule, as in self.all(key, key.size() < 9)"))
+	}
 	if isAny(t.Elem()) {
 		return &Schema{Type: "object", PreserveUnknownFields: true}
 	}
@@ -185,6 +192,9 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	b.open = append(b.open, t)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	s := &Schema{Type: "object", Properties: map[string]*Schema{}}
+	for _, owner := range jsonfields.Structs(t) {
+		b.declared(owner, at)
+	}
 	members, blanks, errs := b.membersOf(t, at)
 	before := len(b.errs)
 	b.errs = append(b.errs, errs...)
@@ -267,7 +277,7 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	if known, ok := contradicted[kubernetes]; ok {
 		optional = slices.Contains(known.optional, m.name) || optional && !slices.Contains(known.required, m.name)
 	}
-	below := application{b: b, at: at, member: m, schema: s, parent: parent}
+	below := application{b: b, at: at, member: m, schema: s} // of the alias, so it cannot be optional
 	below.apply(aliased)
 	a := application{b: b, at: at, tag: tag, member: m, schema: s, parent: parent, optional: optional}
 	a.apply(directives)

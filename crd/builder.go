@@ -62,7 +62,7 @@ func (p place) field(name string) place {
 // within returns the place of the named struct type t. Its fields have the name of the
 // type that declares them.
 func (b *builder) within(p place, t reflect.Type) place {
-	names := b.source.Names(docName(t))
+	names := b.source.Names(b.docName(t))
 	p.typ, p.fields, p.types = names[len(names)-1], "", nil
 	return p
 }
@@ -126,9 +126,15 @@ func docName(t reflect.Type) string {
 
 // builder builds the schema of a version.
 type builder struct {
-	source  source.Source
-	markers func([]string, *Definition) iter.Seq2[string, error]
-	kind    *Definition // which the markers of the kind change
+	source   source.Source
+	markers  func([]string, *Definition) iter.Seq2[string, error]
+	kind     *Definition // which the markers of the kind change
+	kindType reflect.Type
+	base     string // the path of the package at the root of the source, if it is known
+	checked  map[reflect.Type]bool
+
+	schemaOfKind *Schema
+	faults       map[string]bool // of the kind, that have been reported
 
 	columns    []Column
 	selectable []SelectableField

@@ -2,6 +2,8 @@ package crd
 
 import (
 	"errors"
+	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,10 +39,146 @@ func (b *builder) tags(markers []source.Marker, kind *Definition, fail func(sour
 		}
 		for _, d := range found {
 			d.mark = m
+			if o := d.other(list); o != nil {
+				fail(*m, fmt.Errorf("it is given twice: %s", o))
+			}
 			list = append(list, d)
+		}
+		for _, err := range b.newFaults(kind) {
+			fail(*m, err)
 		}
 	}
 	return list
+}
+
+// other returns the marker in a list that only one of the two can be true beside: of two
+// names for one marker, such as listType and k8s:listType, the values may be the same.
+func (d directive) other(list []directive) *source.Marker {
+	for _, o := range list {
+		same := o.key == d.key && slices.Equal(o.path, d.path) && keys[d.key]&repeatable == 0 && o.mark != d.mark
+		if same && (o.mark.Text == d.mark.Text || d.key != "listMapKey" && o.value != d.value) {
+			return o.mark
+		}
+	}
+	return nil
+}
+
+// newFaults returns the faults of the kind that a marker of it brings, and no earlier one.
+func (b *builder) newFaults(kind *Definition) (errs []error) {
+	if kind == nil || kind != b.kind || b.schemaOfKind == nil {
+		return nil
+	}
+	for _, err := range kind.faults(b.schemaOfKind) {
+		if !b.faults[err.Error()] {
+			b.faults[err.Error()] = true
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// faults returns what is wrong with the names and the only version of a draft.
+func (d *Definition) faults(root *Schema) []error {
+	v := &d.Spec.Versions[0]
+	errs := append(d.Spec.Names.faults(), v.columnFaults(root)...)
+	for _, f := range v.SelectableFields {
+		if _, err := find(root, f.JSONPath); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if v.Subresources == nil {
+		return errs
+	}
+	if v.Subresources.Status != nil && root.Properties["status"] == nil {
+		errs = append(errs, errors.New("the type has no field status"))
+	}
+	if v.Subresources.Scale != nil {
+		if _, err := scaleOf(*v.Subresources.Scale, root); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// checkSource refuses the markers of Source that belong to no type or field, and those of
+// packages that are about types or fields.
+func (b *builder) checkSource() {
+	check := func(m source.Marker, why string, allowed ...string) {
+		fail := func(m source.Marker, err error) { b.errs = append(b.errs, fmt.Errorf("%s: %w", m, err)) }
+		for _, d := range b.tags([]source.Marker{m}, nil, fail) {
+			if !slices.Contains(allowed, d.key) {
+				fail(m, errors.New(why))
+				return
+			}
+		}
+	}
+	for _, m := range b.source.Loose() {
+		check(m, "it belongs to no type or field")
+	}
+	for _, marks := range b.source.Packages() {
+		for _, m := range marks {
+			check(m, "it is for types and fields, not for packages", "optional", "required")
+		}
+	}
+}
+
+// declared checks that the source has a named type once, so that no marker of it is lost
+// and none is that of another type.
+func (b *builder) declared(t reflect.Type, at place) {
+	if t.PkgPath() == "" || isKubernetes(t.PkgPath()) || b.checked[t] {
+		return
+	}
+	b.checked[t] = true
+	name := b.docName(t)
+	switch places := b.source.Places(name); {
+	case len(places) > 1:
+		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: embed only one", name, strings.Join(places, " and ")))
+	case len(places) == 0 && b.markers != nil && b.ours(t):
+		b.fail(at, fmt.Errorf("the source lacks the type %s, so its markers are lost: embed its file in Options.Source", name))
+	}
+}
+
+// ours reports whether the package of a type is in the source.
+func (b *builder) ours(t reflect.Type) bool {
+	pkg, _, _ := strings.Cut(t.String(), ".")
+	for p := range b.source.Packages() {
+		if p[1] == pkg && b.isIn(t.PkgPath(), p[0]) {
+			return true
+		}
+	}
+	return t.PkgPath() == b.kindType.PkgPath()
+}
+
+// isIn reports whether a directory of the source is that of a package.
+func (b *builder) isIn(pkgPath, dir string) bool {
+	if b.base != "" {
+		return path.Join(b.base, dir) == pkgPath
+	}
+	return strings.HasSuffix(pkgPath, "/"+dir)
+}
+
+// findBase finds out which package the root of the source is. It is not known for a program, whose
+// package has the path main, and if the files do not lie as in the module.
+func (b *builder) findBase() {
+	dir, found := b.source.Dir(docName(b.kindType))
+	base, ends := strings.CutSuffix(path.Join("/", b.kindType.PkgPath()), path.Join("/", dir))
+	if dir == "." {
+		base, ends = b.kindType.PkgPath(), true
+	}
+	if found && ends && b.kindType.PkgPath() != "main" {
+		b.base = strings.TrimPrefix(base, "/")
+	}
+}
+
+// docName returns the name of a type in the source. A type of a package that is not in the
+// source has its whole path, because another package may have its name.
+func (b *builder) docName(t reflect.Type) string {
+	name := docName(t)
+	dir, found := b.source.Dir(name)
+	if !found || b.base == "" || t.PkgPath() == b.kindType.PkgPath() || b.isIn(t.PkgPath(), dir) {
+		return name
+	}
+	return t.PkgPath() + "." + t.Name()
 }
 
 // markedField returns the directives of a field's markers, and those of the alias that
@@ -70,7 +208,7 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 		return
 	}
 	at.fields = ""
-	for i, name := range slices.Backward(b.source.Names(docName(t))) {
+	for i, name := range slices.Backward(b.source.Names(b.docName(t))) {
 		at.typ = name
 		fail := func(m source.Marker, err error) { b.failMark(at, m, err) }
 		if _, steps := b.source.Alias(name); len(steps) > 0 { // otherwise the alias is one of the names
@@ -82,7 +220,7 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 		case i == 0 && isPart:
 			kind = nil
 		case i == 0:
-			kind = b.kind
+			kind, b.schemaOfKind = b.kind, s
 		}
 		a := application{b: b, at: at, schema: s}
 		a.apply(b.tags(b.source.Markers(name), kind, fail))
@@ -94,7 +232,7 @@ func (b *builder) typeDirective(t reflect.Type, key string) (directive, bool) {
 	if t.Name() == "" || isKubernetes(t.PkgPath()) {
 		return directive{}, false
 	}
-	for _, name := range b.source.Names(docName(t)) {
+	for _, name := range b.source.Names(b.docName(t)) {
 		for _, d := range b.tags(b.source.Markers(name), draft(), func(source.Marker, error) {}) {
 			if d.key == key && len(d.path) == 0 {
 				return d, true
@@ -102,6 +240,19 @@ func (b *builder) typeDirective(t reflect.Type, key string) (directive, bool) {
 		}
 	}
 	return directive{}, false
+}
+
+// keyMark returns a marker with an effect of the type of a map's keys, or nil.
+func (b *builder) keyMark(t reflect.Type) *source.Marker {
+	if t.PkgPath() == "" || isKubernetes(t.PkgPath()) {
+		return nil
+	}
+	for _, name := range b.source.Names(b.docName(t)) {
+		for _, d := range b.tags(b.source.Markers(name), nil, func(source.Marker, error) {}) {
+			return d.mark
+		}
+	}
+	return nil
 }
 
 // typeMark returns the JSON type that a marker of a type sets, or "".
@@ -135,8 +286,7 @@ func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 
 // optionalByDefault reports whether a marker of the package makes its fields optional.
 func (b *builder) optionalByDefault(typ string) bool {
-	pkg, _, _ := strings.Cut(typ, ".")
-	tags := b.tags(b.source.Markers(pkg), nil, func(source.Marker, error) {})
+	tags := b.tags(b.source.Package(typ), nil, func(source.Marker, error) {})
 	return slices.ContainsFunc(tags, func(d directive) bool { return d.key == "optional" })
 }
 
@@ -146,7 +296,7 @@ func (b *builder) kubernetesName(t reflect.Type) string {
 	if isKubernetes(t.PkgPath()) {
 		return fullName(t)
 	}
-	for path, name := range b.source.Foreign(docName(t)) {
+	for path, name := range b.source.Foreign(b.docName(t)) {
 		if isKubernetes(path) {
 			return path + "." + name
 		}

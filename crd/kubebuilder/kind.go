@@ -43,10 +43,7 @@ func (m marker) change(d *crd.Definition) error {
 		v.Columns = append(v.Columns, c)
 		return err
 	case "kubebuilder:subresource:scale":
-		s := new(crd.Scale)
-		if v.Subresources.Scale != nil {
-			return errors.New("it is given twice")
-		}
+		s := cmp.Or(v.Subresources.Scale, new(crd.Scale))
 		v.Subresources.Scale = s
 		return fill(m.args, map[string]any{"specpath": &s.SpecReplicasPath, "statuspath": &s.StatusReplicasPath,
 			"selectorpath": &s.LabelSelectorPath}, "specpath", "statuspath")

@@ -7,20 +7,35 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"iter"
 	"path"
+	"slices"
 	"strings"
 )
 
 // Source holds the doc comments, the markers and the declarations of types and fields in
 // Go source. A name is package.Type or package.Type.Field. Fields of an unnamed struct
 // have the name of the field around them, a dot and their own name. A comment at the end
-// of a field's line counts if no comment stands above the field. The markers of a package
-// stand under its name.
+// of a field's line counts if no comment stands above the field.
+//
+// As in controller-gen a marker belongs to what its group of comments documents. It may
+// also stand in the closest group above that. The markers of a package stand above the word
+// package.
 type Source struct {
 	docs    map[string]string
 	markers map[string][]Marker
 	types   map[string]declaration
+	// packages are the directories with their packages, and the markers of these.
+	packages map[inDir][]Marker
+	// places are the files and lines that declare a type.
+	places map[string][]string
 }
+
+// inDir is a package in a directory: packages in other directories may have its name.
+type inDir struct{ dir, pkg string }
+
+// noName is the name of the markers that belong to nothing.
+const noName = ""
 
 // Marker is a line of a comment that begins with a plus sign, such as +optional.
 type Marker struct {
@@ -56,13 +71,44 @@ func Read(files fs.FS) (Source, error) {
 }
 
 func empty() Source {
-	return Source{map[string]string{}, map[string][]Marker{}, map[string]declaration{}}
+	return Source{
+		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[inDir][]Marker{}, map[string][]string{},
+	}
 }
 
 // Doc returns the text of the comment of a type or field, or "".
 func (s Source) Doc(name string) string { return s.docs[name] }
 
-// Markers returns the markers of a package, type or field. Markers of an alias of a named
+// Loose returns the markers that belong to no package, type or field.
+func (s Source) Loose() []Marker { return s.markers[noName] }
+
+// Packages yields the directories and names of the packages, in any order, with their markers.
+func (s Source) Packages() iter.Seq2[[2]string, []Marker] {
+	return func(yield func([2]string, []Marker) bool) {
+		for p, marks := range s.packages {
+			if !yield([2]string{p.dir, p.pkg}, marks) {
+				return
+			}
+		}
+	}
+}
+
+// Package returns the markers of the package of a type.
+func (s Source) Package(typ string) []Marker {
+	pkg, _, _ := strings.Cut(typ, ".")
+	return s.packages[inDir{s.types[typ].dir, pkg}]
+}
+
+// Dir returns the directory of the file that declares a type. It reports whether there is one.
+func (s Source) Dir(typ string) (dir string, found bool) {
+	d, found := s.types[typ]
+	return d.dir, found
+}
+
+// Places returns the files and lines that declare a type.
+func (s Source) Places(typ string) []string { return s.places[typ] }
+
+// Markers returns the markers of a type or field. Markers of an alias of a named
 // type have no effect, as in controller-gen: those of the named type have.
 func (s Source) Markers(name string) []Marker {
 	if d := s.declaredAs(name); d.alias && (s.find(d) != "" || d.path != "") {
@@ -78,7 +124,8 @@ type lexeme struct {
 	line     int
 	doc      string   // the comment that ends on the line above
 	trailing string   // the comment after it on its line
-	marks    []Marker // the markers between the previous token and this one
+	marks    []Marker // the markers above it that are its own
+	loose    []Marker // the markers in the comments above these
 	behind   []Marker // the markers after it on its line
 }
 
@@ -90,6 +137,8 @@ type commentReader struct {
 	pos     int
 	imports []imported
 	dir     string
+	name    string       // of the file
+	claimed map[int]bool // the lines of the markers that belong to something
 }
 
 func (s Source) read(name string, source []byte) error {
@@ -97,19 +146,29 @@ func (s Source) read(name string, source []byte) error {
 	if err != nil {
 		return err
 	}
-	r := commentReader{into: s, list: list, dir: path.Dir(name)}
+	r := commentReader{into: s, list: list, dir: path.Dir(name), name: name, claimed: map[int]bool{}}
 	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
 			pkg = r.peek().text
-			r.mark(pkg, now.marks)
+			r.claim(now.loose)
+			r.claim(now.marks)
+			p := inDir{r.dir, pkg}
+			s.packages[p] = slices.Concat(s.packages[p], now.loose, now.marks)
 		case token.IMPORT:
 			r.readImports()
 		case token.TYPE:
 			r.declaration(pkg, now)
 		case token.LBRACE, token.LPAREN, token.LBRACK:
 			r.skip()
+		}
+	}
+	for _, l := range list {
+		for _, m := range slices.Concat(l.behind, l.loose, l.marks) {
+			if !r.claimed[m.line] {
+				s.markers[noName] = append(s.markers[noName], m)
+			}
 		}
 	}
 	return nil
@@ -125,8 +184,8 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		groupEnd  int
 		lastLine  int
 		trailings []string
-		marks     []Marker // since the previous token
-		behind    []Marker // after the previous token, on its line
+		groups    [][]Marker // of the comments since the previous token
+		behind    []Marker   // after the previous token, on its line
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
@@ -138,23 +197,27 @@ func lex(name string, source []byte) ([]lexeme, error) {
 			trailings = append(trailings, text)
 			behind = appendMark(behind, name, line, text)
 		case tok == token.COMMENT:
-			if line > groupEnd+1 {
-				group = nil
+			if line > groupEnd+1 || len(groups) == 0 {
+				group, groups = nil, append(groups, nil)
 			}
 			group = append(group, text)
-			marks = appendMark(marks, name, line, text)
+			last := &groups[len(groups)-1]
+			*last = appendMark(*last, name, line, text)
 			groupEnd = line + strings.Count(text, "\n")
 		case tok == token.SEMICOLON && text == "\n":
 			list = append(list, lexeme{Token: tok, line: line})
 		default:
 			closeTrailing(list, trailings, behind)
 			trailings, behind = nil, nil
-			l := lexeme{Token: tok, text: text, line: line, marks: marks}
-			marks = nil
+			l := lexeme{Token: tok, text: text, line: line}
+			own := len(groups) - 1
 			if len(group) > 0 && groupEnd+1 >= line {
 				l.doc = commentText(group)
+				own--
 			}
-			group = nil
+			own = max(own, 0)
+			l.loose, l.marks = slices.Concat(groups[:own]...), slices.Concat(groups[own:]...)
+			group, groups = nil, nil
 			list = append(list, l)
 			lastLine = line
 		}
@@ -244,6 +307,7 @@ func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	declared := r.named(pkg)
 	declared.alias = alias
 	r.into.types[key] = declared
+	r.into.places[key] = append(r.into.places[key], fmt.Sprintf("%s:%d", r.name, name.line))
 	r.typeExpr(key)
 }
 
@@ -293,6 +357,9 @@ func (r *commentReader) fields(key string) {
 			doc = r.last().trailing
 		}
 		for _, name := range names {
+			if name == "_" {
+				continue // no value has it
+			}
 			r.into.types[key+"."+name] = declared
 			r.set(key+"."+name, doc)
 			r.mark(key+"."+name, first.marks)
@@ -333,7 +400,14 @@ func (r *commentReader) set(key, doc string) {
 	}
 }
 
+func (r *commentReader) claim(marks []Marker) {
+	for _, m := range marks {
+		r.claimed[m.line] = true
+	}
+}
+
 func (r *commentReader) mark(key string, marks []Marker) {
+	r.claim(marks)
 	if len(marks) > 0 {
 		r.into.markers[key] = append(r.into.markers[key], marks...)
 	}
