@@ -33,9 +33,9 @@ func (b *builder) root(t reflect.Type) *Schema {
 	b.transitions, b.checked, b.faults = map[*Schema]*fieldError{}, map[reflect.Type]bool{}, map[string]bool{}
 	b.kindType = t
 	b.findBase()
-	b.checkSource()
 	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
+	b.checkPackages()
 	b.checkTransitions(s, false)
 	return s
 }
@@ -151,9 +151,6 @@ func (b *builder) mapping(t reflect.Type, at place) *Schema {
 	if t.Key().Kind() != reflect.String || implements[encoding.TextMarshaler](t.Key()) {
 		b.fail(at, fmt.Errorf("the keys of %s must be strings", t))
 		return anyValue()
-	}
-	if m := b.keyMark(t.Key()); m != nil {
-		b.failMark(at, *m, errors.New("the keys of a map cannot have constraints: use a rule, as in self.all(key, key.size() < 9)"))
 	}
 	if isAny(t.Elem()) {
 		return &Schema{Type: "object", PreserveUnknownFields: true}

@@ -132,6 +132,7 @@ type builder struct {
 	kindType reflect.Type
 	base     string // the path of the package at the root of the source, if it is known
 	checked  map[reflect.Type]bool
+	packages []source.Package // of the types in checked
 
 	schemaOfKind *Schema
 	faults       map[string]bool // of the kind, that have been reported

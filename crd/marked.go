@@ -100,9 +100,10 @@ func (d *Definition) faults(root *Schema) []error {
 	return errs
 }
 
-// checkSource refuses the markers of Source that belong to no type or field, and those of
-// packages that are about types or fields.
-func (b *builder) checkSource() {
+// checkPackages looks at the packages of the types that have been found. It refuses the
+// markers that belong to no type or field, and those of the package that are about types or
+// fields.
+func (b *builder) checkPackages() {
 	check := func(m source.Marker, why string, allowed ...string) {
 		fail := func(m source.Marker, err error) { b.errs = append(b.errs, fmt.Errorf("%s: %w", m, err)) }
 		for _, d := range b.tags([]source.Marker{m}, nil, fail) {
@@ -112,12 +113,13 @@ func (b *builder) checkSource() {
 			}
 		}
 	}
-	for _, m := range b.source.Loose() {
-		check(m, "it belongs to no type or field")
-	}
-	for _, marks := range b.source.Packages() {
-		for _, m := range marks {
+	for _, p := range b.packages {
+		own, loose := b.source.PackageMarkers(p)
+		for _, m := range own {
 			check(m, "it is for types and fields, not for packages", "optional", "required")
+		}
+		for _, m := range loose {
+			check(m, "it belongs to no type or field: put it directly above one, or above the package")
 		}
 	}
 }
@@ -130,6 +132,9 @@ func (b *builder) declared(t reflect.Type, at place) {
 	}
 	b.checked[t] = true
 	name := b.docName(t)
+	if p, found := b.source.Package(name); found && !slices.Contains(b.packages, p) {
+		b.packages = append(b.packages, p)
+	}
 	switch places := b.source.Places(name); {
 	case len(places) > 1:
 		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: embed only one", name, strings.Join(places, " and ")))
@@ -142,7 +147,7 @@ func (b *builder) declared(t reflect.Type, at place) {
 func (b *builder) ours(t reflect.Type) bool {
 	pkg, _, _ := strings.Cut(t.String(), ".")
 	for p := range b.source.Packages() {
-		if p[1] == pkg && b.isIn(t.PkgPath(), p[0]) {
+		if p.Name == pkg && b.isIn(t.PkgPath(), p.Dir) {
 			return true
 		}
 	}
@@ -160,9 +165,9 @@ func (b *builder) isIn(pkgPath, dir string) bool {
 // findBase finds out which package the root of the source is. It is not known for a program, whose
 // package has the path main, and if the files do not lie as in the module.
 func (b *builder) findBase() {
-	dir, found := b.source.Dir(docName(b.kindType))
-	base, ends := strings.CutSuffix(path.Join("/", b.kindType.PkgPath()), path.Join("/", dir))
-	if dir == "." {
+	p, found := b.source.Package(docName(b.kindType))
+	base, ends := strings.CutSuffix("/"+b.kindType.PkgPath(), "/"+p.Dir)
+	if p.Dir == "." {
 		base, ends = b.kindType.PkgPath(), true
 	}
 	if found && ends && b.kindType.PkgPath() != "main" {
@@ -174,8 +179,8 @@ func (b *builder) findBase() {
 // source has its whole path, because another package may have its name.
 func (b *builder) docName(t reflect.Type) string {
 	name := docName(t)
-	dir, found := b.source.Dir(name)
-	if !found || b.base == "" || t.PkgPath() == b.kindType.PkgPath() || b.isIn(t.PkgPath(), dir) {
+	p, found := b.source.Package(name)
+	if !found || b.base == "" || t.PkgPath() == b.kindType.PkgPath() || b.isIn(t.PkgPath(), p.Dir) {
 		return name
 	}
 	return t.PkgPath() + "." + t.Name()
@@ -242,19 +247,6 @@ func (b *builder) typeDirective(t reflect.Type, key string) (directive, bool) {
 	return directive{}, false
 }
 
-// keyMark returns a marker with an effect of the type of a map's keys, or nil.
-func (b *builder) keyMark(t reflect.Type) *source.Marker {
-	if t.PkgPath() == "" || isKubernetes(t.PkgPath()) {
-		return nil
-	}
-	for _, name := range b.source.Names(b.docName(t)) {
-		for _, d := range b.tags(b.source.Markers(name), nil, func(source.Marker, error) {}) {
-			return d.mark
-		}
-	}
-	return nil
-}
-
 // typeMark returns the JSON type that a marker of a type sets, or "".
 func (b *builder) typeMark(t reflect.Type) string {
 	d, _ := b.typeDirective(t, "type")
@@ -286,7 +278,9 @@ func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 
 // optionalByDefault reports whether a marker of the package makes its fields optional.
 func (b *builder) optionalByDefault(typ string) bool {
-	tags := b.tags(b.source.Package(typ), nil, func(source.Marker, error) {})
+	p, _ := b.source.Package(typ)
+	own, _ := b.source.PackageMarkers(p)
+	tags := b.tags(own, nil, func(source.Marker, error) {})
 	return slices.ContainsFunc(tags, func(d directive) bool { return d.key == "optional" })
 }
 

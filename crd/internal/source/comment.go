@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -22,20 +23,21 @@ import (
 // also stand in the closest group above that. The markers of a package stand above the word
 // package.
 type Source struct {
-	docs    map[string]string
-	markers map[string][]Marker
-	types   map[string]declaration
-	// packages are the directories with their packages, and the markers of these.
-	packages map[inDir][]Marker
+	docs     map[string]string
+	markers  map[string][]Marker
+	types    map[string]declaration
+	packages map[Package]*packageMarkers
 	// places are the files and lines that declare a type.
 	places map[string][]string
 }
 
-// inDir is a package in a directory: packages in other directories may have its name.
-type inDir struct{ dir, pkg string }
+// Package is a package in a directory: packages in other directories may have its name.
+type Package struct{ Dir, Name string }
 
-// noName is the name of the markers that belong to nothing.
-const noName = ""
+type packageMarkers struct {
+	own   []Marker
+	loose []Marker // of no package, type or field
+}
 
 // Marker is a line of a comment that begins with a plus sign, such as +optional.
 type Marker struct {
@@ -72,37 +74,30 @@ func Read(files fs.FS) (Source, error) {
 
 func empty() Source {
 	return Source{
-		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[inDir][]Marker{}, map[string][]string{},
+		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[Package]*packageMarkers{}, map[string][]string{},
 	}
 }
 
 // Doc returns the text of the comment of a type or field, or "".
 func (s Source) Doc(name string) string { return s.docs[name] }
 
-// Loose returns the markers that belong to no package, type or field.
-func (s Source) Loose() []Marker { return s.markers[noName] }
+// Packages yields the packages in any order.
+func (s Source) Packages() iter.Seq[Package] { return maps.Keys(s.packages) }
 
-// Packages yields the directories and names of the packages, in any order, with their markers.
-func (s Source) Packages() iter.Seq2[[2]string, []Marker] {
-	return func(yield func([2]string, []Marker) bool) {
-		for p, marks := range s.packages {
-			if !yield([2]string{p.dir, p.pkg}, marks) {
-				return
-			}
-		}
-	}
-}
-
-// Package returns the markers of the package of a type.
-func (s Source) Package(typ string) []Marker {
-	pkg, _, _ := strings.Cut(typ, ".")
-	return s.packages[inDir{s.types[typ].dir, pkg}]
-}
-
-// Dir returns the directory of the file that declares a type. It reports whether there is one.
-func (s Source) Dir(typ string) (dir string, found bool) {
+// Package returns the package of a type. It reports whether the source has the type.
+func (s Source) Package(typ string) (p Package, found bool) {
 	d, found := s.types[typ]
-	return d.dir, found
+	name, _, _ := strings.Cut(typ, ".")
+	return Package{d.dir, name}, found
+}
+
+// PackageMarkers returns the markers of a package, and the loose ones in it, which belong to
+// no package, type or field.
+func (s Source) PackageMarkers(p Package) (own, loose []Marker) {
+	if m := s.packages[p]; m != nil {
+		return m.own, m.loose
+	}
+	return nil, nil
 }
 
 // Places returns the files and lines that declare a type.
@@ -147,15 +142,19 @@ func (s Source) read(name string, source []byte) error {
 		return err
 	}
 	r := commentReader{into: s, list: list, dir: path.Dir(name), name: name, claimed: map[int]bool{}}
-	pkg := ""
+	pkg, marks := "", new(packageMarkers)
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
 			pkg = r.peek().text
 			r.claim(now.loose)
 			r.claim(now.marks)
-			p := inDir{r.dir, pkg}
-			s.packages[p] = slices.Concat(s.packages[p], now.loose, now.marks)
+			p := Package{r.dir, pkg}
+			if s.packages[p] == nil {
+				s.packages[p] = marks
+			}
+			marks = s.packages[p]
+			marks.own = slices.Concat(marks.own, now.loose, now.marks)
 		case token.IMPORT:
 			r.readImports()
 		case token.TYPE:
@@ -167,7 +166,7 @@ func (s Source) read(name string, source []byte) error {
 	for _, l := range list {
 		for _, m := range slices.Concat(l.behind, l.loose, l.marks) {
 			if !r.claimed[m.line] {
-				s.markers[noName] = append(s.markers[noName], m)
+				marks.loose = append(marks.loose, m)
 			}
 		}
 	}
