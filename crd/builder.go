@@ -114,7 +114,7 @@ func (p place) error(key, tag string, err error) *fieldError {
 	if key != "" {
 		key = fmt.Sprintf("%s:%q", key, tag)
 	}
-	return &fieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
+	return &fieldError{Type: source.Plain(p.typ), Field: p.fields, Tag: key, Err: err}
 }
 
 // docName returns the name of a type as comments name it: package.Type, without type
@@ -132,7 +132,7 @@ type builder struct {
 	kindType reflect.Type
 	base     string // the path of the package at the root of the source, if it is known
 	checked  map[reflect.Type]bool
-	packages []source.Package // of the types in checked
+	packages []*source.Package // of the types in checked
 
 	schemaOfKind *Schema
 	faults       map[string]bool // of the kind, that have been reported

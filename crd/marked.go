@@ -114,11 +114,10 @@ func (b *builder) checkPackages() {
 		}
 	}
 	for _, p := range b.packages {
-		own, loose := b.source.PackageMarkers(p)
-		for _, m := range own {
+		for _, m := range p.Markers {
 			check(m, "it is for types and fields, not for packages", "optional", "required")
 		}
-		for _, m := range loose {
+		for _, m := range p.Loose {
 			check(m, "it belongs to no type or field: put it directly above one, or above the package")
 		}
 	}
@@ -131,15 +130,20 @@ func (b *builder) declared(t reflect.Type, at place) {
 		return
 	}
 	b.checked[t] = true
-	name := b.docName(t)
-	if p, found := b.source.Package(name); found && !slices.Contains(b.packages, p) {
-		b.packages = append(b.packages, p)
+	var places []string
+	for _, name := range b.namesOf(t) {
+		places = append(places, b.source.Places(name)...)
+		if p := b.source.Package(name); !slices.Contains(b.packages, p) {
+			b.packages = append(b.packages, p)
+		}
 	}
-	switch places := b.source.Places(name); {
+	switch {
 	case len(places) > 1:
-		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: embed only one", name, strings.Join(places, " and ")))
+		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: leave one out",
+			docName(t), strings.Join(places, " and ")))
 	case len(places) == 0 && b.markers != nil && b.ours(t):
-		b.fail(at, fmt.Errorf("the source lacks the type %s, so its markers are lost: embed its file in Options.Source", name))
+		b.fail(at, fmt.Errorf("the source lacks the type %s, so its markers are lost: embed its file in Options.Source",
+			docName(t)))
 	}
 }
 
@@ -147,43 +151,55 @@ func (b *builder) declared(t reflect.Type, at place) {
 func (b *builder) ours(t reflect.Type) bool {
 	pkg, _, _ := strings.Cut(t.String(), ".")
 	for p := range b.source.Packages() {
-		if p.Name == pkg && b.isIn(t.PkgPath(), p.Dir) {
+		if p.Name == pkg && (b.isIn(t, p) || b.base == "" && strings.HasSuffix(t.PkgPath(), "/"+p.Dir)) {
 			return true
 		}
 	}
 	return t.PkgPath() == b.kindType.PkgPath()
 }
 
-// isIn reports whether a directory of the source is that of a package.
-func (b *builder) isIn(pkgPath, dir string) bool {
-	if b.base != "" {
-		return path.Join(b.base, dir) == pkgPath
-	}
-	return strings.HasSuffix(pkgPath, "/"+dir)
+// isIn reports whether a type is in a package of the source, if the base is known.
+func (b *builder) isIn(t reflect.Type, p *source.Package) bool {
+	return b.base != "" && path.Join(b.base, p.Dir) == t.PkgPath()
 }
 
-// findBase finds out which package the root of the source is. It is not known for a program, whose
-// package has the path main, and if the files do not lie as in the module.
+// findBase finds out which package the root of the source is. It is not known for a
+// program, whose package has the path main, and if the files do not lie as in the module.
 func (b *builder) findBase() {
-	p, found := b.source.Package(docName(b.kindType))
-	base, ends := strings.CutSuffix("/"+b.kindType.PkgPath(), "/"+p.Dir)
-	if p.Dir == "." {
-		base, ends = b.kindType.PkgPath(), true
-	}
-	if found && ends && b.kindType.PkgPath() != "main" {
-		b.base = strings.TrimPrefix(base, "/")
+	pkg := b.kindType.PkgPath()
+	for _, name := range b.source.Find(pkg, docName(b.kindType), false) {
+		p := b.source.Package(name)
+		switch base, ends := strings.CutSuffix(pkg, "/"+p.Dir); {
+		case pkg == "main":
+		case p.Dir == ".":
+			b.base = pkg
+		case ends:
+			b.base = base
+		}
 	}
 }
 
-// docName returns the name of a type in the source. A type of a package that is not in the
-// source has its whole path, because another package may have its name.
-func (b *builder) docName(t reflect.Type) string {
-	name := docName(t)
-	p, found := b.source.Package(name)
-	if !found || b.base == "" || t.PkgPath() == b.kindType.PkgPath() || b.isIn(t.PkgPath(), p.Dir) {
-		return name
+// namesOf returns the names in the source that a type may have. More than one is an error.
+func (b *builder) namesOf(t reflect.Type) []string {
+	inside := b.base != "" && (t.PkgPath() == b.base || strings.HasPrefix(t.PkgPath(), b.base+"/"))
+	names := b.source.Find(t.PkgPath(), docName(t), b.base != "" && !inside)
+	if inside {
+		names = slices.DeleteFunc(b.source.All(docName(t)), func(n string) bool { return !b.isIn(t, b.source.Package(n)) })
 	}
-	return t.PkgPath() + "." + t.Name()
+	return names
+}
+
+// docName returns the name of a type in the source. A type that is not in the source has
+// its whole path, because another package may have its name.
+func (b *builder) docName(t reflect.Type) string {
+	if names := b.namesOf(t); len(names) > 0 {
+		return names[0]
+	}
+	name := docName(t)
+	if b.source.All(name) != nil {
+		return t.PkgPath() + "." + t.Name()
+	}
+	return name
 }
 
 // markedField returns the directives of a field's markers, and those of the alias that
@@ -278,9 +294,11 @@ func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 
 // optionalByDefault reports whether a marker of the package makes its fields optional.
 func (b *builder) optionalByDefault(typ string) bool {
-	p, _ := b.source.Package(typ)
-	own, _ := b.source.PackageMarkers(p)
-	tags := b.tags(own, nil, func(source.Marker, error) {})
+	p := b.source.Package(typ)
+	if p == nil {
+		return false
+	}
+	tags := b.tags(p.Markers, nil, func(source.Marker, error) {})
 	return slices.ContainsFunc(tags, func(d directive) bool { return d.key == "optional" })
 }
 

@@ -26,17 +26,19 @@ type Source struct {
 	docs     map[string]string
 	markers  map[string][]Marker
 	types    map[string]declaration
-	packages map[Package]*packageMarkers
+	packages map[string]*Package
 	// places are the files and lines that declare a type.
 	places map[string][]string
 }
 
-// Package is a package in a directory: packages in other directories may have its name.
-type Package struct{ Dir, Name string }
-
-type packageMarkers struct {
-	own   []Marker
-	loose []Marker // of no package, type or field
+// Package is a package in a directory. Packages in other directories may have its name, so
+// each has a word of its own in the names of its types: v1, v1#2.
+type Package struct {
+	Dir, Name string
+	// Markers stand above the word package.
+	Markers []Marker
+	// Loose are the markers of no package, type or field.
+	Loose []Marker
 }
 
 // Marker is a line of a comment that begins with a plus sign, such as +optional.
@@ -74,7 +76,7 @@ func Read(files fs.FS) (Source, error) {
 
 func empty() Source {
 	return Source{
-		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[Package]*packageMarkers{}, map[string][]string{},
+		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[string]*Package{}, map[string][]string{},
 	}
 }
 
@@ -82,22 +84,80 @@ func empty() Source {
 func (s Source) Doc(name string) string { return s.docs[name] }
 
 // Packages yields the packages in any order.
-func (s Source) Packages() iter.Seq[Package] { return maps.Keys(s.packages) }
+func (s Source) Packages() iter.Seq[*Package] { return maps.Values(s.packages) }
 
-// Package returns the package of a type. It reports whether the source has the type.
-func (s Source) Package(typ string) (p Package, found bool) {
-	d, found := s.types[typ]
-	name, _, _ := strings.Cut(typ, ".")
-	return Package{d.dir, name}, found
+// Package returns the package of a type, or nil if the source does not have the type.
+func (s Source) Package(typ string) *Package {
+	if _, found := s.types[typ]; !found {
+		return nil
+	}
+	word, _, _ := strings.Cut(typ, ".")
+	return s.packages[word]
 }
 
-// PackageMarkers returns the markers of a package, and the loose ones in it, which belong to
-// no package, type or field.
-func (s Source) PackageMarkers(p Package) (own, loose []Marker) {
-	if m := s.packages[p]; m != nil {
-		return m.own, m.loose
+// word returns the word of a package in the names of its types.
+func (s Source) word(dir, name string) string {
+	word := name
+	for n := 2; s.packages[word] != nil && s.packages[word].Dir != dir; n++ {
+		word = fmt.Sprintf("%s#%d", name, n)
 	}
-	return nil, nil
+	if s.packages[word] == nil {
+		s.packages[word] = &Package{Dir: dir, Name: name}
+	}
+	return word
+}
+
+// Plain returns a name of a type or field as Go has it.
+func Plain(name string) string {
+	word, rest, _ := strings.Cut(name, ".")
+	word, _, _ = strings.Cut(word, "#")
+	return word + "." + rest
+}
+
+// Find returns the names of the types package.Type whose directories fit best to the path
+// of the package. If whole is true, the path must end with the directory.
+func (s Source) Find(pkgPath, typ string, whole bool) (names []string) {
+	best := 0
+	for _, name := range s.All(typ) {
+		p := s.Package(name)
+		ends := p.Dir != "." && strings.HasSuffix("/"+pkgPath, "/"+p.Dir)
+		if whole && !ends {
+			continue
+		}
+		fit := 1 + common(pkgPath, p.Dir)
+		if ends {
+			fit += len(pkgPath) // more than any that does not end so
+		}
+		switch {
+		case fit > best:
+			best, names = fit, []string{name}
+		case fit == best:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// All returns the names of the types package.Type.
+func (s Source) All(typ string) (names []string) {
+	pkg, rest, _ := strings.Cut(typ, ".")
+	for word, p := range s.packages {
+		if _, found := s.types[word+"."+rest]; found && p.Name == pkg {
+			names = append(names, word+"."+rest)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// common returns the number of directories at the end of two paths that are the same.
+func common(a, b string) int {
+	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
+	n := 0
+	for n < len(as) && n < len(bs) && as[len(as)-1-n] == bs[len(bs)-1-n] {
+		n++
+	}
+	return n
 }
 
 // Places returns the files and lines that declare a type.
@@ -142,19 +202,15 @@ func (s Source) read(name string, source []byte) error {
 		return err
 	}
 	r := commentReader{into: s, list: list, dir: path.Dir(name), name: name, claimed: map[int]bool{}}
-	pkg, marks := "", new(packageMarkers)
+	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
-			pkg = r.peek().text
+			pkg = s.word(r.dir, r.peek().text)
 			r.claim(now.loose)
 			r.claim(now.marks)
-			p := Package{r.dir, pkg}
-			if s.packages[p] == nil {
-				s.packages[p] = marks
-			}
-			marks = s.packages[p]
-			marks.own = slices.Concat(marks.own, now.loose, now.marks)
+			p := s.packages[pkg]
+			p.Markers = slices.Concat(p.Markers, now.loose, now.marks)
 		case token.IMPORT:
 			r.readImports()
 		case token.TYPE:
@@ -165,8 +221,8 @@ func (s Source) read(name string, source []byte) error {
 	}
 	for _, l := range list {
 		for _, m := range slices.Concat(l.behind, l.loose, l.marks) {
-			if !r.claimed[m.line] {
-				marks.loose = append(marks.loose, m)
+			if p := s.packages[pkg]; p != nil && !r.claimed[m.line] {
+				p.Loose = append(p.Loose, m)
 			}
 		}
 	}
