@@ -44,6 +44,15 @@ func (a *application) apply(directives []directive) {
 	}
 	each(func(d directive) bool { return d.mark == nil && !isValue(d) })
 	each(isValue)
+	for _, d := range directives {
+		limit := map[string]func(*Schema) *float64{
+			"exclusiveMin": func(s *Schema) *float64 { return s.Minimum },
+			"exclusiveMax": func(s *Schema) *float64 { return s.Maximum },
+		}[d.key]
+		if s, err := d.follow(a.schema); err == nil && limit != nil && limit(s) == nil {
+			a.failed(d, errors.New("there is no limit that it could make exclusive"))
+		}
+	}
 	if len(a.b.errs) > before {
 		return
 	}

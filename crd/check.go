@@ -276,10 +276,6 @@ func unknownFields(s *Schema, v any, path string) (found []string) {
 // schemas.
 func consistent(s *Schema) error {
 	switch {
-	case s.ExclusiveMinimum && s.Minimum == nil:
-		return errors.New("there is no minimum that could be exclusive")
-	case s.ExclusiveMaximum && s.Maximum == nil:
-		return errors.New("there is no maximum that could be exclusive")
 	case s.Minimum != nil && s.Maximum != nil && *s.Minimum > *s.Maximum:
 		return fmt.Errorf("the minimum %v is above the maximum %v", *s.Minimum, *s.Maximum)
 	case above(s.MinLength, s.MaxLength):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // Beside its own tag a field can have the tags of markers: those of the field, of its type
@@ -81,6 +82,9 @@ func (b *builder) newFaults(kind *Definition) (errs []error) {
 func (d *Definition) faults(root *Schema) []error {
 	v := &d.Spec.Versions[0]
 	errs := append(d.Spec.Names.faults(), v.columnFaults(root)...)
+	if !slices.Contains([]kube.Scope{"", kube.Namespaced, kube.ClusterScoped}, d.Spec.Scope) {
+		errs = append(errs, errors.New("want Namespaced or Cluster"))
+	}
 	for _, f := range v.SelectableFields {
 		if _, err := find(root, f.JSONPath); err != nil {
 			errs = append(errs, err)

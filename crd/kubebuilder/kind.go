@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/pintle-go/pintle/crd"
-	"github.com/pintle-go/pintle/kube"
 )
 
 // kinds are the markers that are about a kind as a whole.
@@ -28,14 +27,8 @@ func (m marker) change(d *crd.Definition) error {
 	}
 	switch m.name {
 	case "kubebuilder:resource":
-		scope := string(d.Spec.Scope)
-		err := fill(m.args, map[string]any{"path": &n.Plural, "singular": &n.Singular, "shortName": &n.ShortNames,
-			"categories": &n.Categories, "scope": &scope})
-		d.Spec.Scope = kube.Scope(scope)
-		if err == nil && scope != "" && d.Spec.Scope != kube.Namespaced && d.Spec.Scope != kube.ClusterScoped {
-			err = errors.New("want Namespaced or Cluster")
-		}
-		return err
+		return fill(m.args, map[string]any{"path": &n.Plural, "singular": &n.Singular, "shortName": &n.ShortNames,
+			"categories": &n.Categories, "scope": (*string)(&d.Spec.Scope)})
 	case "kubebuilder:printcolumn":
 		var c crd.Column
 		err := fill(m.args, map[string]any{"name": &c.Name, "type": &c.Type, "JSONPath": &c.JSONPath,
@@ -73,9 +66,6 @@ func (m marker) change(d *crd.Definition) error {
 // A variable that has a value is from the same marker, here or in a line above: only maps may have more than one.
 func fill(text string, into map[string]any, required ...string) error {
 	parts, err := split(text, ",")
-	if err != nil {
-		return err
-	}
 	given := map[string]bool{}
 	for _, part := range parts {
 		name, raw, ok := strings.Cut(part, "=")
@@ -104,8 +94,10 @@ func fill(text string, into map[string]any, required ...string) error {
 				if *into == nil {
 					*into = make(map[string]string)
 				}
-				key, value, _ := strings.Cut(pair, "=")
-				(*into)[key] = value
+				key, value, ok := strings.Cut(pair, "=")
+				if (*into)[key] = value; !ok {
+					err = fmt.Errorf("%q is not name=value", pair)
+				}
 			}
 		default:
 			err = fmt.Errorf("it has no argument %s", name)
@@ -115,9 +107,9 @@ func fill(text string, into map[string]any, required ...string) error {
 		}
 	}
 	for _, name := range required {
-		if !given[name] {
+		if err == nil && !given[name] {
 			return fmt.Errorf("its argument %s is missing", name)
 		}
 	}
-	return nil
+	return err
 }

@@ -62,7 +62,7 @@ func TestMarks(t *testing.T) {
 		{"", "+kubebuilder:validation:Minimum", "", "its value is missing"},
 		{"", "+kubebuilder:validation:MaxLength=3", "", "it is for string, int-or-string, this is integer"},
 		{"", "+kubebuilder:validation:Type=string", "", "the Go type is encoded as integer"},
-		{"", "+kubebuilder:validation:XValidation:message=x", "", "its rule is missing"},
+		{"", "+kubebuilder:validation:XValidation:message=x", "", "its argument rule is missing"},
 		{"", "+kubebuilder:validation:XValidation:rule=true,color=red", "", "it has no argument color"},
 		{"", "+kubebuilder:default=many", "", "is not a valid integer"},
 		{"", "", "+kubebuilder:validation:UniqueItems=true",
