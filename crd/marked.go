@@ -141,6 +141,7 @@ func (b *builder) declared(t reflect.Type, at place) {
 			b.packages = append(b.packages, p)
 		}
 	}
+	slices.Sort(places)
 	switch {
 	case len(places) > 1:
 		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: leave one out",

@@ -154,7 +154,8 @@ func schema[S any](t *testing.T, source fs.FS) *crd.Schema {
 
 // file returns a source with a text and the kind of define.
 func file(text string) fs.FS {
-	return fstest.MapFS{"a.go": {Data: []byte(text + "\ntype holder[S any] struct { Spec S }\n")}}
+	const holder = "package kubebuilder_test\ntype holder[S any] struct { Spec S }\n"
+	return fstest.MapFS{"a.go": {Data: []byte(text)}, "holder.go": {Data: []byte(holder)}}
 }
 
 func sameJSON(t *testing.T, a, b []byte) bool {
