@@ -218,7 +218,7 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 		if owner != t {
 			where = b.within(at, owner)
 		}
-		b.markedEmbedded(owner, where)
+		b.markedUnused(owner, where)
 		if owner.Name() != "" && !errored {
 			b.markedType(s, owner, where)
 		}

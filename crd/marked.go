@@ -279,19 +279,23 @@ func (b *builder) hasTypeMark(t reflect.Type, key string) bool {
 	return ok
 }
 
-// markedEmbedded refuses markers of embedded fields, because an embedded field has no
-// schema of its own.
-func (b *builder) markedEmbedded(owner reflect.Type, at place) {
+// markedUnused refuses markers of the fields that have no schema of their own: embedded ones,
+// and those that are not in the JSON.
+func (b *builder) markedUnused(owner reflect.Type, at place) {
 	for i := range owner.NumField() {
 		f := owner.Field(i)
-		if jsonfields.Embedded(f) == nil {
+		why := "the field " + unused(f)
+		switch {
+		case jsonfields.Embedded(f) != nil:
+			why = "the field is embedded: put the marker on its type"
+		case unused(f) == "":
 			continue
 		}
 		where := at.field(f.Name)
 		_, own := b.markedField(where)
 		for _, d := range own {
 			if d.key != "optional" && d.key != "required" {
-				b.failMark(where, *d.mark, errors.New("the field is embedded: put the marker on its type"))
+				b.failMark(where, *d.mark, errors.New(why))
 			}
 		}
 	}

@@ -12,7 +12,11 @@ import (
 
 type plainSpec struct {
 	A int `json:"a"`
+	b int
+	C int `json:"-"`
 }
+
+var _ = plainSpec{}.b
 
 type withWord struct {
 	Common word `json:"common"`
@@ -30,7 +34,8 @@ func TestPlaces(t *testing.T) {
 		{"in the comment above that", "type plainSpec struct {\n MARK\n\n // A is it.\n A int\n}", ""},
 		{"apart from the field", "type plainSpec struct {\n MARK\n\n A int\n}", ""},
 		{"at the end of the line", "type plainSpec struct {\n A int MARK\n}", ""},
-		{"of a removed field", "type plainSpec struct {\n MARK\n // Old int\n\n // Next.\n\n // A is it.\n A int\n}", nowhere},
+		{"of a removed field",
+			"type plainSpec struct {\n MARK\n // Old int\n\n // Next.\n\n // A is it.\n A int\n}", nowhere},
 		{"two comments above", "type plainSpec struct {\n MARK\n\n // Next.\n\n A int\n}", nowhere},
 		{"after the last field", "type plainSpec struct {\n A int\n MARK\n}", nowhere},
 		{"behind the brace", "type plainSpec struct { MARK\n A int\n}", nowhere},
@@ -38,6 +43,10 @@ func TestPlaces(t *testing.T) {
 		{"behind a type", "type plainSpec struct { A int }\ntype old int MARK", nowhere},
 		{"above a group of types", "MARK\ntype (\n plainSpec struct { A int }\n)", nowhere},
 		{"above a function", "type plainSpec struct { A int }\nMARK\nfunc f() {}", nowhere},
+		{"above an unexported field", "type plainSpec struct {\n A int\n MARK\n b int\n}",
+			minimum + ": the field is not exported"},
+		{"above a field without JSON", "type plainSpec struct {\n A int\n MARK\n C int\n}",
+			minimum + ": the field is left out of the JSON"},
 		{"in a function", "type plainSpec struct { A int }\nfunc f() {\n MARK\n}", nowhere},
 		{"above a constant", "type plainSpec struct { A int }\nMARK\nconst c = 1", nowhere},
 		{"below the package", "MARK\n\nimport \"fmt\"\ntype plainSpec struct { A int }", nowhere},
@@ -91,7 +100,8 @@ func TestSourceOfTypes(t *testing.T) {
 	}{
 		{define[plainSpec](files("a.go", head+holders, "b.go", spec)), ""},
 		{define[plainSpec](nil), "kubebuilder_test.holder: the source lacks the type kubebuilder_test.holder"},
-		{define[plainSpec](files("a.go", head+holders)), "the source lacks the type kubebuilder_test.plainSpec, so its markers are lost: embed its file"},
+		{define[plainSpec](files("a.go", head+holders)),
+			"the source lacks the type kubebuilder_test.plainSpec, so its markers are lost: embed its file"},
 		{define[plainSpec](files("b.go", spec)), "the source lacks the type kubebuilder_test.holder"},
 		{define[withWord](files("a.go", head+holders+"type withWord struct { Common word }\n")),
 			"kubebuilder_test.withWord.Common: the source lacks the type kubebuilder_test.word"},
@@ -105,16 +115,18 @@ func TestSourceOfTypes(t *testing.T) {
 		{define[plainSpec](files("one/a.go", head+holders+"type plainSpec struct { A int }\n", "two/a.go", spec+holders)),
 			"the source declares kubebuilder_test.holder twice, at one/a.go:2 and two/a.go:6"},
 		{crd.Of[holder[condition]](crd.Options{Markers: kubebuilder.Tags,
-			Source: files("a.go", head+holders+"import metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\ntype condition metav1.Condition\n")}), ""},
+			Source: files("a.go", head+"import metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n"+holders+
+				"type condition metav1.Condition\n")}), ""},
 	} {
 		switch err := c.definition.Err(); {
 		case c.want == "" && err != nil:
 			t.Error(err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("got %v, want %s", err, c.want)
-		case c.want == "" && c.definition.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties["a"] != nil:
-			if m := c.definition.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties["a"].Minimum; m == nil || *m != 1 {
-				t.Errorf("the minimum is %v", m)
+		case c.want == "":
+			a := c.definition.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"].Properties["a"]
+			if a != nil && (a.Minimum == nil || *a.Minimum != 1) {
+				t.Errorf("got %+v, want the minimum 1", a)
 			}
 		}
 	}
