@@ -41,10 +41,8 @@ func (m marker) change(d *crd.Definition) error {
 		return fill(m.args, map[string]any{"specpath": &s.SpecReplicasPath, "statuspath": &s.StatusReplicasPath,
 			"selectorpath": &s.LabelSelectorPath}, "specpath", "statuspath")
 	case "kubebuilder:selectablefield":
-		var f crd.SelectableField
-		err := fill(m.args, map[string]any{"JSONPath": &f.JSONPath}, "JSONPath")
-		v.SelectableFields = append(v.SelectableFields, f)
-		return err
+		v.SelectableFields = append(v.SelectableFields, crd.SelectableField{})
+		return fill(m.args, map[string]any{"JSONPath": &v.SelectableFields[len(v.SelectableFields)-1].JSONPath}, "JSONPath")
 	case "kubebuilder:metadata":
 		return fill(m.args, map[string]any{"labels": &d.Labels, "annotations": &d.Annotations})
 	case "kubebuilder:deprecatedversion":

@@ -89,7 +89,10 @@ func Tags(markers []string, kind *crd.Definition) iter.Seq2[string, error] {
 		for _, m := range all {
 			text, err := m.tag(kind)
 			if m.outranked(all) {
-				text, err = map[string]string{"k8s:required": m.path + "notEmpty"}[m.name], nil
+				text = map[string]string{"k8s:required": m.path + "notEmpty"}[m.name]
+				if keys[m.name] == "default" {
+					err = nil // it may name a constant
+				}
 			}
 			if !yield(text, err) {
 				return

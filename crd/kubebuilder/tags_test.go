@@ -116,6 +116,7 @@ func TestMarks(t *testing.T) {
 		{"", "+kubebuilder:validation:Schemaless=no", "", "it cannot be no: leave it out"},
 		{"", "+kubebuilder:pruning:PreserveUnknownFields=no", "", "it cannot be no: leave it out"},
 		{"", "+k8s:immutable=no", "", "it cannot be no: leave it out"},
+		{"", "+optional\n\t// +required=False", "", "it cannot be False: leave it out"},
 		{"", "+nullable=true", "+optional=true", ""},
 		{"+kubebuilder:object:root=true", "+protobuf.nullable", "+k8s:deepcopy-gen=false", ""},
 		{"+kubebuilder:resource:path=marks,shortName={m,mk},scope=Cluster", "+kubebuilder:validation:ExclusiveMaximum=false",
