@@ -44,6 +44,15 @@ func (a *application) apply(directives []directive) {
 	}
 	each(func(d directive) bool { return d.mark == nil && !isValue(d) })
 	each(isValue)
+	for _, d := range directives {
+		limit := map[string]func(*Schema) *float64{
+			"exclusiveMin": func(s *Schema) *float64 { return s.Minimum },
+			"exclusiveMax": func(s *Schema) *float64 { return s.Maximum },
+		}[d.key]
+		if s, err := d.follow(a.schema); err == nil && limit != nil && limit(s) == nil {
+			a.failed(d, errors.New("there is no limit that it could make exclusive"))
+		}
+	}
 	if len(a.b.errs) > before {
 		return
 	}
@@ -117,6 +126,9 @@ func (a *application) one(d directive, s *Schema) error {
 		if nested {
 			return errors.New("it is for fields, not for elements")
 		}
+		if a.parent == nil {
+			return errors.New("it is for fields, not for types")
+		}
 		a.optional = d.key == "optional"
 	case "preserveUnknownFields":
 		s.PreserveUnknownFields = true
@@ -151,7 +163,9 @@ func (a *application) one(d directive, s *Schema) error {
 		a.b.selectable = append(a.b.selectable, SelectableField{a.at.path})
 		return onlyFor(s, "string", "integer", "boolean")
 	case "notEmpty":
-		return requireContent(s)
+		if err := requireContent(s); d.mark == nil {
+			return err
+		}
 	case "type": // it was used to make the schema
 		if t := s.typeText(); d.mark != nil && t != d.value && s.Type != d.value {
 			return fmt.Errorf("the Go type is encoded as %s", t)
@@ -179,6 +193,11 @@ func (a *application) ruleDetail(d directive, s *Schema) error {
 		return errors.New("it must follow a rule")
 	}
 	r := &s.Rules[len(s.Rules)-1]
+	given := map[string]bool{"message": r.Message != "", "messageExpression": r.MessageExpression != "",
+		"reason": r.Reason != "", "fieldPath": r.FieldPath != "", "optionalOldSelf": r.OptionalOldSelf != nil}
+	if given[d.key] {
+		return errors.New("its rule has one already")
+	}
 	switch d.key {
 	case "message":
 		if strings.ContainsAny(d.value, "\n\r") {

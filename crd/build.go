@@ -30,9 +30,12 @@ func (b *builder) build(t reflect.Type) (*Schema, error) {
 }
 
 func (b *builder) root(t reflect.Type) *Schema {
-	b.transitions = map[*Schema]*fieldError{}
+	b.transitions, b.checked, b.faults = map[*Schema]*fieldError{}, map[reflect.Type]bool{}, map[string]bool{}
+	b.kindType = t
+	b.findBase()
 	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
+	b.checkPackages()
 	b.checkTransitions(s, false)
 	return s
 }
@@ -43,6 +46,7 @@ func (b *builder) schema(t reflect.Type, at place) *Schema {
 		return b.overridden(cmp.Or(at.override(), "any"), at)
 	}
 	before := len(b.errs)
+	b.declared(t, at)
 	s := b.unmarked(t, at)
 	// The markers of a struct are applied with its fields.
 	plain := t.Kind() != reflect.Struct || jsonfields.Encodes(t) || b.hasTypeMark(t, "schemaless")
@@ -185,6 +189,9 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 	b.open = append(b.open, t)
 	defer func() { b.open = b.open[:len(b.open)-1] }()
 	s := &Schema{Type: "object", Properties: map[string]*Schema{}}
+	for _, owner := range jsonfields.Structs(t) {
+		b.declared(owner, at)
+	}
 	members, blanks, errs := b.membersOf(t, at)
 	before := len(b.errs)
 	b.errs = append(b.errs, errs...)
@@ -211,7 +218,7 @@ func (b *builder) object(t reflect.Type, at place, root bool) *Schema {
 		if owner != t {
 			where = b.within(at, owner)
 		}
-		b.markedEmbedded(owner, where)
+		b.markedUnused(owner, where)
 		if owner.Name() != "" && !errored {
 			b.markedType(s, owner, where)
 		}
@@ -267,7 +274,7 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	if known, ok := contradicted[kubernetes]; ok {
 		optional = slices.Contains(known.optional, m.name) || optional && !slices.Contains(known.required, m.name)
 	}
-	below := application{b: b, at: at, member: m, schema: s, parent: parent}
+	below := application{b: b, at: at, member: m, schema: s} // of the alias, so it cannot be optional
 	below.apply(aliased)
 	a := application{b: b, at: at, tag: tag, member: m, schema: s, parent: parent, optional: optional}
 	a.apply(directives)

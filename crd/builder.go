@@ -62,7 +62,7 @@ func (p place) field(name string) place {
 // within returns the place of the named struct type t. Its fields have the name of the
 // type that declares them.
 func (b *builder) within(p place, t reflect.Type) place {
-	names := b.source.Names(docName(t))
+	names := b.source.Names(b.docName(t))
 	p.typ, p.fields, p.types = names[len(names)-1], "", nil
 	return p
 }
@@ -114,7 +114,7 @@ func (p place) error(key, tag string, err error) *fieldError {
 	if key != "" {
 		key = fmt.Sprintf("%s:%q", key, tag)
 	}
-	return &fieldError{Type: p.typ, Field: p.fields, Tag: key, Err: err}
+	return &fieldError{Type: source.Plain(p.typ), Field: p.fields, Tag: key, Err: err}
 }
 
 // docName returns the name of a type as comments name it: package.Type, without type
@@ -126,9 +126,16 @@ func docName(t reflect.Type) string {
 
 // builder builds the schema of a version.
 type builder struct {
-	source  source.Source
-	markers func([]string, *Definition) iter.Seq2[string, error]
-	kind    *Definition // which the markers of the kind change
+	source   source.Source
+	markers  func([]string, *Definition) iter.Seq2[string, error]
+	kind     *Definition // which the markers of the kind change
+	kindType reflect.Type
+	base     string // the path of the package at the root of the source, if it is known
+	checked  map[reflect.Type]bool
+	packages []*source.Package // of the types in checked
+
+	schemaOfKind *Schema
+	faults       map[string]bool // of the kind, that have been reported
 
 	columns    []Column
 	selectable []SelectableField

@@ -86,8 +86,16 @@ func (c Column) shows(other Column) bool { return c.Name == other.Name && c.JSON
 
 // checkColumns checks the columns from tags and options, and adds the column Age.
 func checkColumns(v *Version) error {
-	var errs []error
-	names := map[string]bool{}
+	errs := v.columnFaults(v.Schema.OpenAPIV3Schema)
+	hasAge := slices.ContainsFunc(v.Columns, func(c Column) bool { return c.Name == "Age" })
+	if len(v.Columns) > 0 && !hasAge {
+		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})
+	}
+	return errors.Join(errs...)
+}
+
+// columnFaults returns what is wrong with the columns and the number of selectable fields.
+func (v *Version) columnFaults(root *Schema) (errs []error) {
 	for i, c := range v.Columns {
 		fail := func(err error) { errs = append(errs, fmt.Errorf("column %s: %w", c.Name, err)) }
 		if c.Name == "" {
@@ -95,11 +103,10 @@ func checkColumns(v *Version) error {
 		} else if slices.ContainsFunc(v.Columns[:i], c.shows) {
 			fail(errors.New("there are two of this name for the same field"))
 		}
-		names[c.Name] = true
 		if !slices.Contains(columnTypes, c.Type) {
 			fail(fmt.Errorf("type %q is not one of %s", c.Type, strings.Join(columnTypes, ", ")))
 		}
-		if _, err := find(v.Schema.OpenAPIV3Schema, c.JSONPath); err != nil {
+		if _, err := find(root, c.JSONPath); err != nil {
 			fail(err)
 		}
 	}
@@ -107,10 +114,7 @@ func checkColumns(v *Version) error {
 		errs = append(errs, fmt.Errorf("%d fields are selectable: a server allows %d",
 			len(v.SelectableFields), maxSelectable))
 	}
-	if len(v.Columns) > 0 && !names["Age"] {
-		v.Columns = append(v.Columns, Column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"})
-	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // maxSelectable is the largest number of selectable fields of a version.

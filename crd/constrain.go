@@ -29,7 +29,7 @@ func requireContent(s *Schema) error {
 	if least != nil && *least == nil {
 		*least = &one
 	}
-	return nil
+	return onlyFor(s, "string", "array", "object")
 }
 
 func deprecatedText(description, instead string) string {
@@ -55,6 +55,9 @@ func setNumber(s *Schema, d directive) error {
 	}
 	if s.isWhole() && n != math.Trunc(n) {
 		return errors.New("an integer's must be an integer")
+	}
+	if i, err := strconv.ParseInt(d.value, 10, 64); err == nil && (n >= 1<<63 || int64(n) != i) {
+		return fmt.Errorf("servers would read it as %.0f, because they keep limits as float64", n)
 	}
 	switch d.key {
 	case "min", "exclusiveMin":

@@ -5,7 +5,7 @@ import "reflect"
 // typeDescription returns the description of a named type.
 func (b *builder) typeDescription(t reflect.Type) string {
 	for {
-		for _, name := range b.source.Names(docName(t)) {
+		for _, name := range b.source.Names(b.docName(t)) {
 			if doc := b.source.Doc(name); doc != "" && t.Name() != "" {
 				return doc
 			}

@@ -2,12 +2,15 @@ package crd
 
 import (
 	"errors"
+	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/internal/jsonfields"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // Beside its own tag a field can have the tags of markers: those of the field, of its type
@@ -37,10 +40,171 @@ func (b *builder) tags(markers []source.Marker, kind *Definition, fail func(sour
 		}
 		for _, d := range found {
 			d.mark = m
+			if o := d.other(list); o != nil {
+				fail(*m, fmt.Errorf("it is given twice: %s", o))
+			}
 			list = append(list, d)
+		}
+		for _, err := range b.newFaults(kind) {
+			fail(*m, err)
 		}
 	}
 	return list
+}
+
+// other returns the marker in a list that only one of the two can be true beside: of two
+// names for one marker, such as listType and k8s:listType, the values may be the same.
+func (d directive) other(list []directive) *source.Marker {
+	for _, o := range list {
+		same := o.key == d.key && slices.Equal(o.path, d.path) && keys[d.key]&repeatable == 0 && o.mark != d.mark
+		if same && (o.mark.Text == d.mark.Text || d.key != "listMapKey" && o.value != d.value) {
+			return o.mark
+		}
+	}
+	return nil
+}
+
+// newFaults returns the faults of the kind that a marker of it brings, and no earlier one.
+func (b *builder) newFaults(kind *Definition) (errs []error) {
+	if kind == nil || kind != b.kind || b.schemaOfKind == nil {
+		return nil
+	}
+	for _, err := range kind.faults(b.schemaOfKind) {
+		if !b.faults[err.Error()] {
+			b.faults[err.Error()] = true
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// faults returns what is wrong with the names and the only version of a draft.
+func (d *Definition) faults(root *Schema) []error {
+	v := &d.Spec.Versions[0]
+	errs := append(d.Spec.Names.faults(), v.columnFaults(root)...)
+	if !slices.Contains([]kube.Scope{"", kube.Namespaced, kube.ClusterScoped}, d.Spec.Scope) {
+		errs = append(errs, errors.New("want Namespaced or Cluster"))
+	}
+	for _, f := range v.SelectableFields {
+		if _, err := find(root, f.JSONPath); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if v.Subresources == nil {
+		return errs
+	}
+	if v.Subresources.Status != nil && root.Properties["status"] == nil {
+		errs = append(errs, errors.New("the type has no field status"))
+	}
+	if v.Subresources.Scale != nil {
+		if _, err := scaleOf(*v.Subresources.Scale, root); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// checkPackages looks at the packages of the types that have been found. It refuses the
+// markers that belong to no type or field, and those of the package that are about types or
+// fields.
+func (b *builder) checkPackages() {
+	check := func(m source.Marker, why string, allowed ...string) {
+		fail := func(m source.Marker, err error) { b.errs = append(b.errs, fmt.Errorf("%s: %w", m, err)) }
+		for _, d := range b.tags([]source.Marker{m}, nil, fail) {
+			if !slices.Contains(allowed, d.key) {
+				fail(m, errors.New(why))
+				return
+			}
+		}
+	}
+	for _, p := range b.packages {
+		for _, m := range p.Markers {
+			check(m, "it is for types and fields, not for packages", "optional", "required")
+		}
+		for _, m := range p.Loose {
+			check(m, "it belongs to no type or field: put it directly above one, or above the package")
+		}
+	}
+}
+
+// declared checks that the source has a named type once, so that no marker of it is lost
+// and none is that of another type.
+func (b *builder) declared(t reflect.Type, at place) {
+	if t.PkgPath() == "" || isKubernetes(t.PkgPath()) || b.checked[t] {
+		return
+	}
+	b.checked[t] = true
+	var places []string
+	for _, name := range b.namesOf(t) {
+		places = append(places, b.source.Places(name)...)
+		if p := b.source.Package(name); !slices.Contains(b.packages, p) {
+			b.packages = append(b.packages, p)
+		}
+	}
+	slices.Sort(places)
+	switch {
+	case len(places) > 1:
+		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: leave one out",
+			docName(t), strings.Join(places, " and ")))
+	case len(places) == 0 && b.markers != nil && b.ours(t):
+		b.fail(at, fmt.Errorf("the source lacks the type %s, so its markers are lost: embed its file in Options.Source",
+			docName(t)))
+	}
+}
+
+// ours reports whether the package of a type is in the source.
+func (b *builder) ours(t reflect.Type) bool {
+	pkg, _, _ := strings.Cut(t.String(), ".")
+	for p := range b.source.Packages() {
+		if p.Name == pkg && (b.isIn(t, p) || b.base == "" && strings.HasSuffix(t.PkgPath(), "/"+p.Dir)) {
+			return true
+		}
+	}
+	return t.PkgPath() == b.kindType.PkgPath()
+}
+
+// isIn reports whether a type is in a package of the source, if the base is known.
+func (b *builder) isIn(t reflect.Type, p *source.Package) bool {
+	return b.base != "" && path.Join(b.base, p.Dir) == t.PkgPath()
+}
+
+// findBase finds out which package the root of the source is. It is not known for a
+// program, whose package has the path main, and if the files do not lie as in the module.
+func (b *builder) findBase() {
+	pkg := b.kindType.PkgPath()
+	for _, name := range b.source.Find(pkg, docName(b.kindType), false) {
+		p := b.source.Package(name)
+		switch base, ends := strings.CutSuffix(pkg, "/"+p.Dir); {
+		case pkg == "main":
+		case p.Dir == ".":
+			b.base = pkg
+		case ends:
+			b.base = base
+		}
+	}
+}
+
+// namesOf returns the names in the source that a type may have. More than one is an error.
+func (b *builder) namesOf(t reflect.Type) []string {
+	inside := b.base != "" && (t.PkgPath() == b.base || strings.HasPrefix(t.PkgPath(), b.base+"/"))
+	names := b.source.Find(t.PkgPath(), docName(t), b.base != "" && !inside)
+	if inside {
+		names = slices.DeleteFunc(b.source.All(docName(t)), func(n string) bool { return !b.isIn(t, b.source.Package(n)) })
+	}
+	return names
+}
+
+// docName returns the name of a type in the source. A type that is not in the source has
+// its whole path, because another package may have its name.
+func (b *builder) docName(t reflect.Type) string {
+	if names := b.namesOf(t); len(names) > 0 {
+		return names[0]
+	}
+	name := docName(t)
+	if b.source.All(name) != nil {
+		return t.PkgPath() + "." + t.Name()
+	}
+	return name
 }
 
 // markedField returns the directives of a field's markers, and those of the alias that
@@ -70,7 +234,7 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 		return
 	}
 	at.fields = ""
-	for i, name := range slices.Backward(b.source.Names(docName(t))) {
+	for i, name := range slices.Backward(b.source.Names(b.docName(t))) {
 		at.typ = name
 		fail := func(m source.Marker, err error) { b.failMark(at, m, err) }
 		if _, steps := b.source.Alias(name); len(steps) > 0 { // otherwise the alias is one of the names
@@ -82,7 +246,7 @@ func (b *builder) markedType(s *Schema, t reflect.Type, at place) {
 		case i == 0 && isPart:
 			kind = nil
 		case i == 0:
-			kind = b.kind
+			kind, b.schemaOfKind = b.kind, s
 		}
 		a := application{b: b, at: at, schema: s}
 		a.apply(b.tags(b.source.Markers(name), kind, fail))
@@ -94,7 +258,7 @@ func (b *builder) typeDirective(t reflect.Type, key string) (directive, bool) {
 	if t.Name() == "" || isKubernetes(t.PkgPath()) {
 		return directive{}, false
 	}
-	for _, name := range b.source.Names(docName(t)) {
+	for _, name := range b.source.Names(b.docName(t)) {
 		for _, d := range b.tags(b.source.Markers(name), draft(), func(source.Marker, error) {}) {
 			if d.key == key && len(d.path) == 0 {
 				return d, true
@@ -115,19 +279,23 @@ func (b *builder) hasTypeMark(t reflect.Type, key string) bool {
 	return ok
 }
 
-// markedEmbedded refuses markers of embedded fields, because an embedded field has no
-// schema of its own.
-func (b *builder) markedEmbedded(owner reflect.Type, at place) {
+// markedUnused refuses markers of the fields that have no schema of their own: embedded ones,
+// and those that are not in the JSON.
+func (b *builder) markedUnused(owner reflect.Type, at place) {
 	for i := range owner.NumField() {
 		f := owner.Field(i)
-		if jsonfields.Embedded(f) == nil {
+		why := "the field " + unused(f)
+		switch {
+		case jsonfields.Embedded(f) != nil:
+			why = "the field is embedded: put the marker on its type"
+		case unused(f) == "":
 			continue
 		}
 		where := at.field(f.Name)
 		_, own := b.markedField(where)
 		for _, d := range own {
 			if d.key != "optional" && d.key != "required" {
-				b.failMark(where, *d.mark, errors.New("the field is embedded: put the marker on its type"))
+				b.failMark(where, *d.mark, errors.New(why))
 			}
 		}
 	}
@@ -135,8 +303,11 @@ func (b *builder) markedEmbedded(owner reflect.Type, at place) {
 
 // optionalByDefault reports whether a marker of the package makes its fields optional.
 func (b *builder) optionalByDefault(typ string) bool {
-	pkg, _, _ := strings.Cut(typ, ".")
-	tags := b.tags(b.source.Markers(pkg), nil, func(source.Marker, error) {})
+	p := b.source.Package(typ)
+	if p == nil {
+		return false
+	}
+	tags := b.tags(p.Markers, nil, func(source.Marker, error) {})
 	return slices.ContainsFunc(tags, func(d directive) bool { return d.key == "optional" })
 }
 
@@ -146,7 +317,7 @@ func (b *builder) kubernetesName(t reflect.Type) string {
 	if isKubernetes(t.PkgPath()) {
 		return fullName(t)
 	}
-	for path, name := range b.source.Foreign(docName(t)) {
+	for path, name := range b.source.Foreign(b.docName(t)) {
 		if isKubernetes(path) {
 			return path + "." + name
 		}

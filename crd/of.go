@@ -45,6 +45,9 @@ type Options struct {
 	//
 	//	//go:embed types.go
 	//	var source embed.FS
+	//
+	// With Markers it must have the files of all types of its packages. If packages have the
+	// same name, their directories must lie in it as in the module.
 	Source fs.FS
 	// Markers turns the markers in the comments of Source into tags, such as kubebuilder.Tags
 	// does for those of controller-gen. Without it they have no effect. It gets the markers
@@ -129,12 +132,8 @@ func (d *Definition) setNames(kind kube.Kind, o Options) error {
 	if len(o.Categories) > 0 {
 		n.Categories = o.Categories
 	}
-	var errs []error
-	check := func(what, name string, problems []string) {
-		for _, p := range problems {
-			errs = append(errs, fmt.Errorf("%s %q: %s", what, name, p))
-		}
-	}
+	errs := n.faults()
+	check := func(what, name string, problems []string) { errs = append(errs, faultsOf(what, name, problems)...) }
 	if !strings.Contains(kind.Group, ".") {
 		errs = append(errs, fmt.Errorf("group %q: it must be a domain of yours, with a dot, as in example.com",
 			kind.Group))
@@ -143,15 +142,32 @@ func (d *Definition) setNames(kind kube.Kind, o Options) error {
 	check("version", kind.Version, validation.IsDNS1035Label(kind.Version))
 	check("kind", kind.Kind, validation.IsDNS1035Label(lower))
 	check("list kind", n.ListKind, validation.IsDNS1035Label(strings.ToLower(n.ListKind)))
-	check("plural", n.Plural, validation.IsDNS1035Label(n.Plural))
-	check("singular", n.Singular, validation.IsDNS1035Label(n.Singular))
-	for _, s := range n.ShortNames {
-		check("short name", s, validation.IsDNS1035Label(s))
-	}
-	for _, s := range n.Categories {
-		check("category", s, validation.IsDNS1035Label(s))
-	}
 	return errors.Join(errs...)
+}
+
+// faults returns what is wrong with the names that a marker or an option can set.
+func (n *Names) faults() (errs []error) {
+	check := func(what string, names ...string) {
+		for _, name := range names {
+			errs = append(errs, faultsOf(what, name, validation.IsDNS1035Label(name))...)
+		}
+	}
+	if n.Plural != "" {
+		check("plural", n.Plural)
+	}
+	if n.Singular != "" {
+		check("singular", n.Singular)
+	}
+	check("short name", n.ShortNames...)
+	check("category", n.Categories...)
+	return errs
+}
+
+func faultsOf(what, name string, problems []string) (errs []error) {
+	for _, p := range problems {
+		errs = append(errs, fmt.Errorf("%s %q: %s", what, name, p))
+	}
+	return errs
 }
 
 // setVersion completes the version that a type describes. Tags and options override markers.

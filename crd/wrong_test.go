@@ -181,6 +181,18 @@ func TestWrong(t *testing.T) {
 			A string `json:"a" crd:"message=no"`
 		}](), `message=no: it must follow a rule`},
 		{wrong[struct {
+			A string `json:"a" crd:"rule=true,message=a,message=b"`
+		}](), `message=b: its rule has one already`},
+		{wrong[struct {
+			A int `json:"a" crd:"exclusiveMin"`
+		}](), `exclusiveMin: there is no limit that it could make exclusive`},
+		{wrong[struct {
+			A int `json:"a" crd:"max=9007199254740993"`
+		}](), `max=9007199254740993: servers would read it as 9007199254740992`},
+		{wrong[struct {
+			A []bool `json:"a" crd:"items.notEmpty"`
+		}](), `items.notEmpty: it is for string, array, object, this is boolean`},
+		{wrong[struct {
 			A string `json:"a" crd:"rule=self != '',reason=Because"`
 		}](), `reason=Because: want one of FieldValueInvalid`},
 		{wrong[struct {

@@ -152,7 +152,11 @@ func schema[S any](t *testing.T, source fs.FS) *crd.Schema {
 	return d.Version("v1").Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
-func file(text string) fs.FS { return fstest.MapFS{"a.go": {Data: []byte(text)}} }
+// file returns a source with a text and the kind of define.
+func file(text string) fs.FS {
+	const holder = "package kubebuilder_test\ntype holder[S any] struct { Spec S }\n"
+	return fstest.MapFS{"a.go": {Data: []byte(text)}, "holder.go": {Data: []byte(holder)}}
+}
 
 func sameJSON(t *testing.T, a, b []byte) bool {
 	t.Helper()

@@ -15,7 +15,12 @@
 // :selectablefield, :deprecatedversion, :unservedversion and :metadata of the kind;
 // +kubebuilder:validation:Optional of the package. Markers that only other generators read
 // have no effect (object, rbac, webhook, ac, example, externalDocs, docs-gen, k8s:…-gen).
-// Every other marker of kubebuilder is an error with its file and line. Status is a
+// Every other marker of kubebuilder is an error with its file and line, and so is a marker
+// that says nothing: one that is given twice, whose value is not what it takes, or that
+// belongs to no type or field. It stands in the comment above the field, type or package,
+// in the closest comment above that, or at the end of the field's line. [crd.Options].Source
+// must have the file of every type of its packages. As in controller-gen the markers of an
+// alias of a named type, and those of the type of a map's keys, have no effect. Status is a
 // subresource of every type with a status, with or without a marker.
 package kubebuilder
 
@@ -25,7 +30,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pintle-go/pintle/crd"
@@ -83,12 +87,12 @@ func Tags(markers []string, kind *crd.Definition) iter.Seq2[string, error] {
 			all[i] = parse(text)
 		}
 		for _, m := range all {
-			var text string
-			var err error
-			if !m.outranked(all) {
-				text, err = m.tag(kind)
-			} else if m.name == "k8s:required" {
-				text = m.path + "notEmpty"
+			text, err := m.tag(kind)
+			if m.outranked(all) {
+				text = map[string]string{"k8s:required": m.path + "notEmpty"}[m.name]
+				if keys[m.name] == "default" {
+					err = nil // it may name a constant
+				}
 			}
 			if !yield(text, err) {
 				return
@@ -152,8 +156,7 @@ func (m marker) tag(kind *crd.Definition) (string, error) {
 	case m.isForeign():
 		return "", nil
 	}
-	names := slices.AppendSeq(slices.Clone(kinds), maps.Keys(keys))
-	slices.Sort(names)
+	names := append(slices.Sorted(maps.Keys(keys)), kinds...)
 	return "", fmt.Errorf("the marker is not known%s", nearest.DidYouMean(m.name, names))
 }
 
@@ -172,12 +175,10 @@ func (m marker) constraint(key string) (string, error) {
 		err = errors.New("its value is missing")
 	case key == "uniqueItems":
 		err = errors.New("servers forbid uniqueItems: use listType=set")
-	case strings.HasPrefix(key, "exclusive") && value != "":
-		if exclusive, err := strconv.ParseBool(value); err != nil || !exclusive {
-			return "", err
-		}
-	case isFlag && value == "false":
-		err = errors.New("it cannot be false: leave it out")
+	case strings.HasPrefix(key, "exclusive") && value == "false":
+		return "", nil
+	case isFlag && value != "" && value != "true":
+		err = fmt.Errorf("it cannot be %s: leave it out", value)
 	case m.name == "k8s:required":
 		key = "required," + m.path + "notEmpty"
 	case key == "enum":
@@ -200,10 +201,7 @@ func (m marker) rule() (string, error) {
 	rule, optional := "", false
 	var details [4]string
 	err := fill(m.args, map[string]any{"rule": &rule, "message": &details[0], "messageExpression": &details[1],
-		"reason": &details[2], "fieldPath": &details[3], "optionalOldSelf": &optional})
-	if err == nil && rule == "" {
-		err = errors.New("its rule is missing")
-	}
+		"reason": &details[2], "fieldPath": &details[3], "optionalOldSelf": &optional}, "rule")
 	text := m.path + "rule=" + tag.Quote(rule)
 	for i, name := range []string{"message", "messageExpression", "reason", "fieldPath"} {
 		if details[i] != "" {

@@ -7,19 +7,38 @@ import (
 	"go/scanner"
 	"go/token"
 	"io/fs"
+	"iter"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
 // Source holds the doc comments, the markers and the declarations of types and fields in
 // Go source. A name is package.Type or package.Type.Field. Fields of an unnamed struct
 // have the name of the field around them, a dot and their own name. A comment at the end
-// of a field's line counts if no comment stands above the field. The markers of a package
-// stand under its name.
+// of a field's line counts if no comment stands above the field.
+//
+// As in controller-gen a marker belongs to what its group of comments documents. It may
+// also stand in the closest group above that. The markers of a package stand above the word
+// package.
 type Source struct {
-	docs    map[string]string
-	markers map[string][]Marker
-	types   map[string]declaration
+	docs     map[string]string
+	markers  map[string][]Marker
+	types    map[string]declaration
+	packages map[string]*Package
+	// places are the files and lines that declare a type.
+	places map[string][]string
+}
+
+// Package is a package in a directory. Packages in other directories may have its name, so
+// each has a word of its own in the names of its types: v1, v1#2.
+type Package struct {
+	Dir, Name string
+	// Markers stand above the word package.
+	Markers []Marker
+	// Loose are the markers of no package, type or field.
+	Loose []Marker
 }
 
 // Marker is a line of a comment that begins with a plus sign, such as +optional.
@@ -56,13 +75,95 @@ func Read(files fs.FS) (Source, error) {
 }
 
 func empty() Source {
-	return Source{map[string]string{}, map[string][]Marker{}, map[string]declaration{}}
+	return Source{
+		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[string]*Package{}, map[string][]string{},
+	}
 }
 
 // Doc returns the text of the comment of a type or field, or "".
 func (s Source) Doc(name string) string { return s.docs[name] }
 
-// Markers returns the markers of a package, type or field. Markers of an alias of a named
+// Packages yields the packages in any order.
+func (s Source) Packages() iter.Seq[*Package] { return maps.Values(s.packages) }
+
+// Package returns the package of a type, or nil if the source does not have the type.
+func (s Source) Package(typ string) *Package {
+	if _, found := s.types[typ]; !found {
+		return nil
+	}
+	word, _, _ := strings.Cut(typ, ".")
+	return s.packages[word]
+}
+
+// word returns the word of a package in the names of its types.
+func (s Source) word(dir, name string) string {
+	word := name
+	for n := 2; s.packages[word] != nil && s.packages[word].Dir != dir; n++ {
+		word = fmt.Sprintf("%s#%d", name, n)
+	}
+	if s.packages[word] == nil {
+		s.packages[word] = &Package{Dir: dir, Name: name}
+	}
+	return word
+}
+
+// Plain returns a name of a type or field as Go has it.
+func Plain(name string) string {
+	word, rest, _ := strings.Cut(name, ".")
+	word, _, _ = strings.Cut(word, "#")
+	return word + "." + rest
+}
+
+// Find returns the names of the types package.Type whose directories fit best to the path
+// of the package. If whole is true, the path must end with the directory.
+func (s Source) Find(pkgPath, typ string, whole bool) (names []string) {
+	best := 0
+	for _, name := range s.All(typ) {
+		p := s.Package(name)
+		ends := p.Dir != "." && strings.HasSuffix("/"+pkgPath, "/"+p.Dir)
+		if whole && !ends {
+			continue
+		}
+		fit := 1 + common(pkgPath, p.Dir)
+		if ends {
+			fit += len(pkgPath) // more than any that does not end so
+		}
+		switch {
+		case fit > best:
+			best, names = fit, []string{name}
+		case fit == best:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// All returns the names of the types package.Type.
+func (s Source) All(typ string) (names []string) {
+	pkg, rest, _ := strings.Cut(typ, ".")
+	for word, p := range s.packages {
+		if _, found := s.types[word+"."+rest]; found && p.Name == pkg {
+			names = append(names, word+"."+rest)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// common returns the number of directories at the end of two paths that are the same.
+func common(a, b string) int {
+	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
+	n := 0
+	for n < len(as) && n < len(bs) && as[len(as)-1-n] == bs[len(bs)-1-n] {
+		n++
+	}
+	return n
+}
+
+// Places returns the files and lines that declare a type.
+func (s Source) Places(typ string) []string { return s.places[typ] }
+
+// Markers returns the markers of a type or field. Markers of an alias of a named
 // type have no effect, as in controller-gen: those of the named type have.
 func (s Source) Markers(name string) []Marker {
 	if d := s.declaredAs(name); d.alias && (s.find(d) != "" || d.path != "") {
@@ -78,7 +179,8 @@ type lexeme struct {
 	line     int
 	doc      string   // the comment that ends on the line above
 	trailing string   // the comment after it on its line
-	marks    []Marker // the markers between the previous token and this one
+	marks    []Marker // the markers above it that are its own
+	loose    []Marker // the markers in the comments above these
 	behind   []Marker // the markers after it on its line
 }
 
@@ -90,6 +192,8 @@ type commentReader struct {
 	pos     int
 	imports []imported
 	dir     string
+	name    string       // of the file
+	claimed map[int]bool // the lines of the markers that belong to something
 }
 
 func (s Source) read(name string, source []byte) error {
@@ -97,19 +201,29 @@ func (s Source) read(name string, source []byte) error {
 	if err != nil {
 		return err
 	}
-	r := commentReader{into: s, list: list, dir: path.Dir(name)}
+	r := commentReader{into: s, list: list, dir: path.Dir(name), name: name, claimed: map[int]bool{}}
 	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
-			pkg = r.peek().text
-			r.mark(pkg, now.marks)
+			pkg = s.word(r.dir, r.peek().text)
+			r.claim(now.loose)
+			r.claim(now.marks)
+			p := s.packages[pkg]
+			p.Markers = slices.Concat(p.Markers, now.loose, now.marks)
 		case token.IMPORT:
 			r.readImports()
 		case token.TYPE:
 			r.declaration(pkg, now)
 		case token.LBRACE, token.LPAREN, token.LBRACK:
 			r.skip()
+		}
+	}
+	for _, l := range list {
+		for _, m := range slices.Concat(l.behind, l.loose, l.marks) {
+			if p := s.packages[pkg]; p != nil && !r.claimed[m.line] {
+				p.Loose = append(p.Loose, m)
+			}
 		}
 	}
 	return nil
@@ -125,8 +239,8 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		groupEnd  int
 		lastLine  int
 		trailings []string
-		marks     []Marker // since the previous token
-		behind    []Marker // after the previous token, on its line
+		groups    [][]Marker // of the comments since the previous token
+		behind    []Marker   // after the previous token, on its line
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
@@ -138,23 +252,27 @@ func lex(name string, source []byte) ([]lexeme, error) {
 			trailings = append(trailings, text)
 			behind = appendMark(behind, name, line, text)
 		case tok == token.COMMENT:
-			if line > groupEnd+1 {
-				group = nil
+			if line > groupEnd+1 || len(groups) == 0 {
+				group, groups = nil, append(groups, nil)
 			}
 			group = append(group, text)
-			marks = appendMark(marks, name, line, text)
+			last := &groups[len(groups)-1]
+			*last = appendMark(*last, name, line, text)
 			groupEnd = line + strings.Count(text, "\n")
 		case tok == token.SEMICOLON && text == "\n":
 			list = append(list, lexeme{Token: tok, line: line})
 		default:
 			closeTrailing(list, trailings, behind)
 			trailings, behind = nil, nil
-			l := lexeme{Token: tok, text: text, line: line, marks: marks}
-			marks = nil
+			l := lexeme{Token: tok, text: text, line: line}
+			own := len(groups) - 1
 			if len(group) > 0 && groupEnd+1 >= line {
 				l.doc = commentText(group)
+				own--
 			}
-			group = nil
+			own = max(own, 0)
+			l.loose, l.marks = slices.Concat(groups[:own]...), slices.Concat(groups[own:]...)
+			group, groups = nil, nil
 			list = append(list, l)
 			lastLine = line
 		}
@@ -244,6 +362,7 @@ func (r *commentReader) typeSpec(pkg string, first lexeme) {
 	declared := r.named(pkg)
 	declared.alias = alias
 	r.into.types[key] = declared
+	r.into.places[key] = append(r.into.places[key], fmt.Sprintf("%s:%d", r.name, name.line))
 	r.typeExpr(key)
 }
 
@@ -293,6 +412,9 @@ func (r *commentReader) fields(key string) {
 			doc = r.last().trailing
 		}
 		for _, name := range names {
+			if name == "_" {
+				continue // no value has it
+			}
 			r.into.types[key+"."+name] = declared
 			r.set(key+"."+name, doc)
 			r.mark(key+"."+name, first.marks)
@@ -333,7 +455,14 @@ func (r *commentReader) set(key, doc string) {
 	}
 }
 
+func (r *commentReader) claim(marks []Marker) {
+	for _, m := range marks {
+		r.claimed[m.line] = true
+	}
+}
+
 func (r *commentReader) mark(key string, marks []Marker) {
+	r.claim(marks)
 	if len(marks) > 0 {
 		r.into.markers[key] = append(r.into.markers[key], marks...)
 	}

@@ -61,9 +61,17 @@ func (s Source) declaredAs(name string) declaration {
 func (s Source) find(d declaration) string {
 	for _, pkg := range d.packages {
 		name := pkg + "." + d.name
-		// Versions of an API often have packages of one name.
-		if found, ok := s.types[name]; ok && (d.path == "" || found.dir != d.dir) {
-			return name
+		if d.path == "" {
+			if _, found := s.types[name]; found {
+				return name
+			}
+			continue
+		}
+		for _, name := range s.Find(d.path, name, false) {
+			// Versions of an API often have packages of one name.
+			if s.types[name].dir != d.dir {
+				return name
+			}
 		}
 	}
 	return ""
