@@ -87,7 +87,7 @@ func ExampleOperator_WriteChart() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	op := manifest.Operator{
 		Name:    "scaler",
 		Image:   "ghcr.io/example/scaler:v1.2.0",

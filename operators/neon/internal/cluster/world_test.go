@@ -42,9 +42,6 @@ import (
 	"github.com/pintle-go/pintle/plan"
 )
 
-// patience is the longest time that a step may take on a busy machine.
-const patience = 4 * time.Minute
-
 const (
 	tenantID = "11111111111111111111111111111111"
 	otherID  = "22222222222222222222222222222222"
@@ -159,8 +156,6 @@ func (w *world) ok(err error) {
 		w.Fatal(err)
 	}
 }
-
-func (w *world) key(name string) kube.Key { return kube.Key{Namespace: w.ns, Name: name} }
 
 func (w *world) secret(name string, data map[string]string) {
 	w.Helper()

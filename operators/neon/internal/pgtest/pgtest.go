@@ -137,7 +137,7 @@ func initdb(bin string, account *syscall.Credential, args []string) (fstest.MapF
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if account != nil {
 		if err := os.Chown(dir, int(account.Uid), int(account.Gid)); err != nil {
 			return nil, err

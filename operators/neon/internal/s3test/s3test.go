@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pintle-go/pintle/internal/private"
 	"github.com/pintle-go/pintle/internal/testport"
@@ -27,9 +26,6 @@ const (
 	AccessKey = "access"
 	SecretKey = "secret-of-the-tests" // #nosec G101 -- for tests
 )
-
-// patience is the time in which the service must answer.
-const patience = time.Minute
 
 // Start starts a service with one bucket, and returns its URL and the directory of the bucket.
 // It ends with the test.
