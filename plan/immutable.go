@@ -89,7 +89,7 @@ func (n *objectNode[T]) replace(ctx context.Context, c claim, refused error) (an
 	if !ok || len(refusedFields(refused)) == 0 {
 		return answer{}, refused // a policy or a webhook names no field
 	}
-	live, err := n.reader(c.key).Get(ctx, c.key.Name)
+	live, err := n.onServer(c.key).Get(ctx, c.key.Name)
 	if err != nil {
 		return answer{}, refused // it did not refuse a change, or the next run sees more
 	}

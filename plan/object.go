@@ -240,7 +240,7 @@ func (n *objectNode[T]) unreferenced(ctx context.Context, view kube.View[T], is 
 func (n *objectNode[T]) read(ctx context.Context, key kube.Key) (*T, error) {
 	is, err := n.reader(key).Cached().Get(ctx, key.Name)
 	if errors.Is(err, kube.ErrNotCached) {
-		return n.reader(key).Get(ctx, key.Name)
+		return n.onServer(key).Get(ctx, key.Name)
 	}
 	return is, err
 }
@@ -253,7 +253,17 @@ func (n *objectNode[T]) isStored(ctx context.Context) bool {
 	return apierrors.IsNotFound(err) || errors.Is(err, kube.ErrScope)
 }
 
-// reader returns a handle that asks the server for an object.
+// onServer returns a handle that asks the server for an object, also for one that the node's
+// handle hides because it is narrowed by labels.
+func (n *objectNode[T]) onServer(key kube.Key) kube.Reader[T] {
+	all := kube.Wide(n.handle)
+	if key.Namespace == "" {
+		return all
+	}
+	return all.In(key.Namespace)
+}
+
+// reader returns the node's handle for one object.
 func (n *objectNode[T]) reader(key kube.Key) kube.Reader[T] {
 	if key.Namespace == "" {
 		return n.handle.ReadOnly()
@@ -270,7 +280,7 @@ func (n *objectNode[T]) mayTake(ctx context.Context, c claim) error {
 	}
 	o, err := n.read(ctx, c.key)
 	if apierrors.IsNotFound(err) && c.marked && n.isStored(ctx) {
-		o, err = n.reader(c.key).Get(ctx, c.key.Name) // the store may be behind, or narrowed by labels
+		o, err = n.onServer(c.key).Get(ctx, c.key.Name) // the store may be behind, or narrowed by labels
 	}
 	switch {
 	case apierrors.IsNotFound(err):
