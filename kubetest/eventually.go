@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	patience     = 3 * time.Minute        // the longest wait
+	patience     = 5 * time.Minute        // the longest wait
 	margin       = 10 * time.Second       // the part of go test's time that is left to the cleanup
 	firstPause   = 5 * time.Millisecond   // between the first two calls
 	longestPause = 250 * time.Millisecond // each pause is twice as long as the one before, up to this
@@ -23,7 +23,7 @@ const (
 //		return err
 //	})
 //
-// It fails the test after three minutes, or ten seconds before go test would end it
+// It fails the test after five minutes, or ten seconds before go test would end it
 // (-timeout), whichever is earlier. So a failure means that the condition is wrong, and
 // not that the machine is busy. It also fails if the context of the test ends, except in
 // a cleanup function, which begins after that end. The time is virtual in a bubble of

@@ -52,9 +52,9 @@ func TestEventually(t *testing.T) {
 	}{
 		"at once":            {0, time.Hour, 0, "", 0},
 		"after a while":      {0, time.Hour, 12 * time.Millisecond, "", 15 * time.Millisecond},
-		"at the last moment": {0, time.Hour, 3 * time.Minute, "", 3 * time.Minute},
+		"at the last moment": {0, time.Hour, 5 * time.Minute, "", 5 * time.Minute},
 		"too late": {
-			0, time.Hour, time.Hour, "wait until it rains: not within 3m0s; last seen: sun for 3m0s", 3 * time.Minute,
+			0, time.Hour, time.Hour, "wait until it rains: not within 5m0s; last seen: sun for 5m0s", 5 * time.Minute,
 		},
 		"go test has more time": {10 * time.Minute, time.Hour, time.Minute, "", time.Minute + 65*time.Millisecond},
 		"go test ends soon": {
@@ -69,7 +69,7 @@ func TestEventually(t *testing.T) {
 		},
 		"a cleanup": {0, 0, time.Second, "", 1065 * time.Millisecond},
 		"a cleanup too late": {
-			0, 0, time.Hour, "wait until it rains: not within 3m0s; last seen: sun for 3m0s", 3 * time.Minute,
+			0, 0, time.Hour, "wait until it rains: not within 5m0s; last seen: sun for 5m0s", 5 * time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
