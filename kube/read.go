@@ -27,10 +27,10 @@ import (
 // at the fields that the answer shows.
 func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
 	o := new(T)
-	return result(o, r.handle.getSelected(ctx, name, asObject(o)))
+	return result(o, r.handle.get(ctx, name, asObject(o)))
 }
 
-func (h handle) getSelected(ctx context.Context, name string, answer object) error {
+func (h handle) get(ctx context.Context, name string, answer object) error {
 	req, err := h.one(ctx, "get", http.MethodGet, name)
 	if err != nil {
 		return err
@@ -50,14 +50,6 @@ func (h handle) selected(kind Kind, o object) error {
 		return nil
 	}
 	return apierrors.NewNotFound(kind.groupResource(), o.GetName())
-}
-
-func (h handle) get(ctx context.Context, name string, answer object) error {
-	req, err := h.one(ctx, "get", http.MethodGet, name)
-	if err != nil {
-		return err
-	}
-	return h.exchange(ctx, req, answer)
 }
 
 // exchange sends a request and decodes the object in the answer.
