@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 func TestMain(m *testing.M) {
@@ -22,10 +24,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(string(out))
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir)
-		os.Exit(code)
-	}),
+	code := leak.Run(m,
 		// The library checks its log for ever, ends a wait for a version by a timer of seconds,
 		// and shares the connections of its clients. A file of an audit log has a goroutine that
 		// nobody can end (github.com/natefinch/lumberjack/issues/56).
@@ -33,6 +32,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
 		goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
 		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // TestServer runs all quick tests that share a server.

@@ -1,10 +1,11 @@
 package certificate
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // Everything that a test starts has ended when the test ends.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }

@@ -15,11 +15,10 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kubetest"
 )
 
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 // A cluster is a cluster in a directory of the test's own. Nothing of it is left after

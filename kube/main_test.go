@@ -1,11 +1,12 @@
 package kube
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // Everything that a test starts has ended when the test ends: no watch, store or timer
 // stays.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }

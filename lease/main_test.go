@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // Everything that a test starts has ended when the test ends.
@@ -12,5 +12,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(candidateVariable) != "" {
 		os.Exit(runCandidate()) // a process of TestProcesses
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }

@@ -12,7 +12,6 @@ require (
 	github.com/pintle-go/pintle v0.1.0
 	github.com/pintle-go/pintle/aggregate v0.1.0
 	github.com/pintle-go/pintle/cluster v0.1.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/time v0.15.0
@@ -27,6 +26,7 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/moby/spdystream v0.5.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	k8s.io/kube-aggregator v0.36.3 // indirect
 )
 

@@ -14,18 +14,18 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
 	"github.com/pintle-go/pintle/manifest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // Gadget is the kind of the operator that these tests print and run.
 type Gadget struct {

@@ -74,7 +74,7 @@ func (p goroutines) problem() string {
 	case p.exempted, p.verified:
 		return ""
 	}
-	return "but no TestMain of its tests calls goleak.VerifyTestMain"
+	return "but no TestMain of its tests calls leak.Run or goleak.VerifyTestMain"
 }
 
 // readGoroutines reads the source files of one directory.
@@ -143,9 +143,11 @@ func startsGoroutine(n ast.Node) bool {
 	return false
 }
 
-// callsGoleak reports whether the function calls goleak.VerifyTestMain or goleak.Find. A
-// TestMain with work of its own may use the latter.
-func callsGoleak(f *ast.FuncDecl) bool { return names(f, "goleak", "VerifyTestMain", "Find") }
+// callsGoleak reports whether the function looks for leaked goroutines, by itself or by one of
+// our packages that do.
+func callsGoleak(f *ast.FuncDecl) bool {
+	return names(f, "goleak", "VerifyTestMain", "Find") || names(f, "leak", "Run") || names(f, "optest", "Main")
+}
 
 // names reports whether the function names one of these functions of a package.
 func names(f *ast.FuncDecl, pkg string, functions ...string) bool {

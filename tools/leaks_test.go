@@ -10,6 +10,7 @@ func TestGoroutinesNeedALeakCheck(t *testing.T) {
 		plain   = "package p\n\nfunc F() {}\n"
 		starts  = "package p\n\nfunc F() {\n\tgo func() {}()\n}\n"
 		main    = "package p\n\nfunc TestMain(m *testing.M) { goleak.VerifyTestMain(m) }\n"
+		ours    = "package p\n\nfunc TestMain(m *testing.M) { os.Exit(leak.Run(m)) }\n"
 		other   = "package p\n\nfunc TestMain(m *testing.M) { os.Exit(m.Run()) }\n"
 		elsewhe = "package p\n\nfunc TestF(t *testing.T) { goleak.VerifyNone(t) }\n"
 	)
@@ -19,6 +20,7 @@ func TestGoroutinesNeedALeakCheck(t *testing.T) {
 	}{
 		"no goroutines":          {map[string]string{"p.go": plain}, ""},
 		"checked":                {map[string]string{"p.go": starts, "p_test.go": main}, ""},
+		"checked by ours":        {map[string]string{"p.go": starts, "p_test.go": ours}, ""},
 		"no tests":               {map[string]string{"p.go": starts}, "no TestMain"},
 		"another TestMain":       {map[string]string{"p.go": starts, "p_test.go": other}, "no TestMain"},
 		"checked in one test":    {map[string]string{"p.go": starts, "p_test.go": elsewhe}, "no TestMain"},

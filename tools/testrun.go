@@ -111,12 +111,12 @@ func (b batch) test(packages []string, skip ...string) []string {
 }
 
 // command returns a go command. An interrupt is passed on: the tests stop the processes that
-// they started. Garbage is collected half as often as by default, here and in the API servers
+// they started. Garbage is collected a quarter as often as by default, here and in the API servers
 // that the tests start, which would otherwise spend a quarter of their processor time on it.
 func (b batch) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr = b.Dir, os.Stderr
-	cmd.Env = append(userEnv(), "GOGC="+cmp.Or(os.Getenv("GOGC"), "200"))
+	cmd.Env = append(userEnv(), "GOGC="+cmp.Or(os.Getenv("GOGC"), "400"))
 	cmd.Env = append(cmd.Env, b.Env...)
 	return interrupted(cmd)
 }
@@ -247,7 +247,7 @@ func (t testRun) testRest(ctx context.Context, rest map[string][]string) error {
 	}
 	defer file.Close()
 	for pkg, names := range rest {
-		fmt.Fprintf(t.out, "test: the other tests of %s run again: no leak was looked for when %s failed\n",
+		fmt.Fprintf(t.out, "test: the other tests of %s run again: goroutines were left when %s failed\n",
 			short(pkg), strings.Join(names, ", "))
 		b := of(t.batches, pkg)
 		cmd := b.command(ctx, b.test([]string{pkg}, names...)...)

@@ -20,8 +20,9 @@ type verdict struct {
 	failed          []finding // tests that failed in their last run
 	reran           []finding // tests that failed and then passed
 	// rest names, for packages of rerun tests, the tests that the last run must leave out.
-	// goleak looks for leaked goroutines only if all tests have passed, so the first run did
-	// not look for those of the other tests.
+	// Goroutines that are left after a failed test may be those of this test, so the first run
+	// has not shown that the other tests leave none. A package that found none says so (noLeak),
+	// and does not run again.
 	rest map[string][]string
 }
 
@@ -46,6 +47,7 @@ var (
 	crash        = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG[A-Z]+: )`)
 	crashInLog   = regexp.MustCompile(`(?m)\b(panic: |fatal error: )|goroutine \d+ .*\[running`)
 	leak         = regexp.MustCompile(`found unexpected goroutines`)
+	noLeak       = regexp.MustCompile(`(?m)^leak: a test has failed, and no goroutine is left$`) // see internal/leak
 	raceDetected = regexp.MustCompile(`WARNING: DATA RACE|race detected (during|outside)`)
 )
 
@@ -180,7 +182,8 @@ func (v *verdict) tests(runs []*packageRun) {
 		slices.Sort(names)
 		return p.result == "pass" && slices.Equal(names, slices.Sorted(slices.Values(others)))
 	}
-	if len(again) > 0 && !slices.ContainsFunc(runs[1:], whole) {
+	looked := noLeak.MatchString(strings.Join(runs[0].output.output, ""))
+	if len(again) > 0 && !looked && !slices.ContainsFunc(runs[1:], whole) {
 		v.rest[pkg] = again
 	}
 }

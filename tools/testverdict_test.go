@@ -55,6 +55,14 @@ func TestVerdictOfReruns(t *testing.T) {
 	}{
 		"the others have not run again": {first + again, outcome{2, 1, nil, nil, rerun}, false},
 		"the others have run again":     {first + again + rest, outcome{2, 1, nil, nil, rerun}, true},
+		"the first run has looked for leaked goroutines": {
+			strings.TrimSuffix(first, "fail ") + "output:=leak:_a_test_has_failed,_and_no_goroutine_is_left fail " + again,
+			outcome{2, 1, nil, nil, rerun}, true,
+		},
+		"only a rerun has looked": {
+			first + "start run:TestA fail:TestA output:=leak:_a_test_has_failed,_and_no_goroutine_is_left fail " + again,
+			outcome{2, 1, nil, nil, rerun}, false,
+		},
 		"not all others have": {
 			first + again + "start run:TestB pass:TestB pass",
 			outcome{2, 1, nil, nil, rerun}, false,

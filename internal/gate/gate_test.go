@@ -5,16 +5,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/internal/gate"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // Every goroutine that a test starts ends with the test.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 var errClosed = errors.New("the gate is closed")
 

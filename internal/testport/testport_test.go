@@ -2,16 +2,16 @@ package testport_test
 
 import (
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/internal/testport"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // TestPorts finds that a port is one caller's, before and after a server has used it.
 func TestPorts(t *testing.T) {

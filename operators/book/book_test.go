@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube"
@@ -20,7 +19,7 @@ const definition = "book/crd.yaml"
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/book"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // TestEvents sees every kind of event printed, and checks that the shipped definition

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +27,7 @@ import (
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/echo"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // patience is the longest time that a step may take on a busy machine.

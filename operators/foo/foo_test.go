@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
@@ -28,7 +27,7 @@ const definition = "foo/deploy/crd.yaml"
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/foo"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // TestServing changes the Foos of foo's namespace and sees foo serve the changes.

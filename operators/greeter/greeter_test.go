@@ -3,7 +3,6 @@ package main
 import (
 	"testing"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/crd"
@@ -15,7 +14,7 @@ import (
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/greeter"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // TestGreeting runs the program beside a real API server, under exactly the roles that it

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pintle-go/pintle/kube"
@@ -18,7 +17,7 @@ import (
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/letter"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // patience is how long a step may take on a busy machine.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +36,7 @@ var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/neon"
 
 func TestMain(m *testing.M) {
 	optest.Parallel(4)
-	goleak.VerifyTestMain(m, optest.Removed(&binary, &standIn))
+	optest.Main(m, &binary, &standIn)
 }
 
 // patience is the longest time that a step may take on a busy machine.

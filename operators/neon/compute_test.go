@@ -278,6 +278,14 @@ func testEndpoint(b *bench) {
 		b.Errorf("there are %d rows", n)
 	}
 
+	b.Log("without a limit it is never idle, and resumes if it was")
+	_, err = b.endpoints.Modify(b.soon(), "shop", func(e *api.NeonEndpoint) error {
+		e.Spec.SuspendAfterSeconds = 0
+		return nil
+	})
+	b.ok(err)
+	b.endpointIs("shop", "Running")
+
 	b.Log("a storage that is in trouble does not hold up a compute")
 	b.pageservers(3) // the third never registers itself
 	until(b, b.clusters, "main", clusterStatus, "is in trouble", func(c *api.NeonCluster) bool {

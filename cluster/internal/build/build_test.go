@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 func TestVersion(t *testing.T) {
 	goMod, err := os.ReadFile("../../go.mod")

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // The test binary also acts as the process at the end of the lifeline.
@@ -19,7 +19,7 @@ const roleVariable = "LIFELINE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		goleak.VerifyTestMain(m)
+		os.Exit(leak.Run(m))
 	default:
 		if role == "stubborn" {
 			signal.Ignore(syscall.SIGTERM)

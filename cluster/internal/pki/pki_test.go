@@ -13,13 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // serve serves on a loopback port with a certificate of authority a, requires clients of
 // authority a, and answers with the client's name and groups.

@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/cluster/internal/lifeline"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kubetest"
 )
 
@@ -27,7 +26,7 @@ const roleVariable = "PROCESS_TEST_ROLE"
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
-		goleak.VerifyTestMain(m)
+		os.Exit(leak.Run(m))
 	case "supervisor":
 		playSupervisor(os.Args[1])
 	case "child", "stubborn", "foreign":

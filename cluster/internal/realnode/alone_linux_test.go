@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
 // aloneVariable is set in this process and in the helper processes that it starts.
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 // waitAlone waits until no other test runs a real node, because the tests compare the

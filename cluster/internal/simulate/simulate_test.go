@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/simulate"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
-	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 // Users find the names in package kubetest.

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
@@ -22,7 +20,7 @@ import (
 var binary = optest.Binary{Package: "github.com/pintle-go/pintle/operators/cmd/run"}
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, binary.Removed())
+	optest.Main(m, &binary)
 }
 
 // start runs the command on a cluster of the tests, in a namespace of its own.

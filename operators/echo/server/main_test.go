@@ -5,14 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // TestEcho sends requests to the running server, and ends it during a request.
 func TestEcho(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators"
 	"github.com/pintle-go/pintle/operators/internal/install"
@@ -59,19 +59,15 @@ func (b *Binary) Path(t testing.TB) string {
 	return b.path
 }
 
-// Removed removes the built program at the end of TestMain.
-func (b *Binary) Removed() goleak.Option { return Removed(b) }
-
-// Removed removes built programs at the end of TestMain.
-func Removed(all ...*Binary) goleak.Option {
-	return goleak.Cleanup(func(code int) {
-		for _, b := range all {
-			if b.dir != "" {
-				_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
-			}
+// Main is the TestMain of a package with built programs, which it removes at the end.
+func Main(m *testing.M, all ...*Binary) {
+	code := leak.Run(m)
+	for _, b := range all {
+		if b.dir != "" {
+			_ = os.RemoveAll(b.dir) // a directory left in /tmp fails no test
 		}
-		os.Exit(code)
-	})
+	}
+	os.Exit(code)
 }
 
 // Run starts the program with a kubeconfig, and ends it when the test ends.

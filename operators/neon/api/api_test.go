@@ -1,16 +1,16 @@
 package api
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // TestDefinitions installs the definitions: the API server checks schemas and rules.
 func TestDefinitions(t *testing.T) {

@@ -3,16 +3,18 @@ package monitoring
 import (
 	"embed"
 	"encoding/json"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pintle-go/pintle/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 //go:embed testdata/*.txt
 var known embed.FS

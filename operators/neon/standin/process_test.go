@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) == "1" {
 		os.Exit(run(os.Args, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 // copyProgram puts the stand-in where PostgreSQL's user can run it.

@@ -20,11 +20,11 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
@@ -32,7 +32,7 @@ import (
 	"github.com/pintle-go/pintle/plan/page"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 const (
 	// requireVariable, set to 1, requires Chromium: a test fails in place of being skipped.

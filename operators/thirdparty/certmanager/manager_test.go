@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pintle-go/pintle/crd"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 
@@ -57,12 +58,12 @@ import (
 // cert-manager never ends the recorders of its events, nor the timers of renewals. Its program ends instead. A
 // watch of metadata of controller-runtime may end while an event is passed on, and then nobody takes the event.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
+	os.Exit(leak.Run(m,
 		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
 		goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop"),
 		goleak.IgnoreTopFunction("github.com/cert-manager/cert-manager/pkg/scheduler.afterFunc.func2"),
-	)
+	))
 }
 
 // TestCertManager has cert-manager issue certificates for the Neon operator, and for a server with package

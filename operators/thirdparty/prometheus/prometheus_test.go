@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -22,13 +23,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/metrics"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 type fataler interface {
 	Helper()

@@ -2,14 +2,15 @@ package cluster
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/optest"
@@ -19,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	optest.Parallel(4)
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 func sample() *api.NeonCluster {

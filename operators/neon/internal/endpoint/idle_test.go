@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/controller"
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/neon/api"
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	optest.Parallel(4)
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

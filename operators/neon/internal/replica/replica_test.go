@@ -1,16 +1,16 @@
 package replica
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 func TestLag(t *testing.T) {
 	t.Parallel()

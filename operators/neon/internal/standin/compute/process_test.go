@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/internal/testport"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/pgtest"
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programVariable) == "1" {
 		os.Exit(Main(os.Args[1:], os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Run(m))
 }
 
 // process is a running compute.

@@ -2,17 +2,17 @@ package contract
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/controller"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // The tenants and timelines of the recordings.
 var (

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/safekeeper"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 func TestSettings(t *testing.T) {
 	t.Parallel()

@@ -2,19 +2,19 @@ package safekeeper
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/neon/internal/standin/wal"
 	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 // TestDirectory checks the rules for the data directory: one program at a time, and one ID for
 // ever.
