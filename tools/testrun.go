@@ -247,7 +247,7 @@ func (t testRun) testRest(ctx context.Context, rest map[string][]string) error {
 	}
 	defer file.Close()
 	for pkg, names := range rest {
-		fmt.Fprintf(t.out, "test: the other tests of %s run again: goroutines were left when %s failed\n",
+		fmt.Fprintf(t.out, "test: the other tests of %s run again: when %s failed, no proof was left that they do not leak\n",
 			short(pkg), strings.Join(names, ", "))
 		b := of(t.batches, pkg)
 		cmd := b.command(ctx, b.test([]string{pkg}, names...)...)

@@ -121,6 +121,17 @@ func TestVerdictOfReruns(t *testing.T) {
 	}
 }
 
+// The line that the verdict looks for is the one that internal/leak prints.
+func TestLineOfNoLeak(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("..", "internal", "leak", "leak.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := strings.Trim(noLeak.String(), "(?m)^$"); !strings.Contains(string(source), "const None = \""+line+"\"\n") {
+		t.Errorf("leak.None is not %q", line)
+	}
+}
+
 // The summary repeats the first and the last lines of the first failure, whose output may be
 // far above, without those that say nothing about it. The last line counts the tests.
 func TestPrintVerdict(t *testing.T) {

@@ -261,11 +261,7 @@ func testEndpoint(b *bench) {
 	}
 
 	b.Log("a client wakes an idle endpoint")
-	_, err = b.endpoints.Modify(b.soon(), "shop", func(e *api.NeonEndpoint) error {
-		e.Spec.SuspendAfterSeconds = 5
-		return nil
-	})
-	b.ok(err)
+	b.suspendAfter("shop", 5)
 	b.endpointIs("shop", "Suspended")
 	login, err = b.secrets.Until(b.soon(), "shop-app", func(s *corev1.Secret) bool {
 		return string(s.Data["username"]) == "app.shop."+b.namespace
@@ -279,11 +275,7 @@ func testEndpoint(b *bench) {
 	}
 
 	b.Log("without a limit it is never idle, and resumes if it was")
-	_, err = b.endpoints.Modify(b.soon(), "shop", func(e *api.NeonEndpoint) error {
-		e.Spec.SuspendAfterSeconds = 0
-		return nil
-	})
-	b.ok(err)
+	b.suspendAfter("shop", 0)
 	b.endpointIs("shop", "Running")
 
 	b.Log("a storage that is in trouble does not hold up a compute")
@@ -341,6 +333,15 @@ func (b *bench) suspend(name string, on bool) {
 	b.Helper()
 	_, err := b.endpoints.Modify(b.soon(), name, func(e *api.NeonEndpoint) error {
 		e.Spec.Suspended = on
+		return nil
+	})
+	b.ok(err)
+}
+
+func (b *bench) suspendAfter(name string, seconds int32) {
+	b.Helper()
+	_, err := b.endpoints.Modify(b.soon(), name, func(e *api.NeonEndpoint) error {
+		e.Spec.SuspendAfterSeconds = seconds
 		return nil
 	})
 	b.ok(err)
