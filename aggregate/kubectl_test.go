@@ -208,7 +208,7 @@ var commands = []command{
 
 	// Wait and describe.
 	{"wait {k}/bert --for=jsonpath={.spec.weight}=50 --timeout=20s", "", 0},
-	{"wait {k}/bert --for=condition=Ready --timeout=1s", "", 1},
+	{"wait {k}/bert --for=condition=Ready --timeout=10s", "", 1},
 	{"wait {k}/none --for=delete --timeout=1s", "", 0},
 	{"describe {k} anna", "", 0},
 	{"describe {k} none", "", 1},
@@ -218,7 +218,7 @@ var commands = []command{
 	{"patch {k} anna --type=merge -p {\"metadata\":{\"finalizers\":[\"example.com/kept\"]}}", "", 0},
 	{"delete {k} anna --dry-run=server", "", 0},
 	{"delete {k} anna --wait=false", "", 0},
-	{"delete {k} anna --timeout=1s", "", 1},
+	{"delete {k} anna --timeout=10s", "", 1},
 	{"patch {k} anna --type=merge -p {\"metadata\":{\"finalizers\":[\"example.com/more\"]}}", "", 1},
 	{"patch {k} anna --type=merge -p {\"metadata\":{\"finalizers\":null}}", "", 0},
 	{"wait {k}/anna --for=delete --timeout=20s", "", 0},
