@@ -1,0 +1,105 @@
+package own
+
+import (
+	"slices"
+
+	"github.com/pintle-go/pintle/internal/versions"
+)
+
+// List is a complete list of a lane, of the objects or of their metadata.
+type List struct {
+	Lane    int
+	Version string
+	Began   uint64 // [State.Began] at the time when the list was asked for
+	// Whole: the content can take the listed states. Otherwise only their metadata is known.
+	Whole bool
+	// Restored: the server's storage was restored, so its versions have gone back.
+	Restored bool
+}
+
+// Stale reports that a list is older than what is known of its lane, so that it must be asked for
+// again.
+func (s *State[K, E]) Stale(l List) bool {
+	return !l.Restored && versions.Older(l.Version, s.lanes[l.Lane].Floor)
+}
+
+// Listed notes what a list has of a key: a state of an object, or none. last is that state. It is
+// called for each key whose listed state is not the one in the content, and for each that is
+// marked ([State.Marked]).
+func (s State[K, E]) Listed(l List, key K, now, is Object, last E) (State[K, E], Verdict[E]) {
+	seq := s.seq
+	return s.with(key, now, func(h *hand[E]) {
+		if h.mark.doubt.seq <= l.Began {
+			h.mark.doubt = doubt{}
+		}
+		if l.Restored {
+			h.restored(l, is)
+			return
+		}
+		if is.Exists && h.mark.deadOf(is.UID) != nil {
+			is = Object{} // only a list of before the deletion has it
+		} else {
+			h.mark.dead = slices.DeleteFunc(h.mark.dead, func(d dead) bool { return versions.Reached(l.Version, d.floor) })
+		}
+		h.listed(l, is, last, seq)
+	})
+}
+
+func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
+	if c := h.mark.claim; c != nil && c.over(l.Version, l.Began) {
+		h.settle(!is.is(c.UID))
+	}
+	switch {
+	case !is.Exists:
+		h.absent(l.Version, l.Began)
+	case versions.Reached(h.mark.past, is.Version), versions.Older(is.Version, h.now.Version):
+	case h.mark.claim != nil && !h.mark.claim.is(is.UID) && versions.Older(is.Version, h.mark.claim.Version):
+	case h.now.is(is.UID) && h.now.Version == is.Version && is.Version != "":
+	case l.Whole:
+		h.take()
+		h.mark.past = ""
+	case h.mark.claim == nil:
+		h.mark.claim = &claim[E]{is, last, false, seq}
+	}
+}
+
+// restored takes a listed state as it is.
+func (h *hand[E]) restored(l List, is Object) {
+	if c := h.mark.claim; c != nil && c.seq <= l.Began {
+		h.settle(!is.is(c.UID))
+	}
+	h.mark.past, h.mark.dead = "", nil
+	if is.Exists {
+		h.take()
+	} else {
+		h.drop()
+	}
+}
+
+// Marked returns the keys of a lane that something is remembered of.
+func (s *State[K, E]) Marked(lane int) (keys []K) {
+	for key := range s.marks.All() {
+		if s.laneOf(key) == lane {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// ListEnds notes that all keys of a list have been noted. now returns the content of a key after
+// that; each is called as by Progress.
+func (s State[K, E]) ListEnds(l List, now func(K) Object, each func(K, Verdict[E])) State[K, E] {
+	s.lanes = slices.Clone(s.lanes)
+	lane := &s.lanes[l.Lane]
+	if lane.doubt.seq <= l.Began {
+		lane.doubt = doubt{}
+	}
+	if l.Restored {
+		lane.Heard, lane.Floor = "", ""
+	}
+	if !l.Whole {
+		lane.Floor = later(lane.Floor, l.Version)
+		return s
+	}
+	return s.Progress(l.Lane, l.Version, now, each)
+}

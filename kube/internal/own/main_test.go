@@ -1,0 +1,10 @@
+package own_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/pintle-go/pintle/internal/leak"
+)
+
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }

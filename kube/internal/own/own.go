@@ -1,0 +1,579 @@
+package own
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/internal/versions"
+	"github.com/pintle-go/pintle/kube/internal/hamt"
+)
+
+// Object is a state of an object. The zero value says that there is none.
+type Object struct {
+	Exists  bool
+	UID     types.UID
+	Version string
+}
+
+// is reports that a state is of the object with a uid.
+func (o Object) is(uid types.UID) bool { return o.Exists && o.UID == uid }
+
+// End is the end of an object that the content did not have when it ended.
+type End[E any] struct {
+	UID  types.UID
+	Last E // its last known state
+}
+
+// Verdict is what a store does about a key. The zero value changes nothing.
+type Verdict[E any] struct {
+	// Take: the content takes the state that the call was about.
+	Take bool
+	// Drop: the content loses its object.
+	Drop bool
+	// OwnWas and OwnIs: this process wrote the object that the content has before the verdict is
+	// carried out, and after that. When such an object ends, each loop learns of it.
+	OwnWas, OwnIs bool
+	// Ended are the objects whose ends the loops learn of, besides that of the object that the
+	// content loses.
+	Ended []End[E]
+}
+
+// Mark is what is remembered of a key. See the package's documentation.
+type Mark[E any] struct {
+	claim *claim[E]
+	doubt doubt
+	dead  []dead
+	// past is the version at which the store's selection had no object of the key, or only the one
+	// that is in the content. Empty: unknown. States that are not later do not count.
+	past string
+}
+
+type claim[E any] struct {
+	Object
+	last E
+	own  bool
+	seq  uint64
+}
+
+type doubt struct {
+	seq uint64 // zero: there is no doubt
+	at  time.Time
+}
+
+// dead is an object that this process has deleted.
+type dead struct {
+	uid   types.UID
+	told  bool   // the content or a claim had it, so its end was told
+	known bool   // so its versions were known, and past is not before them
+	floor string // the lane's at the deletion: a list that is as late and lacks the object is after it
+	seq   uint64
+	at    time.Time
+}
+
+func (m *Mark[E]) empty() bool {
+	return m.claim == nil && m.doubt.seq == 0 && len(m.dead) == 0 && m.past == ""
+}
+
+func (m *Mark[E]) deadOf(uid types.UID) *dead {
+	i := slices.IndexFunc(m.dead, func(d dead) bool { return d.uid == uid })
+	if i < 0 {
+		return nil
+	}
+	return &m.dead[i]
+}
+
+// Lane is what is known of the versions of a list and watch.
+type Lane struct {
+	// Heard is the version up to which the content has everything.
+	Heard string
+	// Floor is the latest version that is known, by the watch or by an answer.
+	Floor string
+	// doubt: the outcome of a write of unknown names, or of very many, is not known.
+	doubt doubt
+}
+
+// State is what a store remembers. It is never changed: each call returns another one.
+type State[K comparable, E any] struct {
+	lanes  []Lane
+	marks  hamt.Map[K, Mark[E]]
+	laneOf func(K) int
+	// selects: the store has a selector, so the watch also shows the end of an object that leaves it.
+	selects bool
+	seq     uint64
+	doubts  int
+	// next is a version that no claim and no past is older than. A watch that has not heard as
+	// much ends none. Empty: there may be any.
+	next string
+}
+
+const (
+	// maxDoubts is how many keys are asked for one by one. Above that the lane is listed.
+	maxDoubts = 1000
+	// Kept is how long the dead and the doubts are remembered at most.
+	Kept = 10 * time.Minute
+)
+
+// New returns the state of a store with some lanes. laneOf tells which lane has a key, and selects
+// whether the store has a selector.
+func New[K comparable, E any](lanes int, laneOf func(K) int, selects bool) State[K, E] {
+	return State[K, E]{lanes: make([]Lane, lanes), laneOf: laneOf, selects: selects}
+}
+
+// Lane returns what is known of a lane's versions.
+func (s *State[K, E]) Lane(lane int) Lane { return s.lanes[lane] }
+
+// Began returns the number of writes so far. What the server is asked after that has seen their
+// effects, if they had any by then.
+func (s *State[K, E]) Began() uint64 { return s.seq }
+
+// Need is what a read of a key has to do.
+type Need int
+
+const (
+	Read    Need = iota // the content is right
+	Wait                // the watch will show a write: wait for that, and ask if it takes long
+	Ask                 // ask the server
+	AskLane             // list the lane, or ask
+)
+
+// Look tells what a read of a key has to do.
+func (s *State[K, E]) Look(key K) Need {
+	m, _ := s.marks.Get(key)
+	return s.need(key, &m)
+}
+
+func (s *State[K, E]) need(key K, m *Mark[E]) Need {
+	switch {
+	case s.lanes[s.laneOf(key)].doubt.seq > 0:
+		return AskLane
+	case m.doubt.seq > 0:
+		return Ask
+	case m.claim != nil:
+		return Wait
+	}
+	return Read
+}
+
+// Scan calls f with the keys whose content is not sure, until f returns false. last is the state
+// in the claim, if there is one.
+func (s *State[K, E]) Scan(f func(key K, need Need, last *E) bool) {
+	for key, m := range s.marks.All() {
+		need := s.need(key, &m)
+		var last *E
+		if m.claim != nil && m.doubt.seq == 0 {
+			last = &m.claim.last
+		}
+		if need != Read && !f(key, need, last) {
+			return
+		}
+	}
+}
+
+// Least returns the latest version that is known of a key, whose content is now. An answer that is
+// older is stale.
+func (s *State[K, E]) Least(key K, now Object) string {
+	m, _ := s.marks.Get(key)
+	least := later(now.Version, m.past)
+	if m.claim != nil {
+		least = later(least, m.claim.Version)
+	}
+	return least
+}
+
+// later returns the later one of two versions. If they cannot be compared, it returns the first.
+func later(a, b string) string {
+	if a == "" || versions.Older(a, b) {
+		return b
+	}
+	return a
+}
+
+// hand is a key in hand: its mark and content, and the verdict so far.
+type hand[E any] struct {
+	lane *Lane
+	mark Mark[E]
+	now  Object
+	out  Verdict[E]
+}
+
+// with calls f for a key and returns the state after that.
+func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Verdict[E]) {
+	lanes := slices.Clone(s.lanes)
+	m, had := s.marks.Get(key)
+	was := m.doubt.seq > 0
+	m.dead = slices.Clone(m.dead)
+	h := hand[E]{lane: &lanes[s.laneOf(key)], mark: m, now: now}
+	f(&h)
+	s.lanes = lanes
+	switch is := h.mark.doubt.seq > 0; {
+	case is && !was:
+		s.doubts++
+	case was && !is:
+		s.doubts--
+	}
+	switch empty := h.mark.empty(); {
+	case !empty:
+		s.marks = s.marks.With(nil, key, h.mark)
+	case had:
+		s.marks = s.marks.Without(nil, key)
+	}
+	s.next = "" // cheap to find again
+	return s, h.out
+}
+
+func (h *hand[E]) take() {
+	h.out.Take, h.out.Drop = true, false
+	h.unsure()
+}
+
+func (h *hand[E]) drop() { h.out.Drop = h.now.Exists }
+
+func (h *hand[E]) ended(uid types.UID, last E) {
+	h.out.Ended = append(h.out.Ended, End[E]{uid, last})
+}
+
+// settle ends the claim. If its object is gone, the loops learn of that.
+func (h *hand[E]) settle(gone bool) {
+	c := h.mark.claim
+	h.mark.claim = nil
+	switch {
+	case c == nil || !c.own:
+	case h.now.is(c.UID):
+		h.out.OwnWas = true
+	case gone:
+		h.ended(c.UID, c.last)
+	default:
+		h.out.OwnIs = true
+	}
+}
+
+// Answer is a state of an object that the server has answered.
+type Answer[E any] struct {
+	Object
+	// Whole: the content can take the state. Otherwise only its metadata is known.
+	Whole bool
+	// Out: the store's selection does not have this state.
+	Out bool
+	// Own: the answer is to a write of this process, not to a question.
+	Own  bool
+	Last E
+}
+
+// Answered notes an answer. now is the content's object of the key. began is Began at the time
+// when a question was sent; for a write it does not count.
+func (s State[K, E]) Answered(key K, now Object, a Answer[E], began uint64) (State[K, E], Verdict[E]) {
+	if a.Own {
+		s.seq++
+		began = 0 // another write, whose outcome is not known, may have been done since
+	}
+	seq := s.seq
+	return s.with(key, now, func(h *hand[E]) {
+		h.lane.Floor = later(h.lane.Floor, a.Version)
+		if h.mark.doubt.seq <= began {
+			h.mark.doubt = doubt{}
+		}
+		h.answered(a, began, seq)
+	})
+}
+
+func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
+	if a.Own && h.now.is(a.UID) {
+		h.out.OwnWas = true
+	}
+	over := func() { // the object has ended, or has left the selection, since
+		if a.Own {
+			h.ended(a.UID, a.Last)
+		}
+	}
+	if d := h.mark.deadOf(a.UID); d != nil {
+		if !d.told {
+			over()
+		}
+		d.told = d.told || a.Own
+		if versions.Numeric(a.Version) {
+			d.known = true
+			if !versions.Older(a.Version, h.now.Version) {
+				h.drop()
+				h.setPast(a.Version)
+			}
+		}
+		return
+	}
+	h.buries(a.Version, began)
+	c := h.mark.claim
+	switch {
+	case versions.Reached(h.mark.past, a.Version):
+		over()
+		return
+	case c == nil:
+	case c.is(a.UID) && versions.Older(a.Version, c.Version):
+		return
+	case !c.is(a.UID) && versions.Older(a.Version, c.Version):
+		over()
+		return
+	}
+	switch {
+	case h.now.is(a.UID) && versions.Reached(h.now.Version, a.Version):
+		if c != nil && !versions.Older(a.Version, c.Version) {
+			h.settle(false)
+		}
+		return
+	case h.now.Exists && versions.Older(a.Version, h.now.Version),
+		!h.now.Exists && versions.Reached(h.lane.Heard, a.Version):
+		over()
+		return
+	case !versions.Numeric(a.Version):
+		if a.Own { // its order among the states that the watch shows is not known
+			h.mark.claim = &claim[E]{a.Object, a.Last, a.Own, seq}
+		}
+		return
+	}
+	if c != nil {
+		h.settle(!c.is(a.UID))
+	}
+	switch {
+	case a.Out:
+		h.drop()
+		h.setPast(a.Version)
+	case a.Whole:
+		h.take()
+		h.mark.past = ""
+		h.out.OwnIs = h.out.OwnIs || a.Own
+	default:
+		own := a.Own || c != nil && c.is(a.UID) && c.own
+		if !h.now.is(a.UID) {
+			h.drop() // it ended before
+		}
+		h.mark.claim = &claim[E]{a.Object, a.Last, own, seq}
+	}
+}
+
+// setPast notes that the selection has no object of the key at a version.
+func (h *hand[E]) setPast(version string) {
+	if !versions.Numeric(version) || versions.Reached(h.lane.Heard, version) {
+		return
+	}
+	if c := h.mark.claim; c != nil && versions.Reached(version, c.Version) {
+		h.settle(true)
+	}
+	h.mark.past = later(h.mark.past, version)
+}
+
+// Absent notes that the selection has no object of a key, as of a version. The answer must not be
+// older than Least. If versions cannot be compared, the content must not have changed since the
+// question was sent.
+func (s State[K, E]) Absent(key K, now Object, version string, began uint64) (State[K, E], Verdict[E]) {
+	return s.with(key, now, func(h *hand[E]) {
+		h.lane.Floor = later(h.lane.Floor, version)
+		if h.mark.doubt.seq <= began {
+			h.mark.doubt = doubt{}
+		}
+		h.buries(version, began)
+		h.absent(version, began)
+	})
+}
+
+// buries forgets the dead of a key after the server was asked about the key, and gave a version.
+func (h *hand[E]) buries(version string, began uint64) {
+	over := func(d dead) bool {
+		return d.seq <= began && versions.Numeric(version) && !versions.Older(version, d.floor)
+	}
+	h.mark.dead = slices.DeleteFunc(h.mark.dead, over)
+}
+
+func (h *hand[E]) absent(version string, began uint64) {
+	if c := h.mark.claim; c != nil && c.over(version, began) {
+		h.settle(true)
+	}
+	if !versions.Older(version, h.now.Version) {
+		h.drop()
+		h.setPast(version)
+	}
+}
+
+// over reports that what the server tells as of a version, when it was asked after began writes,
+// has seen the write of the claim.
+func (c *claim[E]) over(version string, began uint64) bool {
+	if versions.Numeric(version) && versions.Numeric(c.Version) {
+		return versions.Reached(version, c.Version)
+	}
+	return c.seq <= began
+}
+
+// Deleted notes that this process has deleted the object with a uid, and that it is gone.
+func (s State[K, E]) Deleted(key K, now Object, uid types.UID, at time.Time) (State[K, E], Verdict[E]) {
+	if uid == "" {
+		return s.Lost(key, now, at)
+	}
+	s.seq++
+	seq := s.seq
+	return s.with(key, now, func(h *hand[E]) {
+		if h.mark.deadOf(uid) != nil {
+			return
+		}
+		d := dead{uid: uid, told: h.now.is(uid), floor: later(h.lane.Floor, h.now.Version), seq: seq, at: at}
+		if c := h.mark.claim; c != nil && c.is(uid) {
+			d.told, d.known = d.told || c.own, true
+			h.setPast(c.Version)
+			h.settle(true)
+		}
+		if h.now.is(uid) {
+			d.known = true
+			h.out.OwnWas = true
+			h.drop()
+			h.setPast(h.now.Version)
+		}
+		h.mark.dead = append(h.mark.dead, d)
+		if h.now.Exists && !h.now.is(uid) {
+			h.unsure()
+		}
+	})
+}
+
+// unsure notes that the content has or takes an object of which it is not known whether it is
+// before or after one that this process has deleted.
+func (h *hand[E]) unsure() {
+	for _, d := range h.mark.dead {
+		if !d.known && d.seq > h.mark.doubt.seq {
+			h.mark.doubt = doubt{d.seq, d.at}
+		}
+	}
+}
+
+// Lost notes a write of a key whose outcome is not known.
+func (s State[K, E]) Lost(key K, now Object, at time.Time) (State[K, E], Verdict[E]) {
+	s.seq++
+	seq := s.seq
+	if s.doubts >= maxDoubts {
+		return s.LostIn(s.laneOf(key), at), Verdict[E]{}
+	}
+	return s.with(key, now, func(h *hand[E]) { h.mark.doubt = doubt{seq, at} })
+}
+
+// LostIn notes a write in a lane whose outcome and whose key are not known.
+func (s State[K, E]) LostIn(lane int, at time.Time) State[K, E] {
+	s.seq++
+	s.lanes = slices.Clone(s.lanes)
+	s.lanes[lane].doubt = doubt{s.seq, at}
+	return s
+}
+
+// Event notes that the watch of a key's lane shows a state of an object or, if deleted is true, its
+// end. The caller calls Progress with the version afterwards.
+func (s State[K, E]) Event(key K, now, is Object, deleted bool) (State[K, E], Verdict[E]) {
+	if _, marked := s.marks.Get(key); !marked { // by far the most events
+		h := hand[E]{now: now}
+		h.event(is, deleted, s.selects)
+		return s, h.out
+	}
+	return s.with(key, now, func(h *hand[E]) { h.event(is, deleted, s.selects) })
+}
+
+func (h *hand[E]) event(is Object, deleted, selects bool) {
+	if h.mark.deadOf(is.UID) != nil {
+		if deleted && !selects { // otherwise the object may have left the selection before
+			h.mark.dead = slices.DeleteFunc(h.mark.dead, func(d dead) bool { return d.uid == is.UID })
+		}
+		return
+	}
+	if versions.Reached(h.mark.past, is.Version) {
+		return
+	}
+	if c := h.mark.claim; c != nil {
+		switch same := c.is(is.UID); {
+		case deleted && same && !versions.Older(is.Version, c.Version):
+			h.settle(true)
+		case !deleted && versions.Reached(is.Version, c.Version):
+			h.settle(!same)
+		case !same && versions.Older(is.Version, c.Version):
+			return
+		}
+	}
+	switch {
+	case versions.Older(is.Version, h.now.Version):
+	case deleted && h.now.is(is.UID):
+		h.drop()
+	case !deleted && (!h.now.is(is.UID) || h.now.Version != is.Version || is.Version == ""):
+		h.take()
+		h.mark.past = ""
+	}
+}
+
+// Progress notes that the content of a lane has everything up to a version. now returns the content
+// of a key. It calls each with the verdicts about keys, which neither take nor drop anything.
+func (s State[K, E]) Progress(
+	lane int, version string, now func(K) Object, each func(K, Verdict[E]),
+) State[K, E] {
+	if version == "" || versions.Older(version, s.lanes[lane].Heard) {
+		return s
+	}
+	s.lanes = slices.Clone(s.lanes)
+	l := &s.lanes[lane]
+	l.Heard, l.Floor = version, later(l.Floor, version)
+	if s.marks.Len() == 0 || versions.Older(version, s.next) {
+		return s
+	}
+	for key, m := range s.marks.All() {
+		if s.laneOf(key) == lane && (versions.Reached(version, m.past) ||
+			m.claim != nil && versions.Numeric(m.claim.Version) && versions.Reached(version, m.claim.Version)) {
+			var v Verdict[E]
+			s, v = s.with(key, now(key), func(h *hand[E]) { h.caughtUp(version) })
+			each(key, v)
+		}
+	}
+	s.next = s.first()
+	return s
+}
+
+// caughtUp notes that the content has everything up to a version.
+func (h *hand[E]) caughtUp(version string) {
+	if versions.Reached(version, h.mark.past) {
+		h.mark.past = ""
+	}
+	if c := h.mark.claim; c != nil && versions.Numeric(c.Version) && versions.Reached(version, c.Version) {
+		h.settle(!h.now.is(c.UID))
+	}
+}
+
+// first returns the earliest version that a claim or a past waits for.
+func (s *State[K, E]) first() (first string) {
+	for _, m := range s.marks.All() {
+		for _, v := range []string{m.past, m.claim.version()} {
+			if v != "" && (first == "" || versions.Older(v, first)) {
+				first = v
+			}
+		}
+	}
+	return first
+}
+
+func (c *claim[E]) version() string {
+	if c == nil {
+		return ""
+	}
+	return c.Version
+}
+
+// Tick forgets what was remembered for long enough.
+func (s State[K, E]) Tick(at time.Time) State[K, E] {
+	for key, m := range s.marks.All() {
+		old := func(d dead) bool { return at.Sub(d.at) >= Kept }
+		if slices.ContainsFunc(m.dead, old) || m.doubt.seq > 0 && at.Sub(m.doubt.at) >= Kept {
+			s, _ = s.with(key, Object{}, func(h *hand[E]) {
+				h.mark.dead = slices.DeleteFunc(h.mark.dead, old)
+				if at.Sub(h.mark.doubt.at) >= Kept {
+					h.mark.doubt = doubt{}
+				}
+			})
+		}
+	}
+	s.lanes = slices.Clone(s.lanes)
+	for i := range s.lanes {
+		if at.Sub(s.lanes[i].doubt.at) >= Kept {
+			s.lanes[i].doubt = doubt{}
+		}
+	}
+	return s
+}

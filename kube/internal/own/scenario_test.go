@@ -1,0 +1,194 @@
+package own_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/kube/internal/own"
+)
+
+// scenarios are things that a store hears, a line each, with what it has and does after that:
+// the content, what a read has to do, and the ends that are told. u1@3 is the object u1 at version 3.
+var scenarios = map[string]string{
+	"a write is read at once": `
+		event u1@1            u1@1 read
+		wrote u1@3            u1@3 read
+		event u1@2            u1@3 read
+		event u1@3            u1@3 read
+		ended u1@4            none read u1
+	`,
+	"a child is deleted and replaced before the watch shows it": `
+		wrote u1@1            u1@1 read
+		event u2@5            u2@5 read u1
+	`,
+	"a child is gone before the answer about it comes": `
+		list none at 7        none read
+		wrote u1@3            none read u1
+	`,
+	"two children of one name end": `
+		wrote u1@1            u1@1 read
+		gone u1               none read u1
+		wrote u2@4            u2@4 read
+		gone u2               none read u2
+		event u1@1            none read
+		event u2@4            none read
+	`,
+	"the answer to a status write has no content": `
+		event u1@1            u1@1 read
+		part u1@2             u1@1 wait
+		event u1@2            u1@2 read
+		ended u1@3            none read u1
+	`,
+	"the watch is late with a status, and the server is asked": `
+		event u1@1            u1@1 read
+		part u1@4             u1@1 wait
+		live u1@3             u1@1 wait
+		live u1@5             u1@5 read
+		event u1@4            u1@5 read
+	`,
+	"a status write of an object that others replaced": `
+		event u1@1            u1@1 read
+		part u2@4             none wait
+		live none at 6        none read u2
+		event u2@3            none read
+	`,
+	"a write whose answer is lost": `
+		event u1@1            u1@1 read
+		lost                  u1@1 ask
+		event u1@2            u1@2 ask
+		live u1@2             u1@2 read
+	`,
+	"a list of before an own write": `
+		wrote u1@5            u1@5 read
+		list none at 4        u1@5 read
+		list u1@6 at 7        u1@6 read
+	`,
+	"a list of before an own deletion": `
+		list u1@2 at 3        u1@2 read
+		gone u1               none read u1
+		list u1@2 at 3        none read
+		list none at 9        none read
+	`,
+	"the storage is restored": `
+		wrote u1@5            u1@5 read
+		part u1@7             u1@5 wait
+		gone u1               none read u1
+		restored u1@2 at 3    u1@2 read
+		restored none at 1    none read
+	`,
+	"versions that cannot be compared": `
+		event u1@a            u1@a read
+		wrote u1@c            u1@a wait
+		event u1@b            u1@b wait
+		event u1@c            u1@c read
+		part u1@d             u1@c wait
+		list u1@e at e        u1@e read
+	`,
+	"the metadata of all objects is listed when a lease is taken": `
+		event u1@1            u1@1 read
+		metadata u1@3 at 5    u1@1 wait
+		event u1@3            u1@3 read
+		metadata none at 9    none read
+		event u1@8            none read
+		list u2@12 at 13      u2@12 read
+	`,
+	"what is deleted and was never seen may be before what is seen": `
+		event u1@4            u1@4 read
+		gone u2               u1@4 ask
+		event u1@5            u1@5 ask
+		live u1@5             u1@5 read
+		event u1@6            u1@6 read
+	`,
+}
+
+func TestScenarios(t *testing.T) {
+	for name, text := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(budget{})
+			for line := range strings.Lines(strings.TrimSpace(text)) {
+				words := strings.Fields(line)
+				n := 2
+				switch {
+				case words[0] == "lost":
+					n = 1
+				case strings.Contains(line, " at "):
+					n = 4
+				}
+				w.told = nil
+				w.hears(words[:n])
+				got := []string{"none", []string{"read", "wait", "ask", "list"}[w.store.Look(key)]}
+				if w.now.Exists {
+					got[0] = fmt.Sprintf("%s@%s", w.now.UID, w.now.Version)
+				}
+				for _, uid := range w.told {
+					got = append(got, string(uid))
+				}
+				if want := words[n:]; strings.Join(got, " ") != strings.Join(want, " ") {
+					t.Errorf("after %v: got %v, want %v", words[:n], got, want)
+				}
+			}
+		})
+	}
+}
+
+// hears has the store hear a line of a scenario.
+func (w *world) hears(words []string) {
+	var is own.Object
+	if len(words) > 1 && words[1] != "none" {
+		uid, version, _ := strings.Cut(words[1], "@")
+		is = own.Object{Exists: true, UID: types.UID(uid), Version: version}
+	}
+	var v verdict
+	switch words[0] {
+	case "event", "ended":
+		w.store, v = w.store.Event(key, w.now, is, words[0] == "ended")
+		w.apply(v, is)
+		w.store = w.store.Progress(0, is.Version, w.content, w.each)
+		return
+	case "wrote", "part":
+		a := own.Answer[types.UID]{Object: is, Whole: words[0] == "wrote", Own: true, Last: is.UID}
+		w.store, v = w.store.Answered(key, w.now, a, 0)
+	case "gone":
+		w.store, v = w.store.Deleted(key, w.now, is.UID, epoch)
+	case "lost":
+		w.store, v = w.store.Lost(key, w.now, epoch)
+	case "live":
+		if !is.Exists {
+			w.store, v = w.store.Absent(key, w.now, words[3], w.store.Began())
+			break
+		}
+		a := own.Answer[types.UID]{Object: is, Whole: true, Last: is.UID}
+		w.store, v = w.store.Answered(key, w.now, a, w.store.Began())
+	default:
+		l := own.List{Version: words[3], Began: w.store.Began(), Whole: words[0] != "metadata", Restored: words[0] == "restored"}
+		if w.store.Stale(l) {
+			return
+		}
+		w.store, v = w.store.Listed(l, key, w.now, is, is.UID)
+		w.apply(v, is)
+		w.store = w.store.ListEnds(l, w.content, w.each)
+		return
+	}
+	w.apply(v, is)
+}
+
+// A write of very many keys makes the lane doubtful, and not each key.
+func TestDoubtsAreBounded(t *testing.T) {
+	s := own.New[int, types.UID](1, func(int) int { return 0 }, false)
+	for i := range 5000 {
+		s, _ = s.Lost(i, own.Object{}, epoch)
+	}
+	asks := 0
+	s.Scan(func(int, own.Need, *types.UID) bool { asks++; return true })
+	if asks > 1000 || s.Look(4999) != own.AskLane {
+		t.Errorf("%d keys are asked for, and a read has to %v", asks, s.Look(4999))
+	}
+	s = s.Tick(epoch.Add(own.Kept + time.Second))
+	if left := own.Print(&s); left != "" || s.Look(4999) != own.Read {
+		t.Errorf("this is left: %s", left)
+	}
+}
