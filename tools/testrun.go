@@ -320,9 +320,9 @@ func of(batches []batch, pkg string) batch {
 // and Foo's when it has ended. Neon's is in another run, and begins at once too: it mostly
 // waits, and beside two heavy ones its steps do not take minutes.
 var slow = []string{
-	"cluster/internal/realnode", "operators/neon/e2e", "operators/neon", "kube", "operators/neon/internal/cluster", "plan",
-	"operators/neon/internal/endpoint", "operators/neon/internal/branch", "aggregate", "operators/echo", "operators/shop",
-	"operators/foo", "cluster", "certificate", "controller", "lease", "crd",
+	"cluster/internal/realnode", "aggregate", "operators/neon/e2e", "operators/neon", "operators/neon/internal/cluster",
+	"plan", "cluster", "kube", "operators/neon/internal/endpoint", "operators/neon/internal/branch", "controller",
+	"operators/echo", "operators/shop", "operators/foo", "lease", "operators/farm", "crd", "certificate",
 }
 
 // slowestFirst returns the packages in the order in which their tests begin.

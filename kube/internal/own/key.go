@@ -1,0 +1,203 @@
+package own
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/internal/versions"
+)
+
+// hand is a key in hand: its mark and content, and the verdict so far.
+type hand[E any] struct {
+	lane *Lane
+	mark Mark[E]
+	now  Object
+	out  Verdict[E]
+}
+
+func (h *hand[E]) take() {
+	h.out.Take, h.out.Drop = true, false
+	h.unsure()
+}
+
+func (h *hand[E]) drop() { h.out.Drop = h.now.Exists }
+
+func (h *hand[E]) ended(uid types.UID, last E) {
+	h.out.Ended = append(h.out.Ended, End[E]{uid, last})
+}
+
+// settle ends the claim. If its object is gone, the loops learn of that.
+func (h *hand[E]) settle(gone bool) {
+	c := h.mark.claim
+	h.mark.claim = nil
+	switch {
+	case c == nil || !c.own:
+	case h.now.is(c.UID):
+		h.out.OwnWas = true
+	case gone:
+		h.ended(c.UID, c.last)
+	default:
+		h.out.OwnIs = true
+	}
+}
+
+func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
+	if a.Own && h.now.is(a.UID) {
+		h.out.OwnWas = true
+	}
+	over := func() { // the object has ended, or has left the selection, since
+		if a.Own {
+			h.ended(a.UID, a.Last)
+		}
+	}
+	if d := h.mark.deadOf(a.UID); d != nil {
+		if !d.told {
+			over()
+		}
+		d.told = d.told || a.Own
+		if versions.Numeric(a.Version) {
+			d.known = true
+			if !versions.Older(a.Version, h.now.Version) {
+				h.drop()
+				h.setPast(a.Version)
+			}
+		}
+		return
+	}
+	h.buries(a.Version, began)
+	c := h.mark.claim
+	switch {
+	case versions.Reached(h.mark.past, a.Version):
+		over()
+		return
+	case c == nil:
+	case c.is(a.UID) && versions.Older(a.Version, c.Version):
+		return
+	case !c.is(a.UID) && versions.Older(a.Version, c.Version):
+		over()
+		return
+	}
+	switch {
+	case h.now.is(a.UID) && versions.Reached(h.now.Version, a.Version):
+		if c != nil && !versions.Older(a.Version, c.Version) {
+			h.settle(false)
+		}
+		return
+	case h.now.Exists && versions.Older(a.Version, h.now.Version),
+		!h.now.Exists && versions.Reached(h.lane.Heard, a.Version):
+		over()
+		return
+	case !versions.Numeric(a.Version):
+		if a.Own { // its order among the states that the watch shows is not known
+			h.mark.claim = &claim[E]{a.Object, a.Last, a.Own, seq}
+		}
+		return
+	}
+	if c != nil {
+		h.settle(!c.is(a.UID))
+	}
+	switch {
+	case a.Out:
+		h.drop()
+		h.setPast(a.Version)
+	case a.Whole:
+		h.take()
+		h.mark.past = ""
+		h.out.OwnIs = h.out.OwnIs || a.Own
+	default:
+		own := a.Own || c != nil && c.is(a.UID) && c.own
+		if !h.now.is(a.UID) {
+			h.drop() // it ended before
+		}
+		h.mark.claim = &claim[E]{a.Object, a.Last, own, seq}
+	}
+}
+
+// setPast notes that the selection has no object of the key at a version.
+func (h *hand[E]) setPast(version string) {
+	if !versions.Numeric(version) || versions.Reached(h.lane.Heard, version) {
+		return
+	}
+	if c := h.mark.claim; c != nil && versions.Reached(version, c.Version) {
+		h.settle(true)
+	}
+	h.mark.past = later(h.mark.past, version)
+}
+
+// buries forgets the dead of a key after the server was asked about the key, and gave a version.
+func (h *hand[E]) buries(version string, began uint64) {
+	over := func(d dead) bool {
+		return d.seq <= began && versions.Numeric(version) && !versions.Older(version, d.floor)
+	}
+	h.mark.dead = slices.DeleteFunc(h.mark.dead, over)
+}
+
+func (h *hand[E]) absent(version string, began uint64) {
+	if c := h.mark.claim; c != nil && c.over(version, began) {
+		h.settle(true)
+	}
+	if !versions.Older(version, h.now.Version) {
+		h.drop()
+		h.setPast(version)
+	}
+}
+
+// over reports that what the server tells as of a version, when it was asked after began writes,
+// has seen the write of the claim.
+func (c *claim[E]) over(version string, began uint64) bool {
+	if versions.Numeric(version) && versions.Numeric(c.Version) {
+		return versions.Reached(version, c.Version)
+	}
+	return c.seq <= began
+}
+
+// unsure notes that the content has or takes an object of which it is not known whether it is
+// before or after one that this process has deleted.
+func (h *hand[E]) unsure() {
+	for _, d := range h.mark.dead {
+		if !d.known && d.seq > h.mark.doubt.seq {
+			h.mark.doubt = doubt{d.seq, d.at}
+		}
+	}
+}
+
+func (h *hand[E]) event(is Object, deleted, selects bool) {
+	if h.mark.deadOf(is.UID) != nil {
+		if deleted && !selects { // otherwise the object may have left the selection before
+			h.mark.dead = slices.DeleteFunc(h.mark.dead, func(d dead) bool { return d.uid == is.UID })
+		}
+		return
+	}
+	if versions.Reached(h.mark.past, is.Version) {
+		return
+	}
+	if c := h.mark.claim; c != nil {
+		switch same := c.is(is.UID); {
+		case deleted && same && !versions.Older(is.Version, c.Version):
+			h.settle(true)
+		case !deleted && versions.Reached(is.Version, c.Version):
+			h.settle(!same)
+		case !same && versions.Older(is.Version, c.Version):
+			return
+		}
+	}
+	switch {
+	case versions.Older(is.Version, h.now.Version):
+	case deleted && h.now.is(is.UID):
+		h.drop()
+	case !deleted && (!h.now.is(is.UID) || h.now.Version != is.Version || is.Version == ""):
+		h.take()
+		h.mark.past = ""
+	}
+}
+
+// caughtUp notes that the content has everything up to a version.
+func (h *hand[E]) caughtUp(version string) {
+	if versions.Reached(version, h.mark.past) {
+		h.mark.past = ""
+	}
+	if c := h.mark.claim; c != nil && versions.Numeric(c.Version) && versions.Reached(version, c.Version) {
+		h.settle(!h.now.is(c.UID))
+	}
+}
