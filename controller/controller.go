@@ -112,11 +112,6 @@ type Controller[T any] struct {
 	// Priority, if it is set, returns the priority of a cause when the cause arises. It
 	// must be quick, because the changes of a kind wait for one another.
 	Priority func(Cause) Priority
-	// SkipOwnWrites leaves out a reconcile if its only causes are writes of the object's
-	// last reconciles, to the status or to a child. The controller recognizes these
-	// writes by the server's answers to them. It is for reconciles that need no second
-	// look at the result of their writes.
-	SkipOwnWrites bool
 }
 
 // Any is a [Controller] of any type.

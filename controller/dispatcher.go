@@ -45,19 +45,16 @@ type turn struct {
 	*item
 	failures int           // in a row, before this turn; in a result, with those of the turn
 	removed  []kube.Change // objects of this key that are gone, and that the controller has not been told of
-	before   *writes       // writes of the turns before; nil if there are none
 	hot      *hotLoop      // the loop to report, nil if there is none
 
 	// The result.
 	uid    types.UID // uid of the object that was read, empty if there was none
 	read   string    // its resourceVersion
 	failed bool
-	told   int  // the number of removed objects that the controller has been told of
-	absent bool // no object of the key is there
-	// skipped: the turn did nothing, because nothing was needed.
-	skipped bool
-	next    *request // nil: nothing follows
-	ended   time.Time
+	told   int      // the number of removed objects that the controller has been told of
+	absent bool     // no object of the key is there
+	next   *request // nil: nothing follows
+	ended  time.Time
 }
 
 func newDispatcher(concurrency int, minInterval time.Duration, counts *workmetrics.Controller) *dispatcher {
@@ -249,7 +246,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 				continue
 			}
 			t.hot = h.begin(it, now)
-			t.failures, t.removed, t.before = h.failures, h.removed, h.writes
+			t.failures, t.removed = h.failures, h.removed
 		}
 		d.counts.Taken(now.Sub(it.since))
 		it.since, it.writes = now, new(writes)

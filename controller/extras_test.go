@@ -175,51 +175,6 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// A reconcile whose only cause is the program's own write is left out if the controller
-// says so. Changes by others and timed requests are not left out.
-func TestSkipOwnWrites(t *testing.T) {
-	for _, skip := range []bool{false, true} {
-		t.Run(fmt.Sprint(skip), func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.put("g", func(*gizmo) {})
-				c := Controller[gizmo]{SkipOwnWrites: skip, Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-					if g.Spec.Size == 3 && g.Status.Seen != 3 {
-						// Somebody else's change comes in between, and is merged with the
-						// reconcile's own.
-						s.put("g", func(g *gizmo) { g.Spec.Size = 4 })
-						time.Sleep(time.Millisecond)
-					}
-					g.Status.Seen = g.Spec.Size
-					return After(time.Minute), s.gizmos.Status().Ensure(ctx, g)
-				}}
-				s.start(Options{}, c)
-				for i := range 3 {
-					s.sleep(10 * time.Second)
-					s.put("g", func(g *gizmo) { g.Spec.Size = i + 1 })
-				}
-				s.sleep(10 * time.Second)
-				if g := s.gizmo("g"); g.Status.Seen != 4 {
-					t.Errorf("the status shows %d, want 4", g.Status.Seen)
-				}
-				if n := len(s.ran("g")); skip && n > 5 || !skip && n < 7 {
-					t.Errorf("%d reconciles", n)
-				}
-				before := len(s.ran("g"))
-				s.sleep(51 * time.Second)
-				if runs := s.ran("g"); len(runs) != before+1 || !slices.Equal(runs[before].reasons(), []Reason{Requested}) {
-					t.Errorf("a reconcile that was requested for a time comes %d times", len(runs)-before)
-				}
-				before = len(s.ran("g"))
-				s.put("g", func(g *gizmo) { g.Status.Seen = 9 })
-				s.sleep(0)
-				if len(s.ran("g")) == before {
-					t.Error("somebody else's change of the status is left out")
-				}
-			})
-		})
-	}
-}
-
 // The requests of a reconcile have spans below its own.
 func TestRequestSpans(t *testing.T) {
 	onStage(t, func(s *stage) {

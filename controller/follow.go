@@ -14,7 +14,7 @@ import (
 func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- struct{}) {
 	r := request{priority: low, cause: Cause{Reason: Listed}}
 	var options []kube.ChangesOption
-	if e.Predicate != nil || e.Gone != nil || e.SkipOwnWrites {
+	if e.Predicate != nil || e.Gone != nil {
 		options = append(options, kube.EveryStep) // a merged change may hide a state that a reconcile reads
 	}
 	var all time.Time

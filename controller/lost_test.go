@@ -96,7 +96,7 @@ func (r *readers) controller() (c Controller[gizmo]) {
 	if r.n(2) == 0 {
 		c.Priority = func(Cause) Priority { r.nap(slowness); return Default }
 	}
-	c.SkipOwnWrites, c.Concurrency, c.MinInterval = r.n(2) == 0, 1+r.n(4), time.Duration(r.n(2))*50*time.Millisecond
+	c.Concurrency, c.MinInterval = 1+r.n(4), time.Duration(r.n(2))*50*time.Millisecond
 	writes := r.n(2) == 0
 	c.Reconcile = func(ctx context.Context, g *gizmo) (Action, error) {
 		r.nap(10)

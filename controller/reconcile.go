@@ -121,9 +121,6 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	if a.out.err = e.tellRemoved(ctx, a); a.out.err != nil {
 		return
 	}
-	if e.SkipOwnWrites && e.skips(a) {
-		return
-	}
 	o, err := kube.Get[T](ctx, e.objects, a.key)
 	switch {
 	case err == nil && e.ignores(o), err != nil && apierrors.IsNotFound(err):
@@ -373,9 +370,7 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 	} else {
 		t.failures = 0
 	}
-	if !t.skipped {
-		t.next = e.next(a, now)
-	}
+	t.next = e.next(a, now)
 	took := now.Sub(t.since)
 	e.counts.Worked(took)
 	if a.out.err != nil && ctx.Err() != nil {
@@ -424,7 +419,7 @@ func (e *engine[T]) say(a *attempt[T], took time.Duration, now time.Time) {
 	if a.next != nil {
 		retry = a.next.due.Sub(now)
 	}
-	if out.gone || out.unseen != nil || a.skipped || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
+	if out.gone || out.unseen != nil || out.err == nil && !e.log.Enabled(a.trace, slog.LevelDebug) {
 		return // a line that nobody reads is not built
 	}
 	log := e.log.With("object", a.key.String(), "causes", &a.causes, "took", took)

@@ -27,8 +27,8 @@ func TestWriteOfAnotherObjectWithTheSameVersion(t *testing.T) {
 }
 
 // Somebody else changes an object while a reconcile that has read it writes it too. The
-// two changes wait together. The reconcile comes again, because it has not seen the first
-// one: not even a failure delays it.
+// two changes wait together. The reconcile comes again at once, because it has not seen the
+// first one: not even a failure delays it.
 func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 	for _, failure := range []error{nil, errBroken} {
 		t.Run(fmt.Sprint(failure), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 				})
 				seen := 0
 				s.start(Options{}, Controller[gizmo]{
-					SkipOwnWrites: true, Backoff: Backoff{Min: time.Minute},
+					Backoff:   Backoff{Min: time.Minute},
 					Predicate: func(c kube.Change) bool { return c.Key.Name == "a" },
 					Watches:   []Source{Owned(s.gizmos)},
 					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
@@ -75,8 +75,9 @@ func TestOwnWriteAfterAChangeBySomebodyElse(t *testing.T) {
 	}
 }
 
-// A reconcile writes its child many times, and each time something new. Its own writes cause no
-// reconcile, however many of them wait together. One by somebody else among them does.
+// A reconcile writes its child many times, each time something new, and fails. Its own writes
+// do not cause its retry before the time, however many of them wait together. One by somebody
+// else among them does.
 func TestManyOwnWrites(t *testing.T) {
 	for _, foreign := range []bool{false, true} {
 		t.Run(fmt.Sprint(foreign), func(t *testing.T) {
@@ -88,9 +89,9 @@ func TestManyOwnWrites(t *testing.T) {
 				})
 				runs, seen := 0, 0
 				s.start(Options{}, Controller[gizmo]{
-					SkipOwnWrites: true,
-					Predicate:     func(c kube.Change) bool { return c.Key.Name == "a" },
-					Watches:       []Source{Owned(s.gizmos)},
+					Backoff:   Backoff{Min: time.Hour, Max: time.Hour},
+					Predicate: func(c kube.Change) bool { return c.Key.Name == "a" },
+					Watches:   []Source{Owned(s.gizmos)},
 					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 						if g.Name != "a" || g.Spec.Size == 0 {
 							return Done, nil
@@ -106,7 +107,7 @@ func TestManyOwnWrites(t *testing.T) {
 							written.Tell(ctx, written.Write{UID: child.UID, ResourceVersion: child.ResourceVersion})
 							time.Sleep(time.Millisecond)
 						}
-						return Done, nil
+						return Done, errBroken
 					},
 				})
 				s.sleep(time.Hour)
