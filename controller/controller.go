@@ -1,13 +1,8 @@
 package controller
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -127,48 +122,6 @@ const (
 	maxResync          = 10 * 365 * 24 * time.Hour
 )
 
-// withDefaults checks a controller and sets the defaults.
-func (c Controller[T]) withDefaults() (Controller[T], error) {
-	if c.For == nil {
-		return c, fmt.Errorf("configure controller %q: For is missing", c.Name)
-	}
-	kind := c.For.ReadOnly().Kind()
-	c.Name = cmp.Or(c.Name, strings.ToLower(kind.Kind))
-	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
-	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.Backoff = c.Backoff.withDefaults()
-	if c.Finalizer == "" && kind.Group != "" {
-		c.Finalizer = kind.Group + "/" + c.Name
-	}
-	var err error
-	switch _, writes := writer(c.For); {
-	case !nameFormat.MatchString(c.Name):
-		err = errors.New("the name must consist of lower-case letters, digits and dashes")
-	case c.Reconcile == nil:
-		err = errors.New("Reconcile is missing") //nolint:staticcheck // a field's name
-	case c.Concurrency < 0 || c.Timeout < 0 || c.Resync < 0 || c.MinInterval < 0:
-		err = errors.New("a number is negative")
-	case c.Concurrency > maxConcurrency:
-		err = fmt.Errorf("Concurrency is more than %d", maxConcurrency) //nolint:staticcheck // a field's name
-	case c.Resync > maxResync:
-		err = fmt.Errorf("Resync is more than %s", maxResync) //nolint:staticcheck // a field's name
-	case c.Cleanup != nil && !writes:
-		err = errors.New("a controller with Cleanup needs write access: For must be a Resource or a View")
-	case len(c.FormerFinalizers) > 0 && !writes:
-		err = errors.New("a controller with FormerFinalizers needs write access: For must be a Resource or a View")
-	case c.Cleanup != nil && c.Finalizer == "":
-		err = fmt.Errorf("the finalizer needs a name, because %s is of the core group", kind.Kind)
-	case slices.Contains(c.FormerFinalizers, c.Finalizer) && c.Cleanup != nil:
-		err = fmt.Errorf("the finalizer %q is also a former one", c.Finalizer)
-	default:
-		err = c.checkFinalizers()
-	}
-	if err != nil {
-		return c, fmt.Errorf("configure controller %q: %w", c.Name, err)
-	}
-	return c, nil
-}
-
 // everyReplica implements runner.
 func (c Controller[T]) everyReplica() bool { return c.EveryReplica }
 
@@ -179,8 +132,12 @@ func writer[T any](h kube.Handle[T]) (kube.View[T], bool) {
 	switch h := h.(type) {
 	case kube.Resource[T]:
 		return h.View, true
+	case *kube.Resource[T]:
+		return h.View, true
 	case kube.View[T]:
 		return h, true
+	case *kube.View[T]:
+		return *h, true
 	}
 	return kube.View[T]{}, false
 }

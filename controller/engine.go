@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type runner interface {
 	// finalizes returns the finalizers that the controller removes.
 	finalizes() []finalizing
 	// open opens the stores. They fill from then on.
-	open() error
+	open()
 	// run reconciles until ctx ends, and returns when the last reconcile has ended.
 	// Running reconciles have the context work. If a predecessor may have written since
 	// the stores were opened, the stores catch up first.
@@ -85,43 +84,32 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 	}
 	e.log = env.log.With("controller", c.Name)
 	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)
-	for _, owned := range c.Owns {
-		e.sources = append(e.sources, opened{Source: Owned(owned)})
-	}
-	for _, s := range c.Watches {
+	for _, s := range c.sources() {
 		e.sources = append(e.sources, opened{Source: s})
-	}
-	for _, s := range e.sources {
-		if err := s.validate(reflect.TypeFor[T]()); err != nil {
-			return nil, fmt.Errorf("configure controller %q: %w", c.Name, err)
-		}
 	}
 	e.counts = env.work.Controller(c.Name, c.Concurrency, e.stats)
 	return e, nil
 }
 
 // open implements runner.
-func (e *engine[T]) open() error {
-	failed := []error{e.For.Err()}
+func (e *engine[T]) open() {
 	e.objects = e.For.Open(context.Background())
 	for i := range e.sources {
-		if s := &e.sources[i]; s.objects != nil {
-			failed = append(failed, s.objects.Err())
+		s := &e.sources[i]
+		if s.indexed != nil {
+			s.keys = s.indexed.keys(e.For, e.objects)
+		}
+		if s.objects != nil {
 			s.feed = s.objects.Open(context.Background())
 			s.name = s.objects.Kind().Kind
 		}
 	}
 	for _, read := range e.Reads {
-		failed = append(failed, read.Err())
 		e.reads = append(e.reads, read.Open(context.Background()))
-	}
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("configure controller %q: %w", e.Name, err)
 	}
 	for _, f := range e.feeds() {
 		e.metrics.AddStore(f.Name(), f)
 	}
-	return nil
 }
 
 func (e *engine[T]) name() string         { return e.Name }

@@ -119,8 +119,7 @@ func (l *Letter) template() kube.Key {
 	return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template}
 }
 
-// The change of a ConfigMap reconciles all Letters that refer to it. An index finds them,
-// and the reconcile reads the ConfigMap from memory. The operator in operators/letter is
+// The change of a ConfigMap reconciles all Letters that refer to it. The reconcile reads the ConfigMap from memory. The operator in operators/letter is
 // the whole program.
 func ExampleReferenced() {
 	ctx, stop := controller.Signals()
@@ -130,11 +129,12 @@ func ExampleReferenced() {
 		log.Fatal(err)
 	}
 	letters, templates := kube.For[Letter](client), kube.For[corev1.ConfigMap](client)
-	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
 
 	err = controller.Run(ctx, controller.Options{}, controller.Controller[Letter]{
-		For:     letters,
-		Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
+		For: letters,
+		Watches: []controller.Source{controller.Referenced(templates, func(l *Letter) []kube.Key {
+			return []kube.Key{l.template()}
+		})},
 		Reconcile: func(ctx context.Context, l *Letter) (controller.Action, error) {
 			template, err := templates.In(l.Namespace).Cached().Get(ctx, l.Spec.Template)
 			if err != nil {

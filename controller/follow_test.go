@@ -59,7 +59,7 @@ func TestReferenced(t *testing.T) {
 		}
 		s.start(Options{}, Controller[gizmo]{
 			Predicate: func(c kube.Change) bool { return c.Key != referred },
-			Watches:   []Source{Referenced(s.gizmos, kube.IndexBy(s.gizmos, refer))},
+			Watches:   []Source{Referenced(s.gizmos, refer)},
 			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
 		})
 		expect := func(what string, want ...string) {
@@ -95,22 +95,5 @@ func TestReferenced(t *testing.T) {
 		s.sleep(time.Second)
 		expect("modified", "a", "other")
 		expect("deleted", "a", "other")
-	})
-}
-
-// An index that no store serves is reported as an error, and delays nothing.
-func TestReferencedByAnIndexOfOthers(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		elsewhere := kube.IndexBy(s.connect(s.played), func(*gizmo) []kube.Key { return nil })
-		s.start(Options{}, Controller[gizmo]{
-			Watches:   []Source{Referenced(s.gizmos, elsewhere)},
-			Reconcile: func(context.Context, *gizmo) (Action, error) { return Done, nil },
-		})
-		s.sleep(time.Second)
-		if n := len(s.ran("g")); n != 1 ||
-			s.log.count("cannot find the objects that a change concerns", "no store that runs") != 1 {
-			t.Errorf("%d reconciles:\n%s", n, s.log)
-		}
 	})
 }

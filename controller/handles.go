@@ -18,12 +18,11 @@ type Handles struct {
 // Handles returns the handles that the controller uses.
 func (c Controller[T]) Handles() Handles {
 	h := Handles{Finalizes: c.Cleanup != nil || len(c.FormerFinalizers) > 0}
-	if c.For != nil {
+	if !isNil(c.For) {
 		h.For = c.For
+		_, h.Writes = writer(c.For)
 	}
-	_, h.Writes = writer(c.For)
-	h.Owns = append(h.Owns, c.Owns...)
-	for _, s := range c.Watches {
+	for _, s := range c.sources() {
 		switch {
 		case s.owned:
 			h.Owns = append(h.Owns, s.objects)

@@ -78,11 +78,11 @@ func TestNoReconcileIsLost(t *testing.T) {
 }
 
 func (r *readers) controller() (c Controller[gizmo]) {
-	by := kube.IndexBy(r.gizmos, func(g *gizmo) []kube.Key { return []kube.Key{named(targetOf(g))} })
+	target := func(g *gizmo) []kube.Key { return []kube.Key{named(targetOf(g))} }
 	slowness := []int{1, 20, 200}[r.n(3)]
 	slow := func(p Predicate) Predicate { return func(c kube.Change) bool { r.nap(slowness); return p(c) } }
 	spec := FieldsChanged("spec")
-	c.Watches = []Source{Referenced(r.gizmos, by, []Predicate{
+	c.Watches = []Source{Referenced(r.gizmos, target, []Predicate{
 		slow(func(kube.Change) bool { return true }),
 		slow(spec),
 		spec,

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -55,9 +56,29 @@ type played struct {
 	arrive func(*http.Request)
 }
 
+// playedEvent is a change of a gizmo. One of was and is is nil for a gizmo that came or went.
 type playedEvent struct {
-	rv   int
-	line []byte
+	rv      int
+	was, is *gizmo
+}
+
+// line returns the event as a watch of the gizmos that a selector picks sends it, nothing
+// if the watch has no such event.
+func (ev playedEvent) line(picks labels.Selector) []byte {
+	picked := func(g *gizmo) bool { return g != nil && picks.Matches(labels.Set(g.Labels)) }
+	kind, g := kube.Modified, ev.is
+	switch was, is := picked(ev.was), picked(ev.is); {
+	case is && !was:
+		kind = kube.Added
+	case was && !is:
+		gone := *ev.was
+		gone.ResourceVersion = strconv.Itoa(ev.rv)
+		kind, g = kube.Deleted, &gone
+	case !is:
+		return nil
+	}
+	line, _ := json.Marshal(map[string]any{"type": kind, "object": onWire(g)})
+	return append(line, '\n')
 }
 
 func newPlayed() *played {
@@ -102,27 +123,29 @@ func (s *played) store(was *gizmo, added bool, change func(*gizmo)) *gizmo {
 	s.rv++
 	now.ResourceVersion = strconv.Itoa(s.rv)
 	s.gizmos[now.Name] = &now
-	kind := kube.Modified
 	if added {
-		kind = kube.Added
+		was = nil
 	}
-	s.tell(kind, &now)
+	s.tell(was, &now)
 	return &now
 }
 
 func (s *played) delete(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := *s.gizmos[name]
-	delete(s.gizmos, name)
-	s.rv++
-	g.ResourceVersion = strconv.Itoa(s.rv)
-	s.tell(kube.Deleted, &g)
+	s.remove(name)
 }
 
-func (s *played) tell(kind kube.WatchEventType, g *gizmo) {
-	line, _ := json.Marshal(map[string]any{"type": kind, "object": onWire(g)})
-	s.history = append(s.history, playedEvent{s.rv, append(line, '\n')})
+// remove deletes a gizmo. It is called with mu held.
+func (s *played) remove(name string) {
+	g := s.gizmos[name]
+	delete(s.gizmos, name)
+	s.rv++
+	s.tell(g, nil)
+}
+
+func (s *played) tell(was, is *gizmo) {
+	s.history = append(s.history, playedEvent{s.rv, was, is})
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -149,7 +172,15 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
-	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, playedPath), "/")
+	path := r.URL.Path
+	if path == "/apis/example.com/v1/gizmos" {
+		path = playedPath // all gizmos are in one namespace
+	}
+	picks, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(path, playedPath), "/")
 	name, sub, _ := strings.Cut(name, "/")
 	g := s.gizmos[name]
 	switch {
@@ -159,12 +190,14 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.URL.Query().Get("watch") == "true":
 		from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 		body, w := io.Pipe()
-		go s.watch(r.Context(), w, from)
+		go s.watch(r.Context(), w, from, picks)
 		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
 	case r.Method == http.MethodGet && name == "":
 		items := []any{}
 		for _, name := range slices.Sorted(maps.Keys(s.gizmos)) {
-			items = append(items, onWire(s.gizmos[name]))
+			if picks.Matches(labels.Set(s.gizmos[name].Labels)) {
+				items = append(items, onWire(s.gizmos[name]))
+			}
 		}
 		return s.answer(200, map[string]any{
 			"apiVersion": "example.com/v1", "kind": "GizmoList",
@@ -186,9 +219,34 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		return s.answer(200, onWire(s.store(g, false, func(g *gizmo) { g.Status, g.ManagedFields = patch.Status, managed })))
+	case r.Method == http.MethodPatch && r.Header.Get("Content-Type") == string(types.JSONPatchType):
+		body, _ := io.ReadAll(r.Body)
+		return s.finalize(g, body)
 	}
 	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405,
 		Reason: metav1.StatusReasonMethodNotAllowed})
+}
+
+// finalize answers a JSON patch of the finalizers. It is called with mu held.
+func (s *played) finalize(g *gizmo, body []byte) (*http.Response, error) {
+	var patch []struct{ Path, Value any }
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return nil, err
+	}
+	if len(patch) != 3 || patch[0].Value != string(g.UID) || patch[1].Value != g.ResourceVersion {
+		return s.answer(422, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 422,
+			Reason: metav1.StatusReasonInvalid})
+	}
+	now := s.store(g, false, func(g *gizmo) {
+		g.Finalizers = nil
+		for _, name := range patch[2].Value.([]any) {
+			g.Finalizers = append(g.Finalizers, name.(string))
+		}
+	})
+	if now.DeletionTimestamp != nil && len(now.Finalizers) == 0 {
+		s.remove(now.Name)
+	}
+	return s.answer(200, onWire(now))
 }
 
 // onWire returns an object as a server sends it: a status that was applied is present
@@ -233,15 +291,16 @@ func (s *played) answer(code int, v any) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(body))}, nil
 }
 
-// watch sends the changes after a resourceVersion until ctx ends.
-func (s *played) watch(ctx context.Context, w *io.PipeWriter, from int) {
+// watch sends the changes after a resourceVersion of the gizmos that a selector picks,
+// until ctx ends.
+func (s *played) watch(ctx context.Context, w *io.PipeWriter, from int, picks labels.Selector) {
 	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
 	for {
 		s.mu.Lock()
 		var lines []byte
 		for _, ev := range s.history {
 			if ev.rv > from {
-				lines, from = append(lines, ev.line...), ev.rv
+				lines, from = append(lines, ev.line(picks)...), ev.rv
 			}
 		}
 		changed := s.changed

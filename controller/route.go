@@ -23,7 +23,7 @@ func (r Route) validate() error {
 	switch {
 	case r.Pattern == "":
 		return errors.New("serve route: the pattern is missing")
-	case r.Handler == nil:
+	case isNil(r.Handler):
 		return fmt.Errorf("serve route %q: the handler is missing", r.Pattern)
 	}
 	return nil

@@ -112,11 +112,9 @@ type Options struct {
 type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, func(error, ...slog.Attr))
 
 // Run runs controllers until ctx ends, and then returns nil. It returns an error at once
-// if a controller is not well configured or if it cannot listen on the address. An error
-// about a handle that is not well made is also returned at once; with a lease, it is
-// returned after the first look at the lease. Later, Run returns an error if a [Runnable]
-// fails or the lease is lost: then the process should end and be started again. In
-// controller-runtime this is Start of a manager.Manager.
+// if [Validate] does, or if it cannot listen on the address. Later, Run returns an error
+// if a [Runnable] fails or the lease is lost: then the process should end and be started
+// again. In controller-runtime this is Start of a manager.Manager.
 //
 // With a lease, stores are filled from the moment when the lease is held, or is seen to
 // be held by another process. In the first case the stores have everything that any
@@ -138,20 +136,11 @@ type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (conte
 // If the kind of a controller is not installed, the controller waits for the kind while
 // the others run. The log says so now and then, and so does /readyz.
 func Run(ctx context.Context, o Options, controllers ...Any) error {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 	counted := o.Metrics == nil
-	if counted {
-		o.Metrics = metrics.New()
-	}
-	o.Grace = cmp.Or(o.Grace, 20*time.Second)
-	o.Lease.Duration = cmp.Or(o.Lease.Duration, 15*time.Second) // the defaults of package lease
-	o.Lease.Margin = cmp.Or(o.Lease.Margin, o.Lease.Duration/5)
-
-	p := &program{Options: o, work: workmetrics.New(o.Metrics)}
+	p := &program{Options: o.withDefaults()}
+	p.work = workmetrics.New(p.Metrics)
 	defer p.work.Close()
-	p.open = sync.OnceValue(p.openElected)
+	p.open = sync.OnceFunc(p.openElected)
 	defer p.close() // stores outlive ctx: reconciles that finish still read from them
 	if err := p.prepare(controllers); err != nil {
 		return err
@@ -175,6 +164,20 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 	return nil
 }
 
+// withDefaults sets the defaults of empty fields.
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New()
+	}
+	o.Grace = cmp.Or(o.Grace, 20*time.Second)
+	o.Lease.Duration = cmp.Or(o.Lease.Duration, 15*time.Second) // the defaults of package lease
+	o.Lease.Margin = cmp.Or(o.Lease.Margin, o.Lease.Duration/5)
+	return o
+}
+
 // program is one call of Run.
 type program struct {
 	Options
@@ -183,7 +186,7 @@ type program struct {
 	runners, everywhere, electing []runner
 	// open opens the stores of electing at its first call; opened is true after that
 	// call.
-	open   func() error
+	open   func()
 	opened atomic.Bool
 	// checking holds the checks that are running. withheld holds the reasons that only
 	// the log gets.
@@ -196,9 +199,7 @@ type program struct {
 // run runs the activities of every replica beside those under the lease, until ctx ends
 // or one of the two groups fails. The function stop ends ctx.
 func (p *program) run(ctx context.Context, stop context.CancelCauseFunc) error {
-	if err := openAll(p.everywhere); err != nil {
-		return err
-	}
+	openAll(p.everywhere)
 	var everywhere, electing []Runnable
 	for _, r := range p.Runnables {
 		if r.EveryReplica {
@@ -230,13 +231,13 @@ func (p *program) client() *kube.Client {
 	return p.runners[0].client()
 }
 
-// prepare checks the controllers.
+// prepare checks the options and the controllers. It is all that [Validate] does.
 func (p *program) prepare(controllers []Any) error {
 	env := environment{log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events}
 	names := make(map[string]bool)
 	var failed []error
 	for i, c := range controllers {
-		if c == nil {
+		if isNil(c) {
 			failed = append(failed, fmt.Errorf("configure controller %d: it is nil", i))
 			continue
 		}
@@ -256,17 +257,29 @@ func (p *program) prepare(controllers []Any) error {
 			p.electing = append(p.electing, r)
 		}
 	}
-	failed = append(failed, inCommon(p.runners))
-	failed = append(failed, p.validate())
+	failed = append(failed, inCommon(p.runners), p.validate())
 	if err := p.Metrics.Err(); err != nil {
 		failed = append(failed, fmt.Errorf("configure metrics: %w", err))
 	}
 	return errors.Join(failed...)
 }
 
-// validate returns the mistakes in the runnables and checks.
+// validate returns the mistakes in the options.
 func (p *program) validate() error {
 	var failed []error
+	if p.Grace < 0 || p.MaxBody < 0 {
+		failed = append(failed, errors.New("configure options: a number is negative"))
+	}
+	if p.Lease.Name != "" {
+		if err := p.Lease.Validate(); err != nil {
+			failed = append(failed, fmt.Errorf("configure lease %q: %w", p.Lease.Name, err))
+		}
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := p.routes(ended, ended); err != nil {
+		failed = append(failed, err)
+	}
 	names := make(map[string]bool)
 	for _, r := range p.Runnables {
 		failed = append(failed, r.validate())
@@ -287,19 +300,16 @@ func (p *program) validate() error {
 }
 
 // openAll opens the stores of controllers.
-func openAll(runners []runner) error {
-	var failed []error
+func openAll(runners []runner) {
 	for _, r := range runners {
-		failed = append(failed, r.open())
+		r.open()
 	}
-	return errors.Join(failed...)
 }
 
 // openElected opens the stores of the controllers under the lease.
-func (p *program) openElected() error {
-	err := openAll(p.electing)
+func (p *program) openElected() {
+	openAll(p.electing)
 	p.opened.Store(true)
-	return err
 }
 
 // recording is a recorder that writes events.
@@ -359,13 +369,9 @@ func (p *program) countRequests() (stop func()) {
 // if stores were opened before the lease was acquired.
 func (p *program) elected(ctx context.Context, f func(ctx context.Context, catchUp bool) error) error {
 	if p.Lease.Name == "" {
-		if err := p.open(); err != nil {
-			return err
-		}
+		p.open()
 		return f(ctx, false)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	election := p.Lease
 	if election.Client == nil {
 		election.Client = p.client()
@@ -377,8 +383,8 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 	p.work.Leader(election.Name, false)
 	election.OnChange = func(holder string, mine bool) {
 		p.work.Leader(election.Name, mine)
-		if !mine && p.open() != nil {
-			cancel()
+		if !mine {
+			p.open()
 		}
 		if tell != nil {
 			if err := protect(func() error { tell(holder, mine); return nil }); err != nil {
@@ -386,17 +392,11 @@ func (p *program) elected(ctx context.Context, f func(ctx context.Context, catch
 			}
 		}
 	}
-	err := election.Run(ctx, func(ctx context.Context) error {
+	return election.Run(ctx, func(ctx context.Context) error {
 		catchUp := p.opened.Load() || len(p.everywhere) > 0 // runners of everywhere may share stores with these
-		if err := p.open(); err != nil {
-			return err
-		}
+		p.open()
 		return f(ctx, catchUp)
 	})
-	if err == nil && p.opened.Load() {
-		err = p.open() // this returns the error of the first call
-	}
-	return err
 }
 
 // close closes the stores and waits for the end of those that nobody else uses.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -17,26 +18,35 @@ import (
 type Source struct {
 	name string
 	// objects is the handle that a feed is opened of. owned tells whether these are children.
-	objects kube.AnyHandle
-	owned   bool
-	// keys returns the keys that a change concerns. Their objects are of kind owner, and
-	// have no namespace if cluster is true.
-	keys       func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
+	objects    kube.AnyHandle
+	owned      bool
+	keys       concerned
 	predicates []Predicate
-	// indexed is the type of the objects of an index, if there is one.
-	indexed reflect.Type
+	// indexed, if it is set, makes keys when the controller's store is open.
+	indexed indexed
 	// persists makes a failed call of keys be retried, because nothing else tells of the
 	// change.
 	persists bool
 	// run asks for the keys that a function returns, until ctx ends. It is for a source
 	// that is not of objects.
 	run func(ctx context.Context, ask func(func() []kube.Key))
-	// period is the period of a timed source.
-	timed  bool
-	period time.Duration
 	// pattern and hook are those of a source that HTTP requests trigger.
 	pattern string
 	hook    func(*http.Request) ([]kube.Key, error)
+	// wrong is the mistake in making the source.
+	wrong error
+}
+
+// concerned returns the keys that a change concerns. Their objects are of kind owner, and
+// have no namespace if cluster is true.
+type concerned func(ctx context.Context, c kube.Change, owner kube.GVK, cluster bool) ([]kube.Key, error)
+
+// required returns an error if what a source needs is not there.
+func required(source, what string, there bool) error {
+	if there {
+		return nil
+	}
+	return fmt.Errorf("%s has no %s", source, what)
 }
 
 // Owned reconciles the owners of a child when the child changes: those of the
@@ -44,7 +54,10 @@ type Source struct {
 // those of every state that the store of the children has had. A change passes if all
 // predicates let it. In controller-runtime this is handler.EnqueueRequestForOwner.
 func Owned(children kube.AnyHandle, predicates ...Predicate) Source {
-	return Source{objects: children, owned: true, predicates: predicates, keys: ownersOf}
+	return Source{
+		objects: children, owned: true, predicates: predicates, keys: ownersOf,
+		wrong: required("Owned", "handle", !isNil(children)),
+	}
 }
 
 // ownersOf returns the keys of an object's owners that are of a kind.
@@ -62,22 +75,63 @@ func ownersOf(_ context.Context, c kube.Change, owner kube.GVK, cluster bool) (k
 	return keys, nil
 }
 
-// Referenced reconciles the objects that refer to an object when that object changes. An
-// index finds them by the key of the object that they refer to. For Letters that name
-// their template:
+// Referenced reconciles the objects that refer to an object when that object changes. The
+// function refersTo returns the keys of the objects to which one of the controller's own
+// objects refers. For Letters that name their template:
 //
-//	byTemplate := kube.IndexBy(letters, func(l *Letter) []kube.Key {
+//	Watches: []controller.Source{controller.Referenced(templates, func(l *Letter) []kube.Key {
 //		return []kube.Key{{Namespace: l.Namespace, Name: l.Spec.Template}}
-//	})
-//	…
-//	Watches: []controller.Source{controller.Referenced(templates, byTemplate)},
+//	})},
 //
-// The index is of the controller's own objects, and of the handle For: the index of another
-// handle's store may be behind, and lack a reference that a reconcile has read. Each step
-// of a referred object counts, even if it has changed back meanwhile, or has come and gone.
-// In controller-runtime this takes a field index and handler.EnqueueRequestsFromMapFunc.
-func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], predicates ...Predicate) Source {
-	referring := func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
+// Referenced keeps an index of the store from which the controller reads its objects, so it
+// knows each reference that a reconcile has read. What [kube.IndexBy] says of its function
+// holds for refersTo. Each step of a referred object counts, even if it has changed back
+// meanwhile, or has come and gone. In controller-runtime this takes a field index and
+// handler.EnqueueRequestsFromMapFunc.
+func Referenced[T any](objects kube.AnyHandle, refersTo func(*T) []kube.Key, predicates ...Predicate) Source {
+	return Source{
+		objects: objects, predicates: predicates, indexed: &references[T]{of: refersTo}, persists: true,
+		wrong: errors.Join(
+			required("Referenced", "handle", !isNil(objects)), required("Referenced", "function", refersTo != nil)),
+	}
+}
+
+// indexed is an index of a controller's own objects, of any type.
+type indexed interface {
+	// fits returns an error if the objects of a handle are of another type.
+	fits(of kube.AnyHandle) error
+	// keys returns the keys of the objects that refer to a changed one. The objects are
+	// those of a handle, and of the open store.
+	keys(of kube.AnyHandle, store *kube.Informer) concerned
+}
+
+// references are the references of objects of type T to others.
+type references[T any] struct {
+	of func(*T) []kube.Key
+
+	mu sync.Mutex
+	// by has an index for each store, so that a Run does not make the index of an earlier
+	// one anew: a client keeps its indexes.
+	by map[indexedStore]*kube.Index[T, kube.Key]
+}
+
+// indexedStore identifies the store of a handle.
+type indexedStore struct {
+	client *kube.Client
+	kind   kube.GVK
+	name   string
+}
+
+func (r *references[T]) fits(of kube.AnyHandle) error {
+	if _, fits := of.(kube.Handle[T]); fits {
+		return nil
+	}
+	return fmt.Errorf("Referenced has a function of %s, and needs one of the controller's own type", reflect.TypeFor[T]())
+}
+
+func (r *references[T]) keys(of kube.AnyHandle, store *kube.Informer) concerned {
+	by := r.index(of, store)
+	return func(ctx context.Context, c kube.Change, _ kube.GVK, _ bool) (keys []kube.Key, err error) {
 		for o, err := range by.Get(ctx, c.Key) {
 			if err != nil {
 				return keys, fmt.Errorf("find the referring objects: %w", err)
@@ -86,9 +140,19 @@ func Referenced[T any](objects kube.AnyHandle, by *kube.Index[T, kube.Key], pred
 		}
 		return keys, nil
 	}
-	return Source{
-		objects: objects, predicates: predicates, keys: referring, indexed: reflect.TypeFor[T](), persists: true,
+}
+
+func (r *references[T]) index(of kube.AnyHandle, store *kube.Informer) *kube.Index[T, kube.Key] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := indexedStore{of.Client(), of.Kind().GVK, store.Name()}
+	if r.by[id] == nil {
+		if r.by == nil {
+			r.by = make(map[indexedStore]*kube.Index[T, kube.Key])
+		}
+		r.by[id] = kube.IndexBy(of.(kube.Handle[T]), r.of)
 	}
+	return r.by[id]
 }
 
 // Mapped reconciles the keys that the function keys returns for an object, when that
@@ -121,14 +185,18 @@ func Mapped[T any](
 		}
 		return found, errors.Join(err, failed)
 	}
-	return Source{objects: objects, predicates: predicates, keys: of}
+	return Source{
+		objects: objects, predicates: predicates, keys: of,
+		wrong: errors.Join(
+			required("Mapped", "handle", !isNil(objects)), required("Mapped", "function", keys != nil)),
+	}
 }
 
 // Channel reconciles the keys that come from a channel. Nothing is received before the
 // controller runs, and nothing after the channel is closed. It is like source.Channel of
 // controller-runtime and reconcile_on of kube-rs.
 func Channel(name string, keys <-chan kube.Key) Source {
-	return Source{name: name, run: func(ctx context.Context, ask func(func() []kube.Key)) {
+	run := func(ctx context.Context, ask func(func() []kube.Key)) {
 		for {
 			select {
 			case <-ctx.Done():
@@ -140,7 +208,10 @@ func Channel(name string, keys <-chan kube.Key) Source {
 				ask(func() []kube.Key { return []kube.Key{key} })
 			}
 		}
-	}}
+	}
+	source := fmt.Sprintf("the source %q", name)
+	return Source{name: name, run: run, wrong: errors.Join(
+		required("a Channel", "name", name != ""), required(source, "channel", keys != nil))}
 }
 
 // Every reconciles the keys that the function keys returns. The first call comes after
@@ -149,7 +220,7 @@ func Channel(name string, keys <-chan kube.Key) Source {
 // source.Func of controller-runtime and reconcile_all_on of kube-rs's Controller, with a
 // ticker.
 func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.Key) Source {
-	return Source{name: name, timed: true, period: d, run: func(ctx context.Context, ask func(func() []kube.Key)) {
+	run := func(ctx context.Context, ask func(func() []kube.Key)) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		for {
@@ -161,7 +232,11 @@ func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.K
 			ask(func() []kube.Key { return keys(ctx) })
 			timer.Reset(d)
 		}
-	}}
+	}
+	source := fmt.Sprintf("the source %q", name)
+	return Source{name: name, run: run, wrong: errors.Join(
+		required("an Every", "name", name != ""), required(source, "period: it is "+d.String(), d > 0),
+		required(source, "function", keys != nil))}
 }
 
 // Hook reconciles the keys that the function keys returns for an HTTP request. The
@@ -170,22 +245,22 @@ func Every(name string, d time.Duration, keys func(ctx context.Context) []kube.K
 // controller does not run, as in a standby. keys must check the sender itself: everybody
 // who reaches the port can send a request.
 func Hook(pattern string, keys func(*http.Request) ([]kube.Key, error)) Source {
-	return Source{name: pattern, pattern: pattern, hook: keys}
+	source := fmt.Sprintf("the hook %q", pattern)
+	return Source{name: pattern, pattern: pattern, hook: keys, wrong: errors.Join(
+		required("a Hook", "pattern", pattern != ""), required(source, "function", keys != nil))}
 }
 
-// validate returns the mistake in a source of a controller for objects of a type.
-func (s Source) validate(of reflect.Type) error {
+// validate returns the mistake in a source of a controller for the objects of a handle.
+func (s Source) validate(of kube.AnyHandle) error {
 	switch {
-	case s.indexed != nil && s.indexed != of:
-		return fmt.Errorf("Referenced has an index of %s, and needs one of the controller's own type %s", s.indexed, of)
-	case s.objects != nil:
-		return nil
-	case s.run == nil && s.hook == nil:
+	case s.wrong != nil:
+		return s.wrong
+	case s.objects != nil && s.objects.Err() != nil:
+		return s.objects.Err()
+	case s.indexed != nil:
+		return s.indexed.fits(of)
+	case s.objects == nil && s.run == nil && s.hook == nil:
 		return errors.New("a source is the zero value: make it with Owned, Referenced, Mapped, Channel, Every or Hook")
-	case s.name == "":
-		return errors.New("a source has no name")
-	case s.timed && s.period <= 0:
-		return fmt.Errorf("the source %q has a period of %s", s.name, s.period)
 	}
 	return nil
 }

@@ -27,13 +27,13 @@ func TestStatesThatAReconcileSawAreMapped(t *testing.T) {
 		"fields changed": func(s *stage, p Predicate) Source { return Mapped(s.gizmos, refers, p, FieldsChanged("spec")) },
 		"owned":          func(s *stage, p Predicate) Source { return Owned(s.gizmos, p) },
 		"referenced": func(s *stage, p Predicate) Source {
-			by := kube.IndexBy(s.gizmos, func(g *gizmo) []kube.Key {
+			user := func(g *gizmo) []kube.Key {
 				if g.Name != "a" {
 					return nil
 				}
 				return []kube.Key{{Namespace: "default", Name: "user"}}
-			})
-			return Referenced(s.gizmos, by, p, FieldsChanged("spec"))
+			}
+			return Referenced(s.gizmos, user, p, FieldsChanged("spec"))
 		},
 	}
 	for name, source := range sources {

@@ -153,28 +153,42 @@ type election struct {
 	}
 }
 
-func (l *Lease) election() (*election, error) {
-	e := &election{Lease: *l}
+// Validate returns the mistake in the name or in the times for which Run would refuse the
+// lease, or nil. The lease needs no client for that.
+func (l Lease) Validate() error {
+	l = l.timed()
 	switch {
-	case l.Client == nil:
-		return nil, errors.New("the lease has no client")
 	case l.Name == "":
-		return nil, errors.New("the lease has no name")
-	}
-	e.Namespace = cmp.Or(l.Namespace, l.Client.Namespace())
-	e.Duration = cmp.Or(l.Duration, 15*time.Second)
-	e.Renew = cmp.Or(l.Renew, e.Duration/5)
-	e.Margin = cmp.Or(l.Margin, e.Duration/5)
-	switch {
-	case e.Duration < time.Second:
-		return nil, fmt.Errorf("duration %s is under a second", e.Duration)
-	case e.Renew < 0 || e.Margin < 0:
-		return nil, fmt.Errorf("duration %s, renew %s or margin %s is negative", e.Duration, e.Renew, e.Margin)
-	case e.Renew+e.Margin >= e.Duration:
-		return nil, fmt.Errorf(
-			"a lease of %s, renewed every %s, is lost at once with a margin of %s", e.Duration, e.Renew, e.Margin,
+		return errors.New("the lease has no name")
+	case l.Duration < time.Second:
+		return fmt.Errorf("duration %s is under a second", l.Duration)
+	case l.Renew < 0 || l.Margin < 0:
+		return fmt.Errorf("duration %s, renew %s or margin %s is negative", l.Duration, l.Renew, l.Margin)
+	case l.Renew+l.Margin >= l.Duration:
+		return fmt.Errorf(
+			"a lease of %s, renewed every %s, is lost at once with a margin of %s", l.Duration, l.Renew, l.Margin,
 		)
 	}
+	return nil
+}
+
+// timed returns a lease with the default times.
+func (l Lease) timed() Lease {
+	l.Duration = cmp.Or(l.Duration, 15*time.Second)
+	l.Renew = cmp.Or(l.Renew, l.Duration/5)
+	l.Margin = cmp.Or(l.Margin, l.Duration/5)
+	return l
+}
+
+func (l *Lease) election() (*election, error) {
+	if l.Client == nil {
+		return nil, errors.New("the lease has no client")
+	}
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	e := &election{Lease: l.timed()}
+	e.Namespace = cmp.Or(l.Namespace, l.Client.Namespace())
 	if e.Identity == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -56,11 +56,11 @@ func ExampleLookup() {
 		return p
 	}
 	shops := func(op operator) controller.Controller[Shop] {
-		byCertificate := kube.IndexBy(op.shops, func(s *Shop) []kube.Key { return []kube.Key{certificate(s)} })
+		certificates := func(s *Shop) []kube.Key { return []kube.Key{certificate(s)} }
 		return controller.Controller[Shop]{
 			For:     op.shops,
 			Owns:    []kube.AnyHandle{op.deployments},
-			Watches: []controller.Source{controller.Referenced(op.secrets, byCertificate)},
+			Watches: []controller.Source{controller.Referenced(op.secrets, certificates)},
 			Reconcile: func(ctx context.Context, s *Shop) (controller.Action, error) {
 				return children(op, s).Run(ctx)
 			},

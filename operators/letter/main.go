@@ -42,8 +42,10 @@ type Letter struct {
 // GVK returns the kind.
 func (Letter) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Letter"} }
 
-// template returns the key of the Letter's template.
-func (l *Letter) template() kube.Key { return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template} }
+// refersTo returns the template of a Letter.
+func (l *Letter) refersTo() []kube.Key {
+	return []kube.Key{{Namespace: l.Namespace, Name: l.Spec.Template}}
+}
 
 type operator struct {
 	letters   kube.Resource[Letter]
@@ -73,10 +75,9 @@ func main() { program.Main(describe) }
 // describe returns the operator. Its rights follow from its controller.
 func describe(client *kube.Client) (program.Operator, error) {
 	op := operator{letters: kube.For[Letter](client), templates: kube.For[corev1.ConfigMap](client).ReadOnly()}
-	byTemplate := kube.IndexBy(op.letters, func(l *Letter) []kube.Key { return []kube.Key{l.template()} })
 	letters := controller.Controller[Letter]{
 		For:       op.letters,
-		Watches:   []controller.Source{controller.Referenced(op.templates, byTemplate)},
+		Watches:   []controller.Source{controller.Referenced(op.templates, (*Letter).refersTo)},
 		Reconcile: op.reconcile,
 	}
 	return program.Operator{

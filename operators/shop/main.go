@@ -196,15 +196,15 @@ func describe(client *kube.Client) (program.Operator, error) {
 		deployments: kube.For[appsv1.Deployment](client), monitor: plan.NewMonitor(events, shown),
 	}
 	op.accounts = accounts(*serviceURL, op.secrets)
-	bySettings := kube.IndexBy(op.shops, func(s *Shop) []kube.Key {
+	settings := func(s *Shop) []kube.Key {
 		return []kube.Key{{Namespace: s.Namespace, Name: s.Spec.Settings}}
-	})
+	}
 	owned := []kube.AnyHandle{op.secrets, op.services, op.configMaps, op.statefulSets, op.jobs, op.deployments}
 	shops := controller.Controller[Shop]{
 		For:  op.shops,
 		Owns: owned,
 		Watches: []controller.Source{
-			plan.Marked(op.shops, op.secrets), controller.Referenced(op.configMaps, bySettings),
+			plan.Marked(op.shops, op.secrets), controller.Referenced(op.configMaps, settings),
 		},
 		Reconcile: op.reconcile,
 		Cleanup:   op.cleanup,

@@ -37,8 +37,10 @@ type Site struct {
 // GVK returns the kind.
 func (Site) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Site"} }
 
-// pages returns the key of the ConfigMap with the pages.
-func (s *Site) pages() kube.Key { return kube.Key{Namespace: s.Namespace, Name: s.Spec.Pages} }
+// refersTo returns the pages of a Site.
+func (s *Site) refersTo() []kube.Key {
+	return []kube.Key{{Namespace: s.Namespace, Name: s.Spec.Pages}}
+}
 
 type operator struct {
 	sites       kube.Resource[Site]
@@ -114,11 +116,10 @@ func describe(client *kube.Client) (program.Operator, error) {
 		deployments: kube.For[appsv1.Deployment](client),
 		configMaps:  kube.For[corev1.ConfigMap](client).ReadOnly(),
 	}
-	byPages := kube.IndexBy(op.sites, func(s *Site) []kube.Key { return []kube.Key{s.pages()} })
 	sites := controller.Controller[Site]{
 		For:       op.sites,
 		Owns:      []kube.AnyHandle{op.deployments},
-		Watches:   []controller.Source{controller.Referenced(op.configMaps, byPages)},
+		Watches:   []controller.Source{controller.Referenced(op.configMaps, (*Site).refersTo)},
 		Reconcile: op.reconcile,
 	}
 	return program.Operator{

@@ -33,7 +33,6 @@ type Operator struct {
 	Clients   *cluster.Clients
 	Monitor   *plan.Monitor
 
-	byProject    *kube.Index[api.NeonBranch, kube.Key]
 	byParent     *kube.Index[api.NeonBranch, kube.Key]
 	byTimeline   *kube.Index[api.NeonBranch, kube.Key]
 	byRecord     *kube.Index[api.NeonBranch, kube.Key] // of former timelines too
@@ -49,9 +48,6 @@ type Operator struct {
 
 // Start completes the operator. It is called once, before the controller is made.
 func (op *Operator) Start() {
-	op.byProject = kube.IndexBy(op.Branches, func(b *api.NeonBranch) []kube.Key {
-		return []kube.Key{{Namespace: b.Namespace, Name: b.Spec.Project}}
-	})
 	op.byParent = kube.IndexBy(op.Branches, parent)
 	op.byTimeline = kube.IndexBy(op.Branches, func(b *api.NeonBranch) []kube.Key {
 		return []kube.Key{{Namespace: b.Namespace, Name: current(b)}}
@@ -87,6 +83,11 @@ func parent(b *api.NeonBranch) []kube.Key {
 	return []kube.Key{{Namespace: b.Namespace, Name: b.Spec.From.Branch}}
 }
 
+// projectOf returns the project of a branch.
+func projectOf(b *api.NeonBranch) []kube.Key {
+	return []kube.Key{{Namespace: b.Namespace, Name: b.Spec.Project}}
+}
+
 // served returns the branch that an endpoint serves.
 func served(e *api.NeonEndpoint) []kube.Key {
 	return []kube.Key{{Namespace: e.Namespace, Name: e.Spec.Branch}}
@@ -98,8 +99,8 @@ func (op *Operator) Controller() controller.Controller[api.NeonBranch] {
 		For: op.Branches, Reconcile: op.reconcile, Cleanup: op.cleanup,
 		Concurrency: concurrency,
 		Watches: []controller.Source{
-			controller.Referenced(op.Projects, op.byProject),
-			controller.Referenced(op.Branches, op.byParent),
+			controller.Referenced(op.Projects, projectOf),
+			controller.Referenced(op.Branches, parent),
 			controller.Mapped(op.Branches, func(_ context.Context, b *api.NeonBranch) []kube.Key { return parent(b) }),
 			controller.Mapped(op.Branches, op.heldBy),
 			controller.Mapped(op.Endpoints, op.usedBy),

@@ -78,7 +78,6 @@ type Operator struct {
 	suspicions suspicions
 	removals   removals
 	byCluster  *kube.Index[api.NeonProject, kube.Key]
-	byLogin    *kube.Index[api.NeonCluster, kube.Key]
 
 	issuedByCluster *kube.Index[corev1.Secret, kube.Key]
 
@@ -100,7 +99,6 @@ func (op *Operator) Start() {
 	op.safekeeperThings, op.nodeThings = op.registrations(), op.nodes()
 	op.evacuationThings, op.turnThings, op.rollThings = op.evacuations(), op.turns(), op.rolls()
 	op.changeThings = op.changes()
-	op.byLogin = kube.IndexBy(op.Clusters, loginSecrets)
 	op.byCluster, op.issuedByCluster = kube.IndexBy(op.Projects, clusterOf), kube.IndexBy(op.Secrets, issuedFor)
 }
 
@@ -117,7 +115,7 @@ func (op *Operator) Controller() controller.Controller[api.NeonCluster] {
 			plan.Marked(op.Clusters, op.Secrets), plan.Marked(op.Clusters, op.Services),
 			plan.Marked(op.Clusters, op.StatefulSets), plan.Marked(op.Clusters, op.Deployments),
 			plan.Marked(op.Clusters, op.Policies), plan.Marked(op.Clusters, op.Budgets),
-			controller.Referenced(op.Secrets, op.byLogin),
+			controller.Referenced(op.Secrets, loginSecrets),
 			controller.Mapped(op.Projects, func(_ context.Context, p *api.NeonProject) []kube.Key { return clusterOf(p) }),
 		},
 	}

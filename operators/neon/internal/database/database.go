@@ -34,14 +34,14 @@ type Operator struct {
 
 // Controller returns the controller of NeonDatabases.
 func (op *Operator) Controller() controller.Controller[api.NeonDatabase] {
-	byLogin := kube.IndexBy(op.NeonDatabases, func(d *api.NeonDatabase) []kube.Key { return []kube.Key{loginKey(d)} })
+	login := func(d *api.NeonDatabase) []kube.Key { return []kube.Key{loginKey(d)} }
 	return controller.Controller[api.NeonDatabase]{
 		For: op.NeonDatabases,
 		Watches: []controller.Source{
 			plan.Marked(op.NeonDatabases, op.Clusters), plan.Marked(op.NeonDatabases, op.Projects),
 			plan.Marked(op.NeonDatabases, op.Branches), plan.Marked(op.NeonDatabases, op.Roles),
 			plan.Marked(op.NeonDatabases, op.Databases), plan.Marked(op.NeonDatabases, op.Endpoints),
-			plan.Marked(op.NeonDatabases, op.Secrets), controller.Referenced(op.Secrets, byLogin),
+			plan.Marked(op.NeonDatabases, op.Secrets), controller.Referenced(op.Secrets, login),
 		},
 		Reconcile: func(ctx context.Context, d *api.NeonDatabase) (controller.Action, error) {
 			return op.children(d).Run(ctx)

@@ -59,11 +59,10 @@ type Operator struct {
 	byBranch    *kube.Index[api.NeonEndpoint, kube.Key]
 	roles       *kube.Index[api.NeonRole, kube.Key]
 	databases   *kube.Index[api.NeonBranchDatabase, kube.Key]
-	byOwner     *kube.Index[api.NeonBranchDatabase, kube.Key]
 	computeKind *plan.Things[compute]
 	writerKind  *plan.Things[writer]
-	// givenPasswords has the roles by the Secrets that their specs name, and passwords by their own Secrets.
-	givenPasswords, passwords *kube.Index[api.NeonRole, kube.Key]
+	// passwords has the roles by their own Secrets.
+	passwords *kube.Index[api.NeonRole, kube.Key]
 
 	moments moments
 	limits  limits
@@ -71,23 +70,12 @@ type Operator struct {
 
 // Start completes the operator. It is called once, before the controllers are made.
 func (op *Operator) Start() {
-	op.byBranch = kube.IndexBy(op.Endpoints, func(e *api.NeonEndpoint) []kube.Key {
-		return []kube.Key{{Namespace: e.Namespace, Name: e.Spec.Branch}}
-	})
+	op.byBranch = kube.IndexBy(op.Endpoints, branchOf)
 	op.roles = kube.IndexBy(op.Roles, func(r *api.NeonRole) []kube.Key {
 		return []kube.Key{{Namespace: r.Namespace, Name: r.Spec.Branch}}
 	})
 	op.databases = kube.IndexBy(op.Databases, func(d *api.NeonBranchDatabase) []kube.Key {
 		return []kube.Key{{Namespace: d.Namespace, Name: d.Spec.Branch}}
-	})
-	op.byOwner = kube.IndexBy(op.Databases, func(d *api.NeonBranchDatabase) []kube.Key {
-		return []kube.Key{{Namespace: d.Namespace, Name: d.Spec.Owner}}
-	})
-	op.givenPasswords = kube.IndexBy(op.Roles, func(r *api.NeonRole) []kube.Key {
-		if r.Spec.Password == nil {
-			return nil
-		}
-		return []kube.Key{{Namespace: r.Namespace, Name: r.Spec.Password.Name}}
 	})
 	op.passwords = kube.IndexBy(op.Roles, func(r *api.NeonRole) []kube.Key {
 		return []kube.Key{{Namespace: r.Namespace, Name: r.Status.Secret}}
@@ -96,6 +84,11 @@ func (op *Operator) Start() {
 	op.limits = limits{
 		outdated: 20 * time.Second, slow: 5 * time.Minute, failed: time.Minute, lag: 30 * time.Second, followed: time.Minute,
 	}
+}
+
+// branchOf returns the branch of an endpoint.
+func branchOf(e *api.NeonEndpoint) []kube.Key {
+	return []kube.Key{{Namespace: e.Namespace, Name: e.Spec.Branch}}
 }
 
 // Owned returns the kinds of an endpoint's children.
@@ -112,7 +105,7 @@ func (op *Operator) Controller() controller.Controller[api.NeonEndpoint] {
 	return controller.Controller[api.NeonEndpoint]{
 		For: op.Endpoints, Owns: op.Owned(), Reconcile: op.reconcile, Cleanup: op.cleanup,
 		Watches: []controller.Source{
-			controller.Referenced(op.Branches, op.byBranch),
+			controller.Referenced(op.Branches, branchOf),
 			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) []kube.Key {
 				return op.serving(ctx, kube.Key{Namespace: r.Namespace, Name: r.Spec.Branch})
 			}),

@@ -27,12 +27,20 @@ func (op *Operator) RoleController() controller.Controller[api.NeonRole] {
 	return controller.Controller[api.NeonRole]{
 		For: op.Roles, Owns: []kube.AnyHandle{op.Secrets}, Reconcile: op.reconcileRole,
 		Watches: []controller.Source{
-			controller.Referenced(op.Secrets, op.givenPasswords),
+			controller.Referenced(op.Secrets, givenPassword),
 			controller.Mapped(op.Roles, func(ctx context.Context, r *api.NeonRole) []kube.Key {
 				return roles.namesakes(r, op.rolesOn(ctx, r.Namespace, r.Spec.Branch))
 			}),
 		},
 	}
+}
+
+// givenPassword returns the Secret that the spec of a role names.
+func givenPassword(r *api.NeonRole) []kube.Key {
+	if r.Spec.Password == nil {
+		return nil
+	}
+	return []kube.Key{{Namespace: r.Namespace, Name: r.Spec.Password.Name}}
 }
 
 // reconcileRole makes the Secret of a role: its password, and the verifier that PostgreSQL
@@ -135,12 +143,17 @@ func (op *Operator) DatabaseController() controller.Controller[api.NeonBranchDat
 	return controller.Controller[api.NeonBranchDatabase]{
 		For: op.Databases, Reconcile: op.reconcileDatabase,
 		Watches: []controller.Source{
-			controller.Referenced(op.Roles, op.byOwner), // of any branch
+			controller.Referenced(op.Roles, ownerOf), // of any branch
 			controller.Mapped(op.Databases, func(ctx context.Context, d *api.NeonBranchDatabase) []kube.Key {
 				return databases.namesakes(d, op.databasesOn(ctx, d.Namespace, d.Spec.Branch))
 			}),
 		},
 	}
+}
+
+// ownerOf returns the role that owns a database.
+func ownerOf(d *api.NeonBranchDatabase) []kube.Key {
+	return []kube.Key{{Namespace: d.Namespace, Name: d.Spec.Owner}}
 }
 
 // reconcileDatabase says whether a database has its name and a usable owner. The endpoint that writes to the

@@ -27,7 +27,6 @@ type Operator struct {
 	Clients  *cluster.Clients
 	Monitor  *plan.Monitor
 
-	byCluster  *kube.Index[api.NeonProject, kube.Key]
 	byTenant   *kube.Index[api.NeonProject, kube.Key]
 	ofProject  *kube.Index[api.NeonBranch, kube.Key]
 	tenantKind *plan.Things[tenant]
@@ -35,9 +34,6 @@ type Operator struct {
 
 // Start completes the operator. It is called once, before the controller is made.
 func (op *Operator) Start() {
-	op.byCluster = kube.IndexBy(op.Projects, func(p *api.NeonProject) []kube.Key {
-		return []kube.Key{{Namespace: p.Namespace, Name: p.Spec.Cluster}}
-	})
 	op.byTenant = kube.IndexBy(op.Projects, func(p *api.NeonProject) []kube.Key {
 		return []kube.Key{{Namespace: p.Namespace, Name: TenantID(p)}}
 	})
@@ -47,12 +43,17 @@ func (op *Operator) Start() {
 	op.tenantKind = op.tenants()
 }
 
+// clusterOf returns the cluster of a project.
+func clusterOf(p *api.NeonProject) []kube.Key {
+	return []kube.Key{{Namespace: p.Namespace, Name: p.Spec.Cluster}}
+}
+
 // Controller returns the controller of NeonProjects.
 func (op *Operator) Controller() controller.Controller[api.NeonProject] {
 	return controller.Controller[api.NeonProject]{
 		For: op.Projects, Reconcile: op.reconcile, Cleanup: op.cleanup,
 		Watches: []controller.Source{
-			controller.Referenced(op.Clusters, op.byCluster),
+			controller.Referenced(op.Clusters, clusterOf),
 			controller.Mapped(op.Branches, func(_ context.Context, b *api.NeonBranch) []kube.Key {
 				return []kube.Key{{Namespace: b.Namespace, Name: b.Spec.Project}}
 			}),
