@@ -84,7 +84,7 @@ func TestReferencedByObjectsOfANarrowedHandle(t *testing.T) {
 			c := Controller[gizmo]{
 				For:       narrowed,
 				Predicate: func(c kube.Change) bool { return c.Key.Name == "refers" },
-				Watches: []Source{Referenced(all, func(g *gizmo) []kube.Key {
+				Watches: []Source{Referenced(s.gizmos, func(g *gizmo) []kube.Key {
 					if g.Name != "refers" {
 						return nil
 					}
