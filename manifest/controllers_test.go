@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/crd"
 	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/lease"
 )
 
 // The rights of an operator follow from its controllers.
@@ -92,6 +94,56 @@ func TestControllersNeed(t *testing.T) {
 		slices.Sort(test.want)
 		if !slices.Equal(got, test.want) {
 			t.Errorf("a controller %s needs the rights\n%q, want\n%q", name, got, test.want)
+		}
+	}
+}
+
+// What Run refuses has no manifests, and no chart.
+func TestNoManifestsOfWhatDoesNotRun(t *testing.T) {
+	client, err := kube.Config{Rest: nowhere()}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	definition := crd.Of[Gadget](crd.Options{})
+	good := controller.Controller[Gadget]{
+		For:       kube.For[Gadget](client),
+		Reconcile: func(context.Context, *Gadget) (controller.Action, error) { return controller.Done, nil },
+	}
+	with := func(change func(c *controller.Controller[Gadget])) controller.Any {
+		c := good
+		change(&c)
+		return c
+	}
+	var nothing *controller.Controller[Gadget]
+	for name, o := range map[string]Operator{
+		"two of a kind":   {Controllers: []controller.Any{good, good}},
+		"no controller":   {Controllers: []controller.Any{nil}},
+		"a nil pointer":   {Controllers: []controller.Any{nothing}},
+		"no handle":       {Controllers: []controller.Any{controller.Controller[Gadget]{}}},
+		"no client":       {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.For = kube.For[Gadget](nil) })}},
+		"no namespace":    {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.For = kube.For[Gadget](client).In("") })}},
+		"no reconcile":    {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.Reconcile = nil })}},
+		"a negative time": {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.Timeout = -1 })}},
+		"no child":        {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.Owns = []kube.AnyHandle{nil} })}},
+		"an empty source": {Controllers: []controller.Any{with(func(c *controller.Controller[Gadget]) { c.Watches = []controller.Source{{}} })}},
+		"an empty route":  {Options: controller.Options{Routes: []controller.Route{{Authorize: true}}}},
+		"a short lease":   {Options: controller.Options{Lease: lease.Lease{Name: "a", Duration: 1}}},
+		"an empty check":  {Options: controller.Options{Checks: []controller.Check{{}}}},
+	} {
+		o.Name, o.Image, o.Definitions = "a", "x", []*crd.Definition{definition}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		refused := controller.Run(ended, o.Options, o.Controllers...)
+		if refused == nil {
+			t.Errorf("%s: it runs", name)
+			continue
+		}
+		if text, err := o.YAML(); err == nil || !strings.Contains(err.Error(), refused.Error()) {
+			t.Errorf("%s: the manifests have the error %v, want %v:\n%s", name, err, refused, text)
+		}
+		if err := o.WriteChart(t.TempDir()); err == nil || !strings.Contains(err.Error(), refused.Error()) {
+			t.Errorf("%s: the chart has the error %v, want %v", name, err, refused)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestEmptySettingsDoNotWiden(t *testing.T) {
 
 func TestNilController(t *testing.T) {
 	o := Operator{Name: "web", Image: "web", Controllers: make([]controller.Any, 1)}
-	if _, err := o.YAML(); err == nil || !strings.Contains(err.Error(), "controller 0 is nil") {
+	if _, err := o.YAML(); err == nil || !strings.Contains(err.Error(), "controller 0: it is nil") {
 		t.Error(err)
 	}
 }

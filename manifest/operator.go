@@ -27,7 +27,8 @@ type Operator struct {
 	Name string
 	// Image runs as user 65532, without privileges and without writable files.
 	Image string
-	// Controllers are run. These rights follow from them:
+	// Controllers are run with the Options. What [controller.Validate] says against the two
+	// is an error of the manifests. These rights follow from Controllers:
 	//
 	//   - to list and watch the objects of For, Owns, Watches and Reads, in the namespaces
 	//     of the handles;
@@ -115,7 +116,8 @@ func (o Operator) scheme() corev1.URIScheme {
 	return corev1.URISchemeHTTP
 }
 
-// withDefaults checks a bundle and sets the defaults of empty fields.
+// withDefaults checks a bundle and sets the defaults of empty fields. An operator that would
+// not run has no manifests.
 func (o Operator) withDefaults() (Operator, error) {
 	o.Install.Namespace = cmp.Or(o.Install.Namespace, o.Name)
 	o.Install.Replicas = cmp.Or(o.Install.Replicas, 1)
@@ -152,7 +154,7 @@ func (o Operator) withDefaults() (Operator, error) {
 			wrong = append(wrong, err)
 		}
 	}
-	return o, errors.Join(wrong...)
+	return o, errors.Join(append(wrong, controller.Validate(o.Options, o.Controllers...))...)
 }
 
 // needs returns all rights: the declared ones, and those that follow from Options.
@@ -183,11 +185,7 @@ func (o Operator) declared() []Rules {
 			}
 		}
 	}
-	for i, c := range o.Controllers {
-		if c == nil {
-			all = append(all, Rules{{err: fmt.Errorf("controller %d is nil", i)}})
-			continue
-		}
+	for _, c := range o.Controllers {
 		all = append(all, o.controls(c.Handles()))
 	}
 	return all
@@ -198,7 +196,7 @@ func (o Operator) declared() []Rules {
 func (o Operator) controls(c controller.Handles) Rules {
 	rules := slices.Concat(Watches(c.Owns...), Watches(c.Reads...))
 	if c.For == nil {
-		return rules // Run returns the error
+		return rules // withDefaults returns the error
 	}
 	rules = append(rules, Watches(c.For)...)
 	if c.Finalizes {

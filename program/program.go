@@ -200,8 +200,8 @@ func (c command) operate(ctx context.Context) error {
 	return controller.Run(ctx, options, o.Controllers...)
 }
 
-// describe returns the operator, whose name and field manager agree unless the program
-// has set the field manager.
+// describe returns the operator, which is one that can run. Its name and field manager agree
+// unless the program has set the field manager.
 func (c command) describe(client *kube.Client) (Operator, error) {
 	o, err := c.build(client)
 	if err != nil {
@@ -217,6 +217,9 @@ func (c command) describe(client *kube.Client) (Operator, error) {
 	if c.config.FieldManager == "" && !fieldmanager.Agree(o.Name, manager) {
 		return o, fmt.Errorf("the operator is called %s, and its field manager, after the main package, %s: "+
 			"set FieldManager in the Config of program.Program, or change the Name", o.Name, manager)
+	}
+	if err := controller.Validate(o.Options, o.Controllers...); err != nil {
+		return o, fmt.Errorf("run operator %s: %w", o.Name, err)
 	}
 	return o, nil
 }

@@ -3,6 +3,7 @@ package program
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -126,6 +127,32 @@ func TestProgramRefuses(t *testing.T) {
 	); err == nil ||
 		!strings.Contains(err.Error(), "the program defines the flag -install") {
 		t.Errorf("a flag that is taken: %v", err)
+	}
+}
+
+// A program that would not run prints no manifests, and asks the cluster for nothing.
+func TestProgramThatDoesNotRun(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	t.Cleanup(server.Close)
+	for _, args := range [][]string{nil, {"manifests"}} {
+		flags := flag.NewFlagSet("gadgetry", flag.ContinueOnError)
+		var out bytes.Buffer
+		config := kube.Config{FieldManager: "gadgetry", Rest: &rest.Config{Host: server.URL}}
+		err := command{flags: flags, args: args, out: &out, config: config, build: func(client *kube.Client) (Operator, error) {
+			gadgets := controller.Controller[Gadget]{
+				For:       kube.For[Gadget](client),
+				Reconcile: func(context.Context, *Gadget) (controller.Action, error) { return controller.Done, nil },
+			}
+			return Operator{
+				Name: "gadgetry", Image: "example.com/gadgetry:v1.2.3",
+				Definitions: []*crd.Definition{crd.Of[Gadget](crd.Options{})},
+				Controllers: []controller.Any{gadgets, gadgets},
+			}, nil
+		}}.run(t.Context())
+		if err == nil || !strings.Contains(err.Error(), `"gadget": another one has the same name`) || out.Len() > 0 || asked > 0 {
+			t.Errorf("%q: %v, with %d requests:\n%s", args, err, asked, &out)
+		}
 	}
 }
 
