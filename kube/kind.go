@@ -1,14 +1,18 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // GVK names a kind: group, version and kind. It is
@@ -91,47 +95,92 @@ func (k Kind) identify(t reflect.Type) (Kind, error) {
 	if kind.err != nil {
 		return kind, kind.err
 	}
-	if !kind.GVK.Empty() {
-		return kind, check(t, kind)
-	}
-	if namer, ok := reflect.New(t).Interface().(interface{ GVK() GVK }); ok {
+	builtin, isBuiltin := builtinKind(t)
+	namer, isNamer := reflect.New(t).Interface().(interface{ GVK() GVK })
+	switch {
+	case isBuiltin && !kind.Empty() && kind.GVK != builtin.GVK:
+		return kind, fmt.Errorf("%w: %s is %s, and the given kind is %s", ErrKind, t, say(builtin.GVK), say(kind.GVK))
+	case isBuiltin:
+		kind.GVK = builtin.GVK
+		kind.Plural, kind.Scope = cmp.Or(kind.Plural, builtin.Plural), cmp.Or(kind.Scope, builtin.Scope)
+	case !kind.Empty():
+	case isNamer:
 		kind.GVK = namer.GVK()
-		return kind, check(t, kind)
-	}
-	if builtin, ok := builtinKind(t); ok {
-		return builtin, nil
-	}
-	if t == reflect.TypeFor[metav1.PartialObjectMetadata]() {
+	case t == reflect.TypeFor[metav1.PartialObjectMetadata]():
 		return kind, fmt.Errorf("%w: PartialObjectMetadata needs a kind, as in "+
 			"kube.ViewOf[metav1.PartialObjectMetadata](client, kube.KindOf[corev1.Pod]())", ErrKind)
-	}
-	if kind.AddToScheme != nil {
-		scheme := runtime.NewScheme()
-		if err := kind.AddToScheme(scheme); err != nil {
-			return kind, fmt.Errorf("list kinds of %s: %w", t.PkgPath(), err)
+	case kind.AddToScheme != nil:
+		gvk, err := registered(t, kind.AddToScheme)
+		if err != nil {
+			return kind, err
 		}
-		for gvk, known := range scheme.AllKnownTypes() {
-			if known == t {
-				kind.GVK = gvk
-				return kind, nil
-			}
-		}
-		return kind, fmt.Errorf("%w: AddToScheme of the given kind does not register %s", ErrKind, t)
+		kind.GVK = gvk
+	default:
+		return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, "+
+			"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.For", ErrKind, t, t.Name())
 	}
-	return kind, fmt.Errorf("%w: Go type %s does not name its kind: give it a method `func (%s) GVK() kube.GVK`, "+
-		"or declare it once with kube.Kind{AddToScheme: …} and give that to kube.For", ErrKind, t, t.Name())
+	return kind, check(t, kind)
 }
 
+// registered returns the one kind for which an API package registers Go type t. Packages
+// that keep a former group or version alive register a type for several kinds: the
+// declaration has to choose.
+func registered(t reflect.Type, addToScheme func(*runtime.Scheme) error) (GVK, error) {
+	scheme := runtime.NewScheme()
+	if err := addToScheme(scheme); err != nil {
+		return GVK{}, fmt.Errorf("list kinds of %s: %w", t.PkgPath(), err)
+	}
+	var found []GVK
+	for gvk, known := range scheme.AllKnownTypes() {
+		if known == t && gvk.Version != runtime.APIVersionInternal {
+			found = append(found, gvk)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return GVK{}, fmt.Errorf("%w: AddToScheme of the given kind does not register %s", ErrKind, t)
+	case 1:
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, gvk := range found {
+		names[i] = say(gvk)
+	}
+	slices.Sort(names)
+	return GVK{}, fmt.Errorf("%w: AddToScheme of the given kind registers %s for %d kinds, %s: "+
+		"set the GVK of the kube.Kind to one of them", ErrKind, t, len(names), strings.Join(names, " and "))
+}
+
+// say names a kind for people, as manifests do: Deployment of apps/v1.
+func say(gvk GVK) string { return fmt.Sprintf("%s of %s", gvk.Kind, gvk.GroupVersion()) }
+
+// check returns an error for a kind that no server can serve. Its names become parts of
+// URLs.
 func check(t reflect.Type, kind Kind) error {
 	switch {
 	case kind.Version == "":
 		return fmt.Errorf("%w: the GVK of %s has no version", ErrKind, t)
 	case kind.Kind == "":
 		return fmt.Errorf("%w: the GVK of %s has no kind", ErrKind, t)
+	case kind.Group != "" && validation.IsDNS1123Subdomain(kind.Group) != nil:
+		return fmt.Errorf("%w: the group of %s cannot be %q: it is a name such as example.com", ErrKind, t, kind.Group)
+	case validation.IsDNS1035Label(kind.Version) != nil:
+		return fmt.Errorf("%w: the version of %s cannot be %q: it is a name such as v1", ErrKind, t, kind.Version)
+	case validation.IsDNS1035Label(strings.ToLower(kind.Kind)) != nil:
+		return fmt.Errorf("%w: the kind of %s cannot be %q: it is a name such as Book", ErrKind, t, kind.Kind)
+	case kind.Plural != "" && !validPlural(kind.Plural):
+		return fmt.Errorf("%w: the plural of %s cannot be %q: it is the resource's name in URLs, such as books",
+			ErrKind, t, kind.Plural)
 	case kind.Scope != "" && kind.Scope != Namespaced && kind.Scope != ClusterScoped:
 		return fmt.Errorf("%w: scope %q of %s is neither %s nor %s", ErrKind, kind.Scope, t, Namespaced, ClusterScoped)
 	}
 	return nil
+}
+
+// validPlural reports that a resource may have a name. Definitions allow only the names of
+// hosts. Aggregated API servers may also have underscores and dots in them.
+func validPlural(name string) bool {
+	return validation.IsDNS1123Subdomain(strings.ReplaceAll(name, "_", "-")) == nil
 }
 
 // groupResource names the resource without its version, as the server's messages do:

@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/pintle-go/pintle/kube"
@@ -50,3 +51,101 @@ func TestKindOfAnotherPackage(t *testing.T) {
 		t.Errorf("a Pod's kind is %v", pod.GVK)
 	}
 }
+
+// A type that an API package registers for several kinds has none of them by chance: the
+// error names all of them, and the declaration chooses.
+func TestTypeOfSeveralKinds(t *testing.T) {
+	v1 := kube.GVK{Group: "example.com", Version: "v1", Kind: "Listed"}
+	beta := kube.GVK{Group: "example.com", Version: "v1beta1", Kind: "Listed"}
+	old := kube.GVK{Group: "old.example.com", Version: "v1", Kind: "Listing"}
+	several := func(kinds ...kube.GVK) kube.Kind {
+		return kube.Kind{AddToScheme: func(s *runtime.Scheme) error {
+			for _, gvk := range kinds {
+				s.AddKnownTypeWithName(gvk, &listed{})
+			}
+			return nil
+		}}
+	}
+	var first string
+	for range 50 {
+		err := kube.For[listed](offline(t), several(v1, beta, old)).Err()
+		if !errors.Is(err, kube.ErrKind) {
+			t.Fatalf("the kind was drawn by lot: error %v", err)
+		}
+		for _, gvk := range []kube.GVK{v1, beta, old} {
+			if !strings.Contains(err.Error(), gvk.Kind+" of "+gvk.GroupVersion().String()) {
+				t.Fatalf("the error does not name %v: %v", gvk, err)
+			}
+		}
+		if first == "" {
+			first = err.Error()
+		}
+		if err.Error() != first {
+			t.Fatalf("the error is once %s and once %v", first, err)
+		}
+	}
+	chosen := several(v1, beta)
+	chosen.GVK = beta
+	if kind := kube.KindOf[listed](chosen); kind.Err() != nil || kind.GVK != beta {
+		t.Errorf("the declared kind is %v, error %v", kind.GVK, kind.Err())
+	}
+	internal := schema.GroupVersionKind{Group: v1.Group, Version: runtime.APIVersionInternal, Kind: v1.Kind}
+	if kind := kube.KindOf[listed](several(v1, internal)); kind.Err() != nil || kind.GVK != v1 {
+		t.Errorf("beside an internal version the kind is %v, error %v", kind.GVK, kind.Err())
+	}
+}
+
+// A declaration that contradicts the type, or that no server can serve, is an error of the
+// handle.
+func TestImpossibleKinds(t *testing.T) {
+	c := offline(t)
+	service := kube.GVK{Version: "v1", Kind: "Service"}
+	own := func(change func(*kube.Kind)) kube.Kind {
+		kind := kube.Kind{GVK: kube.GVK{Group: "example.com", Version: "v1", Kind: "Book"}, Plural: "books",
+			Scope: kube.Namespaced}
+		change(&kind)
+		return kind
+	}
+	type titled struct{ kube.Object }
+	for name, err := range map[string]error{
+		"a pod as a service":      kube.For[corev1.Pod](c, kube.Kind{GVK: service}).Err(),
+		"a view of another kind":  kube.ViewOf[corev1.Pod](c, kube.KindOf[corev1.Service]()).Err(),
+		"another version":         kube.For[corev1.Pod](c, kube.Kind{GVK: kube.GVK{Version: "v2", Kind: "Pod"}}).Err(),
+		"KindOf of another":       kube.KindOf[corev1.Pod](kube.Kind{GVK: service}).Err(),
+		"plural with a slash":     kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = "books/status" })).Err(),
+		"plural of a type's kind": kube.For[namesItself](c, kube.Kind{Plural: "books/status"}).Err(),
+		"plural of a pod":         kube.For[corev1.Pod](c, kube.Kind{Plural: "../pods"}).Err(),
+		"plural with a question":  kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = "books?watch=true" })).Err(),
+		"plural is the kind":      kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = "Books" })).Err(),
+		"plural is dots":          kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = ".." })).Err(),
+		"plural with a space":     kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = "my books" })).Err(),
+		"group with a version":    kube.For[titled](c, own(func(k *kube.Kind) { k.Group = "example.com/v1" })).Err(),
+		"version with a group":    kube.For[titled](c, own(func(k *kube.Kind) { k.Version = "example.com/v1" })).Err(),
+		"kind with a slash":       kube.For[titled](c, own(func(k *kube.Kind) { k.GVK.Kind = "Book/status" })).Err(),
+		"no such scope":           kube.For[namesItself](c, kube.Kind{Scope: "namespaced"}).Err(),
+	} {
+		if !errors.Is(err, kube.ErrKind) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"the type's kind":    kube.For[corev1.Pod](c, kube.Kind{GVK: kube.GVK{Version: "v1", Kind: "Pod"}}).Err(),
+		"the type's own":     kube.For[corev1.Pod](c, kube.KindOf[corev1.Pod]()).Err(),
+		"plural and scope":   kube.For[namesItself](c, kube.Kind{Plural: "tomes", Scope: kube.ClusterScoped}).Err(),
+		"an aggregated kind": kube.For[titled](c, own(func(k *kube.Kind) { k.Plural = "http_requests" })).Err(),
+		"another group":      kube.For[namesItself](c, own(func(k *kube.Kind) { k.Group = "example.org" })).Err(),
+		"a scheme of others": kube.For[corev1.Pod](c, listedKind).Err(),
+	} {
+		if err != nil {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if kind := kube.For[namesItself](c, kube.Kind{Plural: "tomes"}).Kind(); kind.Plural != "tomes" {
+		t.Errorf("the declared plural is %q", kind.Plural)
+	}
+}
+
+// namesItself names its kind by a method.
+type namesItself struct{ kube.Object }
+
+func (namesItself) GVK() kube.GVK { return kube.GVK{Group: "example.com", Version: "v1", Kind: "Book"} }
