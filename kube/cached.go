@@ -64,8 +64,7 @@ func (h handle) cachedGet(ctx context.Context, name string) (object, error) {
 		}
 		o, err := s.get(ctx, key)
 		if apierrors.IsNotFound(err) {
-			kind := h.client.discovery.learned(h.kind)
-			if wrong := cmp.Or(h.single(kind), inScope(kind, key.Namespace)); wrong != nil {
+			if wrong := h.misplaced(ctx, key); wrong != nil {
 				err = s.wrap("get", key, wrong)
 			}
 		}
@@ -73,6 +72,17 @@ func (h handle) cachedGet(ctx context.Context, name string) (object, error) {
 			return o, err
 		}
 	}
+}
+
+// misplaced returns the reason why the kind's scope does not allow an object of a key. It
+// asks the server only if the scope that is known does not allow one.
+func (h handle) misplaced(ctx context.Context, key Key) error {
+	fits := func(kind Kind) error { return cmp.Or(h.single(kind), inScope(kind, key.Namespace)) }
+	if fits(h.client.discovery.learned(h.kind)) == nil {
+		return nil
+	}
+	_, err := h.client.discovery.resolveFor(ctx, h.kind, fits)
+	return err
 }
 
 // All yields all objects of the handle, in no order. The objects are of one moment. Its

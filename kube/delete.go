@@ -98,13 +98,15 @@ func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions)
 
 func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) error {
 	for ns := range h.eachNamespace() {
-		req, err := h.request(ctx, "deletecollection", http.MethodDelete, ns)
+		req, err := h.requestThat(ctx, "deletecollection", http.MethodDelete, Key{Namespace: ns}, func(kind Kind) error {
+			if ns == "" && kind.Scope == Namespaced {
+				return fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
+					ErrScope, kind.Kind)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
-		}
-		if ns == "" && req.resource.Scope == Namespaced {
-			return req.wrap(fmt.Errorf("%w: the API deletes collections of %s by namespace: set the namespace with In",
-				ErrScope, req.resource.Kind))
 		}
 		dry, err := h.deleteBody(req, options)
 		if err != nil {

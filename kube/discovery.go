@@ -17,8 +17,9 @@ import (
 )
 
 // discovery finds plurals and scopes, by one request per group-version. It keeps its
-// findings until the server answers 404. It does not keep the finding that a kind is
-// missing, because a kind may be installed at any time.
+// findings until the server answers 404, or until a scope that it has found does not fit a
+// request: the kind may have been installed again with the other scope. It does not keep
+// the finding that a kind is missing, because a kind may be installed at any time.
 type discovery struct {
 	client *Client
 	mu     sync.Mutex
@@ -69,6 +70,26 @@ func (d *discovery) resolve(ctx context.Context, kind Kind) (Kind, error) {
 	}
 	kind.Plural, kind.Scope = cmp.Or(kind.Plural, found.plural), cmp.Or(kind.Scope, found.scope)
 	return kind, nil
+}
+
+// resolveFor is resolve for a request that fits returns an error for if the kind has the
+// wrong scope. Before it returns such an error because of an earlier finding, it asks the
+// server again.
+func (d *discovery) resolveFor(ctx context.Context, kind Kind, fits func(Kind) error) (Kind, error) {
+	known := d.learned(kind).Scope
+	found, err := d.resolve(ctx, kind)
+	if err != nil {
+		return kind, err
+	}
+	err = fits(found)
+	if err == nil || kind.Scope != "" || known != found.Scope {
+		return found, err
+	}
+	d.forget(kind.GroupVersion())
+	if found, err = d.resolve(ctx, kind); err != nil {
+		return kind, err
+	}
+	return found, fits(found)
 }
 
 // learned fills in the plural and the scope of a kind, if they are known without a request.

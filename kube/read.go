@@ -194,6 +194,13 @@ func (h handle) request(ctx context.Context, verb, method, namespace string) (*r
 
 // requestFor prepares a request for an object, or for all objects in a namespace.
 func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*request, error) {
+	return h.requestThat(ctx, verb, method, key, func(Kind) error { return nil })
+}
+
+// requestThat is requestFor with a further test of the kind's scope.
+func (h handle) requestThat(
+	ctx context.Context, verb, method string, key Key, fits func(Kind) error,
+) (*request, error) {
 	namespace := key.Namespace
 	req := &request{verb: verb, method: method, resource: h.kind, namespace: namespace, name: key.Name}
 	req.resource.Kind = h.kindName()
@@ -208,11 +215,10 @@ func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*
 	if err := h.checkManager(method); err != nil {
 		return nil, req.wrap(err)
 	}
-	kind, err := h.client.discovery.resolve(ctx, h.kind)
+	kind, err := h.client.discovery.resolveFor(ctx, h.kind, func(kind Kind) error {
+		return cmp.Or(inScope(kind, namespace), fits(kind))
+	})
 	if err != nil {
-		return nil, req.wrap(err)
-	}
-	if err := inScope(kind, namespace); err != nil {
 		return nil, req.wrap(err)
 	}
 	req.resource = kind
@@ -223,7 +229,7 @@ func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*
 // one prepares a request for an object by name.
 func (h handle) one(ctx context.Context, verb, method, name string) (*request, error) {
 	namespace := h.namespace()
-	req, err := h.requestFor(ctx, verb, method, Key{namespace, name})
+	req, err := h.requestThat(ctx, verb, method, Key{namespace, name}, h.single)
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +238,6 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 		return nil, req.wrap(errors.New("no name is given"))
 	case !validName(name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", name))
-	}
-	if err := h.single(req.resource); err != nil {
-		return nil, req.wrap(err)
 	}
 	return req, nil
 }

@@ -296,11 +296,10 @@ func asSinkError(err error) error {
 func (r *reflector) request(ctx context.Context, verb string) (*request, error) {
 	asking, cancel := context.WithTimeoutCause(ctx, silence, errSilent)
 	defer cancel()
-	kind, err := r.client.discovery.resolve(asking, r.kind)
+	kind, err := r.client.discovery.resolveFor(asking, r.kind, func(kind Kind) error {
+		return inScope(kind, r.namespace)
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := inScope(kind, r.namespace); err != nil {
 		return nil, err
 	}
 	q := make(url.Values)

@@ -280,7 +280,12 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 	if namespace == "" && len(h.namespaces) == 1 {
 		namespace = h.namespaces[0]
 	}
-	req, err := h.requestFor(ctx, verb, method, Key{namespace, o.GetName()})
+	req, err := h.requestThat(ctx, verb, method, Key{namespace, o.GetName()}, func(kind Kind) error {
+		if namespace == "" && kind.Scope == Namespaced {
+			return fmt.Errorf("%w: %s is namespaced: set the object's namespace or the handle's with In", ErrScope, kind.Kind)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -290,9 +295,6 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 		return nil, req.wrap(errors.New("the object has no name"))
 	case !validName(req.name):
 		return nil, req.wrap(fmt.Errorf("%q cannot be a name", req.name))
-	case namespace == "" && req.resource.Scope == Namespaced:
-		return nil, req.wrap(fmt.Errorf("%w: %s is namespaced: set the object's namespace or the handle's with In",
-			ErrScope, req.resource.Kind))
 	case len(h.namespaces) > 0 && !slices.Contains(h.namespaces, namespace):
 		return nil, req.wrap(fmt.Errorf("%w: the object is in namespace %q, the handle in %q",
 			ErrScope, namespace, h.namespaces))
