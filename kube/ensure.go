@@ -68,7 +68,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 	key := Key{req.namespace, req.name}
 	t := h.client.stores.showing(h, key, o)
 	if t == nil {
-		return h.sendApply(ctx, req, o.GetUID(), is)
+		return h.sendApply(ctx, req, o.GetUID(), ensured{}, is)
 	}
 	id := part{key: key}
 	wanted := h.digest(req)
@@ -96,7 +96,7 @@ func (h handle) ensures(
 			noted.failed()
 		}
 	}()
-	if err := h.sendApply(ctx, req, uid, answer); err != nil {
+	if err := h.sendApply(ctx, req, uid, noted.before, answer); err != nil {
 		return err
 	}
 	noted.done(h.client, answer)

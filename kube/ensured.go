@@ -66,9 +66,10 @@ type ensuredParts struct {
 // on its way at the same time. It is not known which of these writes the server does
 // last.
 type ensuring struct {
-	in    *ensuredParts
-	id    part
-	alone bool
+	in     *ensuredParts
+	id     part
+	alone  bool
+	before ensured // the last apply before this one, if it was answered
 	// nothing is set if the body sets no field, so that the manager owns none.
 	nothing bool
 	// gone holds the uids of objects of this name that have gone since the apply began. The
@@ -105,7 +106,7 @@ func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *e
 	p.flying[id]++
 	next := ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
 	if last := p.by[id]; last.manager == next.manager {
-		next.sight = last.sight
+		next.sight, by.before = last.sight, last
 	}
 	p.by[id] = next
 	return by
@@ -213,8 +214,10 @@ func (p *ensuredParts) applied(key Key, o object) {
 		if !known {
 			continue
 		}
-		owns := appliedSum(o.GetManagedFields(), last.manager, id.subresource())
-		if last.by != nil || owns != last.owns || o.GetUID() != last.uid {
+		entries := o.GetManagedFields()
+		// If somebody has removed all entries, the manager has not applied other fields.
+		others := len(entries) > 0 && appliedSum(entries, last.manager, id.subresource()) != last.owns
+		if last.by != nil || others || o.GetUID() != last.uid {
 			p.forget(id)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,7 @@ func (s *server) readsOwn(t *testing.T, group, resource string, of func(*kube.Cl
 // user returns the name of a user with some rights to a resource.
 func (s *server) user(t *testing.T, group, resource string, verbs ...string) string {
 	t.Helper()
-	user := s.namespace + "-" + resource + "-" + group
+	user := s.namespace + "-" + strings.ReplaceAll(resource, "/", "-") + "-" + group
 	rights := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{group}, Resources: []string{resource},
 		Verbs: verbs,

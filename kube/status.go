@@ -76,7 +76,9 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	}
 	wanted := h.digest(req)
 	var same bool
-	if !t.ensured.differs(id, wanted) {
+	// The values do not show who owns them. Only an apply tells that of a predecessor.
+	_, known := t.ensured.last(id, wanted)
+	if known || len(h.write.TakeOver) == 0 && !t.ensured.differs(id, wanted) {
 		same, err = t.statusShown(ctx, id, req.body, wanted, o)
 		same = same && !t.ensured.foreign(id)
 	}
@@ -112,9 +114,7 @@ func (h handle) applyStatus(ctx context.Context, o object) error {
 	// Only the metadata of the answer is read.
 	metadata := h.metadata()
 	req.accept = metadata.codec.Accept(wire.OneObject)
-	applied := metadata.newObject()
-	err = metadata.writes(ctx, req, Key{req.namespace, req.name}, applied)
-	return conflictIfRecreated(req, o.GetUID(), applied, err)
+	return metadata.sendApply(ctx, req, o.GetUID(), ensured{}, metadata.newObject())
 }
 
 // Modify is [View.Modify] of the status alone: the server takes no other change. Its

@@ -37,12 +37,21 @@ type WriteOptions struct {
 	// with another value. By default the apply takes the field over, as
 	// client.ForceOwnership of controller-runtime does.
 	NoForce bool
-	// TakeOver names the field managers of a predecessor that wrote by create and update,
-	// as controller-runtime's Update does. Such a field manager is named "manager", as a
-	// rule. At the first apply, the field manager of the apply becomes the owner of the
-	// fields that they own of the object. So an apply removes the fields that it does not
-	// set. Finalizers stay with the former field managers. The counterpart is csaupgrade
-	// of client-go.
+	// TakeOver names the field managers of a predecessor, which wrote by any verb. Each
+	// Apply and each Ensure that is sent makes its own field manager the owner of the
+	// fields that they own of the same part of the object: of all but the status, or of
+	// the status. So it removes the fields that it does not set. Finalizers stay with the
+	// former field managers. With TakeOver, the first Ensure of a status in a process is
+	// an Apply too. The counterpart is csaupgrade of client-go.
+	//
+	// The server takes managed fields only in a patch of the object itself. So a status
+	// needs the right to patch the object too, and the webhooks for updates of the object
+	// see that patch. If the server refuses it, the apply has been done and the fields
+	// stay with their owners: the method returns the error, and the next call tries again.
+	//
+	// Programs made by kubebuilder write as "manager", the name of their binary. The
+	// server has one entry for all of them, so "manager" takes the fields of each such
+	// program that writes the same objects. Leave TakeOver out if another one still runs.
 	TakeOver []string
 }
 
@@ -130,6 +139,9 @@ func (h handle) patch(
 	if kind == types.ApplyYAMLPatchType && !h.write.NoForce {
 		req.query.Set("force", "true")
 	}
+	if kind == types.ApplyYAMLPatchType {
+		return h.sendApply(ctx, req, "", ensured{}, answer)
+	}
 	return h.writes(ctx, req, Key{req.namespace, name}, answer)
 }
 
@@ -158,7 +170,7 @@ func (h handle) apply(ctx context.Context, o, answer object) error {
 	if err != nil {
 		return err
 	}
-	return h.sendApply(ctx, req, o.GetUID(), answer)
+	return h.sendApply(ctx, req, o.GetUID(), ensured{}, answer)
 }
 
 // unread returns an error for an object that was read, because it sets all fields.
@@ -210,13 +222,15 @@ func (h handle) intent(p intent.Part) intent.Options {
 	return intent.Options{APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind, Part: p}
 }
 
-func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, answer object) error {
+// sendApply sends an apply. Before is the last apply of this process to the same part of
+// the object, if it is known.
+func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, before ensured, answer object) error {
 	err := h.writes(ctx, req, Key{req.namespace, req.name}, answer)
 	err = conflictIfRecreated(req, uid, answer, err)
-	if err != nil || len(h.write.TakeOver) == 0 || h.write.DryRun {
+	if err != nil || h.write.DryRun {
 		return err
 	}
-	return h.takeOver(ctx, req, answer)
+	return h.takeOver(ctx, req, before, answer)
 }
 
 // conflictIfRecreated returns a conflict if an apply with a uid met another object of the
