@@ -221,3 +221,40 @@ func TestEnsureStatusOfOtherObjects(t *testing.T) {
 		t.Errorf("of nothing: %v", err)
 	}
 }
+
+// A custom status may lose its last field, or an object in it may. The server makes of that
+// a null, which the schema refuses.
+func TestApplyOfAStatusThatBecomesEmpty(t *testing.T) {
+	s := start(t)
+	kind := installBooks(t, s, kube.Namespaced)
+	got(kube.For[book](s.Client, kind).In(s.namespace).Create(soon(t), newBook("b", "Emma")))(t)
+	type lent struct {
+		By string `json:"by,omitempty"`
+	}
+	type shelf struct {
+		kube.Object
+		Status struct {
+			Replicas int32 `json:"replicas,omitempty"`
+			Loan     *lent `json:"loan,omitempty"`
+		} `json:"status"`
+	}
+	shelves := kube.ViewOf[shelf](s.Client, kind).In(s.namespace)
+	is := new(shelf)
+	is.Name = "b"
+	for _, step := range []struct {
+		replicas int32
+		loan     *lent
+	}{{1, nil}, {0, nil}, {1, &lent{"Anne"}}, {1, &lent{}}, {0, &lent{"Anne"}}, {0, nil}, {0, nil}} {
+		is.Status.Replicas, is.Status.Loan = step.replicas, step.loan
+		must(t, shelves.Status().Apply(soon(t), is))
+		raw := got(kube.ViewOf[withStatus](s.Client, kind).In(s.namespace).Get(soon(t), "b"))(t)
+		if raw.Status == nil {
+			t.Errorf("%+v: there is no status", step)
+		}
+		o := got(shelves.Get(soon(t), "b"))(t)
+		if o.Status.Replicas != step.replicas || (o.Status.Loan == nil) != (step.loan == nil) ||
+			step.loan != nil && o.Status.Loan.By != step.loan.By {
+			t.Errorf("%+v became %+v", step, o.Status)
+		}
+	}
+}

@@ -41,6 +41,7 @@ type AnyHandle interface {
 	Err() error
 	Scope(ctx context.Context) (Scope, error)
 	Open(ctx context.Context) *Informer
+	TakesOver() bool
 	base() handle
 }
 
@@ -198,6 +199,10 @@ func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
 	}
 	return kind.Scope, nil
 }
+
+// TakesOver reports whether the handle's applies take over fields; see
+// [WriteOptions.TakeOver]. A status then needs the right to patch the object too.
+func (r Reader[T]) TakesOver() bool { return len(r.handle.write.TakeOver) > 0 }
 
 // With returns a handle that writes with options. The options take the place of those of an
 // earlier With, and a FieldManager takes the place of the client's. Its counterparts are the

@@ -1,9 +1,15 @@
 package kube
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -115,6 +121,74 @@ func (h handle) applyStatus(ctx context.Context, o object) error {
 	metadata := h.metadata()
 	req.accept = metadata.codec.Accept(wire.OneObject)
 	return metadata.sendApply(ctx, req, o.GetUID(), ensured{}, metadata.newObject())
+}
+
+// applies sends an apply. If an object in a custom status loses all its fields, the server's
+// merge makes it null, and the server refuses that: the schema asks for an object. Then
+// applies removes the object before it applies the empty one.
+func (h handle) applies(ctx context.Context, req *request, answer object) error {
+	key := Key{req.namespace, req.name}
+	err := h.writes(ctx, req, key, answer)
+	if req.subresource != statusPart || !refusesNull(err) {
+		return err
+	}
+	without := *req
+	if without.body = withoutEmpty(req.body); without.body == nil {
+		return err
+	}
+	if h.writes(ctx, &without, key, answer) != nil {
+		return err
+	}
+	return h.writes(ctx, req, key, answer)
+}
+
+// refusesNull reports that a server refuses an object because some part of it is null.
+func refusesNull(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return strings.Contains(c.Message, `"null"`)
+	})
+}
+
+// withoutEmpty returns the body of an apply without the empty objects in its status, or nil
+// if there are none.
+func withoutEmpty(body []byte) []byte {
+	var o map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if decoder.Decode(&o) != nil {
+		return nil
+	}
+	status, ok := o[statusPart].(map[string]any)
+	if !ok || !dropEmpty(status) {
+		return nil
+	}
+	if len(status) == 0 {
+		delete(o, statusPart)
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// dropEmpty removes the empty objects in an object, and reports whether one of them, or the
+// object itself, was empty.
+func dropEmpty(o map[string]any) bool {
+	found := len(o) == 0
+	for name, v := range o {
+		if within, ok := v.(map[string]any); ok && dropEmpty(within) {
+			found = true
+			if len(within) == 0 {
+				delete(o, name)
+			}
+		}
+	}
+	return found
 }
 
 // Modify is [View.Modify] of the status alone: the server takes no other change. Its

@@ -69,14 +69,19 @@ func (h handle) restore(ctx context.Context, req *request, heir successor, befor
 	return err
 }
 
-func (h handle) sayKept(req *request, applied object, err error) {
+// sayKept logs that fields may stay, and why the server refuses to remove them, if it does.
+func (h handle) sayKept(req *request, applied object, refused error) {
 	key := Key{req.namespace, req.name}
-	if h.client.warnings.fresh(fmt.Sprint("managed fields ", req.resource.Kind, key, applied.GetUID(), req.subresource)) {
-		h.client.logger.Warn("the managed fields of an object were removed: "+
-			"fields that an earlier apply set and this one does not set stay until somebody removes them",
-			"kind", req.resource.Kind, "object", key, "subresource", req.subresource,
-			"fieldManager", req.query.Get("fieldManager"), "error", err)
+	if !h.client.warnings.fresh(fmt.Sprint("managed fields ", req.resource.Kind, key, applied.GetUID(), req.subresource)) {
+		return
 	}
+	log := h.client.logger.With("kind", req.resource.Kind, "object", key, "subresource", req.subresource,
+		"fieldManager", req.query.Get("fieldManager"))
+	if refused != nil {
+		log = log.With("error", refused)
+	}
+	log.Warn("the managed fields of an object were removed: fields that an earlier apply set and this one " +
+		"does not set stay until somebody removes them")
 }
 
 // move replaces the managed fields of an object as decide says, and applies again, which
@@ -106,7 +111,7 @@ func (h handle) move(
 			return false, err
 		}
 		moved := err == nil
-		err = h.writes(ctx, req, Key{req.namespace, req.name}, applied)
+		err = h.applies(ctx, req, applied)
 		if moved && apierrors.IsInvalid(err) {
 			// Without the moved fields the object is not valid. The next apply would be
 			// refused too.

@@ -1,10 +1,14 @@
 package kube_test
 
 import (
+	"crypto/rand"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
@@ -83,5 +87,48 @@ func TestTakeOverAfterAnEnsure(t *testing.T) {
 	look.Namespace = s.namespace
 	if _, err := heir.Ensure(glance.Only(soon(t), &asked), look); err != nil {
 		t.Errorf("once it is taken over, a look does not show it: %v", err)
+	}
+}
+
+// afterPatch calls a function after each JSON patch.
+type afterPatch struct {
+	http.RoundTripper
+	do func() error
+}
+
+func (p afterPatch) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := p.RoundTripper.RoundTrip(req)
+	if err == nil && req.Header.Get("Content-Type") == string(types.JSONPatchType) {
+		err = p.do()
+	}
+	return resp, err
+}
+
+// WrappedRoundTripper lets idle connections be closed.
+func (p afterPatch) WrappedRoundTripper() http.RoundTripper { return p.RoundTripper }
+
+// A former field manager may still write, or a webhook may put its entry back. Then a taking
+// over ends with an error that says so.
+func TestTakeOverFromALivingPredecessor(t *testing.T) {
+	s := start(t)
+	maps := kube.For[corev1.ConfigMap](s.Client).In(s.namespace)
+	former := maps.With(kube.WriteOptions{FieldManager: "manager"})
+	got(former.Create(soon(t), configMap("map", "old", "1")))(t)
+	config := s.cluster.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return afterPatch{next, func() error {
+			_, err := former.Patch(soon(t), "map", types.MergePatchType, []byte(`{"data":{"beat":"`+rand.Text()+`"}}`))
+			return err
+		}}
+	})
+	heir := kube.For[corev1.ConfigMap](s.connect(t, config)).In(s.namespace).With(kube.WriteOptions{
+		FieldManager: "heir", TakeOver: []string{"manager"},
+	})
+	_, err := heir.Apply(soon(t), configMap("map", "a", "1"))
+	if err == nil || !strings.Contains(err.Error(), `take over the fields of ["manager"]`) {
+		t.Errorf("the error is %v", err)
+	}
+	if o := got(maps.Get(soon(t), "map"))(t); o.Data["a"] != "1" || o.Data["old"] != "" {
+		t.Errorf("the data is %v", o.Data)
 	}
 }

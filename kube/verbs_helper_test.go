@@ -286,7 +286,10 @@ func bookCRD(group string, scope kube.Scope) *unstructured.Unstructured {
 						"title": str, "pages": integer, "replicas": integer,
 						"notes": map[string]any{"type": "object", "additionalProperties": str},
 					}),
-					"status": object(map[string]any{"lent": map[string]any{"type": "boolean"}, "replicas": integer}),
+					"status": object(map[string]any{
+						"lent": map[string]any{"type": "boolean"}, "replicas": integer,
+						"loan": object(map[string]any{"by": map[string]any{"type": "string"}}),
+					}),
 				})},
 				"selectableFields": []any{map[string]any{"jsonPath": ".spec.title"}},
 				"subresources": map[string]any{

@@ -225,7 +225,7 @@ func (h handle) intent(p intent.Part) intent.Options {
 // sendApply sends an apply. Before is the last apply of this process to the same part of
 // the object, if it is known.
 func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, before ensured, answer object) error {
-	err := h.writes(ctx, req, Key{req.namespace, req.name}, answer)
+	err := h.applies(ctx, req, answer)
 	err = conflictIfRecreated(req, uid, answer, err)
 	if err != nil || h.write.DryRun {
 		return err

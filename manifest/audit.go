@@ -78,7 +78,7 @@ func (r *Audit) Refused() []string {
 // Compare returns an error that names two sorts of rights: those that requests needed and
 // the operator does not get, and those of Needs and Controllers that no request needed. The
 // rights that follow from Options, such as those for a Lease and for events, may be unused:
-// only a process that waits for the lease watches it.
+// only a process that waits for the lease watches it. So may the right to take a status over.
 func (r *Audit) Compare(o Operator) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -88,7 +88,11 @@ func (r *Audit) Compare(o Operator) error {
 	if err != nil {
 		return err
 	}
-	declared, err := grants(o.declared(), o.Definitions)
+	regular := o.declared()
+	for i, rules := range regular {
+		regular[i] = slices.DeleteFunc(slices.Clone(rules), func(r rule) bool { return r.once })
+	}
+	declared, err := grants(regular, o.Definitions)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,10 @@ type rule struct {
 	names       []string // of objects; empty: all; it does not limit the right to create
 	namespaces  []string // of the objects; empty: all
 
-	own bool  // namespaces is the operator's own one
-	err error // error of the handle from which the rule was made
+	own bool // namespaces is the operator's own one
+	// once: an operator uses the right at most once for each object that it finds.
+	once bool
+	err  error // error of the handle from which the rule was made
 }
 
 // Rules is a list of rights. Functions such as [Applies] make them from handles. In
@@ -63,8 +65,20 @@ func Updates(handles ...kube.AnyHandle) Rules { return may(handles, "", "update"
 // not exist.
 func Applies(handles ...kube.AnyHandle) Rules { return may(handles, "", "create", "patch") }
 
-// AppliesStatus returns the right that Apply and Ensure of Status need.
-func AppliesStatus(handles ...kube.AnyHandle) Rules { return may(handles, "status", "patch") }
+// AppliesStatus returns the right that Apply and Ensure of Status need. If a handle takes
+// over fields (see [kube.WriteOptions.TakeOver]), it also returns the right to patch the
+// objects: the server takes managed fields only there.
+func AppliesStatus(handles ...kube.AnyHandle) Rules {
+	rules := may(handles, "status", "patch")
+	for _, h := range handles {
+		if h.TakesOver() {
+			over := Patches(h)
+			over[0].once = true
+			rules = append(rules, over...)
+		}
+	}
+	return rules
+}
 
 // Patches returns the right that Patch needs.
 func Patches(handles ...kube.AnyHandle) Rules { return may(handles, "", "patch") }
