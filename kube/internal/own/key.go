@@ -42,6 +42,22 @@ func (h *hand[E]) settle(gone bool) {
 	}
 }
 
+// claim makes a claim, which takes the place of an earlier one.
+func (h *hand[E]) claim(o Object, last E, own bool, seq uint64) {
+	c := &claim[E]{o, last, own, seq, seq}
+	if was := h.mark.claim; was != nil {
+		c.since = was.since
+		if was.is(o.UID) {
+			c.own = own || was.own
+			c.Deleting = o.Deleting || was.Deleting
+		}
+	}
+	h.mark.claim = c
+	if !h.now.is(o.UID) && versions.Numeric(o.Version) {
+		h.drop() // the content's object has ended before
+	}
+}
+
 func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 	if a.Own && h.now.is(a.UID) {
 		h.out.OwnWas = true
@@ -80,7 +96,7 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 	}
 	switch {
 	case h.now.is(a.UID) && versions.Reached(h.now.Version, a.Version):
-		if c != nil && !versions.Older(a.Version, c.Version) {
+		if c != nil && c.over(a.Version, began) {
 			h.settle(false)
 		}
 		return
@@ -90,12 +106,19 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 		return
 	case !versions.Numeric(a.Version):
 		if a.Own { // its order among the states that the watch shows is not known
-			h.mark.claim = &claim[E]{a.Object, a.Last, a.Own, seq}
+			h.claim(a.Object, a.Last, true, seq)
 		}
 		return
 	}
-	if c != nil {
-		h.settle(!c.is(a.UID))
+	if c != nil && !c.is(a.UID) {
+		h.settle(true)
+	}
+	switch {
+	case c != nil && c.is(a.UID) && !c.over(a.Version, began): // it may be from before the deletion
+		h.claim(a.Object, a.Last, true, seq)
+		return
+	case a.Whole || a.Out:
+		h.settle(false)
 	}
 	switch {
 	case a.Out:
@@ -106,11 +129,7 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 		h.mark.past = ""
 		h.out.OwnIs = h.out.OwnIs || a.Own
 	default:
-		own := a.Own || c != nil && c.is(a.UID) && c.own
-		if !h.now.is(a.UID) {
-			h.drop() // it ended before
-		}
-		h.mark.claim = &claim[E]{a.Object, a.Last, own, seq}
+		h.claim(a.Object, a.Last, a.Own, seq)
 	}
 }
 
@@ -146,11 +165,14 @@ func (h *hand[E]) absent(version string, began uint64) {
 // over reports that what the server tells as of a version, when it was asked after began writes,
 // has seen the write of the claim.
 func (c *claim[E]) over(version string, began uint64) bool {
-	if versions.Numeric(version) && versions.Numeric(c.Version) {
+	if versions.Numeric(version) && versions.Numeric(c.Version) && !c.Deleting {
 		return versions.Reached(version, c.Version)
 	}
 	return c.seq <= began
 }
+
+// waits reports that the watch ends the claim when it has come as far as its version.
+func (c *claim[E]) waits() bool { return c != nil && versions.Numeric(c.Version) && !c.Deleting }
 
 // unsure notes that the content has or takes an object of which it is not known whether it is
 // before or after one that this process has deleted.
@@ -176,6 +198,7 @@ func (h *hand[E]) event(is Object, deleted, selects bool) {
 		switch same := c.is(is.UID); {
 		case deleted && same && !versions.Older(is.Version, c.Version):
 			h.settle(true)
+		case !deleted && same && c.Deleting && !is.Deleting:
 		case !deleted && versions.Reached(is.Version, c.Version):
 			h.settle(!same)
 		case !same && versions.Older(is.Version, c.Version):
@@ -197,7 +220,7 @@ func (h *hand[E]) caughtUp(version string) {
 	if versions.Reached(version, h.mark.past) {
 		h.mark.past = ""
 	}
-	if c := h.mark.claim; c != nil && versions.Numeric(c.Version) && versions.Reached(version, c.Version) {
+	if c := h.mark.claim; c.waits() && versions.Reached(version, c.Version) {
 		h.settle(!h.now.is(c.UID))
 	}
 }

@@ -59,7 +59,7 @@ func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
 		h.take()
 		h.mark.past = ""
 	case h.mark.claim == nil:
-		h.mark.claim = &claim[E]{is, last, false, seq}
+		h.claim(is, last, false, seq)
 	}
 }
 

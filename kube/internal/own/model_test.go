@@ -28,6 +28,8 @@ type fact struct {
 	uid  types.UID // empty: none
 	gone types.UID // the object that was deleted at this version, or left the selection
 	out  bool      // the selection does not have the object
+	// deleting: the object has a deletion timestamp, and a finalizer holds it.
+	deleting bool
 }
 
 // letter is an answer on its way to the store.
@@ -61,6 +63,8 @@ type budget struct {
 	// blind: this process also deletes objects that it has not seen. A server that answers questions
 	// from before such a deletion, whose version is not known, cannot be found out.
 	blind bool
+	// all: this process also deletes the object together with others.
+	all bool
 	// honest: the server answers no question from before, so that a read is not older than a write
 	// whose answer was lost.
 	honest bool
@@ -100,7 +104,7 @@ func (w *world) at(version int) own.Object {
 	if f.uid == "" || f.out {
 		return own.Object{}
 	}
-	return own.Object{Exists: true, UID: f.uid, Version: strconv.Itoa(version)}
+	return own.Object{Exists: true, UID: f.uid, Version: strconv.Itoa(version), Deleting: f.deleting}
 }
 
 func (w *world) present() own.Object { return w.at(len(w.history)) }
@@ -164,7 +168,9 @@ func (w *world) progress(version int) {
 // arrives has the store hear a letter.
 func (w *world) arrives(l letter) {
 	var v verdict
-	is := own.Object{Exists: true, UID: l.uid, Version: strconv.Itoa(l.version)}
+	is := own.Object{
+		Exists: true, UID: l.uid, Version: strconv.Itoa(l.version), Deleting: w.fact(l.version).deleting,
+	}
 	switch l.kind {
 	case "wrote", "part":
 		w.acked = max(w.acked, l.version)
@@ -181,6 +187,11 @@ func (w *world) arrives(l letter) {
 	case "deleted":
 		w.acked = max(w.acked, l.version)
 		w.store, v = w.store.Deleted(key, w.now, l.uid, epoch)
+		w.apply(v, own.Object{})
+	case "deleting":
+		w.acked = max(w.acked, l.version)
+		is.Version, is.Deleting = strconv.Itoa(l.object), false
+		w.store, v = w.store.Deleting(key, w.now, is, l.uid)
 		w.apply(v, own.Object{})
 	case "lost":
 		if w.left.honest {
@@ -199,7 +210,7 @@ func (w *world) answer(l letter) {
 	version, is, f := strconv.Itoa(l.version), w.at(l.object), w.fact(l.object)
 	told := version
 	if f.uid != "" {
-		is = own.Object{Exists: true, UID: f.uid, Version: version}
+		is = own.Object{Exists: true, UID: f.uid, Version: version, Deleting: f.deleting}
 	}
 	if least, _ := strconv.Atoi(w.store.Least(key, w.now)); least > atoi(told) {
 		return // stale: it is asked again
@@ -241,7 +252,7 @@ func (w *world) watch() {
 		w.progress(w.seen)
 		return
 	}
-	is := own.Object{Exists: true, UID: f.uid, Version: strconv.Itoa(w.seen)}
+	is := own.Object{Exists: true, UID: f.uid, Version: strconv.Itoa(w.seen), Deleting: f.deleting}
 	if f.gone != "" {
 		is.UID = f.gone
 	}
@@ -264,21 +275,22 @@ func (w *world) steps() (names []string, next []world) {
 			step("others "+name, func(w *world) { w.left.foreign--; w.change(f) })
 		}
 		if is.uid != "" {
-			others("update", fact{uid: is.uid, out: is.out})
+			others("update", fact{uid: is.uid, out: is.out, deleting: is.deleting})
 			others("delete", fact{})
 		} else {
 			others("create", fact{uid: w.newUID()})
 		}
 	}
 	if w.left.relabels > 0 && is.uid != "" {
-		step("others relabel", func(w *world) { w.left.relabels--; w.change(fact{uid: is.uid, out: !is.out}) })
+		step("others relabel", func(w *world) { w.left.relabels--; w.change(fact{uid: is.uid, out: !is.out, deleting: is.deleting}) })
 	}
 	if w.left.writes > 0 {
 		write := func(name, kind string, f fact) {
 			step("own "+name, func(w *world) {
 				w.left.writes--
 				version := w.change(f)
-				w.letters = append(w.letters, letter{kind: kind, version: version, uid: types.UID(cmp.Or(string(f.uid), string(is.uid)))})
+				uid := types.UID(cmp.Or(string(f.uid), string(is.uid)))
+				w.letters = append(w.letters, letter{kind: kind, version: version, uid: uid, object: version - 1})
 			})
 		}
 		known := w.left.blind || w.now.UID == is.uid || slices.Contains(w.ours, is.uid)
@@ -289,10 +301,14 @@ func (w *world) steps() (names []string, next []world) {
 			write("delete", "deleted", fact{})
 			fallthrough
 		default:
-			write("update", "wrote", fact{uid: is.uid, out: is.out})
-			write("status", "part", fact{uid: is.uid, out: is.out})
+			write("update", "wrote", fact{uid: is.uid, out: is.out, deleting: is.deleting})
+			write("status", "part", fact{uid: is.uid, out: is.out, deleting: is.deleting})
 			if w.left.relabels > 0 {
-				write("relabel", "wrote", fact{uid: is.uid, out: !is.out})
+				write("relabel", "wrote", fact{uid: is.uid, out: !is.out, deleting: is.deleting})
+			}
+			if w.left.all && !is.out && !is.deleting {
+				write("deletion of all", "deleting", fact{})
+				write("deletion of all, held", "deleting", fact{uid: is.uid, deleting: true})
 			}
 		}
 	}
@@ -454,6 +470,7 @@ func TestModel(t *testing.T) {
 	}{
 		{"writes", budget{foreign: 2, writes: 3, losses: 1, blind: true}, 35000},
 		{"others", budget{foreign: 4, writes: 2, blind: true}, 23000},
+		{"deletions of all", budget{foreign: 2, writes: 2, losses: 1, asks: 1, all: true}, 18000},
 		{"selection", budget{foreign: 1, relabels: 2, writes: 2, losses: 1, asks: 1}, 41000},
 		{"losses", budget{foreign: 2, writes: 2, losses: 2, asks: 2, blind: true, honest: true}, 66000},
 		{"questions", budget{foreign: 2, writes: 2, losses: 1, asks: 1, stales: 1}, 17000},

@@ -1,6 +1,7 @@
 package own
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -15,6 +16,8 @@ type Object struct {
 	Exists  bool
 	UID     types.UID
 	Version string
+	// Deleting: the object has a deletion timestamp.
+	Deleting bool
 }
 
 // is reports that a state is of the object with a uid.
@@ -50,11 +53,15 @@ type Mark[E any] struct {
 	past string
 }
 
+// claim is a write. If it is Deleting, it is a deletion whose answer had the object as it was
+// before: the object is gone, or has a deletion timestamp.
 type claim[E any] struct {
 	Object
 	last E
 	own  bool
 	seq  uint64
+	// since is the number of the first write of the key that the content does not show.
+	since uint64
 }
 
 type doubt struct {
@@ -156,20 +163,36 @@ func (s *State[K, E]) need(key K, m *Mark[E]) Need {
 	return Read
 }
 
-// Scan calls f with the keys whose content is not sure, until f returns false. last is the state
-// in the claim, if there is one.
-func (s *State[K, E]) Scan(f func(key K, need Need, last *E) bool) {
-	for key, m := range s.marks.All() {
-		need := s.need(key, &m)
-		var last *E
-		if m.claim != nil && m.doubt.seq == 0 {
-			last = &m.claim.last
-		}
-		if need != Read && !f(key, need, last) {
-			return
+// Unsure is a key whose content is not sure.
+type Unsure[K comparable, E any] struct {
+	Key  K
+	Need Need
+	// Claimed: Last is the object as the answer to the latest write has it. Otherwise nothing is
+	// known of it.
+	Claimed bool
+	Last    E
+}
+
+// Unsure yields the keys whose content is not sure, of the first began writes.
+func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
+	return func(yield func(Unsure[K, E]) bool) {
+		for key, m := range s.marks.All() {
+			u := Unsure[K, E]{Key: key, Need: s.need(key, &m)}
+			switch {
+			case u.Need == Read, u.Need == Wait && m.claim.since > began:
+				continue
+			case u.Need == Wait && !m.claim.Deleting:
+				u.Claimed, u.Last = true, m.claim.last
+			}
+			if !yield(u) {
+				return
+			}
 		}
 	}
 }
+
+// Remembers reports that something is remembered of any key.
+func (s *State[K, E]) Remembers() bool { return s.marks.Len() > 0 }
 
 // Least returns the latest version that is known of a key, whose content is now. An answer that is
 // older is stale.
@@ -288,6 +311,32 @@ func (s State[K, E]) Deleted(key K, now Object, uid types.UID, at time.Time) (St
 	})
 }
 
+// Deleting notes that this process has deleted an object together with others, and that the server
+// has answered with the object as it was before.
+func (s State[K, E]) Deleting(key K, now, was Object, last E) (State[K, E], Verdict[E]) {
+	s.seq++
+	seq := s.seq
+	return s.with(key, now, func(h *hand[E]) {
+		c := h.mark.claim
+		switch {
+		case h.mark.deadOf(was.UID) != nil, versions.Reached(h.mark.past, was.Version), // it is gone
+			!h.now.Exists && versions.Reached(h.lane.Heard, was.Version),
+			h.now.Exists && !h.now.is(was.UID) && !versions.Older(h.now.Version, was.Version),
+			c != nil && !c.is(was.UID) && !versions.Older(c.Version, was.Version),
+			h.now.is(was.UID) && h.now.Deleting: // it is shown already
+			return
+		}
+		was.Deleting = true
+		if c != nil && c.is(was.UID) && versions.Older(was.Version, c.Version) {
+			was.Version = c.Version
+		}
+		if c != nil && !c.is(was.UID) {
+			h.settle(true)
+		}
+		h.claim(was, last, true, seq)
+	})
+}
+
 // Lost notes a write of a key whose outcome is not known.
 func (s State[K, E]) Lost(key K, now Object, at time.Time) (State[K, E], Verdict[E]) {
 	s.seq++
@@ -332,8 +381,8 @@ func (s State[K, E]) Progress(
 		return s
 	}
 	for key, m := range s.marks.All() {
-		if s.laneOf(key) == lane && (versions.Reached(version, m.past) ||
-			m.claim != nil && versions.Numeric(m.claim.Version) && versions.Reached(version, m.claim.Version)) {
+		if s.laneOf(key) == lane &&
+			(versions.Reached(version, m.past) || m.claim.waits() && versions.Reached(version, m.claim.Version)) {
 			var v Verdict[E]
 			s, v = s.with(key, now(key), func(h *hand[E]) { h.caughtUp(version) })
 			each(key, v)

@@ -183,7 +183,9 @@ func TestDoubtsAreBounded(t *testing.T) {
 		s, _ = s.Lost(i, own.Object{}, epoch)
 	}
 	asks := 0
-	s.Scan(func(int, own.Need, *types.UID) bool { asks++; return true })
+	for range s.Unsure(s.Began()) {
+		asks++
+	}
 	if asks > 1000 || s.Look(4999) != own.AskLane {
 		t.Errorf("%d keys are asked for, and a read has to %v", asks, s.Look(4999))
 	}
