@@ -74,7 +74,7 @@ func TestMutants(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-overlay="+overlay, "-run=^TestModel$", ".")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-failfast", "-overlay="+overlay, "-run=^TestModel$", ".")
 			cmd.Env = append(os.Environ(), "MUTANT="+m.name)
 			out, err := cmd.CombinedOutput()
 			switch {
