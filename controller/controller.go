@@ -18,7 +18,8 @@ type Controller[T any] struct {
 	Name string
 	// For is the handle of the objects: a [kube.Resource] or [kube.View], or a
 	// [kube.Reader] if there is no Cleanup. If the handle is narrowed by a namespace or
-	// selectors, the controller knows only of the objects inside.
+	// selectors, the controller knows only of the objects inside, except that it cleans up
+	// those that have left its selectors: see Cleanup.
 	For kube.Handle[T]
 	// Owns are kinds whose objects the reconciled objects own. A change of such a child
 	// reconciles its owner. It is short for [Owned] without predicates, and is Owns of
@@ -50,6 +51,15 @@ type Controller[T any] struct {
 	// before the object's first reconcile. A program that drops its Cleanup names the
 	// finalizer among the FormerFinalizers: without that, objects that carry it are never
 	// deleted. It is the Cleanup event of kube-rs's finalizer.
+	//
+	// An object that leaves the labels or fields of For is not reconciled any more. It keeps
+	// its finalizer, and is cleaned up when it is deleted, even if it has left while the
+	// program did not run. For that the controller keeps the metadata of all objects in the
+	// namespaces of For, unless the only selector is one of names. Programs that share a kind
+	// by labels need a Finalizer each, or an object that has gone from one to the other is
+	// cleaned up by both. An object that does not decode cannot be cleaned up: its deletion
+	// waits until it is mended, and the failure is logged, and recorded as an event, again
+	// and again.
 	Cleanup func(ctx context.Context, o *T) (Action, error)
 	// Finalizer is the name of the finalizer. API servers accept any qualified name for
 	// custom kinds, with a warning if the name has no slash. Default: group/name, such as
@@ -65,7 +75,8 @@ type Controller[T any] struct {
 	// it can write a condition or an event. It gets the object as the failed function
 	// left it. An error of Failed is logged. Failed has ten seconds, even after a
 	// reconcile that took too long. It is not called for a reconcile that a stop of the
-	// program cut off. It is also called with a [HotLoopError], after a reconcile that
+	// program cut off, nor for an object that does not decode: a status that is written from
+	// such an object would lose what could not be read. It is also called with a [HotLoopError], after a reconcile that
 	// may have succeeded. If the reconcile has failed too, the error wraps both.
 	Failed func(ctx context.Context, o *T, err error) error
 	// Gone, if it is set, is called with the last known state of an object that is gone,

@@ -60,6 +60,7 @@ type engine[T any] struct {
 	environment
 	gvk     kube.GVK
 	objects *kube.Informer
+	outside *kube.Informer // see departed.go; nil: no object leaves with a finalizer
 	sources []opened
 	reads   []*kube.Informer
 	counts  *workmetrics.Controller
@@ -110,6 +111,7 @@ func (e *engine[T]) open() {
 	for _, f := range e.feeds() {
 		e.metrics.AddStore(f.Name(), f)
 	}
+	e.openDeparted()
 }
 
 func (e *engine[T]) name() string         { return e.Name }
@@ -119,6 +121,9 @@ func (e *engine[T]) client() *kube.Client { return e.For.Client() }
 func (e *engine[T]) feeds() (all []*kube.Informer) {
 	if e.objects != nil {
 		all = append(all, e.objects)
+	}
+	if e.outside != nil {
+		all = append(all, e.outside)
 	}
 	for _, s := range e.sources {
 		if s.feed != nil {
@@ -200,6 +205,11 @@ func (e *engine[T]) learn(ctx context.Context, d *dispatcher, following *sync.Wa
 		return false
 	}
 	var known []<-chan struct{}
+	if e.outside != nil {
+		synced := make(chan struct{})
+		known = append(known, synced)
+		following.Go(func() { e.followDeparted(ctx, d, synced) })
+	}
 	cluster := e.clusterScoped(ctx)
 	for _, s := range e.sources {
 		switch {

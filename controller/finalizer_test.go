@@ -170,3 +170,36 @@ func TestNoFinalizer(t *testing.T) {
 		t.Errorf("%d reconciles of two objects", n)
 	}
 }
+
+// On a real server too, an object that has left the labels of its controller is cleaned up
+// when it is deleted.
+func TestDeletionOutsideTheSelectionOfARealServer(t *testing.T) {
+	b := newBench(t)
+	var out outside
+	parents := kube.For[corev1.ConfigMap](b.client).In(b.namespace).Labeled("role=parent")
+	stop := b.start(Options{}, b.cleaner(parents, &out))
+	all := kube.Wide(b.parents).In(b.namespace)
+	unlabel := []byte(`{"metadata":{"labels":null}}`)
+	for _, name := range []string{"left", "left-earlier"} {
+		b.create(name)
+		b.eventually("the object is reconciled", func() bool { return out.has(name) })
+	}
+	if _, err := b.parents.Patch(t.Context(), "left", types.MergePatchType, unlabel); err != nil {
+		t.Fatal(err)
+	}
+	b.delete("left")
+	b.eventually("the object is cleaned up and gone", func() bool {
+		_, err := all.Get(t.Context(), "left")
+		return apierrors.IsNotFound(err) && !out.has("left")
+	})
+	stop()
+	if _, err := b.parents.Patch(t.Context(), "left-earlier", types.MergePatchType, unlabel); err != nil {
+		t.Fatal(err)
+	}
+	b.delete("left-earlier")
+	b.start(Options{}, b.cleaner(parents, &out))
+	b.eventually("the object that left before is cleaned up and gone", func() bool {
+		_, err := all.Get(t.Context(), "left-earlier")
+		return apierrors.IsNotFound(err) && !out.has("left-earlier")
+	})
+}

@@ -31,6 +31,9 @@ func (e *engine[T]) follow(ctx context.Context, d *dispatcher, synced chan<- str
 			d.ask(request{
 				key: c.Key, priority: live, cause: Cause{Reason: Changed, Change: c}, removed: true, tell: e.Gone != nil,
 			})
+			if e.outside != nil { // it may have left the selection, and be deleted there
+				d.ask(request{key: c.Key, priority: live, cause: Cause{Reason: Changed, Change: c}})
+			}
 			continue
 		case (e.Cleanup != nil || len(e.FormerFinalizers) > 0) && c.DeletionBegan(): // no predicate may leave this out
 		case !e.passes(c):

@@ -136,6 +136,16 @@ func (s *played) delete(name string) {
 	s.remove(name)
 }
 
+// erase deletes a gizmo as a user does: its finalizers keep it.
+func (s *played) erase(name string) {
+	if len(s.gizmo(name).Finalizers) == 0 {
+		s.delete(name)
+		return
+	}
+	now := metav1.Now()
+	s.put(name, func(g *gizmo) { g.DeletionTimestamp = &now })
+}
+
 // remove deletes a gizmo. It is called with mu held.
 func (s *played) remove(name string) {
 	g := s.gizmos[name]
@@ -252,6 +262,11 @@ func (s *played) finalize(g *gizmo, body []byte) (*http.Response, error) {
 // onWire returns an object as a server sends it: a status that was applied is present
 // even if it is all zero.
 func onWire(g *gizmo) any {
+	if g.Annotations[unreadableAnnotation] != "" {
+		return map[string]any{
+			"apiVersion": g.APIVersion, "kind": g.Kind, "metadata": g.ObjectMeta, "spec": map[string]any{"size": "many"},
+		}
+	}
 	if len(g.ManagedFields) == 0 {
 		return g
 	}
@@ -260,6 +275,9 @@ func onWire(g *gizmo) any {
 		Status gizmoStatus `json:"status"`
 	}{g, g.Status}
 }
+
+// unreadableAnnotation makes the server send a gizmo that does not decode.
+const unreadableAnnotation = "example.com/unreadable"
 
 // managedBy returns the managedFields of an object whose status was applied.
 func managedBy(manager string, body []byte) ([]metav1.ManagedFieldsEntry, error) {

@@ -64,13 +64,15 @@ type outcome struct {
 // attempt is a turn of a key in a controller of type T.
 type attempt[T any] struct {
 	*turn
-	run   run
-	o     *T // nil: the object was not read
-	out   outcome
-	start time.Time                 // start of the reconcile itself, zero if there was none
-	cause error                     // cause of the end of the reconcile's context
-	found *HotLoopError             // the loop to report, nil if there is none
-	span  func(error, ...slog.Attr) // ends the span; nil: there is none
+	run run
+	o   *T // nil: the object was not read
+	// unread is an object that does not decode. It has its metadata.
+	unread *T
+	out    outcome
+	start  time.Time                 // start of the reconcile itself, zero if there was none
+	cause  error                     // cause of the end of the reconcile's context
+	found  *HotLoopError             // the loop to report, nil if there is none
+	span   func(error, ...slog.Attr) // ends the span; nil: there is none
 	// trace is the context of the span, or of the turn if there is none. It is for
 	// log lines and reports.
 	trace context.Context //nolint:containedctx // it ends with the turn, as the attempt does
@@ -122,12 +124,15 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		return
 	}
 	o, err := kube.Get[T](ctx, e.objects, a.key)
+	if e.outside != nil && apierrors.IsNotFound(err) {
+		o, err = e.departed(ctx, a.key, err)
+	}
 	switch {
-	case err == nil && e.ignores(o), err != nil && apierrors.IsNotFound(err):
+	case o != nil && e.ignores(o), apierrors.IsNotFound(err):
 		a.out.gone = true
 		return
 	case err != nil && o != nil:
-		err = Terminal(err) // the object does not decode
+		a.unread, err = o, unread(o, err)
 	}
 	if o != nil {
 		a.uid, a.read = meta(o).GetUID(), meta(o).GetResourceVersion()
@@ -158,6 +163,15 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		ctx = spanned
 	}
 	a.out = e.turn(ctx, o)
+}
+
+// unread returns the error of an object that does not decode. Nothing but a change of the
+// object mends it. While the error holds up a deletion, it is reported again and again.
+func unread[T any](o *T, err error) error {
+	if meta(o).GetDeletionTimestamp() == nil {
+		return Terminal(err)
+	}
+	return fmt.Errorf("the finalizer stays until the object can be read and cleaned up: %w", err)
 }
 
 // traceRequest makes a span of a request.
@@ -207,7 +221,7 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 		if a.found != nil {
 			e.logHot(a)
 		}
-		if failure := a.failure(); failure != nil && a.o != nil {
+		if failure := a.failure(); failure != nil {
 			e.report(a, failure)
 		}
 	}
@@ -239,7 +253,8 @@ func (e *engine[T]) isGone(ctx context.Context, o *T, failure error) bool {
 
 // lookUp asks the server for an object of a controller, and returns nil if there is none.
 // It lists the one name, because a controller needs the right to list anyway, but not the
-// right to get. It also finds an object that has left the handle's selectors.
+// right to get. It also finds an object that has left the handle's selectors. An object that
+// does not decode is returned with the error.
 func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, error) {
 	handle := kube.Wide(of).Fielded(fields.OneTermEqualSelector("metadata.name", key.Name).String())
 	if key.Namespace != "" {
@@ -248,7 +263,7 @@ func lookUp[T any](ctx context.Context, of kube.Handle[T], key kube.Key) (*T, er
 	for o, err := range handle.List(ctx) {
 		switch {
 		case err != nil:
-			return nil, err
+			return o, err
 		case meta(o).GetName() == key.Name: // some servers ignore field selectors
 			return o, nil
 		}
@@ -263,7 +278,7 @@ const reportTime = 10 * time.Second
 // report tells Failed and the event recorder that a reconcile has failed. It has time of
 // its own, so that it can do so even after a reconcile that used all of its Timeout.
 func (e *engine[T]) report(a *attempt[T], failure error) {
-	if e.Failed != nil {
+	if e.Failed != nil && a.o != nil {
 		limited, cancel := context.WithTimeoutCause(a.trace, reportTime, errTimeout)
 		defer cancel()
 		err := protect(func() error { return e.Failed(limited, a.o, failure) })
@@ -275,8 +290,9 @@ func (e *engine[T]) report(a *attempt[T], failure error) {
 			a.run.logger().WarnContext(a.trace, "cannot report the failure", "error", err)
 		}
 	}
-	about, ok := any(a.o).(event.Object)
-	if !ok || e.events == nil {
+	read := cmp.Or(a.o, a.unread)
+	about, ok := any(read).(event.Object)
+	if !ok || read == nil || e.events == nil {
 		return
 	}
 	reason := "ReconcileFailed"

@@ -94,6 +94,36 @@ func Wide[T any](h Handle[T]) Reader[T] {
 	return Reader[T]{wide}
 }
 
+// Unselected returns a handle that reads the metadata of all objects in the namespaces of
+// another handle, whatever their labels and fields. It also returns whether an object can
+// leave the other handle while it exists: an object changes its labels and fields, but
+// neither its name nor its namespace. A selector of names stays, because rights may be
+// limited to names. Unselected is for a controller that must see the end of objects that
+// have left its handle. An error of the other handle stays.
+func Unselected(h AnyHandle) (all Reader[Object], leave bool) {
+	base := h.base()
+	wide := ViewOf[Object](base.client, base.kind).handle
+	wide.namespaces = base.namespaces
+	if base.err != nil {
+		wide.err = base.err
+	}
+	leave = base.selector.label != ""
+	if base.selector.fields == nil {
+		return Reader[Object]{wide}, leave
+	}
+	for _, r := range base.selector.fields.Requirements() {
+		switch {
+		case r.Field != "metadata.name" && r.Field != "metadata.namespace":
+			leave = true
+		case r.Operator == selection.NotEquals:
+			wide = wide.fieldedBy(fields.OneTermNotEqualSelector(r.Field, r.Value))
+		default:
+			wide = wide.fieldedBy(fields.OneTermEqualSelector(r.Field, r.Value))
+		}
+	}
+	return Reader[Object]{wide}, leave
+}
+
 func (h handle) in(namespaces []string) handle {
 	if h.err == nil {
 		h.err = h.mayNarrow(namespaces)

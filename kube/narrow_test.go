@@ -197,3 +197,37 @@ func TestOpenSharesAStore(t *testing.T) {
 		}
 	})
 }
+
+// The handle of the unselected objects has the namespaces of the other one, and its selectors
+// of names: rights may be limited to both. Objects leave neither.
+func TestUnselected(t *testing.T) {
+	cms := configMaps(newAPIServer().client(t))
+	for name, test := range map[string]struct {
+		handle     Reader[corev1.ConfigMap]
+		namespaces []string
+		field      string
+		leave      bool
+	}{
+		"all":               {handle: cms},
+		"two namespaces":    {handle: cms.In("b", "a"), namespaces: []string{"a", "b"}},
+		"labels":            {handle: cms.In("a").Labeled("app=web"), namespaces: []string{"a"}, leave: true},
+		"all labels":        {handle: cms.Labeled("")},
+		"fields":            {handle: cms.Fielded("status.phase=Running"), leave: true},
+		"a name":            {handle: cms.Fielded("metadata.name=a"), field: "metadata.name=a"},
+		"not a name":        {handle: cms.Fielded("metadata.name!=a"), field: "metadata.name!=a"},
+		"a name and labels": {handle: cms.Labeled("app").Fielded("metadata.name=a,b=1"), field: "metadata.name=a", leave: true},
+	} {
+		all, leave := Unselected(test.handle)
+		h := all.handle
+		if all.Err() != nil || leave != test.leave || !slices.Equal(h.namespaces, test.namespaces) ||
+			h.selector.label != "" || h.selector.field != test.field || h.kind.GVK != cms.Kind().GVK {
+			t.Errorf("%s: %t, in %q, labels %q, fields %q, %v", name, leave, h.namespaces, h.selector.label, h.selector.field,
+				all.Err())
+		}
+	}
+	for name, wrong := range map[string]AnyHandle{"zero": Reader[corev1.ConfigMap]{}, "no namespace": cms.In("")} {
+		if all, _ := Unselected(wrong); all.Err() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
