@@ -242,7 +242,7 @@ func TestReads(t *testing.T) {
 				time.Sleep(30 * time.Second) // a slow list
 			}
 		}
-		s.put("g", func(*gizmo) {})
+		s.put("g", func(g *gizmo) { g.Labels = map[string]string{"read": ""} })
 		counts := metrics.New()
 		c := Controller[gizmo]{Name: "one", For: s.gizmos, Reads: []kube.AnyHandle{read},
 			Predicate: func(c kube.Change) bool {

@@ -69,8 +69,8 @@ func TestStateThatWasReadCausesNoReconcile(t *testing.T) {
 func TestStateThatWasReadInAnotherStore(t *testing.T) {
 	onStage(t, func(s *stage) {
 		size := func(n int) func(*gizmo) { return func(g *gizmo) { g.Spec.Size = n } }
-		s.put("a", size(1))
-		large := s.gizmos.Labeled("large=yes") // the played server ignores the labels
+		s.put("a", func(g *gizmo) { g.Labels = map[string]string{"large": "yes"}; size(1)(g) })
+		large := s.gizmos.Labeled("large=yes")
 		open := make(chan struct{})
 		s.arrive = func(r *http.Request) {
 			if q := r.URL.Query(); q.Get("watch") == "true" && q.Get("labelSelector") != "" {
