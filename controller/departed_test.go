@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,28 @@ func watched(g *gizmo) { g.Labels = map[string]string{"watched": "yes"} }
 
 func unwatched(g *gizmo) { g.Labels = nil }
 
+// names are the names of objects that were cleaned up.
+type names struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (n *names) add(name string) (times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, name)
+	return len(n.all)
+}
+
+func (n *names) get() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.all)
+}
+
 // cleaner is a controller of the watched gizmos. It notes the names of those that it cleans
 // up.
-func (s *stage) cleaner(cleaned *[]string, failures int) Controller[gizmo] {
+func (s *stage) cleaner(cleaned *names, failures int) Controller[gizmo] {
 	return Controller[gizmo]{
 		For:     s.gizmos.Labeled("watched=yes"),
 		Backoff: Backoff{Min: time.Minute, Max: time.Minute},
@@ -28,8 +48,7 @@ func (s *stage) cleaner(cleaned *[]string, failures int) Controller[gizmo] {
 			return Done, nil
 		},
 		Cleanup: func(ctx context.Context, g *gizmo) (Action, error) {
-			*cleaned = append(*cleaned, g.Name)
-			if len(*cleaned) <= failures {
+			if cleaned.add(g.Name) <= failures {
 				g.Status.Seen++
 				if err := s.gizmos.Status().Apply(ctx, g); err != nil { // its own write
 					return Done, err
@@ -76,7 +95,7 @@ func TestDeletionOutsideTheSelection(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.put("a", watched)
 				s.put("foreign", func(g *gizmo) { g.Finalizers = []string{"example.com/other"} })
-				var cleaned []string
+				var cleaned names
 				stop := s.run(Options{}, s.cleaner(&cleaned, test.failures))
 				s.sleep(time.Minute)
 				if g := s.gizmo("a"); !slices.Equal(g.Finalizers, []string{"example.com/gizmo"}) {
@@ -94,15 +113,15 @@ func TestDeletionOutsideTheSelection(t *testing.T) {
 					s.run(Options{}, s.cleaner(&cleaned, test.failures))
 				}
 				s.sleep(2 * time.Second)
-				if n := len(cleaned); n > 2 {
+				if n := len(cleaned.get()); n > 2 {
 					t.Errorf("a cleanup that fails is called %d times within two seconds", n)
 				}
 				s.sleep(time.Hour)
 				if g := s.gizmo("a"); g != nil {
 					t.Errorf("the deletion hangs at the finalizers %q", g.Finalizers)
 				}
-				if n := len(cleaned); n != test.cleanups || slices.Contains(cleaned, "foreign") {
-					t.Errorf("%q were cleaned up, want %d times a", cleaned, test.cleanups)
+				if all := cleaned.get(); len(all) != test.cleanups || slices.Contains(all, "foreign") {
+					t.Errorf("%q were cleaned up, want %d times a", all, test.cleanups)
 				}
 				if n := len(s.ran("a")) - reconciled; n > 0 && name != "left and back" {
 					t.Errorf("it was reconciled %d times outside the selection", n)
@@ -135,7 +154,7 @@ func TestFormerFinalizersOutsideTheSelection(t *testing.T) {
 func TestLeavingCostsNothing(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("a", watched)
-		var cleaned []string
+		var cleaned names
 		s.run(Options{}, s.cleaner(&cleaned, 0))
 		s.sleep(time.Minute)
 		before := s.count("GET " + playedPath)
@@ -157,7 +176,7 @@ func TestUnreadableObjectIsReported(t *testing.T) {
 	for _, departed := range []bool{false, true} {
 		onStage(t, func(s *stage) {
 			s.put("a", watched)
-			var cleaned []string
+			var cleaned names
 			events := &event.Recorder{Controller: "example.com/test", Logger: slog.New(slog.DiscardHandler)}
 			c := s.cleaner(&cleaned, 0)
 			c.Failed = func(context.Context, *gizmo, error) error {
@@ -187,13 +206,13 @@ func TestUnreadableObjectIsReported(t *testing.T) {
 			if n := s.log.count("reconcile failed", why); n < was+10 {
 				t.Errorf("in an hour it is said %d times why the deletion hangs:\n%s", n, s.log)
 			}
-			if len(cleaned) > 0 {
-				t.Errorf("%q was cleaned up", cleaned)
+			if all := cleaned.get(); len(all) > 0 {
+				t.Errorf("%q were cleaned up", all)
 			}
 			s.put("a", func(g *gizmo) { g.Annotations = nil })
 			s.sleep(time.Hour)
-			if s.gizmo("a") != nil || len(cleaned) != 1 {
-				t.Errorf("when it can be read again, it is cleaned up %d times: %v", len(cleaned), s.gizmo("a"))
+			if n := len(cleaned.get()); s.gizmo("a") != nil || n != 1 {
+				t.Errorf("when it can be read again, it is cleaned up %d times: %v", n, s.gizmo("a"))
 			}
 		})
 	}

@@ -126,7 +126,8 @@ func (r *references[T]) fits(of kube.AnyHandle) error {
 	if _, fits := of.(kube.Handle[T]); fits {
 		return nil
 	}
-	return fmt.Errorf("Referenced has a function of %s, and needs one of the controller's own type", reflect.TypeFor[T]())
+	return fmt.Errorf("Referenced has a function of %s, and needs one of the controller's own type",
+		reflect.TypeFor[T]())
 }
 
 func (r *references[T]) keys(of kube.AnyHandle, store *kube.Informer) concerned {
