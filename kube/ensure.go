@@ -40,6 +40,11 @@ import (
 // narrowed by fields, or if the object lacks the labels of the handle: give each child the
 // labels that its handle asks for.
 //
+// If somebody has removed the managedFields of the object, the server does not know any more
+// what the field manager applied. Ensure then removes the fields that this process has
+// applied before, by an Ensure with a store, and no longer wants. If it does not know them,
+// as after a restart, fields may stay, and the client's logger gets a warning.
+//
 // Caveat: a store learns of changes a moment later. Somebody else may have made a change
 // that the store has not seen yet. This call does not put it back. Where the kind is
 // watched, the change itself leads to another call, which puts it back.

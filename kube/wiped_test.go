@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube"
-	"github.com/pintle-go/pintle/kubetest"
 )
 
 // wipe removes the managed fields of an object, as people and some webhooks do.
@@ -152,7 +151,7 @@ func TestEnsureKeepsAFieldThatCannotGo(t *testing.T) {
 	for _, image := range []string{"i", "j", "k"} {
 		d := webDeployment("d")
 		d.Spec.Template.Spec.Containers[0].Image = image
-		kubetest.Eventually(t, "it is applied", func() error { _, err := mine.Ensure(soon(t), d); return err })
+		got(mine.Ensure(soon(t), d))(t)
 		is := got(all.Get(soon(t), "d"))(t)
 		if c := is.Spec.Template.Spec.Containers[0]; c.Image != image {
 			t.Errorf("the container is %+v", c)
