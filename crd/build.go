@@ -32,7 +32,7 @@ func (b *builder) build(t reflect.Type) (*Schema, error) {
 func (b *builder) root(t reflect.Type) *Schema {
 	b.transitions, b.checked, b.faults = map[*Schema]*fieldError{}, map[reflect.Type]bool{}, map[string]bool{}
 	b.kindType = t
-	b.findBase()
+	b.settle()
 	s := b.object(t, b.within(place{}, t), true)
 	s.Description = b.typeDescription(t)
 	b.checkPackages()
@@ -162,6 +162,9 @@ func (b *builder) mapping(t reflect.Type, at place) *Schema {
 // structure returns the schema of a struct inside the object.
 func (b *builder) structure(t reflect.Type, at place) *Schema {
 	if t.Name() == "" {
+		if alias, _ := b.source.Alias(at.typ + "." + at.fields); alias != "" {
+			at.typ, at.fields = alias, "" // its fields have their comments there
+		}
 		return b.object(t, at, false)
 	}
 	if i := slices.Index(b.open, t); i >= 0 {
@@ -254,6 +257,9 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 		if slices.Contains(typeKeys, d.key) {
 			at.types = append(at.types, d)
 		}
+	}
+	if b.markers != nil && owner.fields == "" && b.source.Lacks(at.typ, m.Name) {
+		b.fail(at, errors.New("the source lacks the field, so its markers are lost: Options.Source must be that of the program"))
 	}
 	before := len(b.errs)
 	s := b.schema(m.Type, at)

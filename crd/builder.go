@@ -124,15 +124,22 @@ func docName(t reflect.Type) string {
 	return name
 }
 
+// typeName returns the name of a type without type arguments.
+func typeName(t reflect.Type) string {
+	name, _, _ := strings.Cut(t.Name(), "[")
+	return name
+}
+
 // builder builds the schema of a version.
 type builder struct {
 	source   source.Source
 	markers  func([]string, *Definition) iter.Seq2[string, error]
 	kind     *Definition // which the markers of the kind change
 	kindType reflect.Type
-	base     string // the path of the package at the root of the source, if it is known
 	checked  map[reflect.Type]bool
 	packages []*source.Package // of the types in checked
+	// strangers are the types in checked whose packages the source does not have.
+	strangers []reflect.Type
 
 	schemaOfKind *Schema
 	faults       map[string]bool // of the kind, that have been reported

@@ -3,8 +3,8 @@ package crd
 import (
 	"errors"
 	"fmt"
-	"path"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -117,12 +117,14 @@ func (b *builder) checkPackages() {
 			}
 		}
 	}
+	b.checkStrangers()
 	for _, p := range b.packages {
 		for _, m := range p.Markers {
 			check(m, "it is for types and fields, not for packages", "optional", "required")
 		}
 		for _, m := range p.Loose {
-			check(m, "it belongs to no type or field: put it directly above one, or above the package")
+			check(m, "it belongs to no type or field: put it directly above one, or above the package, in a line "+
+				"that begins with //")
 		}
 	}
 }
@@ -134,77 +136,78 @@ func (b *builder) declared(t reflect.Type, at place) {
 		return
 	}
 	b.checked[t] = true
+	packages := b.packagesOf(t)
 	var places []string
-	for _, name := range b.namesOf(t) {
-		places = append(places, b.source.Places(name)...)
-		if p := b.source.Package(name); !slices.Contains(b.packages, p) {
+	found := false
+	for _, p := range packages {
+		found = found || b.source.Has(p.Type(typeName(t)))
+		places = append(places, b.source.Places(p.Type(typeName(t)))...)
+		if !slices.Contains(b.packages, p) {
 			b.packages = append(b.packages, p)
 		}
 	}
 	slices.Sort(places)
-	switch {
+	switch ours := len(packages) > 0 || t.PkgPath() == b.kindType.PkgPath(); {
 	case len(places) > 1:
 		b.fail(at, fmt.Errorf("the source declares %s twice, at %s: leave one out",
 			docName(t), strings.Join(places, " and ")))
-	case len(places) == 0 && b.markers != nil && b.ours(t):
+	case found || b.markers == nil:
+	case ours:
 		b.fail(at, fmt.Errorf("the source lacks the type %s, so its markers are lost: embed its file in Options.Source",
 			docName(t)))
+	default:
+		b.strangers = append(b.strangers, t)
 	}
 }
 
-// ours reports whether the package of a type is in the source.
-func (b *builder) ours(t reflect.Type) bool {
+// settle finds the package of the kind in the source. The build knows the import path of a
+// program, unless it was built from a list of files.
+func (b *builder) settle() {
+	pkg, typ, _ := strings.Cut(docName(b.kindType), ".")
+	importPath := b.kindType.PkgPath()
+	if importPath == "main" {
+		importPath = ""
+		if info, ok := debug.ReadBuildInfo(); ok && info.Path != "command-line-arguments" {
+			importPath = info.Path
+		}
+	}
+	b.source.Settle(b.kindType.PkgPath(), importPath, pkg, typ)
+}
+
+// checkStrangers refuses the types that the source has in a package of which it is not known
+// whether it is theirs.
+func (b *builder) checkStrangers() {
+	for _, t := range b.strangers {
+		pkg, _, _ := strings.Cut(docName(t), ".")
+		for _, p := range b.source.Named(pkg) {
+			if b.source.Has(p.Type(typeName(t))) && !slices.Contains(b.packages, p) {
+				b.errs = append(b.errs, fmt.Errorf("the source has a type %s in %s, which may be that of %s or another: "+
+					"Options.Source must have the package in a directory of that path", docName(t), p.Dir, t.PkgPath()))
+			}
+		}
+	}
+}
+
+// packagesOf returns the packages in the source that the package of a type can be. More than
+// one is an error.
+func (b *builder) packagesOf(t reflect.Type) []*source.Package {
 	pkg, _, _ := strings.Cut(t.String(), ".")
-	for p := range b.source.Packages() {
-		if p.Name == pkg && (b.isIn(t, p) || b.base == "" && strings.HasSuffix(t.PkgPath(), "/"+p.Dir)) {
-			return true
-		}
-	}
-	return t.PkgPath() == b.kindType.PkgPath()
+	return b.source.At(t.PkgPath(), pkg)
 }
 
-// isIn reports whether a type is in a package of the source, if the base is known.
-func (b *builder) isIn(t reflect.Type, p *source.Package) bool {
-	return b.base != "" && path.Join(b.base, p.Dir) == t.PkgPath()
-}
-
-// findBase finds out which package the root of the source is. It is not known for a
-// program, whose package has the path main, and if the files do not lie as in the module.
-func (b *builder) findBase() {
-	pkg := b.kindType.PkgPath()
-	for _, name := range b.source.Find(pkg, docName(b.kindType), false) {
-		p := b.source.Package(name)
-		switch base, ends := strings.CutSuffix(pkg, "/"+p.Dir); {
-		case pkg == "main":
-		case p.Dir == ".":
-			b.base = pkg
-		case ends:
-			b.base = base
-		}
-	}
-}
-
-// namesOf returns the names in the source that a type may have. More than one is an error.
-func (b *builder) namesOf(t reflect.Type) []string {
-	inside := b.base != "" && (t.PkgPath() == b.base || strings.HasPrefix(t.PkgPath(), b.base+"/"))
-	names := b.source.Find(t.PkgPath(), docName(t), b.base != "" && !inside)
-	if inside {
-		names = slices.DeleteFunc(b.source.All(docName(t)), func(n string) bool { return !b.isIn(t, b.source.Package(n)) })
-	}
-	return names
-}
-
-// docName returns the name of a type in the source. A type that is not in the source has
-// its whole path, because another package may have its name.
+// docName returns the name of a type in the source. A type whose package is not in the source
+// has its whole path, because another package may have its name.
 func (b *builder) docName(t reflect.Type) string {
-	if names := b.namesOf(t); len(names) > 0 {
-		return names[0]
+	if t.Name() != "" && t.PkgPath() != "" {
+		for _, p := range b.packagesOf(t) {
+			return p.Type(typeName(t))
+		}
 	}
-	name := docName(t)
-	if b.source.All(name) != nil {
+	pkg, _, _ := strings.Cut(docName(t), ".")
+	if b.source.Named(pkg) != nil {
 		return t.PkgPath() + "." + t.Name()
 	}
-	return name
+	return docName(t)
 }
 
 // markedField returns the directives of a field's markers, and those of the alias that

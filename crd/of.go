@@ -46,8 +46,9 @@ type Options struct {
 	//	//go:embed types.go
 	//	var source embed.FS
 	//
-	// With Markers it must have the files of all types of its packages. If packages have the
-	// same name, their directories must lie in it as in the module.
+	// With Markers it must have the files of all types of its packages. Their directories must
+	// lie in it as in the module; a package of another module lies in a directory that ends
+	// with its import path, as in vendor.
 	Source fs.FS
 	// Markers turns the markers in the comments of Source into tags, such as kubebuilder.Tags
 	// does for those of controller-gen. Without it they have no effect. It gets the markers

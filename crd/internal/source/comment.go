@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"go/token"
 	"io/fs"
-	"iter"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +26,7 @@ type Source struct {
 	packages map[string]*Package
 	// places are the files and lines that declare a type.
 	places map[string][]string
+	root   root
 }
 
 // Package is a package in a directory. Packages in other directories may have its name, so
@@ -38,7 +37,11 @@ type Package struct {
 	Markers []Marker
 	// Loose are the markers of no package, type or field.
 	Loose []Marker
+	word  string
 }
+
+// Type returns the name of a type of the package.
+func (p *Package) Type(name string) string { return p.word + "." + name }
 
 // Marker is a line of a comment that begins with a plus sign, such as +optional.
 type Marker struct {
@@ -75,15 +78,13 @@ func Read(files fs.FS) (Source, error) {
 
 func empty() Source {
 	return Source{
-		map[string]string{}, map[string][]Marker{}, map[string]declaration{}, map[string]*Package{}, map[string][]string{},
+		docs: map[string]string{}, markers: map[string][]Marker{}, types: map[string]declaration{},
+		packages: map[string]*Package{}, places: map[string][]string{},
 	}
 }
 
 // Doc returns the text of the comment of a type or field, or "".
 func (s Source) Doc(name string) string { return s.docs[name] }
-
-// Packages yields the packages in any order.
-func (s Source) Packages() iter.Seq[*Package] { return maps.Values(s.packages) }
 
 // Package returns the package of a type, or nil if the source does not have the type.
 func (s Source) Package(typ string) *Package {
@@ -101,7 +102,7 @@ func (s Source) word(dir, name string) string {
 		word = fmt.Sprintf("%s#%d", name, n)
 	}
 	if s.packages[word] == nil {
-		s.packages[word] = &Package{Dir: dir, Name: name}
+		s.packages[word] = &Package{Dir: dir, Name: name, word: word}
 	}
 	return word
 }
@@ -113,59 +114,13 @@ func Plain(name string) string {
 	return word + "." + rest
 }
 
-// Find returns the names of the types package.Type whose directories fit best to the path
-// of the package. If whole is true, the path must end with the directory.
-func (s Source) Find(pkgPath, typ string, whole bool) (names []string) {
-	best := 0
-	for _, name := range s.All(typ) {
-		p := s.Package(name)
-		ends := p.Dir != "." && strings.HasSuffix("/"+pkgPath, "/"+p.Dir)
-		if whole && !ends {
-			continue
-		}
-		fit := 1 + common(pkgPath, p.Dir)
-		if ends {
-			fit += len(pkgPath) // more than any that does not end so
-		}
-		switch {
-		case fit > best:
-			best, names = fit, []string{name}
-		case fit == best:
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// All returns the names of the types package.Type.
-func (s Source) All(typ string) (names []string) {
-	pkg, rest, _ := strings.Cut(typ, ".")
-	for word, p := range s.packages {
-		if _, found := s.types[word+"."+rest]; found && p.Name == pkg {
-			names = append(names, word+"."+rest)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// common returns the number of directories at the end of two paths that are the same.
-func common(a, b string) int {
-	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
-	n := 0
-	for n < len(as) && n < len(bs) && as[len(as)-1-n] == bs[len(bs)-1-n] {
-		n++
-	}
-	return n
-}
-
 // Places returns the files and lines that declare a type.
 func (s Source) Places(typ string) []string { return s.places[typ] }
 
 // Markers returns the markers of a type or field. Markers of an alias of a named
 // type have no effect, as in controller-gen: those of the named type have.
 func (s Source) Markers(name string) []Marker {
-	if d := s.declaredAs(name); d.alias && (s.find(d) != "" || d.path != "") {
+	if d := s.declaredAs(name); d.alias && (s.find(d) != "" || len(d.paths) > 0) {
 		return nil
 	}
 	return s.markers[name]
@@ -179,7 +134,9 @@ type commentReader struct {
 	pos     int
 	imports []imported
 	dir     string
-	name    string       // of the file
+	name    string // of the file
+	pkg     string
+	params  []string     // of the type around
 	claimed map[int]bool // the lines of the markers that belong to something
 }
 
@@ -189,28 +146,26 @@ func (s Source) read(name string, source []byte) error {
 		return err
 	}
 	r := commentReader{into: s, list: list, dir: path.Dir(name), name: name, claimed: map[int]bool{}}
-	pkg := ""
 	for !r.at(token.EOF) {
 		switch now := r.next(); now.Token {
 		case token.PACKAGE:
-			pkg = s.word(r.dir, r.peek().text)
+			r.pkg = s.word(r.dir, r.peek().text)
 			r.claim(now.loose)
 			r.claim(now.marks)
-			p := s.packages[pkg]
+			p := s.packages[r.pkg]
 			p.Markers = slices.Concat(p.Markers, now.loose, now.marks)
 		case token.IMPORT:
 			r.readImports()
 		case token.TYPE:
-			r.declaration(pkg, now)
+			r.declaration(now)
 		case token.LBRACE, token.LPAREN, token.LBRACK:
 			r.skip()
 		}
 	}
 	for _, l := range list {
-		for _, m := range slices.Concat(l.behind, l.loose, l.marks) {
-			if p := s.packages[pkg]; p != nil && !r.claimed[m.line] {
-				p.Loose = append(p.Loose, m)
-			}
+		if p := s.packages[r.pkg]; p != nil {
+			unclaimed := slices.DeleteFunc(slices.Concat(l.behind, l.loose, l.marks), func(m Marker) bool { return r.claimed[m.line] })
+			p.Loose = slices.Concat(p.Loose, unclaimed, l.lost)
 		}
 	}
 	return nil
@@ -236,14 +191,25 @@ func (r *commentReader) skip() {
 			depth++
 		case token.RBRACE, token.RPAREN, token.RBRACK:
 			depth--
+		case token.TYPE:
+			r.local()
 		}
 	}
 }
 
+// local notes the places of the types that a function declares, and does not move. When
+// the program runs they cannot be told from the types of the package.
+func (r *commentReader) local() {
+	inside := *r
+	inside.into, inside.claimed = empty(), map[int]bool{}
+	inside.into.places = r.into.places
+	inside.declaration(lexeme{})
+}
+
 // declaration reads the tokens after the word type.
-func (r *commentReader) declaration(pkg string, word lexeme) {
+func (r *commentReader) declaration(word lexeme) {
 	if !r.at(token.LPAREN) {
-		r.typeSpec(pkg, word)
+		r.typeSpec(word)
 		return
 	}
 	r.next()
@@ -252,25 +218,25 @@ func (r *commentReader) declaration(pkg string, word lexeme) {
 			r.next()
 			continue
 		}
-		r.typeSpec(pkg, r.peek())
+		r.typeSpec(r.peek())
 	}
 }
 
 // typeSpec reads a type. The lexeme first has the comments of the type.
-func (r *commentReader) typeSpec(pkg string, first lexeme) {
+func (r *commentReader) typeSpec(first lexeme) {
 	name := r.next()
 	if name.Token != token.IDENT {
 		return
 	}
-	key := pkg + "." + name.text
+	key := r.pkg + "." + name.text
 	r.set(key, first.doc)
 	r.mark(key, first.marks)
-	r.skipParameters()
+	r.parameters()
 	alias := r.at(token.ASSIGN)
 	if alias {
 		r.next()
 	}
-	declared := r.named(pkg)
+	declared := r.named()
 	declared.alias = alias
 	r.into.types[key] = declared
 	r.into.places[key] = append(r.into.places[key], fmt.Sprintf("%s:%d", r.name, name.line))
@@ -316,9 +282,11 @@ func (r *commentReader) fields(key string) {
 			r.next()
 			continue
 		}
-		pkg, _, _ := strings.Cut(key, ".")
-		declared := r.named(pkg)
-		r.typeExpr(key + "." + names[len(names)-1])
+		declared, start := r.named(), r.pos
+		for _, name := range names { // the fields of a struct are those of each name
+			r.pos = start
+			r.typeExpr(key + "." + name)
+		}
 		if doc == "" {
 			doc = r.last().trailing
 		}

@@ -1,10 +1,10 @@
 package source
 
 import (
+	"cmp"
 	"go/token"
 	"iter"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 )
@@ -18,18 +18,19 @@ type declaration struct {
 	// name is the type's name without its package. It is empty if the expression names no
 	// type, as in a struct.
 	name string
-	// packages are the possible names of its package, the likeliest first. Only the
-	// package's own source has its name for sure.
-	packages []string
-	// path is the import path of its package. It is empty for the package around it.
-	path string
+	// pkg is the package around the expression.
+	pkg string
+	// qualifier is the name of the type's package, if the import has no other one.
+	qualifier string
+	qualified bool
+	// paths are the import paths that its package can have: those of the dot imports if the
+	// type has no qualifier and is not in the package around.
+	paths []string
 	// steps lead from a value of the expression to the value of the named type: items in
 	// []Y, values in map[string]Y.
 	steps   []string
 	pointer bool
 	alias   bool // declared with an equals sign
-	// dir is the directory of the file. Types in it are of the package around it.
-	dir string
 }
 
 // imported is an import of a file. Its name is empty if the package has its own name.
@@ -59,17 +60,12 @@ func (s Source) declaredAs(name string) declaration {
 // find returns the name of a declaration's type in the source. It returns "" if the
 // source does not have the type.
 func (s Source) find(d declaration) string {
-	for _, pkg := range d.packages {
-		name := pkg + "." + d.name
-		if d.path == "" {
-			if _, found := s.types[name]; found {
-				return name
-			}
-			continue
-		}
-		for _, name := range s.Find(d.path, name, false) {
-			// Versions of an API often have packages of one name.
-			if s.types[name].dir != d.dir {
+	if name := d.pkg + "." + d.name; !d.qualified && s.Has(name) {
+		return name
+	}
+	for _, path := range d.paths {
+		for _, p := range s.At(path, d.qualifier) {
+			if name := p.Type(d.name); s.Has(name) {
 				return name
 			}
 		}
@@ -82,8 +78,11 @@ func (s Source) find(d declaration) string {
 func (s Source) Foreign(name string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for _, n := range s.Names(name) {
-			if d := s.declaredAs(n); d.path != "" && !yield(d.path, d.name) {
-				return
+			d := s.declaredAs(n)
+			for _, p := range d.paths {
+				if (d.qualifier == "" || d.qualifier == path.Base(p)) && s.find(d) == "" && !yield(p, d.name) {
+					return
+				}
 			}
 		}
 	}
@@ -92,11 +91,13 @@ func (s Source) Foreign(name string) iter.Seq2[string, string] {
 // Alias returns the name of the alias that a field or type is declared with, or "". The
 // steps lead from a value of the field or type to the value of the alias.
 func (s Source) Alias(name string) (alias string, steps []string) {
-	d := s.types[name]
-	if alias = s.find(d); !s.types[alias].alias {
-		return "", nil
+	for d := s.types[name]; ; d = s.declaredAs(alias) {
+		next := s.find(d)
+		if !s.types[next].alias || next == alias {
+			return alias, steps
+		}
+		alias, steps = next, slices.Concat(steps, d.steps)
 	}
-	return alias, d.steps
 }
 
 // Steps to the elements of a list and to those of a map.
@@ -107,8 +108,8 @@ const (
 
 // named reads the type expression that follows, up to the first type that it names. It
 // does not move.
-func (r *commentReader) named(pkg string) (d declaration) {
-	defer func(pos int) { r.pos, d.dir = pos, r.dir }(r.pos)
+func (r *commentReader) named() (d declaration) {
+	defer func(pos int) { r.pos = pos }(r.pos)
 	for {
 		switch l := r.next(); l.Token {
 		case token.MUL:
@@ -121,28 +122,42 @@ func (r *commentReader) named(pkg string) (d declaration) {
 			r.skip()
 			d.steps = append(d.steps, Values)
 		case token.IDENT:
-			d.name, d.packages = l.text, []string{pkg}
-			if r.at(token.PERIOD) {
+			d.name, d.pkg = l.text, r.pkg
+			switch {
+			case r.at(token.PERIOD):
 				r.next()
-				d.name = r.next().text
-				d.packages, d.path = r.packagesOf(l.text)
+				d.name, d.qualified = r.next().text, true
+				d.qualifier, d.paths = r.packagesOf(l.text)
+			case slices.Contains(r.params, l.text):
+				return declaration{}
+			case token.IsExported(l.text):
+				_, d.paths = r.packagesOf(".")
 			}
 			return d
+		case token.LPAREN: // around a type
 		default:
 			return declaration{}
 		}
 	}
 }
 
-// skipParameters skips the parameters of a generic type.
-func (r *commentReader) skipParameters() {
+// parameters reads the names of the parameters of a generic type, and skips the rest.
+func (r *commentReader) parameters() {
+	r.params = nil
 	if !r.at(token.LBRACK) {
 		return
 	}
 	first, second := r.list[min(r.pos+1, len(r.list)-1)].Token, r.list[min(r.pos+2, len(r.list)-1)].Token
-	if first == token.IDENT && slices.Contains(afterParameter, second) {
-		r.next()
-		r.skip()
+	if first != token.IDENT || !slices.Contains(afterParameter, second) {
+		return
+	}
+	start := r.pos
+	r.next()
+	r.skip()
+	for i := start + 1; i < r.pos; i++ {
+		if before := r.list[i-1].Token; before == token.LBRACK || before == token.COMMA {
+			r.params = append(r.params, r.list[i].text)
+		}
 	}
 }
 
@@ -156,8 +171,8 @@ func (r *commentReader) readImports() {
 	group := r.at(token.LPAREN)
 	for name := ""; !r.at(token.EOF); {
 		switch l := r.next(); l.Token {
-		case token.IDENT:
-			name = l.text
+		case token.IDENT, token.PERIOD:
+			name = cmp.Or(l.text, ".")
 		case token.STRING:
 			if path, err := strconv.Unquote(l.text); err == nil {
 				r.imports = append(r.imports, imported{name, path})
@@ -173,25 +188,21 @@ func (r *commentReader) readImports() {
 	}
 }
 
-var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
-
-// packagesOf returns the possible names of the package that a file imports under a name,
-// and the package's path.
-func (r *commentReader) packagesOf(name string) (packages []string, from string) {
-	ends := func(p string) []string {
-		base := path.Base(p)
-		if !majorVersion.MatchString(base) {
-			return []string{base}
+// packagesOf returns the paths of the packages that a file can have imported under a name.
+// If the name is the package's own, it is the qualifier as well.
+func (r *commentReader) packagesOf(name string) (qualifier string, paths []string) {
+	for _, i := range r.imports {
+		if i.name == name {
+			paths = append(paths, i.path)
 		}
-		return []string{base, path.Base(path.Dir(p))} // v1, or module/v2
+	}
+	if paths != nil || name == "." {
+		return "", paths
 	}
 	for _, i := range r.imports {
-		switch {
-		case i.name == name:
-			return ends(i.path), i.path
-		case i.name == "" && slices.Contains(ends(i.path), name):
-			from = i.path
+		if i.name == "" {
+			paths = append(paths, i.path)
 		}
 	}
-	return []string{name}, from
+	return name, paths
 }

@@ -17,6 +17,7 @@ type lexeme struct {
 	marks    []Marker // the markers above it that are its own
 	loose    []Marker // the markers in the comments above these
 	behind   []Marker // the markers after it on its line
+	lost     []Marker // those in block comments, where no generator finds them
 }
 
 // lex splits source into tokens and attaches the comments to them.
@@ -31,16 +32,24 @@ func lex(name string, source []byte) ([]lexeme, error) {
 		trailings []string
 		groups    [][]Marker // of the comments since the previous token
 		behind    []Marker   // after the previous token, on its line
+		lost      []Marker   // in block comments since the previous token
 	)
 	file := token.NewFileSet().AddFile(name, -1, len(source))
 	s.Init(file, source, func(pos token.Position, msg string) { errs.Add(pos, msg) }, scanner.ScanComments)
 	for {
 		pos, tok, text := s.Scan()
-		line := file.Line(pos)
+		line := file.PositionFor(pos, false).Line // line directives would give two lines one number
+		end := line + strings.Count(text, "\n")
+		if tok == token.COMMENT && strings.HasPrefix(text, "/*") {
+			for i, l := range strings.Split(text, "\n") {
+				lost = appendMark(lost, name, line+i, "//"+strings.TrimLeft(strings.TrimSuffix(l, "*/"), "/* \t"))
+			}
+		}
 		switch {
 		case tok == token.COMMENT && line == lastLine && len(group) == 0:
 			trailings = append(trailings, text)
 			behind = appendMark(behind, name, line, text)
+			lastLine = end
 		case tok == token.COMMENT:
 			if line > groupEnd+1 || len(groups) == 0 {
 				group, groups = nil, append(groups, nil)
@@ -48,13 +57,13 @@ func lex(name string, source []byte) ([]lexeme, error) {
 			group = append(group, text)
 			last := &groups[len(groups)-1]
 			*last = appendMark(*last, name, line, text)
-			groupEnd = line + strings.Count(text, "\n")
+			groupEnd = end
 		case tok == token.SEMICOLON && text == "\n":
 			list = append(list, lexeme{Token: tok, line: line})
 		default:
 			closeTrailing(list, trailings, behind)
 			trailings, behind = nil, nil
-			l := lexeme{Token: tok, text: text, line: line}
+			l := lexeme{Token: tok, text: text, line: line, lost: lost}
 			own := len(groups) - 1
 			if len(group) > 0 && groupEnd+1 >= line {
 				l.doc = commentText(group)
@@ -62,9 +71,9 @@ func lex(name string, source []byte) ([]lexeme, error) {
 			}
 			own = max(own, 0)
 			l.loose, l.marks = slices.Concat(groups[:own]...), slices.Concat(groups[own:]...)
-			group, groups = nil, nil
+			group, groups, lost = nil, nil, nil
 			list = append(list, l)
-			lastLine = line
+			lastLine = end
 		}
 		if tok == token.EOF {
 			return list, errs.Err()
@@ -93,65 +102,4 @@ func closeTrailing(list []lexeme, texts []string, behind []Marker) {
 			return
 		}
 	}
-}
-
-// commentText returns the text of comments. It leaves out comment marks, lines for tools
-// (//nolint, +kubebuilder), and everything after a line of three dashes. It joins the
-// lines of a paragraph. A line that is indented, or that begins with a dash or a star,
-// stays a line of its own.
-func commentText(group []string) string {
-	var lines []string
-	for _, c := range group {
-		if body, ok := strings.CutPrefix(c, "//"); ok {
-			if isDirective(body) {
-				continue
-			}
-			lines = append(lines, body)
-			continue
-		}
-		body := strings.TrimSuffix(strings.TrimPrefix(c, "/*"), "*/")
-		lines = append(lines, strings.Split(body, "\n")...)
-	}
-	var b strings.Builder
-	separator := ""
-	for _, line := range lines {
-		line = strings.TrimRight(strings.TrimPrefix(line, " "), " \t\r")
-		trimmed := strings.TrimSpace(line)
-		switch {
-		case trimmed == "---":
-			return b.String()
-		case strings.HasPrefix(trimmed, "+"):
-			continue
-		case trimmed == "":
-			if b.Len() > 0 {
-				separator = "\n\n"
-			}
-			continue
-		case separator == " " && (line != trimmed || strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ")):
-			separator = "\n"
-		}
-		b.WriteString(separator)
-		if separator == "\n" || separator == "\n\n" {
-			b.WriteString(line)
-		} else {
-			b.WriteString(trimmed)
-		}
-		separator = " "
-	}
-	return b.String()
-}
-
-// isDirective reports whether a comment is for tools, such as //go:embed. It follows
-// go/ast.
-func isDirective(body string) bool {
-	colon := strings.Index(body, ":")
-	if colon <= 0 || colon+1 >= len(body) || body[colon+1] == ' ' {
-		return strings.HasPrefix(body, "nolint")
-	}
-	for _, c := range body[:colon] {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
 }
