@@ -9,19 +9,16 @@
 // Package crd finds the markers in the comments of the source when the program runs, and
 // [Tags] turns each into a crd tag: +kubebuilder:validation:Minimum=1 into min=1.
 //
-// The markers are those of https://book.kubebuilder.io/reference/markers:
-// +kubebuilder:validation:…, +kubebuilder:default, +listType and similar markers of
-// fields and types; +kubebuilder:resource, :printcolumn, :subresource:scale,
-// :selectablefield, :deprecatedversion, :unservedversion and :metadata of the kind;
-// +kubebuilder:validation:Optional of the package. Markers that only other generators read
-// have no effect (object, rbac, webhook, ac, example, externalDocs, docs-gen, k8s:…-gen).
-// Every other marker of kubebuilder is an error with its file and line, and so is a marker
-// that says nothing: one that is given twice, whose value is not what it takes, or that
-// belongs to no type or field. It stands in the comment above the field, type or package,
-// in the closest comment above that, or at the end of the field's line. [crd.Options].Source
-// must have the file of every type of its packages. As in controller-gen the markers of an
-// alias of a named type, and those of the type of a map's keys, have no effect. Status is a
-// subresource of every type with a status, with or without a marker.
+// The markers are those of https://book.kubebuilder.io/reference/markers: +kubebuilder:validation:…,
+// +kubebuilder:default, +listType and similar markers of fields and types; +kubebuilder:resource, :printcolumn,
+// :subresource:scale, :selectablefield, :deprecatedversion, :unservedversion and :metadata of the kind;
+// +kubebuilder:validation:Optional of the package. Markers that only other generators read have no effect (object,
+// rbac, webhook, ac, example, externalDocs, docs-gen, k8s:…-gen). Every other marker of kubebuilder is an error with
+// its file and line, and so is a marker that says nothing: one that is given twice, whose name is misspelt, whose
+// value is not what it takes, or that belongs to no type or field. It stands in the comment above the field, type or
+// package, in the closest comment above that, or at the end of the field's line. [crd.Options].Source must have the
+// file of every type of its packages. As in controller-gen the markers of an alias of a named type, and those of the
+// type of a map's keys, have no effect. Status is a subresource of every type with a status, with or without a marker.
 package kubebuilder
 
 import (
@@ -39,8 +36,7 @@ import (
 
 const valid = "kubebuilder:validation:"
 
-// keys maps the markers of fields and types to keys of crd tags, or to comparisons of a
-// number of fields.
+// keys maps the markers of fields and types to keys of crd tags, or to comparisons of a number of fields.
 var keys = map[string]string{
 	valid + "Maximum": "max", valid + "Minimum": "min", valid + "ExclusiveMaximum": "exclusiveMax",
 	valid + "ExclusiveMinimum": "exclusiveMin", valid + "MultipleOf": "multipleOf",
@@ -53,12 +49,11 @@ var keys = map[string]string{
 	valid + "Schemaless": "schemaless", valid + "XValidation": "rule", valid + "AtMostOneOf": "<=",
 	valid + "ExactlyOneOf": "==", valid + "AtLeastOneOf": ">=", valid + "Required": "required",
 	valid + "Optional": "optional", "kubebuilder:title": "title",
-	"kubebuilder:pruning:PreserveUnknownFields": "preserveUnknownFields",
-	"required": "required", "optional": "optional", "k8s:required": "required", "k8s:optional": "optional",
-	"nullable": "nullable", "kubebuilder:default": "default", "default": "default",
-	"listType": "listType", "listMapKey": "listMapKey", "mapType": "mapType", "structType": "mapType",
-	"k8s:listType": "listType", "k8s:listMapKey": "listMapKey", "k8s:immutable": "immutable",
-	"k8s:maxItems": "maxItems", "k8s:minimum": "min", "k8s:maximum": "max",
+	"kubebuilder:pruning:PreserveUnknownFields": "preserveUnknownFields", "required": "required",
+	"optional": "optional", "k8s:required": "required", "k8s:optional": "optional", "nullable": "nullable",
+	"kubebuilder:default": "default", "default": "default", "listType": "listType", "listMapKey": "listMapKey",
+	"mapType": "mapType", "structType": "mapType", "k8s:listType": "listType", "k8s:listMapKey": "listMapKey",
+	"k8s:immutable": "immutable", "k8s:maxItems": "maxItems", "k8s:minimum": "min", "k8s:maximum": "max",
 }
 
 // flags are the keys that need no value.
@@ -69,17 +64,15 @@ var flags = []string{"preserveUnknownFields", "embeddedResource", "schemaless", 
 var foreign = []string{"object", "ac", "rbac", "webhook", "webhookconfiguration", "scaffold", "skip", "example",
 	"externalDocs", "docs-gen", "doc"}
 
-// ranked are markers that contradict one another, in the order in which controller-gen
-// ranks them: the first one has effect.
+// ranked are markers that contradict one another, in controller-gen's order: the first one has effect.
 var ranked = [][]string{
 	{valid + "Optional", valid + "Required", "optional", "k8s:optional", "required", "k8s:required"},
 	{"kubebuilder:default", "default"},
 }
 
-// Tags is for [crd.Options].Markers. For each marker of a field or type it yields a crd tag
-// or an error. The tag is empty if the marker says nothing about the values. A marker of a
-// kind as a whole changes the definition, which is nil unless the markers are those of the
-// kind's type.
+// Tags is for [crd.Options].Markers. For each marker of a field or type it yields a crd tag or an error. The tag is
+// empty if the marker says nothing about the values. A marker of a kind as a whole changes the definition, which is nil
+// unless the markers are those of the kind's type.
 func Tags(markers []string, kind *crd.Definition) iter.Seq2[string, error] {
 	return func(yield func(tag string, err error) bool) {
 		all := make([]marker, len(markers))
@@ -115,7 +108,7 @@ func parse(text string) (m marker) {
 	}
 	m.name, m.value, _ = strings.Cut(text, "=")
 	// A colon may stand before the sign if the value begins with a brace.
-	m.name, m.value = strings.TrimSuffix(strings.TrimSpace(m.name), ":"), strings.TrimSpace(m.value)
+	m.name, m.value = strings.TrimSuffix(strings.TrimRight(m.name, " \t"), ":"), strings.TrimSpace(m.value)
 	for strings.HasPrefix(m.name, valid+"items:") {
 		m.name, m.path = valid+m.name[len(valid+"items:"):], m.path+"items."
 	}
@@ -126,14 +119,22 @@ func parse(text string) (m marker) {
 	return m
 }
 
-// isForeign reports whether a marker is for other generators.
+// isForeign reports whether a marker is for other generators. One that is nearly one of these, or has text behind the
+// name, is not; but a line of a list can begin with a plus sign and a space.
 func (m marker) isForeign() bool {
 	if strings.HasPrefix(m.name, "k8s:") {
 		return strings.Contains(m.name, "-gen")
 	}
 	name, own := strings.CutPrefix(m.name, "kubebuilder:")
 	name, _, _ = strings.Cut(name, ":")
-	return !own || slices.Contains(foreign, name)
+	if own {
+		return slices.Contains(foreign, name)
+	}
+	text, near := strings.TrimSpace(m.name), []string{"kubebuilder"}
+	if text == m.name {
+		near = slices.AppendSeq(near, maps.Keys(keys))
+	}
+	return nearest.DidYouMean(text[:strings.IndexAny(text+" ", " :/-.,;#(")], near) == ""
 }
 
 func (m marker) outranked(all []marker) bool {
@@ -157,7 +158,7 @@ func (m marker) tag(kind *crd.Definition) (string, error) {
 		return "", nil
 	}
 	names := append(slices.Sorted(maps.Keys(keys)), kinds...)
-	return "", fmt.Errorf("the marker is not known%s", nearest.DidYouMean(m.name, names))
+	return "", errors.New("the marker is not known" + nearest.DidYouMean(m.name, names))
 }
 
 // constraint returns the tag with a key.
@@ -185,7 +186,7 @@ func (m marker) constraint(key string) (string, error) {
 		value, err = enum(value)
 	case key == "default":
 		value, err = valueJSON(value)
-	case key == "pattern", key == "title", key == "format", key == "type":
+	case key == "pattern", key == "title", key == "format", strings.HasSuffix(key, "ype"), key == "listMapKey":
 		if value, err = unquoted(value); value == "" {
 			return "", err
 		}

@@ -29,11 +29,30 @@ func TestTags(t *testing.T) {
 		{"k8s:required # always", "required,notEmpty"},
 		{"structType=atomic", "mapType=atomic"},
 		{"kubebuilder:rbac:groups=apps", ""},
-		{"something", ""},
+		{"something", ""}, {"patchMergeKey=type", ""}, {"unionDiscriminator", ""}, {"gateway:experimental:validation:Enum=a", ""},
+		{" optional fields have a plus sign", ""},
+		{`listMapKey="type"`, "listMapKey=type"},
 	} {
 		for got, err := range kubebuilder.Tags([]string{c.marker}, nil) {
 			if err != nil || got != c.want {
 				t.Errorf("+%s: got %s, %v, want %s", c.marker, got, err, c.want)
+			}
+		}
+	}
+}
+
+// A marker whose name or value is nearly right is refused, and not lost.
+func TestNearlyRight(t *testing.T) {
+	for _, marker := range []string{
+		"optional # for now", "optional, see below", "nullable (sometimes)", "Optional", "listTyp=map", "dfault=1",
+		"kubebuidler:validation:Minimum=1", "Kubebuilder:validation:Minimum=1", "kubebuilder/validation:Minimum=1",
+		" kubebuilder:validation:Minimum=1", "kubebuilder: validation:Minimum=1", "kubebuilder:",
+		"kubebuilder:validation:Enum=a,b", "kubebuilder:validation:Enum=a;;b", "kubebuilder:validation:Enum=[a;b]",
+		"kubebuilder:validation:Enum=a;b}", "kubebuilder:validation:AtMostOneOf=;", "kubebuilder:default={a: 1, a: 2}",
+	} {
+		for got, err := range kubebuilder.Tags([]string{marker}, nil) {
+			if err == nil {
+				t.Errorf("+%s: got %q", marker, got)
 			}
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// cut cuts a value off a text at the first separator. It does not cut inside quotes and
-// braces.
+// cut cuts a value off a text at the first separator. It does not cut inside quotes and braces.
 func cut(text, separators string) (value, rest string, found bool, err error) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -46,17 +45,19 @@ func split(text, separators string) (parts []string, err error) {
 
 // list splits a list: a;b or {a,b}.
 func list(text string) ([]string, error) {
+	inner, braced := strings.CutPrefix(text, "{")
+	inner, closed := strings.CutSuffix(inner, "}")
 	separators := ";"
-	if inner, ok := strings.CutPrefix(text, "{"); ok {
-		if inner, ok = strings.CutSuffix(inner, "}"); !ok {
-			return nil, errors.New("the closing } is missing")
-		}
+	if braced && closed {
 		text, separators = inner, ",;"
 	}
 	parts, err := split(text, separators)
-	for i := range parts {
+	for i, part := range parts {
+		if part == "" || part[0] != '"' && part[0] != '`' && strings.ContainsAny(part, ",{}[]") {
+			return nil, fmt.Errorf("%q is not a value of a list: put it in quotes", part)
+		}
 		if err == nil {
-			parts[i], err = unquoted(parts[i])
+			parts[i], err = unquoted(part)
 		}
 	}
 	return parts, err
@@ -86,15 +87,11 @@ func unquoted(text string) (string, error) {
 	return value, err
 }
 
-// valueJSON returns the JSON of a value that may have any type: JSON, {a, b} for a list,
-// {a: b} for a map, and words without quotes for a string.
+// valueJSON returns the JSON of a value of any type: JSON, {a, b} for a list, {a: b} for a map, or words for a string.
 func valueJSON(text string) (string, error) {
 	v, err := value(text)
-	if err != nil {
-		return "", err
-	}
-	data, err := json.Marshal(v)
-	return string(data), err
+	data, wrong := json.Marshal(v)
+	return string(data), errors.Join(err, wrong)
 }
 
 func value(text string) (any, error) {
@@ -132,6 +129,9 @@ func braces(text string) (any, error) {
 		name, wrongName := unquoted(name)
 		if bare, _ := v.(string); bare == part && strings.ContainsAny(part, "{}[]") {
 			wrongValue = fmt.Errorf("%q is not expected", part)
+		}
+		if entries[name] != nil {
+			wrongName = fmt.Errorf("%s is given twice", name)
 		}
 		if err = errors.Join(err, wrong, wrongValue, wrongName); named {
 			entries[name] = v

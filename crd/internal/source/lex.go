@@ -88,7 +88,7 @@ func appendMark(marks []Marker, file string, line int, comment string) []Marker 
 		return marks
 	}
 	text, ok := strings.CutPrefix(strings.TrimSpace(body), "+")
-	if !ok || text == "" || text[0] == ' ' {
+	if !ok || text == "" {
 		return marks
 	}
 	return append(marks, Marker{file, line, text})
