@@ -2,6 +2,7 @@ package source
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,9 +12,9 @@ import (
 type root struct {
 	path  string   // of the package of the type
 	homes []string // the packages that can be it, by their words
-	// base is the path of the root. It is empty if the directories of the source do not lie as
-	// those of the module.
-	base string
+	// The directory dir of the source has the import path base. They are empty if the import
+	// path is not known.
+	base, dir string
 }
 
 // Settle finds the package of a type that is in the source, and with it the path of the
@@ -33,19 +34,24 @@ func (s *Source) Settle(pkgPath, importPath, pkg, typ string) {
 			s.root.homes = append(s.root.homes, word)
 		}
 	}
-	if len(s.root.homes) != 1 {
+	if len(s.root.homes) != 1 || importPath == "" {
 		return
 	}
-	dir := s.packages[s.root.homes[0]].Dir
-	for _, p := range []string{importPath, tested(importPath, pkg)} {
-		switch base, ends := strings.CutSuffix(p, "/"+dir); {
-		case dir == ".":
-			s.root.base = p
-		case ends && s.root.base == "":
-			s.root.base = base
-		}
+	dir := s.packages[s.root.homes[0]].place()
+	if common(tested(importPath, pkg), dir) > 0 || dir == "." {
+		importPath = tested(importPath, pkg)
 	}
+	for importPath != "." && path.Base(importPath) == path.Base(dir) {
+		importPath, dir = path.Dir(importPath), path.Dir(dir)
+	}
+	s.root.base, s.root.dir = importPath, dir
 }
+
+// version is that of a module in the cache of modules.
+var version = regexp.MustCompile("@[^/]*")
+
+// place returns the directory without the version of its module.
+func (p *Package) place() string { return version.ReplaceAllString(p.Dir, "") }
 
 // tested returns the path of the package that an external test package tests, and that has
 // its directory.
@@ -92,12 +98,16 @@ func (s Source) At(pkgPath, name string) (found []*Package) {
 // has reports whether a package has an import path. A package of another module lies in a
 // directory that ends with its path, as in vendor.
 func (s Source) has(p *Package, pkgPath string) bool {
+	dir := p.place()
 	own := func(pkgPath string) bool {
-		base := s.root.base
-		if base != "" && strings.HasPrefix(pkgPath+"/", base+"/") {
-			return path.Join(base, p.Dir) == pkgPath
+		below, inside := strings.CutPrefix(pkgPath+"/", s.root.base+"/")
+		switch {
+		case s.root.base == "." || inside && s.root.base != "":
+			return path.Join(s.root.dir, strings.TrimSuffix(below, "/")) == dir
+		case s.root.base == "" && strings.HasSuffix("/"+pkgPath, "/"+dir):
+			return true
 		}
-		return strings.HasSuffix("/"+p.Dir, "/"+pkgPath) || base == "" && strings.HasSuffix("/"+pkgPath, "/"+p.Dir)
+		return strings.HasSuffix("/"+dir, "/"+pkgPath)
 	}
 	return own(pkgPath) || own(tested(pkgPath, p.Name))
 }
