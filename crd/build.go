@@ -259,7 +259,8 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 		}
 	}
 	if b.markers != nil && owner.fields == "" && b.source.Lacks(at.typ, m.Name) {
-		b.fail(at, errors.New("the source lacks the field, so its markers are lost: Options.Source must be that of the program"))
+		b.fail(at, errors.New("the source lacks the field, so its markers are lost: "+
+			"Options.Source must be that of the program"))
 	}
 	before := len(b.errs)
 	s := b.schema(m.Type, at)

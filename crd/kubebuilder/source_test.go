@@ -26,11 +26,15 @@ func TestOddPlaces(t *testing.T) {
 		{"behind a tag of two lines", "type twoSpec struct {\n A int `json:\"a\"\n` MARK\n B int\n}", ""},
 		{"behind a comment of two lines", "type twoSpec struct {\n A int /* a\n b */ MARK\n B int\n}", ""},
 		{"with carriage returns", "type twoSpec struct {\r\n MARK\r\n A int\r\n B int\r\n}\r\n", ""},
-		{"below a line directive", "type twoSpec struct {\n// +optional\n A int\n B int\n}\n//line x.go:2\nfunc f() {\nMARK\n}", "9"},
+		{"below a line directive",
+			"type twoSpec struct {\n// +optional\n A int\n B int\n}\n//line x.go:2\nfunc f() {\nMARK\n}", "9"},
 		{"behind a space", "type twoSpec struct {\n // + kubebuilder:validation:Minimum=1\n A int\n B int\n}", "3"},
-		{"in a block comment", "type twoSpec struct {\n /* A\n +kubebuilder:validation:Minimum=1 */\n A int\n B int\n}", "4"},
-		{"in a block comment with stars", "type twoSpec struct {\n /*\n * +kubebuilder:validation:Minimum=1\n */\n A int\n B int\n}", "4"},
-		{"in a block comment of one line", "type twoSpec struct {\n A int /* +kubebuilder:validation:Minimum=1 */\n B int\n}", "3"},
+		{"in a block comment",
+			"type twoSpec struct {\n /* A\n +kubebuilder:validation:Minimum=1 */\n A int\n B int\n}", "4"},
+		{"in a block comment with stars",
+			"type twoSpec struct {\n /*\n * +kubebuilder:validation:Minimum=1\n */\n A int\n B int\n}", "4"},
+		{"in a block comment of one line",
+			"type twoSpec struct {\n A int /* +kubebuilder:validation:Minimum=1 */\n B int\n}", "3"},
 	} {
 		d := define[twoSpec](file("package kubebuilder_test\n" + strings.ReplaceAll(c.source, "MARK", minimum) + "\n"))
 		switch err := d.Err(); {
@@ -157,13 +161,18 @@ func TestPackagesOfOneName(t *testing.T) {
 		name, dir, pkg, source string
 		want                   bool // whether the marker has effect
 	}{
-		{"another module's path", "meta/v1", "v1", "import meta \"example.com/meta/v1\"\ntype condition2 meta.Condition", false},
-		{"another module's path without a name", "v1", "v1", "import \"example.com/v1\"\ntype condition2 v1.Condition", false},
-		{"another module's path and name", "config", "config", "import \"example.com/go-config\"\ntype condition2 config.Condition", false},
+		{"another module's path", "meta/v1", "v1",
+			"import meta \"example.com/meta/v1\"\ntype condition2 meta.Condition", false},
+		{"another module's path without a name", "v1", "v1",
+			"import \"example.com/v1\"\ntype condition2 v1.Condition", false},
+		{"another module's path and name", "config", "config",
+			"import \"example.com/go-config\"\ntype condition2 config.Condition", false},
 		{"the path below the root", "v1", "v1", "import \"" + own + "/v1\"\ntype condition2 v1.Condition", true},
-		{"a name that is not in the path", "go-config", "config", "import \"" + own + "/go-config\"\ntype condition2 config.Condition", true},
+		{"a name that is not in the path", "go-config", "config",
+			"import \"" + own + "/go-config\"\ntype condition2 config.Condition", true},
 		{"a dot import", "dot", "dot", "import . \"" + own + "/dot\"\ntype condition2 Condition", true},
-		{"a vendored package", "vendor/example.com/v1", "v1", "import \"example.com/v1\"\ntype condition2 v1.Condition", true},
+		{"a vendored package", "vendor/example.com/v1", "v1",
+			"import \"example.com/v1\"\ntype condition2 v1.Condition", true},
 	} {
 		d := define[withCondition](fstest.MapFS{
 			"holder.go": {Data: []byte(holders)}, "a.go": {Data: []byte(head + c.source + "\n")},
@@ -183,7 +192,8 @@ func TestPackagesOfOneName(t *testing.T) {
 // The source of a type of another package is found by its path, or the type is refused.
 func TestOtherPackages(t *testing.T) {
 	const holders = "package kubebuilder_test\ntype holder[S any] struct { Spec S }\n"
-	const text = "\ntype Site struct {\n // +kubebuilder:validation:Minimum=x\n Name Name\n Floor int32\n}\ntype Name string\n"
+	const text = "\n" +
+		"type Site struct {\n // +kubebuilder:validation:Minimum=x\n Name Name\n Floor int32\n}\ntype Name string\n"
 	const path = "github.com/pintle-go/pintle/crd/testdata/kubebuilder/place"
 	for _, c := range []struct{ name, dir, want string }{
 		{"vendored", "vendor/" + path, "a.go:3: +kubebuilder:validation:Minimum=x: it is not a number"},
@@ -203,7 +213,8 @@ func TestOtherPackages(t *testing.T) {
 func TestSourceOfProgram(t *testing.T) {
 	for source, want := range map[string]string{
 		"type twoSpec struct {\n B int\n}": "kubebuilder_test.twoSpec.A: the source lacks the field, so its markers are lost",
-		"type twoSpec struct { A, B int }\nfunc f() {\n type (\n  twoSpec struct { A, B int }\n )\n}": "the source declares " +
+		"type twoSpec struct { A, B int }\nfunc f() {\n type (\n  twoSpec struct { A, B int }\n )\n}": "" +
+			"the source declares " +
 			"kubebuilder_test.twoSpec twice, at a.go:2 and a.go:5",
 		"func f() { type twoSpec struct { A, B int } }": "the source lacks the type kubebuilder_test.twoSpec",
 	} {

@@ -29,7 +29,8 @@ func TestTags(t *testing.T) {
 		{"k8s:required # always", "required,notEmpty"},
 		{"structType=atomic", "mapType=atomic"},
 		{"kubebuilder:rbac:groups=apps", ""},
-		{"something", ""}, {"patchMergeKey=type", ""}, {"unionDiscriminator", ""}, {"gateway:experimental:validation:Enum=a", ""},
+		{"something", ""}, {"patchMergeKey=type", ""}, {"unionDiscriminator", ""},
+		{"gateway:experimental:validation:Enum=a", ""},
 		{" optional fields have a plus sign", ""},
 		{`listMapKey="type"`, "listMapKey=type"},
 	} {

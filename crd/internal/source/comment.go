@@ -164,7 +164,8 @@ func (s Source) read(name string, source []byte) error {
 	}
 	for _, l := range list {
 		if p := s.packages[r.pkg]; p != nil {
-			unclaimed := slices.DeleteFunc(slices.Concat(l.behind, l.loose, l.marks), func(m Marker) bool { return r.claimed[m.line] })
+			found := slices.Concat(l.behind, l.loose, l.marks)
+			unclaimed := slices.DeleteFunc(found, func(m Marker) bool { return r.claimed[m.line] })
 			p.Loose = slices.Concat(p.Loose, unclaimed, l.lost)
 		}
 	}
