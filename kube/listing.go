@@ -33,12 +33,12 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	req.accept = r.codec.Accept(wire.AList)
 	r.sink.begin()
 	var read listed
-	var circle circle
+	var pages pages
 	for {
 		if r.how == inPages {
 			req.query.Set("limit", strconv.Itoa(pageSize))
 		}
-		meta, err := r.page(ctx, req, &read)
+		meta, err := r.onePage(ctx, req, &read)
 		if err != nil {
 			return "", err
 		}
@@ -46,8 +46,8 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 			rv = meta.ResourceVersion
 			break
 		}
-		if circle.closes(meta.Continue) {
-			return "", errRepeats
+		if err := pages.goOn(meta.Continue, read.first, read.objects); err != nil {
+			return "", err
 		}
 		req.query.Set("continue", meta.Continue)
 	}
@@ -63,36 +63,17 @@ func (r *reflector) listAll(ctx context.Context) (rv string, err error) {
 	return rv, nil
 }
 
-// errRepeats: the continue token of the next page is one that led to this page or to an
-// earlier one.
-var errRepeats = fmt.Errorf("%w: the page continues with itself", wire.ErrAnswer)
-
-// circle notices continue tokens that lead in a circle, by Brent's algorithm: it compares
-// each token with a single stored one, and stores a later token after twice as many pages
-// each time.
-type circle struct {
-	token       string
-	pages, most int
-}
-
-// closes reports that a token has led to an earlier page before. It may notice this only
-// after some rounds.
-func (c *circle) closes(token string) bool {
-	if c.most > 0 && token == c.token {
-		return true
-	}
-	if c.pages++; c.pages > c.most {
-		c.token, c.pages, c.most = token, 0, 2*c.most+1
-	}
-	return false
-}
-
 // listed is the state of a listing so far.
 type listed struct {
 	kind   string // as the list names it
 	sure   bool   // the list has the usual name
 	named  int    // objects that named their kind
 	unread int    // objects that could not be read
+
+	// first is the key of the first object of the latest page, and objects is the number
+	// of objects of that page.
+	first   Key
+	objects int
 }
 
 // isOfKind refuses a list of an unusual name if nothing shows that it is of the kind:
@@ -135,10 +116,39 @@ func (r *reflector) complete(rv string) error {
 	return asSinkError(r.sink.synced(rv))
 }
 
+// onePage reads the next page of a list. The pages before it are worth keeping: a page after
+// the first that the server refuses for now, or whose answer is lost, is asked for again, up
+// to pageTries times in a row. It is a trouble if that takes longer than the patience with
+// a server.
+func (r *reflector) onePage(ctx context.Context, req *request, read *listed) (metav1.ListMeta, error) {
+	var backOff backOff
+	begun := time.Now()
+	for try := 1; ; try++ {
+		start := time.Now()
+		meta, err := r.page(ctx, req, read)
+		if err == nil || !req.query.Has("continue") || try == pageTries || !passes(err) || ctx.Err() != nil {
+			return meta, err
+		}
+		wait := backOff.delay(paceAfter(err, time.Since(start)))
+		if asked, ok := suggestedDelay(err); ok {
+			wait = max(wait, jitter(asked))
+		}
+		if time.Since(begun)+wait >= patience {
+			if err := r.fails(err, inListing); err != nil {
+				return meta, asSinkError(err)
+			}
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return meta, err
+		}
+	}
+}
+
 // page reads one answer to a list request.
 func (r *reflector) page(ctx context.Context, req *request, read *listed) (metav1.ListMeta, error) {
 	ctx, guard := newGuard(ctx, silence)
 	defer guard.stop()
+	read.first, read.objects = Key{}, 0
 	resp, err := r.client.do(ctx, req)
 	if err != nil {
 		return metav1.ListMeta{}, err
@@ -162,6 +172,9 @@ func (r *reflector) listItem(item wire.Raw, read *listed) error {
 	rec, err := r.record(item)
 	if rec.Named {
 		read.named++
+	}
+	if read.objects++; read.first == (Key{}) {
+		read.first = Key(rec.Key)
 	}
 	switch {
 	case errors.Is(err, wire.ErrAnswer):
@@ -194,14 +207,18 @@ func (r *reflector) chooseListing(err error) {
 	code := codeOf(err)
 	switch {
 	case err == nil: // paging works, so it stays: the single list was too large
+		r.expired = false
 	case isDenied(err):
 		r.how = inStream
 	case code == http.StatusRequestEntityTooLarge, code == http.StatusInternalServerError,
 		code == http.StatusGatewayTimeout && !isTooLarge(err),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errSilent):
-		r.how = inPages
+		if r.how = inPages; r.expired {
+			r.how = inStream // the pages take too long, and the single list is too large
+		}
 	case isExpired(err) && r.how == inPages:
-		r.how = inOneList // the continue token expired before these pages were all read
+		// The continue token expired before these pages were all read.
+		r.how, r.expired = inOneList, true
 	}
 }
 

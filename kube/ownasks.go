@@ -333,11 +333,7 @@ func missing(asked map[Key]*fetched) bool {
 // fetchPage reads one page of a list. If the page's token has expired, it goes on from a
 // later moment, as the server offers.
 func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetched) (next string, err error) {
-	body, contentType, err := h.client.roundTrip(ctx, req)
-	if status, expired := expiredPage(err); expired && status.Continue != "" {
-		req.query.Set("continue", status.Continue)
-		body, contentType, err = h.client.roundTrip(ctx, req)
-	}
+	body, contentType, err := h.client.fetchPage(ctx, req)
 	if err != nil {
 		return "", err
 	}

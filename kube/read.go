@@ -118,21 +118,28 @@ func (h handle) list(ctx context.Context, namespace string, yield func(object, e
 	req.accept = h.codec.Accept(wire.AList)
 	req.query = url.Values{"limit": {strconv.Itoa(pageSize)}}
 	h.selector.set(req.query)
-	var circle circle
+	var pages pages
 	for {
-		meta, ok := h.listPage(ctx, req, yield)
+		var first Key
+		objects := 0
+		meta, ok := h.listPage(ctx, req, func(o object, err error) bool {
+			if objects++; first == (Key{}) && o != nil {
+				first = KeyOf(o)
+			}
+			return yield(o, err)
+		})
 		rv = cmp.Or(rv, meta.ResourceVersion)
-		switch next := meta.Continue; {
+		switch {
 		case !ok:
 			return "", false
-		case next == "":
+		case meta.Continue == "":
 			return rv, true
-		case circle.closes(next):
-			yield(nil, req.wrap(errRepeats))
-			return "", false
-		default:
-			req.query.Set("continue", next)
 		}
+		if err := pages.goOn(meta.Continue, first, objects); err != nil {
+			yield(nil, req.wrap(err))
+			return "", false
+		}
+		req.query.Set("continue", meta.Continue)
 	}
 }
 
@@ -142,12 +149,7 @@ func (h handle) list(ctx context.Context, namespace string, yield func(object, e
 func (h handle) listPage(
 	ctx context.Context, req *request, yield func(object, error) bool,
 ) (meta metav1.ListMeta, ok bool) {
-	body, contentType, err := h.client.roundTrip(ctx, req)
-	if status, expired := expiredPage(err); expired && status.Continue != "" {
-		// The server offers to go on from the last key, at a later moment.
-		req.query.Set("continue", status.Continue)
-		body, contentType, err = h.client.roundTrip(ctx, req)
-	}
+	body, contentType, err := h.client.fetchPage(ctx, req)
 	if err != nil {
 		yield(nil, err)
 		return meta, false
@@ -175,6 +177,28 @@ func (h handle) listPage(
 		return meta, false
 	}
 	return meta, true
+}
+
+// fetchPage returns the whole body of a page. If the page's token has expired, the server
+// offers to go on from the last key, at a later moment, and fetchPage takes the offer. The
+// bound of an answer is meant for one object: if a page is over it, fetchPage asks for half
+// as many objects, at last for one.
+func (c *Client) fetchPage(ctx context.Context, req *request) (body []byte, contentType string, err error) {
+	offered := false
+	for {
+		body, contentType, err = c.roundTrip(ctx, req)
+		limit, _ := strconv.Atoi(req.query.Get("limit")) // it is set by this program
+		status, expired := expiredPage(err)
+		switch {
+		case expired && status.Continue != "" && !offered:
+			offered = true
+			req.query.Set("continue", status.Continue)
+		case errors.Is(err, wire.ErrTooLarge) && limit > 1:
+			req.query.Set("limit", strconv.Itoa(limit/2))
+		default:
+			return body, contentType, err
+		}
+	}
 }
 
 // expiredPage reports that a continue token expired. It also returns the metadata of the

@@ -27,6 +27,7 @@ type reflector struct {
 	recorder  *wire.Recorder
 
 	how      listing
+	expired  bool   // pages have expired since a list worked, so they are not tried next
 	listKind string // the name of the kind's lists, if it is an unusual one
 	denied   error  // the reason why listing is not allowed; streaming is tried instead
 	latest   string // the latest resource version so far
@@ -54,7 +55,9 @@ type listing int
 const (
 	inOneList listing = iota
 	inPages           // if a single list is too large for the server or for the way to it
-	inStream          // if listing is not allowed: this needs no right but watch
+	// inStream, if listing is not allowed, or if a single list is too large and pages expire:
+	// this needs no right but watch.
+	inStream
 )
 
 const (

@@ -178,7 +178,7 @@ func (r *reflector) streamFailed(err error, lasted time.Duration) {
 	code := codeOf(err)
 	if errors.Is(err, errSilent) || errors.Is(err, errNoStream) || errors.Is(err, wire.ErrAnswer) ||
 		lasted >= watchTimeout || code != 0 && code != http.StatusTooManyRequests {
-		r.how = inOneList
+		r.how, r.expired = inOneList, false
 	}
 }
 
