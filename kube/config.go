@@ -47,7 +47,8 @@ type Config struct {
 	Observe func(RequestInfo)
 	// MaxObjectBytes is the greatest size, after decompression, of an object in the
 	// server's answers. A larger object is an error. An answer that holds several
-	// objects, such as a page of a list, may be eight times as large. Watches and stores
+	// objects may be eight times as large: List asks for smaller pages if one is larger,
+	// at last for one object. Watches and stores
 	// read their listings object by object, and these listings have no other bound.
 	// Default: 64 MiB, many times the size of the objects that an API server stores.
 	MaxObjectBytes int64

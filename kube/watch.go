@@ -64,6 +64,13 @@ type WatchEvent[T any] struct {
 // does so for a kind whose lists have no resource version, such as the kinds of
 // metrics.k8s.io.
 //
+// Watch asks for all objects in one list, which is the quickest way, and reads it object by
+// object. If the server or a proxy in front of it does not bear that list, Watch lists in
+// pages of 500 objects, and asks again for a page that is refused for now, up to five times
+// in a row. If the pages expire before they are read, and the single list is still too
+// large, it reads the objects as a streaming list (KEP-3157). A list that does not end is a
+// Trouble.
+//
 // Errors: a [Trouble] reports a failure while Watch goes on by itself, with an empty
 // WatchEvent. The event Recovered tells that the trouble is over. If the handle has
 // several namespaces, Recovered tells that none of them is in trouble. An object that
