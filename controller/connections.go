@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -11,25 +12,29 @@ import (
 )
 
 // limitedListener accepts only so many connections. When all are open and another one
-// comes, the quietest connection is closed. The quietest is the one on which no request
-// has been answered for the longest time. So clients that keep connections open without
-// requests cannot keep the kubelet's probes out.
+// comes, the quietest connection is closed. A connection is quiet while the server waits
+// for its client: for a request, for the rest of a request, or for the client to take the
+// answer. The quietest connection is the one that has been quiet for the longest time. So
+// clients that keep connections open, and say nothing on them, keep no others out.
 type limitedListener struct {
 	net.Listener
+	spared time.Duration // how long a quiet connection is not closed for another one
 	slots  chan struct{} // holds a token for each open connection
 	closed chan struct{}
 	once   sync.Once
 
 	mu    sync.Mutex
-	quiet list.List // of *limitedConn on which no request is answered, the quietest first
+	quiet list.List // of *limitedConn, the quietest first
 }
 
-// quietTime is how long a connection must have been quiet to be closed for another
-// one. It is less than a second, which is how long the kubelet waits for a probe.
-const quietTime = 500 * time.Millisecond
+// lookAgain is how often a listener without room looks for a connection that has become
+// quiet.
+const lookAgain = 500 * time.Millisecond
 
-func limitConnections(l net.Listener, n int) net.Listener {
-	return &limitedListener{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{})}
+// limitConnections returns a listener that has n connections open at most. It closes a
+// connection for another one only if that connection has been quiet for the time spared.
+func limitConnections(l net.Listener, n int, spared time.Duration) net.Listener {
+	return &limitedListener{Listener: l, spared: spared, slots: make(chan struct{}, n), closed: make(chan struct{})}
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
@@ -71,17 +76,17 @@ func (l *limitedListener) enter() bool {
 func (l *limitedListener) makeRoom(now time.Time) time.Duration {
 	c, since := l.quietest()
 	if c == nil {
-		return quietTime
+		return lookAgain
 	}
-	if left := quietTime - now.Sub(since); left > 0 {
+	if left := l.spared - now.Sub(since); left > 0 {
 		return left
 	}
 	_ = c.Close() // its client gets no further word
-	return quietTime
+	return lookAgain
 }
 
 // quietest returns the quietest connection and since when it has been quiet. It returns
-// nil if a request is being answered on each connection.
+// nil if no connection is quiet.
 func (l *limitedListener) quietest() (*limitedConn, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,21 +110,37 @@ type limitedConn struct {
 	of *limitedListener
 
 	// Guarded by the listener's mutex.
-	place *list.Element // in quiet; nil while a request is answered
+	place *list.Element // in quiet; nil while the connection is not quiet
 	since time.Time     // when it became quiet
 	ended bool
 }
 
-// rest notes that no request is being answered on a connection.
-func (c *limitedConn) rest() {
+// rest notes that the server waits for the client of a connection. It reports whether the
+// connection was not quiet before.
+func (c *limitedConn) rest() (worked bool) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if !c.ended && c.place == nil {
+	worked = !c.ended && c.place == nil
+	if worked {
 		c.place, c.since = c.of.quiet.PushBack(c), time.Now()
 	}
+	return worked
 }
 
-// work notes that a request is being answered on a connection: the connection is not
+// Write waits for the client to take what was sent before.
+func (c *limitedConn) Write(p []byte) (int, error) { return c.waits(c.Conn.Write, p) }
+
+// waits calls a function that waits for the client.
+func (c *limitedConn) waits(f func([]byte) (int, error), p []byte) (int, error) {
+	worked := c.rest()
+	n, err := f(p)
+	if worked {
+		c.work()
+	}
+	return n, err
+}
+
+// work notes that the program works on a request of a connection: the connection is not
 // quiet.
 func (c *limitedConn) work() {
 	c.of.mu.Lock()
@@ -164,13 +185,30 @@ func connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answering notes that a request is being answered. A request whose header is still on
-// its way does not count.
-func answering(r *http.Request) {
-	if c, _ := r.Context().Value(connKey{}).(*limitedConn); c != nil {
-		c.work()
+// answering calls a handler, and notes when the handler works. It does not work while it
+// waits for the body. When the handler has returned, the server may wait for the rest of a
+// body that the handler has not read.
+func answering(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	c, _ := r.Context().Value(connKey{}).(*limitedConn)
+	if c == nil {
+		h.ServeHTTP(w, r)
+		return
 	}
+	if r.Body != http.NoBody {
+		r.Body = limitedBody{r.Body, c}
+	}
+	c.work()
+	defer c.rest()
+	h.ServeHTTP(w, r)
 }
+
+// limitedBody is the body of a request on a connection.
+type limitedBody struct {
+	io.ReadCloser
+	from *limitedConn
+}
+
+func (b limitedBody) Read(p []byte) (int, error) { return b.from.waits(b.ReadCloser.Read, p) }
 
 // limited returns the limited connection below a connection that may be encrypted, nil if
 // it is not limited.

@@ -74,8 +74,19 @@ func serveHere(t *testing.T, p *program) *pipes {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startHere(t, s, p.TLS)
+}
+
+// probesHere is serveHere for the probes' port.
+func probesHere(t *testing.T, p *program) *pipes {
+	t.Helper()
+	p.Logger = slog.New(slog.DiscardHandler)
+	return startHere(t, p.newProbes(t.Context()), nil)
+}
+
+func startHere(t *testing.T, s *server, config *tls.Config) *pipes {
 	l := newPipes()
-	s.start(l, p.TLS)
+	s.start(l, config)
 	t.Cleanup(s.close)
 	return l
 }
@@ -215,7 +226,7 @@ func TestProbesBesideIdleConnectionsOverTLS(t *testing.T) {
 func TestListenerIsClosedWhileFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipes := newPipes()
-		l := limitConnections(pipes, 1)
+		l := limitConnections(pipes, 1, time.Second)
 		accepted := make(chan error)
 		accept := func() { _, err := l.Accept(); accepted <- err }
 		go accept()

@@ -13,7 +13,10 @@ const (
 	headerTime = 5 * time.Second
 	readTime   = 30 * time.Second
 	writeTime  = 30 * time.Second
-	idleTime   = time.Minute
+	// idleTime is how long a connection stays open between two requests. Clients keep
+	// connections for up to 90 seconds, as Go's do. A client whose server closes first
+	// loses a request that it sends at that moment, and does not repeat a POST.
+	idleTime   = 3 * time.Minute
 	headerSize = 16 << 10
 	// defaultMaxBody is the default limit of a request's body, in bytes.
 	defaultMaxBody = 1 << 20
@@ -23,6 +26,14 @@ const (
 	maxProfiles    = 4
 	maxHooks       = 32
 	maxConnections = 512
+	// quietTime is how long a connection must have been quiet to be closed for another one.
+	quietTime = 500 * time.Millisecond
+	// maxProbes is how many connections may be open at the probes' port. Another
+	// connection closes the oldest at once, so a probe fails only if as many connections
+	// come while it is answered. probeTime is how long a client may take to send a
+	// request, and twice as long to take the answer, for which a Check has checkTime.
+	maxProbes = 256
+	probeTime = 5 * time.Second
 )
 
 // atMost returns a handler that answers n requests at the same time, and refuses

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/event"
+	"github.com/pintle-go/pintle/internal/pod"
 	"github.com/pintle-go/pintle/internal/workmetrics"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
@@ -36,9 +37,15 @@ type Options struct {
 
 	// Address is the address to listen on for health, readiness, metrics and hooks.
 	// ":8080" means all addresses of the machine. Default: none. See serve.go. In
-	// controller-runtime these are HealthProbeBindAddress and the BindAddress of the
-	// metrics.
+	// controller-runtime it is the BindAddress of the metrics.
 	Address string
+	// ProbeAddress is the address of a port that answers only /healthz and /readyz, in plain
+	// HTTP, for the kubelet's probes. Clients of Address cannot keep probes out there.
+	// Clients of ProbeAddress can do so only with more than 256 connections within the time
+	// of one answer. A NetworkPolicy may close the port to all of them, because the kubelet
+	// of the pod's node always gets through. Default: none, and ":8081" with package program
+	// in a pod. It is controller-runtime's HealthProbeBindAddress.
+	ProbeAddress string
 	// TLS, if it is set, makes the port speak HTTPS. It must have a certificate, or
 	// CertDir must be set.
 	TLS *tls.Config
@@ -126,6 +133,11 @@ type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (conte
 // end after Grace or when the lease is lost. Then the lease is released, the port is
 // closed, and Run returns.
 //
+// From the end of ctx the program is not ready, and its answers close their connections. In
+// a pod with hooks or routes the port stays open until 5 seconds after that end, or Grace
+// if it is shorter, because clients send requests until they know that the pod stops. A
+// [Hook] answers 503 in that time: its controller has stopped.
+//
 // If a reconcile heeds no context, Run waits for it for 5 seconds after the end of that
 // context, or for the lease's Margin after a loss. Then Run returns an error that wraps
 // [lease.ErrUnfinished] and names the controller and the object. The goroutine of that
@@ -136,8 +148,13 @@ type TraceFunc func(ctx context.Context, name string, attrs ...slog.Attr) (conte
 // If the kind of a controller is not installed, the controller waits for the kind while
 // the others run. The log says so now and then, and so does /readyz.
 func Run(ctx context.Context, o Options, controllers ...Any) error {
+	return runIn(ctx, around{inPod: pod.Inside(), listen: listenTCP}, o, controllers...)
+}
+
+// runIn is Run with what a program finds around it.
+func runIn(ctx context.Context, around around, o Options, controllers ...Any) error {
 	counted := o.Metrics == nil
-	p := &program{Options: o.withDefaults()}
+	p := &program{Options: o.withDefaults(), around: around}
 	p.work = workmetrics.New(p.Metrics)
 	defer p.work.Close()
 	p.open = sync.OnceFunc(p.openElected)
@@ -155,9 +172,16 @@ func Run(ctx context.Context, o Options, controllers ...Any) error {
 		return err
 	}
 	defer serving.close()
+	probes, err := p.listenForProbes(ctx)
+	if err != nil {
+		return err
+	}
+	defer probes.close()
+	stopped := noteStop(ctx)
 	recording := p.record(ctx)
 	err = p.run(ctx, stop)
 	recording.stop(err)
+	p.drain(stopped, err)
 	if err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
@@ -181,6 +205,7 @@ func (o Options) withDefaults() Options {
 // program is one call of Run.
 type program struct {
 	Options
+	around around
 	// runners are those of all controllers. Those of everywhere run in every process.
 	// Those of electing run while the lease is held.
 	runners, everywhere, electing []runner

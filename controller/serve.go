@@ -26,6 +26,11 @@ import (
 //
 // It also answers hooks and routes. See limits.go for the limits.
 //
+// A program with an address for probes answers /healthz and /readyz there too, on
+// connections of their own: nobody who may use hooks, routes or metrics can keep the kubelet
+// out. See probes.go. In a pod the address stays open for a moment after a stop began: see
+// drain.go.
+//
 // A program is not ready until the stores of all controllers are filled, even as a
 // standby. It is not ready while it stops. It does not wait for a kind that was never
 // installed, because the other controllers run. If a kind was there and is gone, the
@@ -44,13 +49,14 @@ type server struct {
 	failed chan error
 	log    *slog.Logger
 	end    context.CancelFunc // ends the contexts of all requests
+	limit  func(net.Listener) net.Listener
 
 	mu      sync.Mutex
 	ended   bool           // no more requests are answered
 	answers sync.WaitGroup // the answers under way
 }
 
-// listen starts to serve, if an address is set.
+// listen starts to serve at Address, if it is set.
 func (p *program) listen(ctx context.Context) (*server, error) {
 	if p.Address == "" {
 		return nil, nil
@@ -63,7 +69,7 @@ func (p *program) listen(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
+	listener, err := p.around.listen(ctx, p.Address)
 	if err != nil {
 		s.end()
 		return nil, fmt.Errorf("open %s for HTTP: %w", p.Address, err)
@@ -104,6 +110,7 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	s := &server{log: p.Logger, failed: make(chan error, 1), end: end}
+	s.limit = func(l net.Listener) net.Listener { return limitConnections(l, maxConnections, quietTime) }
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !s.begin() {
@@ -111,8 +118,10 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 				return
 			}
 			defer s.answers.Done()
-			answering(r)
-			mux.ServeHTTP(w, r)
+			if ctx.Err() != nil {
+				w.Header().Set("Connection", "close") // the next request should find another process
+			}
+			answering(mux, w, r)
 		}),
 		BaseContext:       func(net.Listener) context.Context { return serving },
 		ConnContext:       connContext,
@@ -129,7 +138,7 @@ func (p *program) newServer(ctx context.Context) (*server, error) {
 
 // start serves the connections of a listener.
 func (s *server) start(listener net.Listener, config *tls.Config) {
-	listener = limitConnections(listener, maxConnections)
+	listener = s.limit(listener)
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
@@ -180,9 +189,7 @@ func (s *server) close() {
 // routes returns the handlers that answer while serving lasts. The program stops when ctx
 // ends. If the pattern of a hook or route is invalid or taken, routes returns an error.
 func (p *program) routes(ctx, serving context.Context) (mux *http.ServeMux, err error) {
-	mux = http.NewServeMux()
-	mux.HandleFunc("GET /healthz", p.healthz)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { p.readyz(ctx, w, r) })
+	mux = p.probes(ctx)
 	a := newAuthorizer(p.client(), p.Logger)
 	guard := func(asked bool, h http.Handler) http.Handler {
 		if asked {

@@ -119,7 +119,7 @@ func (g *gadgetry) operator(t testing.TB) Operator {
 		Image:       "example.com/gadgetry:v1.2.3",
 		Controllers: []controller.Any{g.controller()},
 		Definitions: []*crd.Definition{definition},
-		Options:     controller.Options{Address: ":8080", Lease: lease.Lease{Name: "gadgetry"}},
+		Options:     controller.Options{Address: ":8080", ProbeAddress: ":8081", Lease: lease.Lease{Name: "gadgetry"}},
 		Needs:       []Rules{Applies(g.maps), Events(eventsIn...)},
 		Install: Install{
 			Namespace:   g.namespace,

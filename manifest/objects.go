@@ -25,7 +25,9 @@ type part struct {
 
 const (
 	nameLabel = "app.kubernetes.io/name"
-	nobody    = 65532
+	// probesName names the port of the pod that has only probes.
+	probesName = "probes"
+	nobody     = 65532
 )
 
 // Labels returns the labels of all objects. Those of the pods are the same, so a Service that
@@ -191,8 +193,16 @@ func (o Operator) pod() corev1.PodSpec {
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
-	if port, err := o.port(); err == nil && port != 0 { // withDefaults has already returned the error
-		c.Ports = []corev1.ContainerPort{{Name: o.portName(), ContainerPort: port}}
+	// withDefaults has already returned the errors.
+	port, _ := o.port()
+	probes, _ := o.probePort()
+	if port != 0 {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: o.portName(), ContainerPort: port})
+	}
+	if probes != 0 {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: probesName, ContainerPort: probes})
+	}
+	if len(c.Ports) > 0 {
 		c.StartupProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 1, FailureThreshold: 60}
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: o.get("/healthz"), PeriodSeconds: 10}
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: o.get("/readyz"), PeriodSeconds: 5}
@@ -225,9 +235,12 @@ func (o Operator) pod() corev1.PodSpec {
 	}
 }
 
-// get returns a probe that requests a path from the operator's port. The kubelet does not
-// verify the certificate.
+// get returns a probe that requests a path from the port of probes, or else from the
+// operator's port. The kubelet does not verify the certificate.
 func (o Operator) get(path string) corev1.ProbeHandler {
+	if o.Options.ProbeAddress != "" {
+		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(probesName)}}
+	}
 	action := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(o.portName())}
 	if o.scheme() == corev1.URISchemeHTTPS {
 		action.Scheme = corev1.URISchemeHTTPS

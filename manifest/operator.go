@@ -44,8 +44,9 @@ type Operator struct {
 	//
 	//   - Lease: the rights for the Lease of that name, in the operator's namespace
 	//     unless Options names another;
-	//   - Address: the port, with probes and a Service;
-	//   - TLS and CertDir, and TLSSecret of Install: the probes' scheme, HTTPS;
+	//   - Address: the port and a Service;
+	//   - ProbeAddress: the port of the probes, which are at the other port without it;
+	//   - TLS and CertDir, and TLSSecret of Install: the scheme of the port, HTTPS;
 	//   - Events: the right to write events, in all namespaces unless Needs names some;
 	//   - Authorize, also of Routes: the rights to create TokenReviews and
 	//     SubjectAccessReviews.
@@ -90,20 +91,32 @@ type Install struct {
 }
 
 // port returns the port at which the operator listens, or 0 if it has no address.
-func (o Operator) port() (int32, error) {
-	if o.Options.Address == "" {
+func (o Operator) port() (int32, error) { return portOf(o.Options.Address) }
+
+// probePort returns the port of the operator's probes alone, or 0 if it has none.
+func (o Operator) probePort() (int32, error) {
+	port, err := portOf(o.Options.ProbeAddress)
+	if other, _ := o.port(); err == nil && port != 0 && port == other {
+		return 0, fmt.Errorf("port %d: the address of probes needs a port of its own, or must be empty", port)
+	}
+	return port, err
+}
+
+// portOf returns the port of an address, or 0 if there is no address.
+func portOf(address string) (int32, error) {
+	if address == "" {
 		return 0, nil
 	}
-	host, text, err := net.SplitHostPort(o.Options.Address)
+	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return 0, fmt.Errorf("address: %w", err)
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("address %q: %q is not a valid port for a Service", o.Options.Address, text)
+		return 0, fmt.Errorf("address %q: %q is not a valid port for a Service", address, text)
 	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return 0, fmt.Errorf("address %q: probes cannot reach it in a pod: remove the host", o.Options.Address)
+		return 0, fmt.Errorf("address %q: probes cannot reach it in a pod: remove the host", address)
 	}
 	return int32(port), nil
 }
@@ -144,8 +157,10 @@ func (o Operator) withDefaults() (Operator, error) {
 	case o.Install.Replicas > 1 && o.Options.Lease.Name == "":
 		wrong = append(wrong, fmt.Errorf("%d replicas without a lease would all reconcile", o.Install.Replicas))
 	}
-	if _, err := o.port(); err != nil {
-		wrong = append(wrong, err)
+	for _, port := range []func() (int32, error){o.port, o.probePort} {
+		if _, err := port(); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
 	for _, d := range o.Definitions {
 		if d == nil {

@@ -150,17 +150,19 @@ func TestBadOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, op := range map[string]Operator{
-		"nothing":           {},
-		"bad name":          {Name: "A b", Image: "x"},
-		"replicas":          {Name: "a", Image: "x", Install: Install{Replicas: 2}},
-		"unknown plural":    {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](client))}},
-		"mistaken handle":   {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[corev1.Node](client).In("x"))}},
-		"nil client":        {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](nil))}},
-		"bad port":          {Name: "a", Image: "x", Options: controller.Options{Address: ":70000"}},
-		"no port":           {Name: "a", Image: "x", Options: controller.Options{Address: ":0"}},
-		"bad address":       {Name: "a", Image: "x", Options: controller.Options{Address: "8080"}},
-		"loopback":          {Name: "a", Image: "x", Options: controller.Options{Address: "127.0.0.1:8080"}},
-		"zero value handle": {Name: "a", Image: "x", Needs: []Rules{Gets(kube.Resource[Gadget]{})}},
+		"nothing":            {},
+		"bad name":           {Name: "A b", Image: "x"},
+		"replicas":           {Name: "a", Image: "x", Install: Install{Replicas: 2}},
+		"unknown plural":     {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](client))}},
+		"mistaken handle":    {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[corev1.Node](client).In("x"))}},
+		"nil client":         {Name: "a", Image: "x", Needs: []Rules{Gets(kube.For[Gadget](nil))}},
+		"bad port":           {Name: "a", Image: "x", Options: controller.Options{Address: ":70000"}},
+		"no port":            {Name: "a", Image: "x", Options: controller.Options{Address: ":0"}},
+		"bad address":        {Name: "a", Image: "x", Options: controller.Options{Address: "8080"}},
+		"loopback":           {Name: "a", Image: "x", Options: controller.Options{Address: "127.0.0.1:8080"}},
+		"probes at loopback": {Name: "a", Image: "x", Options: controller.Options{ProbeAddress: "127.0.0.1:8081"}},
+		"one port for both":  {Name: "a", Image: "x", Options: controller.Options{Address: ":1", ProbeAddress: ":1"}},
+		"zero value handle":  {Name: "a", Image: "x", Needs: []Rules{Gets(kube.Resource[Gadget]{})}},
 	} {
 		for _, render := range []func() error{
 			func() error { _, err := op.YAML(); return err },

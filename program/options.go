@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/pki"
 )
 
-// defaultAddress is the address at which a program listens in a pod.
-const defaultAddress = ":8080"
+// defaultAddress is the address at which a program listens in a pod, and defaultProbes the
+// one at which it answers the kubelet's probes.
+const (
+	defaultAddress = ":8080"
+	defaultProbes  = ":8081"
+)
 
 // running holds the settings of the command line for running the program.
 type running struct {
@@ -82,18 +85,16 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// inPod reports whether the program runs in a pod with a service account. It looks for
-// the same signs as client-go's rest.InClusterConfig.
-func inPod() bool {
-	_, err := os.Stat("/var/run/secrets/kubernetes.io/serviceaccount/token")
-	return err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-}
-
 // options returns the options for the controllers.
 func (r *running) options(op Operator, inPod bool) (controller.Options, error) {
 	o := op.Options
 	o.Logger = r.logger(o.Logger)
 	o.Address = cmp.Or(o.Address, defaultAddress)
+	if inPod {
+		o.ProbeAddress = cmp.Or(o.ProbeAddress, defaultProbes)
+	} else {
+		o.ProbeAddress = "" // there is no kubelet
+	}
 	mounted := op.Install.TLSSecret != ""
 	switch {
 	case inPod && mounted:
@@ -124,9 +125,10 @@ func (r *running) options(op Operator, inPod bool) (controller.Options, error) {
 	return o, nil
 }
 
-// deployed returns an operator with the command line and the address of its pods.
+// deployed returns an operator with the command line and the addresses of its pods.
 func deployed(o Operator) Operator {
 	o.Options.Address = cmp.Or(o.Options.Address, defaultAddress)
+	o.Options.ProbeAddress = cmp.Or(o.Options.ProbeAddress, defaultProbes)
 	if len(o.Definitions) > 0 {
 		o.Install.Args = append([]string{"-install=false"}, o.Install.Args...)
 	}

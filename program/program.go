@@ -23,6 +23,7 @@ import (
 
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/internal/fieldmanager"
+	"github.com/pintle-go/pintle/internal/pod"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/manifest"
 )
@@ -66,14 +67,15 @@ type Operator = manifest.Operator
 //
 // In a pod, which has the files of a service account, the program listens on the
 // Address of its Options, by default ":8080", serves the certificate of the
-// manifest's TLSSecret, and takes the lease. With the flags of the printed Deployment
+// manifest's TLSSecret, answers the kubelet's probes at ProbeAddress, by default ":8081",
+// and takes the lease. With the flags of the printed Deployment
 // it installs nothing: the definitions come with the manifests, so the program needs no
 // right to change any. kubectl apply reports a conflict about a definition that the
 // program has installed itself before: --force-conflicts takes it over. kubectl does not
 // check whether stored objects fit the definition, as [crd.Install] does.
 //
 // Elsewhere, as on a developer's machine, it listens on loopback at the same port,
-// without the TLSSecret, which only the pod has. It takes no lease, so that a restart
+// without the TLSSecret, which only the pod has, and has no port for probes. It takes no lease, so that a restart
 // need not wait for the lease of a process that was killed. Then another process may act
 // at the same time, and the program logs that. With -lease it takes the Lease in the namespace
 // that the Options name, or else the kubeconfig's context. With -dev it looks in all
@@ -110,7 +112,7 @@ type Program struct {
 func (p Program) Main(build func(*kube.Client) (Operator, error)) {
 	ctx, stop := controller.Signals()
 	c := command{
-		flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: inPod(), config: p.Config, build: build,
+		flags: flag.CommandLine, args: os.Args[1:], out: os.Stdout, inPod: pod.Inside(), config: p.Config, build: build,
 	}
 	err := c.run(ctx)
 	stop()

@@ -70,6 +70,7 @@ func TestProgramPrints(t *testing.T) {
 	}{
 		"as it says": {[]string{"manifests"}, []string{
 			"namespace: gadgetry\n", "image: example.com/gadgetry:v1.2.3\n", "replicas: 2\n", "containerPort: 8080\n",
+			"containerPort: 8081\n", "port: probes\n",
 			"- -install=false\n        - -copies=one\n", "kind: CustomResourceDefinition\n",
 		}},
 		"with flags": {[]string{"-copies=two", "manifests", "-namespace=other", "-image=local/it:v2", "-replicas=3"}, []string{
