@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (e *election) renew(
 			return lease
 		case err != nil:
 			if !failing {
-				e.Logger.Warn("cannot renew the lease; retrying", "error", err, "for", term.left().Round(time.Millisecond))
+				warnOfRenewal(e.Logger, err, term.left())
 			}
 			timer.Reset(max(min(e.Renew, left)/4, e.Duration/100))
 		default:
@@ -120,6 +121,12 @@ func (e *election) renew(
 			stepDown(fmt.Errorf("%w: %s", errClaimed, by))
 		}
 	}
+}
+
+// warnOfRenewal logs a failed renewal. If no later one succeeds, the lease is lost in the
+// time that is left.
+func warnOfRenewal(to *slog.Logger, err error, left time.Duration) {
+	to.Warn("cannot renew the lease; retrying", "error", err, "left", left.Round(time.Millisecond))
 }
 
 // takenBy explains why the lease no longer belongs to this process.

@@ -222,14 +222,27 @@ type heldKey struct{}
 // the function has returned. If ctx does not come from such a function, the returned
 // context never ends.
 func Held(ctx context.Context) context.Context {
-	held, ok := ctx.Value(heldKey{}).(context.Context)
-	ctx = context.WithoutCancel(ctx)
+	until, ok := ctx.Value(heldKey{}).(context.Context)
 	if !ok {
-		return ctx
+		return context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	context.AfterFunc(held, func() { cancel(context.Cause(held)) })
-	return ctx
+	return heldContext{until, ctx}
+}
+
+// heldContext ends with one context and has the values of another. It is registered with
+// neither: a program may make any number of them during a term.
+type heldContext struct {
+	context.Context // that ends with the lease
+	values          context.Context
+}
+
+// Value also lets package context find the one context that ends. Contexts that are derived
+// from c then cost no goroutine, and have its cause.
+func (c heldContext) Value(key any) any {
+	if end, ok := c.Context.Value(key).(context.Context); ok && end == c.Context {
+		return end
+	}
+	return c.values.Value(key)
 }
 
 // tell reports the holder of the lease if it has changed.

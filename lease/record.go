@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func claimed(was *coordinationv1.Lease, identity string, duration time.Duration,
 		o = was.DeepCopy()
 	}
 	transitions := value(o.Spec.LeaseTransitions)
-	if was != nil && holder(was) != identity {
+	if was != nil && holder(was) != identity && transitions < math.MaxInt32 {
 		transitions++
 	}
 	at := later(o.Spec.RenewTime, now)
