@@ -2,7 +2,11 @@ package ready
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"reflect"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -103,7 +107,7 @@ func conditionsOf(o any) conditioned {
 		found.generation = m.GetGeneration()
 	}
 	status := member(reflect.ValueOf(o), "Status")
-	found.observed = number(member(status, "ObservedGeneration"))
+	found.observed = generation(member(status, "ObservedGeneration"))
 	list := member(status, "Conditions")
 	if !list.IsValid() || list.Kind() != reflect.Slice {
 		return found
@@ -114,7 +118,7 @@ func conditionsOf(o any) conditioned {
 		found.conditions = append(found.conditions, condition{
 			kind: text(member(c, "Type")), status: text(member(c, "Status")),
 			reason: text(member(c, "Reason")), message: text(member(c, "Message")),
-			observed: number(member(c, "ObservedGeneration")),
+			observed: generation(member(c, "ObservedGeneration")),
 		})
 	}
 	return found
@@ -143,11 +147,55 @@ func text(v reflect.Value) string {
 	return v.String()
 }
 
-func number(v reflect.Value) int64 {
-	if !v.IsValid() || !v.CanInt() {
+// unread is the generation of a value that is no number. It is older than each spec, so an
+// object that has it is not taken for up to date.
+const unread = -1
+
+// generation returns an observed generation, 0 if there is none. Most kinds keep a whole
+// number; some keep a text, a float, or a type of their own that is written as a text.
+func generation(v reflect.Value) int64 {
+	for v.IsValid() && (v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer) {
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid() || v.IsZero():
+		return 0
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return int64(min(v.Uint(), math.MaxInt64))
+	case v.CanFloat():
+		if f := v.Float(); f == math.Trunc(f) && math.Abs(f) < 1<<62 {
+			return int64(f)
+		}
+	case v.Kind() == reflect.String:
+		return written(v.String())
+	case v.CanAddr() && v.Addr().CanInterface():
+		if s, ok := v.Addr().Interface().(fmt.Stringer); ok { // such as intstr.IntOrString
+			return written(s.String())
+		}
+	}
+	return unread
+}
+
+// written returns an observed generation that is kept as a text.
+func written(text string) int64 {
+	if text = strings.TrimSpace(text); text == "" {
 		return 0
 	}
-	return v.Int()
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return generation(reflect.ValueOf(f))
+	}
+	return unread
+}
+
+// generationAt returns the observed generation at a path in an unstructured object.
+func generationAt(o map[string]any, path ...string) int64 {
+	value, _, _ := unstructured.NestedFieldNoCopy(o, path...)
+	return generation(reflect.ValueOf(value))
 }
 
 // untyped judges an unstructured object by the rule of its kind.
@@ -162,7 +210,7 @@ func untyped(u *unstructured.Unstructured) State {
 		return untypedWebhooks(u)
 	}
 	found := conditioned{generation: u.GetGeneration()}
-	found.observed, _, _ = unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	found.observed = generationAt(u.Object, "status", "observedGeneration")
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, item := range list {
 		c, ok := item.(map[string]any)
@@ -174,7 +222,7 @@ func untyped(u *unstructured.Unstructured) State {
 		one.status, _, _ = unstructured.NestedString(c, "status")
 		one.reason, _, _ = unstructured.NestedString(c, "reason")
 		one.message, _, _ = unstructured.NestedString(c, "message")
-		one.observed, _, _ = unstructured.NestedInt64(c, "observedGeneration")
+		one.observed = generationAt(c, "observedGeneration")
 		found.conditions = append(found.conditions, one)
 	}
 	_, service, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "service")
