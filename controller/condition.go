@@ -18,6 +18,7 @@ import (
 //   - A character that is not allowed in a reason becomes an underscore. The prefix of
 //     the type is left out of a default reason: the reason of example.com/Ready is Ready.
 //   - Text that is too long is cut.
+//   - A condition that was written without a time gets one, because the API requires it.
 //
 // For example:
 //
@@ -43,7 +44,7 @@ func SetCondition(o metav1.Object, conditions *[]metav1.Condition, c metav1.Cond
 		if was.Type != c.Type {
 			continue
 		}
-		if was.Status == c.Status {
+		if was.Status == c.Status && !was.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = was.LastTransitionTime
 		}
 		if *was == c {

@@ -119,6 +119,26 @@ func TestSetConditionIsValid(t *testing.T) {
 	})
 }
 
+// A condition that an earlier release wrote without a time gets one, and keeps it.
+func TestConditionWithoutATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}
+		list := []metav1.Condition{was}
+		for _, reason := range []string{"Ready", "Other"} {
+			c := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: reason}
+			list[0].LastTransitionTime = metav1.Time{}
+			if !SetCondition(new(gizmo), &list, c) || list[0].LastTransitionTime.IsZero() {
+				t.Errorf("with reason %s it has the time %v", reason, list[0].LastTransitionTime)
+			}
+			at := list[0].LastTransitionTime
+			time.Sleep(time.Minute)
+			if SetCondition(new(gizmo), &list, c) || list[0].LastTransitionTime != at {
+				t.Errorf("with reason %s it has another time later", reason)
+			}
+		}
+	})
+}
+
 func TestDefaultReasons(t *testing.T) {
 	for kind, want := range map[string]string{
 		"Ready": "Ready", "example.com/Ready": "Ready", "example.com/a.b-c": "a_b_c", "3rd": "Is3rd",
