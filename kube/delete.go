@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -63,17 +64,12 @@ func (h handle) delete(ctx context.Context, name string, options []metav1.Delete
 		return nil
 	}
 	o := h.newObject()
-	raw, err := wire.Unwrap(contentType, body)
-	if err == nil {
-		err = h.codec.Decode(raw, o)
-	}
-	if wrong := wire.CheckType(contentType); wrong != nil {
+	if err := h.decodeAnswer(req, contentType, body, o); err != nil {
 		h.client.stores.lost(req.resource, key, errLost)
-		return req.wrap(wrong)
-	}
-	if err != nil {
-		h.client.stores.lost(req.resource, key, errLost)
-		return nil //nolint:nilerr // the deletion itself went well
+		if errors.Is(err, wire.ErrAnswer) {
+			return req.wrap(err)
+		}
+		return nil // the deletion itself went well
 	}
 	if o.GetDeletionTimestamp() == nil {
 		// The server answers with the last state of Services and of some other kinds.

@@ -56,15 +56,17 @@ func (h handle) tryModify(
 		return nil, false, err
 	}
 	get.accept = wire.TypeJSON // fields that T does not name must be visible, so that they can be left alone
-	raw, _, err := h.client.roundTrip(ctx, get)
+	raw, contentType, err := h.client.roundTrip(ctx, get)
 	if err != nil {
 		return nil, false, err
 	}
 	before, after := h.newObject(), h.newObject()
-	for _, o := range []object{before, after} {
-		if err := h.codec.Decode(wire.Raw{Bytes: raw}, o); err != nil {
-			return nil, false, get.wrap(err)
-		}
+	err = h.decodeAnswer(get, contentType, raw, before)
+	if err == nil {
+		err = h.codec.Decode(wire.Raw{Bytes: raw}, after)
+	}
+	if err != nil {
+		return nil, false, get.wrap(err)
 	}
 	if err := h.selected(get.resource, before); err != nil {
 		return nil, false, get.wrap(err)

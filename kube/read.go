@@ -58,13 +58,27 @@ func (h handle) exchange(ctx context.Context, req *request, answer object) error
 	if err != nil {
 		return err
 	}
-	raw, err := wire.Unwrap(contentType, body)
-	if err == nil {
-		reflect.ValueOf(answer).Elem().SetZero() // it may hold the answer to an earlier request
-		err = h.codec.Decode(raw, answer)
-	}
-	if err != nil {
+	reflect.ValueOf(answer).Elem().SetZero() // it may hold the answer to an earlier request
+	if err := h.decodeAnswer(req, contentType, body, answer); err != nil {
 		return req.wrap(err)
+	}
+	return nil
+}
+
+// decodeAnswer decodes the answer to a request for one object. An object of another kind,
+// name or namespace is an error: a proxy or a cache between the server and the program may
+// answer with what belongs to another request.
+func (h handle) decodeAnswer(req *request, contentType string, body []byte, answer object) error {
+	if err := h.codec.DecodeAnswer(contentType, body, answer); err != nil {
+		return err
+	}
+	name, namespace := answer.GetName(), answer.GetNamespace()
+	switch {
+	case name == "" && (req.method == http.MethodGet || req.method == http.MethodPut || req.method == http.MethodPatch):
+		return fmt.Errorf("%w: an object without a name", wire.ErrAnswer)
+	case name != "" && req.name != "" && name != req.name, // the server makes a name if none is given
+		namespace != "" && namespace != req.namespace: // kinds that are not stored may have none
+		return fmt.Errorf("%w: the object is %s", wire.ErrAnswer, KeyOf(answer))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -107,7 +108,10 @@ func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 		return nil, err
 	}
 	o := new(S)
-	if _, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
+	if status, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
+		if status.Status == metav1.StatusFailure {
+			return nil, req.wrap(&apierrors.StatusError{ErrStatus: *status})
+		}
 		return o, nil // the server answers evictions and bindings with success, not with an S
 	}
 	if err := json.Unmarshal(answer, o, jsonfields.ReadOptions(reflect.TypeFor[S]())); err != nil {

@@ -1,12 +1,16 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pintle-go/pintle/kube/internal/scan"
 )
 
 // The media types that this package reads and writes.
@@ -89,6 +93,58 @@ func Unwrap(contentType string, body []byte) (Raw, error) {
 	return Raw{msg, true}, nil
 }
 
+// DecodeAnswer decodes the object in an answer. If the answer holds something else, the error
+// wraps [ErrAnswer] and names it.
+func (c *Codec) DecodeAnswer(contentType string, body []byte, into Object) error {
+	raw, err := Unwrap(contentType, body)
+	if err != nil {
+		return err
+	}
+	var is metav1.TypeMeta
+	if raw.Protobuf {
+		is = envelopeType(body)
+	} else {
+		is = jsonType(body)
+	}
+	if !c.answers(is) {
+		if status, ok := DecodeStatus(body); ok {
+			return fmt.Errorf("read object: %w: a Status: %s", ErrAnswer, cmp.Or(status.Message, status.Status, "empty"))
+		}
+		return fmt.Errorf("read object: %w: a %s of %s", ErrAnswer, is.Kind, cmp.Or(is.APIVersion, "no apiVersion"))
+	}
+	return c.Decode(raw, into)
+}
+
+// answers reports that an object with such a kind answers a request for an object. The
+// version is the server's business. Some servers leave the kind out.
+func (c *Codec) answers(is metav1.TypeMeta) bool {
+	if c.metadata && is.Kind == "PartialObjectMetadata" || is.Kind == "" || c.gvk.Kind == "" {
+		return true
+	}
+	gv, err := schema.ParseGroupVersion(is.APIVersion)
+	return is.Kind == c.gvk.Kind && (is.APIVersion == "" || err == nil && gv.Group == c.gvk.Group)
+}
+
+var errFound = errors.New("found")
+
+// jsonType reads apiVersion and kind of a JSON object. Servers write them first. What is
+// malformed is left to the decoder.
+func jsonType(object []byte) (is metav1.TypeMeta) {
+	_ = scan.Members(object, func(name string, value []byte) error {
+		switch isText := len(value) > 0 && value[0] == '"'; {
+		case name == "kind" && isText:
+			is.Kind = scan.Unquote(value)
+		case name == "apiVersion" && isText:
+			is.APIVersion = scan.Unquote(value)
+		}
+		if is.Kind != "" && is.APIVersion != "" {
+			return errFound
+		}
+		return nil
+	})
+	return is
+}
+
 // DecodeStatus decodes a metav1.Status in JSON or protobuf. It reports whether body is a
 // Status.
 func DecodeStatus(body []byte) (*metav1.Status, bool) {
@@ -96,7 +152,7 @@ func DecodeStatus(body []byte) (*metav1.Status, bool) {
 	if raw, ok := cutEnvelope(body); ok {
 		// A message of one kind may decode as one of another kind: the envelope names the
 		// kind.
-		if envelopeKind(body) != "Status" || status.Unmarshal(raw) != nil {
+		if envelopeType(body).Kind != "Status" || status.Unmarshal(raw) != nil {
 			return nil, false
 		}
 		return status, true

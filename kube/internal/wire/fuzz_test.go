@@ -77,7 +77,7 @@ func FuzzFields(f *testing.F) {
 			t.Fatal("found a field in a message that is malformed")
 		}
 		cutEnvelope(msg)
-		envelopeKind(msg)
+		envelopeType(msg)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -123,14 +124,16 @@ func cutEnvelope(body []byte) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// envelopeKind returns the kind that the envelope names: field 2 of its runtime.TypeMeta.
-func envelopeKind(body []byte) string {
+// envelopeType returns the kind that the envelope names, as fields 1 and 2 of its
+// runtime.TypeMeta. It is empty if the envelope is malformed.
+func envelopeType(body []byte) (is metav1.TypeMeta) {
 	typeMeta, err := findField(bytes.TrimPrefix(body, protobufMagic), unknownTypeMeta)
 	if err != nil {
-		return ""
+		return is
 	}
-	kind, _ := findField(typeMeta, 2) // malformed: no kind
-	return string(kind)
+	apiVersion, _ := findField(typeMeta, 1) // malformed: none
+	kind, _ := findField(typeMeta, 2)
+	return metav1.TypeMeta{APIVersion: string(apiVersion), Kind: string(kind)}
 }
 
 // encodeEnvelope puts a message into an envelope.
