@@ -119,8 +119,8 @@ func (l *Letter) template() kube.Key {
 	return kube.Key{Namespace: l.Namespace, Name: l.Spec.Template}
 }
 
-// The change of a ConfigMap reconciles all Letters that refer to it. The reconcile reads the ConfigMap from memory. The operator in operators/letter is
-// the whole program.
+// The change of a ConfigMap reconciles all Letters that refer to it. The reconcile reads the
+// ConfigMap from memory. The operator in operators/letter is the whole program.
 func ExampleReferenced() {
 	ctx, stop := controller.Signals()
 	defer stop()
@@ -147,4 +147,11 @@ func ExampleReferenced() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// A unit test of an operator's wiring needs no server.
+func ExampleValidate() {
+	err := controller.Validate(controller.Options{}, controller.Controller[Greeting]{Name: "greeting"})
+	fmt.Println(err)
+	// Output: configure controller "greeting": For is missing
 }

@@ -125,7 +125,7 @@ func TestProbesEnd(t *testing.T) {
 	}
 }
 
-// The probes' port answers nothing but probes.
+// The probes' port answers only probes.
 func TestProbesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		route := Route{Pattern: "GET /route", Handler: http.NotFoundHandler()}

@@ -165,7 +165,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	a.out = e.turn(ctx, o)
 }
 
-// unread returns the error of an object that does not decode. Nothing but a change of the
+// unread returns the error of an object that does not decode. Only a change of the
 // object mends it. While the error holds up a deletion, it is reported again and again.
 func unread[T any](o *T, err error) error {
 	if meta(o).GetDeletionTimestamp() == nil {

@@ -111,7 +111,7 @@ type references[T any] struct {
 
 	mu sync.Mutex
 	// by has an index for each store, so that a Run does not make the index of an earlier
-	// one anew: a client keeps its indexes.
+	// one again: a client keeps its indexes.
 	by map[indexedStore]*kube.Index[T, kube.Key]
 }
 

@@ -254,6 +254,22 @@ func ExampleView_DeleteAll() {
 	}
 }
 
+// Unselected shows the end of objects that have left the selectors of a handle, from their metadata.
+func ExampleUnselected() {
+	ctx := context.Background()
+	client, err := kube.Connect()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	all, _ := kube.Unselected(kube.For[corev1.Pod](client).In("default").Labeled("app=web"))
+	for change := range all.Open(ctx).Changes(ctx) {
+		if change.Type == kube.Deleted {
+			fmt.Println(change.Key)
+		}
+	}
+}
+
 // Wide tells an object that has left a handle's selectors from one that is gone.
 func ExampleWide() {
 	ctx := context.Background()

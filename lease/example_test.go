@@ -120,3 +120,10 @@ func ExampleLease_Run_unfinished() {
 		log.Fatal(err)
 	}
 }
+
+// A program that takes the times of its lease from flags can check them before it starts.
+func ExampleLease_Validate() {
+	election := lease.Lease{Name: "nightly-report", Duration: 5 * time.Second, Renew: 3 * time.Second, Margin: 2 * time.Second}
+	fmt.Println(election.Validate())
+	// Output: a lease of 5s, renewed every 3s, is lost at once with a margin of 2s
+}

@@ -147,7 +147,7 @@ func text(v reflect.Value) string {
 	return v.String()
 }
 
-// unread is the generation of a value that is no number. It is older than each spec, so an
+// unread is the generation of a value that is not a number. It is older than each spec, so an
 // object that has it is not taken for up to date.
 const unread = -1
 

@@ -54,7 +54,7 @@ func list(text string) ([]string, error) {
 	parts, err := split(text, separators)
 	for i, part := range parts {
 		if part == "" || part[0] != '"' && part[0] != '`' && strings.ContainsAny(part, ",{}[]") {
-			return nil, fmt.Errorf("%q is not a value of a list: put it in quotes", part)
+			return nil, fmt.Errorf("%q is no value of a list: values with commas and brackets have quotes", part)
 		}
 		if err == nil {
 			parts[i], err = unquoted(part)

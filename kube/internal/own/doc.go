@@ -1,10 +1,10 @@
-// Package own decides what a store knows beside its watch: the writes of this process, and the
-// objects that ended before the watch could show them. It has no I/O, no clock, no lock and no
-// goroutine. A store calls it once for each thing that it hears, and does what the [Verdict] says.
+// Package own decides about the knowledge that a store has besides its watch: the writes of this
+// process, and the objects that ended before the watch could show them. It has no I/O, no clock, no
+// lock and no goroutine. A store calls it once for each thing that it hears, and obeys the [Verdict].
 //
 // A server answers a write with the object at its new version. That answer is an event like those
-// of the watch, which comes early: the store takes the object at once, and drops what the watch
-// shows of it from before. So a read after a write is not older than the write, and nothing has to
+// of the watch, which comes early: the store takes the object at once, and drops the states
+// from before that the watch shows. So a read after a write is not older than the write, and nothing has to
 // wait. Four things are left to remember, as a [Mark] of a key. They are few, and each ends:
 //
 //   - a claim: a write whose answer has the identity and the version of the object, and not its
@@ -16,7 +16,7 @@
 //
 // A lane is one list and watch of a store, of a namespace or of all.
 //
-// What the package promises, and its model test checks:
+// The package makes these promises, and its model test checks them:
 //
 //  1. A read is not older than the last own answer about the key.
 //  2. An object that this process wrote, and that ends, is told: each loop over changes learns of

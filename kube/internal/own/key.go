@@ -162,8 +162,8 @@ func (h *hand[E]) absent(version string, began uint64) {
 	}
 }
 
-// over reports that what the server tells as of a version, when it was asked after began writes,
-// has seen the write of the claim.
+// over reports that an answer as of a version, to a question that was sent after began writes, has
+// seen the write of the claim.
 func (c *claim[E]) over(version string, began uint64) bool {
 	if versions.Numeric(version) && versions.Numeric(c.Version) && !c.Deleting {
 		return versions.Reached(version, c.Version)

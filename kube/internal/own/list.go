@@ -17,13 +17,13 @@ type List struct {
 	Restored bool
 }
 
-// Stale reports that a list is older than what is known of its lane, so that it must be asked for
+// Stale reports that a list is older than the floor of its lane, so that it must be asked for
 // again.
 func (s *State[K, E]) Stale(l List) bool {
 	return !l.Restored && versions.Older(l.Version, s.lanes[l.Lane].Floor)
 }
 
-// Listed notes what a list has of a key: a state of an object, or none. last is that state. It is
+// Listed notes the state of a key in a list: that of an object, or none. last is that state. It is
 // called for each key whose listed state is not the one in the content, and for each that is
 // marked ([State.Marked]).
 func (s State[K, E]) Listed(l List, key K, now, is Object, last E) (State[K, E], Verdict[E]) {

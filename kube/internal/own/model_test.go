@@ -23,7 +23,7 @@ type (
 	verdict = own.Verdict[types.UID]
 )
 
-// fact is what the server has at a version: an object, or none. Version n is history[n-1].
+// fact is the state of the server at a version: an object, or none. Version n is history[n-1].
 type fact struct {
 	uid  types.UID // empty: none
 	gone types.UID // the object that was deleted at this version, or left the selection
@@ -90,7 +90,7 @@ func (w *world) print() string {
 		w.now, w.mine, w.ours, w.told, w.acked, w.left)
 }
 
-// fact returns what the server has at a version.
+// fact returns the state of the server at a version.
 func (w *world) fact(version int) fact {
 	if version == 0 {
 		return fact{}
@@ -135,7 +135,7 @@ func (w *world) newUID() types.UID {
 	return types.UID("u" + strconv.Itoa(n))
 }
 
-// apply does what a verdict says, as a store does.
+// apply obeys a verdict, as a store does.
 func (w *world) apply(v verdict, is own.Object) {
 	w.mine = w.mine || v.OwnWas
 	if lost := w.now; lost.Exists && (v.Drop || v.Take && lost.UID != is.UID) && w.mine {
@@ -338,7 +338,7 @@ func (w *world) steps() (names []string, next []world) {
 	return names, next
 }
 
-// answers has the server answer what it was asked, from the present or, as a cache that lags does,
+// answers has the server answer questions, from the present or, as a cache that lags does,
 // from before.
 func (w *world) answers(step func(string, func(*world))) {
 	for i, l := range w.asked {

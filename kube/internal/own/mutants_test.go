@@ -39,7 +39,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"a claim leaves its predecessor", "key.go", "h.drop() // the content's object has ended before", ""},
 	{"the past takes no claim with it", "key.go",
 		"if c := h.mark.claim; c != nil && versions.Reached(version, c.Version) {", "if false {"},
-	{"what leaves the selection by an own write stays", "key.go", "	case a.Out:\n		h.drop()", "	case a.Out:"},
+	{"an object that leaves the selection by an own write stays", "key.go", "	case a.Out:\n		h.drop()", "	case a.Out:"},
 	{"the past is remembered for ever", "key.go",
 		"	if versions.Reached(version, h.mark.past) {\n		h.mark.past = \"\"", "	if false {\n		h.mark.past = \"\""},
 }

@@ -29,7 +29,7 @@ type End[E any] struct {
 	Last E // its last known state
 }
 
-// Verdict is what a store does about a key. The zero value changes nothing.
+// Verdict tells a store how a key changes. The zero value changes nothing.
 type Verdict[E any] struct {
 	// Take: the content takes the state that the call was about.
 	Take bool
@@ -43,7 +43,7 @@ type Verdict[E any] struct {
 	Ended []End[E]
 }
 
-// Mark is what is remembered of a key. See the package's documentation.
+// Mark holds the memory of a key. See the package's documentation.
 type Mark[E any] struct {
 	claim *claim[E]
 	doubt doubt
@@ -91,7 +91,7 @@ func (m *Mark[E]) deadOf(uid types.UID) *dead {
 	return &m.dead[i]
 }
 
-// Lane is what is known of the versions of a list and watch.
+// Lane holds the versions of a list and watch.
 type Lane struct {
 	// Heard is the version up to which the content has everything.
 	Heard string
@@ -101,7 +101,7 @@ type Lane struct {
 	doubt doubt
 }
 
-// State is what a store remembers. It is never changed: each call returns another one.
+// State is the memory of a store. It is never changed: each call returns another one.
 type State[K comparable, E any] struct {
 	lanes  []Lane
 	marks  hamt.Map[K, Mark[E]]
@@ -128,14 +128,14 @@ func New[K comparable, E any](lanes int, laneOf func(K) int, selects bool) State
 	return State[K, E]{lanes: make([]Lane, lanes), laneOf: laneOf, selects: selects}
 }
 
-// Lane returns what is known of a lane's versions.
+// Lane returns a lane's versions.
 func (s *State[K, E]) Lane(lane int) Lane { return s.lanes[lane] }
 
-// Began returns the number of writes so far. What the server is asked after that has seen their
-// effects, if they had any by then.
+// Began returns the number of writes so far. An answer to a question that is sent after that has seen
+// their effects, if they had any by then.
 func (s *State[K, E]) Began() uint64 { return s.seq }
 
-// Need is what a read of a key has to do.
+// Need is the task of a read of a key.
 type Need int
 
 const (
@@ -145,7 +145,7 @@ const (
 	AskLane             // list the lane, or ask
 )
 
-// Look tells what a read of a key has to do.
+// Look tells the task of a read of a key.
 func (s *State[K, E]) Look(key K) Need {
 	m, _ := s.marks.Get(key)
 	return s.need(key, &m)
@@ -168,7 +168,7 @@ type Unsure[K comparable, E any] struct {
 	Key  K
 	Need Need
 	// Claimed: Last is the object as the answer to the latest write has it. Otherwise nothing is
-	// known of it.
+	// known about the object.
 	Claimed bool
 	Last    E
 }
@@ -194,7 +194,7 @@ func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 // Remembers reports that something is remembered of any key.
 func (s *State[K, E]) Remembers() bool { return s.marks.Len() > 0 }
 
-// Least returns the latest version that is known of a key, whose content is now. An answer that is
+// Least returns the latest known version of a key, whose content is now. An answer that is
 // older is stale.
 func (s *State[K, E]) Least(key K, now Object) string {
 	m, _ := s.marks.Get(key)
@@ -411,7 +411,7 @@ func (c *claim[E]) version() string {
 	return c.Version
 }
 
-// Tick forgets what was remembered for long enough.
+// Tick ends the memories that are old enough.
 func (s State[K, E]) Tick(at time.Time) State[K, E] {
 	for key, m := range s.marks.All() {
 		old := func(d dead) bool { return at.Sub(d.at) >= Kept }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Print returns what is remembered besides the lanes' versions, or "".
+// Print returns the memory besides the lanes' versions, or "".
 func Print[K comparable, E any](s *State[K, E]) string {
 	var lines []string
 	for key, m := range s.marks.All() {

@@ -11,8 +11,8 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/own"
 )
 
-// scenarios are things that a store hears, a line each, with what it has and does after that:
-// the content, what a read has to do, and the ends that are told. u1@3 is the object u1 at version 3.
+// scenarios are things that a store hears, a line each, with the state after that: the content, the
+// task of a read, and the ends that are told. u1@3 is the object u1 at version 3.
 var scenarios = map[string]string{
 	"a write is read at once": `
 		event u1@1            u1@1 read
@@ -96,7 +96,7 @@ var scenarios = map[string]string{
 		event u1@8            none read
 		list u2@12 at 13      u2@12 read
 	`,
-	"what is deleted and was never seen may be before what is seen": `
+	"an object that is deleted and was never seen may be before the seen one": `
 		event u1@4            u1@4 read
 		gone u2               u1@4 ask
 		event u1@5            u1@5 ask
