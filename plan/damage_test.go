@@ -59,6 +59,9 @@ func TestRecordsOfNoObject(t *testing.T) {
 		"a wrong version": func(n *NodeStatus) { n.APIVersion = "a/b/c" },
 		"a wrong name":    func(n *NodeStatus) { n.ObjectName = "../x" },
 		"a wrong kind":    func(n *NodeStatus) { n.Kind = "?" },
+		"a wrong group":   func(n *NodeStatus) { n.APIVersion = "a b/v1" },
+		"a wrong space":   func(n *NodeStatus) { n.Namespace = "../x" },
+		"no namespace":    func(n *NodeStatus) { n.Namespace = "" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -198,6 +198,8 @@ func (p *Plan) remove(ctx context.Context, s NodeStatus) removal {
 		switch {
 		case apierrors.IsNotFound(err), errors.Is(err, kube.ErrNotServed):
 			return removal{}
+		case errors.Is(err, kube.ErrKind), errors.Is(err, kube.ErrScope):
+			return removal{} // no server has such an object: another has written the record
 		case err != nil:
 			return removal{err: err}
 		case !p.Owns(is):

@@ -12,7 +12,7 @@ import (
 
 func TestSlowestFirst(t *testing.T) {
 	got := slowestFirst([]string{prefix + "/api", prefix + "/kube", "./...", prefix + "/cluster"})
-	want := []string{prefix + "/kube", prefix + "/cluster", prefix + "/api", "./..."}
+	want := []string{prefix + "/cluster", prefix + "/kube", prefix + "/api", "./..."}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -10,14 +10,16 @@ import (
 func Print[K comparable, E any](s *State[K, E]) string {
 	var lines []string
 	for key, m := range s.marks.All() {
-		line := fmt.Sprint(key, " doubt ", m.doubt.seq, " past ", m.past)
+		line := append(fmt.Append(nil, key, " doubt ", m.doubt.seq, " past "), m.past...)
 		if c := m.claim; c != nil {
-			line += fmt.Sprint(" claim ", c.Object, c.own, c.seq)
+			line = append(append(append(append(line, " claim "...), c.UID...), ' '), c.Version...)
+			line = fmt.Append(line, c.Deleting, c.own, c.seq, c.since)
 		}
 		for _, d := range m.dead {
-			line += fmt.Sprint(" dead ", d.uid, d.told, d.floor)
+			line = append(append(append(append(line, " dead "...), d.uid...), ' '), d.floor...)
+			line = fmt.Append(line, d.told, d.known, d.seq)
 		}
-		lines = append(lines, line)
+		lines = append(lines, string(line))
 	}
 	for i, l := range s.lanes {
 		if l.doubt.seq > 0 {

@@ -1,0 +1,5 @@
+//go:build race
+
+package own_test
+
+const raceEnabled = true
