@@ -153,5 +153,5 @@ func ExampleReferenced() {
 func ExampleValidate() {
 	err := controller.Validate(controller.Options{}, controller.Controller[Greeting]{Name: "greeting"})
 	fmt.Println(err)
-	// Output: configure controller "greeting": For is missing
+	// Output: configure controller "greeting": the handle For is missing
 }

@@ -58,7 +58,7 @@ func (c Controller[T]) named() string {
 // checkHandles returns the mistakes in making the handles.
 func (c Controller[T]) checkHandles() error {
 	if isNil(c.For) {
-		return errors.New("For is missing")
+		return errors.New("the handle For is missing")
 	}
 	wrong := []error{c.For.Err()}
 	for _, s := range c.sources() {

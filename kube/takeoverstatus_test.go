@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -283,10 +284,10 @@ func (p statusPredecessor) denies(t *testing.T) (allow func()) {
 		if err == nil {
 			_, err = p.deployments.Patch(soon(t), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`))
 		}
-		if err != nil {
-			return nil
+		if err == nil {
+			return errors.New("an update was accepted")
 		}
-		return context.DeadlineExceeded
+		return nil
 	})
 	return allow
 }

@@ -232,8 +232,8 @@ func Held(ctx context.Context) context.Context {
 // heldContext ends with one context and has the values of another. It is registered with
 // neither: a program may make any number of them during a term.
 type heldContext struct {
-	context.Context // that ends with the lease
-	values          context.Context
+	context.Context                 //nolint:containedctx // it is a context: this one ends with the lease
+	values          context.Context //nolint:containedctx // see above
 }
 
 // Value also lets package context find the one context that ends. Contexts that are derived
