@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -153,9 +154,7 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 			}
 		}
 		_ = cmd.Process.Signal(syscall.SIGHUP) // the shell hands it on to its jobs
-		for range t.output {
-			continue // until no process has the terminal
-		}
+		t.close(cmd.Process.Pid)
 		_ = cmd.Wait() // the shell was hung up
 		_ = terminal.Close()
 	}()
@@ -210,6 +209,44 @@ func (t *shell) read() {
 			return
 		}
 	}
+}
+
+// close waits until no process has the terminal. It hangs up those that are left in the shell's
+// session: bash forgets a program that it starts while Ctrl-C is typed.
+func (t *shell) close(session int) {
+	again := time.NewTicker(interruptPause)
+	defer again.Stop()
+	for {
+		select {
+		case _, ok := <-t.output:
+			if !ok {
+				return
+			}
+		case <-again.C:
+			for _, pid := range sessionOf(session) {
+				_ = syscall.Kill(pid, syscall.SIGHUP) // it may have ended
+			}
+		}
+	}
+}
+
+// sessionOf returns the processes of a session, on Linux.
+func sessionOf(session int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
+	for _, stat := range stats {
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// The name of the program, in parentheses, may have spaces. Then come the state, the parent, the
+		// process group and the session.
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(session) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // do runs a command and returns its output, without the echo of the command.
