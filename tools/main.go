@@ -36,6 +36,7 @@ func checks() []check {
 			"light", "print the packages of the workspace that do not link Kubernetes or CoreDNS; the others have no tests",
 			listLight,
 		},
+		{"mac", "type-check packages of the workspace for macOS", checkMac},
 		{"test", "run tests with gotestsum, and judge the failures", runTests},
 		{"gotest", "run go test for gotestsum", goTest},
 		{"canary", "run tests that must fail, and compare the verdicts", runCanaries},
