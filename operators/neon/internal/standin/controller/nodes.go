@@ -69,12 +69,18 @@ func (c *Controller) deleteTombstone(r *http.Request) (wire.Answer, error) {
 	}
 	c.mu.Lock()
 	_, known := c.tombstones[id]
-	delete(c.tombstones, id)
 	c.mu.Unlock()
 	if !known {
 		return wire.OK(nil), nil
 	}
-	return wire.OK(nil), c.store.remove(r.Context(), "nodes", strconv.FormatInt(id, 10))
+	// Until the record is gone, the node cannot register again: its new record would go with the old one.
+	if err := c.store.remove(r.Context(), "nodes", strconv.FormatInt(id, 10)); err != nil {
+		return wire.Answer{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tombstones, id)
+	return wire.OK(nil), nil
 }
 
 func (c *Controller) registerNode(r *http.Request) (wire.Answer, error) {

@@ -432,9 +432,13 @@ func (c *Controller) deleteTenant(r *http.Request) (wire.Answer, error) {
 			return wire.Answer{}, err
 		}
 	}
+	// The record goes first: that of a tenant which is made again with the id would go with it.
+	if err := c.store.remove(r.Context(), "tenants", t.ID); err != nil {
+		return wire.Answer{}, err
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.tenants, t.ID)
 	delete(c.notified, t.ID)
-	c.mu.Unlock()
-	return wire.OK(nil), c.store.remove(r.Context(), "tenants", t.ID)
+	return wire.OK(nil), nil
 }

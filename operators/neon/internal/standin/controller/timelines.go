@@ -253,12 +253,14 @@ func (c *Controller) settleTimeline(ctx context.Context, t *timeline) {
 		if len(c.onEach(ctx, set, http.MethodDelete, "/v1/tenant/"+t.Tenant+"/timeline/"+t.ID, nil)) > 0 {
 			return
 		}
-		c.mu.Lock()
-		delete(c.timelines, t.Tenant+"/"+t.ID)
-		c.mu.Unlock()
+		// The record goes first: that of a timeline which is made again with the id would go with it.
 		if err := c.store.remove(ctx, "timelines", t.Tenant+"/"+t.ID); err != nil {
 			c.Log.Warn("forget timeline", "error", err)
+			return
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.timelines, t.Tenant+"/"+t.ID)
 		return
 	}
 	if len(missing) == 0 {
