@@ -115,8 +115,10 @@ lint: ## check style, golden files, leak checks, and the documentation's snippet
 	@$(tools) counts
 	@$(tools) record -check -o docs/recording.svg docs/recording.txt
 
-# The local cluster is built with the same settings, so Kubernetes is not compiled again.
-lint = CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' GOLANGCI_LINT_CACHE="$$(go env GOCACHE)/golangci-lint"
+# The local cluster is built with the same settings, so Kubernetes is not compiled again. The
+# linter's cache lies beside Go's: it is as warm as that.
+lint = CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' \
+	GOLANGCI_LINT_CACHE="$$(go env GOCACHE)/golangci-lint"
 
 api: ## rewrite the golden files in api/ after an intended change
 	@$(tools) api -write
