@@ -189,6 +189,7 @@ func TestPagesInACircle(t *testing.T) {
 // circle.
 func TestQuestionInACircle(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.elsewhere()
 		c.write("a", "two")
 		n := 0
 		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {

@@ -31,8 +31,10 @@ var ErrNotCached = errors.New("no store that runs in this program holds these ob
 // the handle itself have them.
 //
 // Reads wait for the first sync. They are never older than the own writes of this process
-// to the kind, made through the same client. If a read would be older, it waits, at most
-// a second, for the watch to catch up, and then asks the server by a list. If that list is
+// to the kind, made through the same client. Stores of the writer's type take the object in
+// the answer to a write at once. If a read would be older all the same, as after a write of
+// the status or one whose answer was lost, it waits, at most a second, for the watch to
+// catch up, and then asks the server by a list. If that list is
 // older too, the read returns an error. Reads do not wait for the answers of writes in
 // flight. A read that needs no wait costs no request. A store and its reads need the rights
 // to list and to watch the kind, and no other right.

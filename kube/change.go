@@ -25,7 +25,7 @@ type Change struct {
 	Type WatchEventType
 	Key  Key
 
-	of *handle // of the objects
+	of *origin
 	// was is the state of the object that the loop saw last. It is nil if the loop saw
 	// none. In a Synced, was and is are both nil.
 	was, is *entry
@@ -41,7 +41,7 @@ func NewChange[T any, P embedsKubeObject[T]](was, is *T, kind ...Kind) (Change, 
 		return Change{}, &Error{Verb: "make a change of", Kind: h.kindName(), Err: h.err}
 	}
 	h.client, h.err = nil, errors.New("the change was made without a server")
-	c, err := Change{Type: Modified, of: &h}, errNoObject
+	c, err := Change{Type: Modified, of: &origin{handle: h}}, errNoObject
 	switch {
 	case was != nil && is != nil:
 		if c.was, err = h.record(asObject(was)); err == nil {
@@ -188,24 +188,52 @@ func (c Change) Then(later Change) Change {
 	return later
 }
 
+// DecodeNow decodes the object of a change as it is now, or the last state of an object that was
+// deleted. T must be the type of the informer's handle. It costs no more than half as much as
+// [Decode]: if the store has indexes, the object was decoded for their functions, and one loop over
+// the changes gets that very object. Its counterpart is ObjectNew of controller-runtime's
+// event.UpdateEvent.
+func DecodeNow[T any](c Change) (*T, error) {
+	if err := c.fits(reflect.TypeFor[T]()); err != nil {
+		return nil, err
+	}
+	o, err := c.decode(c.is)
+	return typed[T](o), err
+}
+
 // Decode decodes the object of a change, before it and now. Was is the state that the
 // loop was last shown. It is nil for an object that was added. Is is the state of the
 // object now, or the last state of an object that was deleted. T must be the type of the
 // informer's handle. Its counterparts are ObjectOld and ObjectNew of controller-runtime's
 // event.UpdateEvent.
 func Decode[T any](c Change) (was, is *T, err error) {
-	if c.of == nil || c.of.goType != reflect.TypeFor[T]() {
-		return nil, nil, fmt.Errorf("decode %s: the type of its store is not %s", c.Kind(), reflect.TypeFor[T]())
+	if err := c.fits(reflect.TypeFor[T]()); err != nil {
+		return nil, nil, err
 	}
-	read := func(e *entry) (o *T) {
-		if e == nil || err != nil {
-			return nil
-		}
-		o = new(T)
-		if derr := e.Decode(c.of.codec, asObject(o)); derr != nil {
-			err = &Error{Verb: "read", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: derr}
-		}
-		return o
+	w, err := c.decode(c.was)
+	if err != nil {
+		return typed[T](w), nil, err
 	}
-	return read(c.was), read(c.is), err
+	o, err := c.decode(c.is)
+	return typed[T](w), typed[T](o), err
+}
+
+// fits returns an error if the objects are not of a type.
+func (c Change) fits(t reflect.Type) error {
+	if c.of == nil || c.of.goType != t {
+		return fmt.Errorf("decode %s: the type of its store is not %s", c.Kind(), t)
+	}
+	return nil
+}
+
+// decode decodes a state of the object, which may be nil.
+func (c Change) decode(e *entry) (object, error) {
+	if e == nil {
+		return nil, nil
+	}
+	o, err := c.of.decode(e)
+	if err != nil {
+		err = &Error{Verb: "read", Kind: c.Kind(), Namespace: c.Key.Namespace, Name: c.Key.Name, Err: err}
+	}
+	return o, err
 }

@@ -76,7 +76,8 @@ func (h handle) delete(ctx context.Context, name string, options []metav1.Delete
 		h.client.stores.deleted(req.resource, key, o.GetUID())
 		confirmedDeletion(ctx, key, o.GetUID())
 	} else {
-		h.client.stores.wrote(req.resource, o)
+		raw, _ := wire.Unwrap(contentType, body) // it was decoded
+		h.client.stores.wrote(h, req.resource, o, raw)
 		confirmed(ctx, o)
 	}
 	return nil
@@ -110,40 +111,64 @@ func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) e
 		}
 		h.selector.set(req.query)
 		req.accept = h.codec.Metadata().Accept(wire.AList)
-		body, contentType, err := h.client.roundTrip(ctx, req)
+		unsure := func() {
+			if !dry {
+				h.client.stores.unsureOfAll(req.resource, ns)
+			}
+		}
+		var body []byte
+		var contentType string
+		err = returning(func() (err error) {
+			body, contentType, err = h.deletesAll(ctx, req)
+			return err
+		}, unsure)
 		if err != nil {
+			if !notSent(err) { // a server that refuses one object may have deleted others
+				unsure()
+			}
 			return err
 		}
-		if err := wire.CheckType(contentType); err != nil {
-			return req.wrap(err)
-		}
-		if status, ok := wire.DecodeStatus(body); ok && status.Status == metav1.StatusFailure {
-			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
-		}
-		if !dry {
-			h.deletedAll(ctx, req.resource, body, contentType)
+		if !dry && !h.deletedAll(ctx, req.resource, ns, body, contentType) {
+			unsure()
 		}
 	}
 	return nil
 }
 
+// deletesAll sends a DeleteAll and returns the answer.
+func (h handle) deletesAll(ctx context.Context, req *request) (body []byte, contentType string, err error) {
+	body, contentType, err = h.client.roundTrip(ctx, req)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := wire.CheckType(contentType); err != nil {
+		return nil, "", req.wrap(err)
+	}
+	if status, ok := wire.DecodeStatus(body); ok && status.Status == metav1.StatusFailure {
+		return nil, "", req.wrap(&apierrors.StatusError{ErrStatus: *status})
+	}
+	return body, contentType, nil
+}
+
 // deletedAll tells the stores and the recorder of the objects in the answer to a
 // DeleteAll. The answer shows them as they were before the deletion: finalizers or a
-// grace period may still hold some of them.
-func (h handle) deletedAll(ctx context.Context, kind Kind, body []byte, contentType string) {
+// grace period may still hold some of them. It returns false if the answer does not name them all:
+// some servers answer with a Status.
+func (h handle) deletedAll(ctx context.Context, kind Kind, namespace string, body []byte, contentType string) bool {
 	metadata := h.codec.Metadata()
+	var deleted []keyed
 	each := func(item wire.Raw) error {
 		var o metav1.PartialObjectMetadata
 		err := metadata.Decode(item, &o)
 		if err == nil {
-			h.client.stores.deleting(kind, KeyOf(&o), o.UID)
+			deleted = append(deleted, keyed{KeyOf(&o), wire.MetadataEntry(&o)})
 			confirmedDeletion(ctx, KeyOf(&o), o.UID)
 		}
 		return err
 	}
-	// Some servers answer with a Status, which names no objects: then the stores learn of
-	// the deletion by their watches.
-	_, _ = wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
+	_, err := wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
+	h.client.stores.deleting(kind, namespace, deleted)
+	return err == nil
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.

@@ -26,7 +26,9 @@
 // fields that nobody asked for, and makes a record of each object. A record goes to a
 // sink. eventsink.go takes it to the iterator of watch.go, and tablesink.go takes it to
 // the table of table.go. The content of a table is an immutable snapshot, of snapshot.go.
-// store.go and index.go read the snapshot. subscribe.go hands the difference of two
+// answers.go gives the table the server's answers to writes, as events beside those of the
+// watch, and kube/internal/own decides which of the two is later. writer.go makes the next
+// snapshot of either. store.go and index.go read the snapshot. subscribe.go hands the difference of two
 // snapshots to every loop that acts on changes.
 //
 // # Caveats

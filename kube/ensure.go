@@ -2,10 +2,12 @@ package kube
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/glance"
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
 )
 
@@ -45,6 +47,9 @@ import (
 // applied before, by an Ensure with a store, and no longer wants. If it does not know them,
 // as after a restart, fields may stay, and the client's logger gets a warning.
 //
+// If others change the fields again and again, and Ensure puts them back, a controller reports
+// that. It names the field managers, for which Ensure asks the server then, by a list.
+//
 // Caveat: a store learns of changes a moment later. Somebody else may have made a change
 // that the store has not seen yet. This call does not put it back. Where the kind is
 // watched, the change itself leads to another call, which puts it back.
@@ -77,7 +82,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 	}
 	id := part{key: key}
 	wanted := h.digest(req)
-	same, err := t.unchanged(ctx, id, wanted, is)
+	same, others, err := t.unchanged(ctx, id, wanted, is)
 	if err != nil {
 		return req.wrap(err)
 	}
@@ -87,7 +92,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 	if err := t.takes(ctx, key, o); err != nil {
 		return req.wrap(err)
 	}
-	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), is)
+	return h.ensures(ctx, req, t.ensured.begin(id, wanted, req, others), o.GetUID(), is)
 }
 
 // ensures sends an apply that a table has to remember.
@@ -101,10 +106,16 @@ func (h handle) ensures(
 			noted.failed()
 		}
 	}()
+	undone := noted.undone(ctx, time.Now()) // the apply will take the fields over
 	if err := h.sendApply(ctx, req, uid, noted.before, answer); err != nil {
 		return err
 	}
 	noted.done(h.client, answer)
 	done = true
+	if noted.restores(answer) && len(undone) > 0 {
+		written.Tell(ctx, written.Write{
+			Kind: req.resource.Kind, Namespace: req.namespace, Name: req.name, Undone: undone,
+		})
+	}
 	return nil
 }

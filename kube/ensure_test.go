@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,51 @@ func TestEnsureDeployment(t *testing.T) {
 	must(t, e.others.Delete(soon(t), "web"))
 	e.settles("it is recreated", "web", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 3 })
 	e.quiet("at the end")
+}
+
+// Somebody changes the order of a list whose items have keys. Ensure puts the order back.
+func TestEnsureOrder(t *testing.T) {
+	s := start(t)
+	other := s.connect(t, s.cluster.Config())
+	e := ensure(t, s, kube.For[appsv1.Deployment](s.Client).In(s.namespace),
+		kube.For[appsv1.Deployment](other).In(s.namespace), func() *appsv1.Deployment {
+			labels := map[string]string{"app": "web"}
+			pod := corev1.PodSpec{
+				InitContainers: []corev1.Container{{Name: "b", Image: "b:1"}, {Name: "a", Image: "a:1"}},
+				Containers: []corev1.Container{
+					{Name: "web", Image: "web:1", Env: []corev1.EnvVar{{Name: "B", Value: "1"}, {Name: "A", Value: "$(B)"}}},
+				},
+			}
+			return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+			}}
+		})
+	e.writes()
+	first := func(d *appsv1.Deployment) (container, env string) {
+		pod := d.Spec.Template.Spec
+		return pod.InitContainers[0].Name, pod.Containers[0].Env[0].Name
+	}
+	for name, swap := range map[string]func(pod *corev1.PodSpec){
+		"init containers": func(pod *corev1.PodSpec) { slices.Reverse(pod.InitContainers) },
+		"variables":       func(pod *corev1.PodSpec) { slices.Reverse(pod.Containers[0].Env) },
+	} {
+		got(e.others.Modify(soon(t), "web", func(d *appsv1.Deployment) error {
+			swap(&d.Spec.Template.Spec)
+			return nil
+		}))(t)
+		e.settles("the order of "+name, "web", func(d *appsv1.Deployment) bool {
+			container, env := first(d)
+			return container == "b" && env == "B"
+		})
+	}
+	got(e.others.Modify(soon(t), "web", func(d *appsv1.Deployment) error {
+		pod := &d.Spec.Template.Spec
+		pod.InitContainers = slices.Insert(pod.InitContainers, 1, corev1.Container{Name: "theirs", Image: "c:1"})
+		return nil
+	}))(t)
+	time.Sleep(100 * time.Millisecond) // the watch shows it, as a rule; both ways cost nothing
+	e.quiet("after somebody has put an item between ours")
 }
 
 // statusOfDeployment writes a status as somebody else.

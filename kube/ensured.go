@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
 	"github.com/pintle-go/pintle/kube/internal/owned"
 	"github.com/pintle-go/pintle/kube/internal/scan"
@@ -51,6 +53,9 @@ type ensured struct {
 	seen *entry
 	// by is set while the answer is on its way.
 	by *ensuring
+	// undone counts the applies of the same in a row that put back what others had changed.
+	// It is nil if there is none.
+	undone *written.Streak
 }
 
 // ensuredParts is a table's knowledge of the ensured parts of objects.
@@ -72,6 +77,9 @@ type ensuring struct {
 	before ensured // the last apply before this one, if it was answered
 	// nothing is set if the body sets no field, so that the manager owns none.
 	nothing bool
+	// others is the change since the last apply, which was the same, if this one follows
+	// because of that change.
+	others Change
 	// gone holds the uids of objects of this name that have gone since the apply began. The
 	// answer may be about one of them.
 	gone []types.UID
@@ -96,13 +104,14 @@ func (h handle) appendTakeOver(dst []byte) []byte {
 }
 
 // begin notes that an apply to a part of an object is about to be sent.
-func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request) *ensuring {
+// Others is what unchanged has returned.
+func (p *ensuredParts) begin(id part, wanted [sha256.Size]byte, req *request, others Change) *ensuring {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
 		p.by, p.flying = make(map[part]ensured), make(map[part]int)
 	}
-	by := &ensuring{in: p, id: id, alone: p.flying[id] == 0, nothing: setsNothing(req.body)}
+	by := &ensuring{in: p, id: id, alone: p.flying[id] == 0, nothing: setsNothing(req.body), others: others}
 	p.flying[id]++
 	next := ensured{manager: req.query.Get("fieldManager"), wanted: wanted, by: by}
 	if last := p.by[id]; last.manager == next.manager {
@@ -170,20 +179,24 @@ func (by *ensuring) done(c *Client, o object) {
 	last := p.by[by.id]
 	p.mu.Unlock()
 	var err error
+	if last.undone = nil; by.others.is != nil {
+		last.undone = by.before.undone
+	}
+	if by.restores(o) {
+		streak, _ := by.before.streak().Next(time.Now())
+		last.undone = &streak
+	}
 	last.uid, last.rv = o.GetUID(), o.GetResourceVersion()
 	last.fields, err = c.appliedFields(o, last.manager, by.id.subresource())
-	whole := by.id.status
 	if err == nil && last.fields != nil && !by.id.status {
 		last.values, err = digest(last.fields, o)
-		whole = last.values.Whole
 	}
-	// The server accepts some fields that it does not show, such as a Secret's
-	// stringData. Others may change such a field unseen. An empty status gives the
+	// An empty status gives the
 	// manager no field, and neither does an object that has only a name. If a server
 	// tells of no managedFields at all, that does not show an empty status.
 	// If the body sets fields, a server that names another manager does not show theirs.
 	empty := last.fields == nil && by.nothing && (!by.id.status || len(o.GetManagedFields()) > 0)
-	known := err == nil && last.uid != "" && (empty || last.fields != nil && whole) && p.selector.fits(o)
+	known := err == nil && last.uid != "" && (empty || last.fields != nil) && p.selector.fits(o)
 	owns := appliedSum(o.GetManagedFields(), last.manager, by.id.subresource())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,30 +265,37 @@ func (p *ensuredParts) gone(key Key, uid types.UID) (was bool) {
 }
 
 // unchanged reports that an apply of the body wanted would change nothing in a part of an
-// object. If so, it decodes the object. It returns false if it does not know.
-func (t *table) unchanged(ctx context.Context, id part, wanted [sha256.Size]byte, into object) (bool, error) {
+// object. If so, it decodes the object. It returns false if it does not know. If it returns
+// false because the object has changed since the same apply, others is that change.
+func (t *table) unchanged(
+	ctx context.Context, id part, wanted [sha256.Size]byte, into object,
+) (same bool, others Change, err error) {
 	if _, known := t.ensured.last(id, wanted); !known {
-		return false, nil
+		return false, others, nil
 	}
-	e, _, live, err := t.get(ctx, id.key)
-	if err != nil || live || e == nil {
-		return false, err
+	e, _, err := t.get(ctx, id.key)
+	if err != nil || e == nil {
+		return false, others, context.Cause(ctx) // while ctx lasts, an Apply will tell
 	}
 	last, known := t.ensured.last(id, wanted) // as of the entry, or later
-	if !known || last.foreign() || !e.Is(last.uid) || !id.status && e.Deleting() {
-		return false, nil
+	if !known || !e.Is(last.uid) || !id.status && e.Deleting() {
+		return false, others, nil
+	}
+	since := Change{Type: Modified, Key: id.key, of: &origin{handle: t.handle}, was: last.seen, is: e}
+	if last.foreign() {
+		return false, since, nil
 	}
 	if e.Decode(t.handle.codec, into) != nil {
-		return false, nil //nolint:nilerr // an Apply will tell
+		return false, others, nil //nolint:nilerr // an Apply will tell
 	}
 	if e == last.seen || last.fields == nil {
-		return true, nil
+		return true, others, nil
 	}
 	if !t.hasValues(id, &last, e, into) {
-		return false, nil
+		return false, since, nil
 	}
 	t.ensured.saw(id, last, e)
-	return true, nil
+	return true, others, nil
 }
 
 // hasValues reports that an entry, which was decoded as o, has the values of the last apply
@@ -285,6 +305,10 @@ func (t *table) hasValues(id part, last *ensured, e *entry, o object) bool {
 	switch {
 	case !id.status && last.seen != nil && t.handle.codec.SameSpec(e, last.seen):
 		return true
+	case !id.status && !last.values.Whole:
+		// The server accepts some fields that it does not show, such as a Secret's stringData and an
+		// empty list. If anything else changes, such a field may have changed too.
+		return false
 	case id.status && last.seen == nil:
 		return false
 	case id.status:
@@ -357,9 +381,9 @@ func (p *ensuredParts) foreign(id part) bool {
 // body of an apply, whose digest is wanted. If o has a uid, the object must have the same
 // uid.
 func (t *table) statusShown(ctx context.Context, id part, body []byte, wanted [sha256.Size]byte, o object) (bool, error) {
-	e, _, live, err := t.get(ctx, id.key)
-	if err != nil || live || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
-		return false, err
+	e, _, err := t.get(ctx, id.key)
+	if err != nil || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
+		return false, context.Cause(ctx) // while ctx lasts, an apply will tell
 	}
 	last, known := t.ensured.last(id, wanted)
 	if known && e == last.seen && e.Is(last.uid) {

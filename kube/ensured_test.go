@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/pintle-go/pintle/kube/internal/wire"
@@ -58,6 +60,33 @@ func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap
 	return o
 }
 
+// wrote tells the table that a write of this process was answered with o.
+func (e *ensuredTable) wrote(o *corev1.ConfigMap) {
+	raw, err := encodeJSON(o)
+	if err != nil {
+		e.t.Error(err) // any goroutine may call Error, but not Fatal
+	}
+	e.table.wrote(e.handle, KeyOf(o), o, wire.Raw{Bytes: raw})
+}
+
+// deletes tells the table that this process has deleted the object.
+func (e *ensuredTable) deletes(uid types.UID) { e.table.deleted(e.at, uid) }
+
+// remembered returns what a table remembers besides its watch.
+func remembered(t *table) string {
+	var lines []string
+	now := t.now()
+	for lane := range len(t.lanes) {
+		for _, key := range now.own.Marked(lane) {
+			lines = append(lines, fmt.Sprint(key, " ", now.own.Look(key)))
+		}
+	}
+	if now.own.Doubtful(now.own.Began()) {
+		lines = append(lines, "a write of unknown name")
+	}
+	return strings.Join(lines, "; ")
+}
+
 // shared returns o as it is after another process has applied one more field in the name
 // of the manager.
 func shared(o *corev1.ConfigMap) *corev1.ConfigMap {
@@ -70,7 +99,7 @@ func shared(o *corev1.ConfigMap) *corev1.ConfigMap {
 // begins notes that an Ensure is on its way.
 func (e *ensuredTable) begins() *ensuring {
 	req := &request{query: url.Values{"fieldManager": {"me"}}}
-	return e.ensured.begin(part{key: e.at}, e.wanted, req)
+	return e.ensured.begin(part{key: e.at}, e.wanted, req, Change{})
 }
 
 // answered notes a state as the answer to an Ensure.
@@ -93,7 +122,7 @@ func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) wire.
 }
 
 func (e *ensuredTable) unchanged(t rapid.TB) bool {
-	same, err := e.table.unchanged(context.Background(), part{key: e.at}, e.wanted, new(corev1.ConfigMap))
+	same, _, err := e.table.unchanged(context.Background(), part{key: e.at}, e.wanted, new(corev1.ConfigMap))
 	if err != nil {
 		t.Error(err) // any goroutine may call Error, but not Fatal
 	}
@@ -107,7 +136,7 @@ func TestEnsuredWhileTheWatchIsBehind(t *testing.T) {
 		e := newEnsuredTable(t)
 		first := e.state(10, "ours", "none")
 		_ = e.sink.synced("9")
-		e.wrote(e.at, first, true)
+		e.wrote(first)
 		e.answered(first)
 		same := make(chan bool)
 		go func() { same <- e.unchanged(t) }()
@@ -212,12 +241,13 @@ func TestEnsuredObjectGoesBeforeTheAnswer(t *testing.T) {
 			if seen {
 				_ = e.sink.event(eventAdded, e.record(t, o, true))
 			}
-			e.wrote(e.at, o, true)
+			e.wrote(o)
 			if seen {
 				o.ResourceVersion = "11"
 				_ = e.sink.event(eventDeleted, e.record(t, o, true))
 			} else {
-				e.sink.progress("12")
+				e.sink.begin()
+				_ = e.sink.synced("12")
 			}
 			ensure.done(e.handle.client, e.state(10, "ours", "none"))
 			if n := len(e.ensured.by); n > 0 {
@@ -248,7 +278,7 @@ func TestEnsureWithoutManagedFields(t *testing.T) {
 			}
 			writes++
 			by := e.begins()
-			e.wrote(e.at, o, true)
+			e.wrote(o)
 			by.done(e.handle.client, o)
 		}
 		ensure(state("v10", "one"))

@@ -18,7 +18,7 @@ func TestStatusOfNoFields(t *testing.T) {
 				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"},"status":` + status + `}`)}
 			is := e.state(10, "", "")
 			is.ManagedFields = is.ManagedFields[:1] // them
-			e.ensured.begin(part{key: e.at, status: true}, e.wanted, req).done(e.handle.client, is)
+			e.ensured.begin(part{key: e.at, status: true}, e.wanted, req, Change{}).done(e.handle.client, is)
 			if _, known := e.ensured.last(part{key: e.at, status: true}, e.wanted); known != remembered {
 				t.Errorf("the write is remembered: %t, want %t", known, remembered)
 			}

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -110,6 +111,17 @@ func TestEnsureOfManyKindsSettles(t *testing.T) {
 	})
 	ensured(t, "Secret", kube.For[corev1.Secret](c).In(ns), func() *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: meta, Type: "example.com/x", Data: map[string][]byte{"a": []byte("b"), "e": {}}}
+	})
+	// The server keeps no stringData and no empty list.
+	ensured(t, "Secret of strings", kube.For[corev1.Secret](c).In(ns), func() *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "strings"}, StringData: map[string]string{"a": "b"}}
+	})
+	policies := kube.For[unstructured.Unstructured](c, kube.KindOf[networkingv1.NetworkPolicy]()).In(ns)
+	ensured(t, "NetworkPolicy with empty lists", policies, func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "empty"},
+			"spec": map[string]any{
+				"podSelector": map[string]any{}, "policyTypes": []any{"Ingress", "Egress"}, "ingress": []any{}, "egress": []any{},
+			}}}
 	})
 	ensured(t, "empty maps", kube.For[corev1.ConfigMap](c).In(ns), func() *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "em", Labels: map[string]string{}},

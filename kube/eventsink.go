@@ -110,6 +110,8 @@ func (s *eventSink) remove(rec wire.Record) error {
 	return s.decode(Deleted, rec)
 }
 
+func (s *eventSink) floor() string { return "" }
+
 func (s *eventSink) progress(rv string) {
 	if rv != "" && !versions.Older(rv, s.latest) {
 		s.latest = rv

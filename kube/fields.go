@@ -185,7 +185,7 @@ func (c Change) managedFields(ctx context.Context) ([]metav1.ManagedFieldsEntry,
 	if c.of == nil {
 		return nil, nil
 	}
-	for o, err := range named(*c.of, c.Key).metadata().listAll(ctx) {
+	for o, err := range named(c.of.handle, c.Key).metadata().listAll(ctx) {
 		switch {
 		case err != nil:
 			return nil, err

@@ -1,39 +1,33 @@
 package kube
 
 import (
+	"math"
 	"slices"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// followers holds the loops over the changes of a table. It also holds the last states of
-// objects whose end some loops have not been shown yet, and the snapshots that loops over
-// steps have not been shown yet. It holds no lock while a loop works.
+// followers holds the loops over the changes of a table. It also holds the ends of objects that
+// some loops have not been shown yet, and the snapshots that loops over steps have not been shown
+// yet. It holds no lock while a loop works.
 type followers struct {
 	mu  sync.Mutex
 	all map[*subscription]struct{}
-	// ends has the last states of each object, the oldest first. There are several if the
-	// object has left the selection of the table and come back.
-	ends map[identity][]ended
-	// order has the keys of ends, once for each state, the oldest first.
-	order []identity
+	// ends are in the order of their numbers.
+	ends []numbered
+	// merges is how many of the ends are of objects that this process did not write.
+	merges int
+	// decoded holds objects for the loops that decode changes.
+	decoded decodedObjects
 }
 
-// ended has the last state of an object, and the number of the first snapshot without it.
-type ended struct {
-	last   *entry
+// numbered is an end with the number of the first snapshot after it.
+type numbered struct {
+	end
 	number uint64
 }
 
-// identity tells an object from all others. The uid alone does not, because some kinds
-// have no uids.
-type identity struct {
-	key Key
-	uid types.UID
-}
-
-// endsKept bounds how many last states are kept for loops that are behind.
+// endsKept bounds how many ends are kept for loops that are behind. The ends of objects that this
+// process wrote are kept besides: somebody relies on each loop being shown them.
 const endsKept = 1024
 
 // stepsKept bounds how many snapshots are kept for a loop that is shown every one.
@@ -46,49 +40,87 @@ func (f *followers) add(s *subscription) {
 		f.all = make(map[*subscription]struct{})
 	}
 	f.all[s] = struct{}{}
+	s.from = &origin{handle: s.table.handle, followers: f}
+	now := s.table.now()
+	s.number, s.decodes = now.number, true // until a round shows whether it does
 	if s.every {
-		s.behind = []*snapshot{s.table.now()}
+		s.behind = []*snapshot{now}
 	}
 }
 
-// publish makes next the content of a table in place of base, and tells the loops. It
-// returns false if base is not the content any more.
-func (f *followers) publish(t *table, base, next *snapshot) bool {
+// publish makes a draft the content of a table, and tells the loops if it is another content.
+func (f *followers) publish(t *table, d *draft) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !t.content.CompareAndSwap(base, next) {
-		return false
+	if !d.changed {
+		t.content.Store(d.next)
+		return
 	}
+	d.next.number++
+	t.content.Store(d.next)
+	if len(f.all) == 0 {
+		return
+	}
+	for _, e := range d.ends {
+		f.ends = append(f.ends, numbered{e, d.next.number})
+		if !e.own {
+			f.merges++
+		}
+	}
+	for i := 0; f.merges > endsKept; {
+		if f.ends[i].own {
+			i++
+			continue
+		}
+		f.ends = slices.Delete(f.ends, i, i+1)
+		f.merges--
+	}
+	decodes := false
 	for s := range f.all {
 		if s.every {
-			s.keep(next)
+			s.keep(d.next)
 		}
+		decodes = decodes || s.decodes
 		s.awake()
 	}
-	return true
+	if decodes {
+		f.decoded.join(d.known.rest(), d.next.number)
+	}
 }
 
-// next returns the snapshot that a loop is to be shown, and before that the objects for
-// showVanished. A loop that is shown every snapshot gets the oldest one that it has not
-// been shown. If there is none, it gets the objects.
-func (f *followers) next(s *subscription) (to *snapshot, vanished map[Key]*entry) {
+// take removes the decoded object of an entry, which then belongs to the caller.
+func (f *followers) take(e *entry) (o decodedObject, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.decoded.take(e)
+}
+
+// next returns the snapshot that a loop is to be shown, and the ends before it that the loop was
+// not shown. A loop that is shown every snapshot gets the oldest one that it has not been shown.
+func (f *followers) next(s *subscription) (to *snapshot, ends []end) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case !s.every:
-		return s.table.now(), s.takeVanished()
+		to = s.table.now()
 	case len(s.behind) == 0:
-		return nil, s.takeVanished()
+		return nil, nil
+	default:
+		to = s.behind[0]
+		s.behind = slices.Delete(s.behind, 0, 1)
+		if len(s.behind) == 0 && cap(s.behind) > 8 {
+			s.behind = nil
+		}
+		if s.merged {
+			s.merged, s.synced = false, false
+		}
 	}
-	to = s.behind[0]
-	s.behind = slices.Delete(s.behind, 0, 1)
-	if len(s.behind) == 0 && cap(s.behind) > 8 {
-		s.behind = nil
+	for _, e := range f.ends {
+		if e.number > s.number && e.number <= to.number {
+			ends = append(ends, e.end)
+		}
 	}
-	if s.merged {
-		s.merged, s.synced = false, false
-	}
-	return to, nil
+	return to, ends
 }
 
 func (f *followers) remove(s *subscription) {
@@ -98,85 +130,43 @@ func (f *followers) remove(s *subscription) {
 	f.trim()
 }
 
-// wake wakes the loops.
-func (f *followers) wake() {
+// reached notes that a loop was shown all changes up to a snapshot, and whether there were any.
+func (f *followers) reached(s *subscription, number uint64, any bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for s := range f.all {
-		s.awake()
+	if s.number = number; any {
+		s.decodes = s.from.decodes.Swap(false)
 	}
-}
-
-func (f *followers) vanished(key Key, e *entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for s := range f.all {
-		s.vanished(key, e, true)
-	}
-}
-
-// keep keeps the last states of objects that a snapshot lacks.
-func (f *followers) keep(removed []keyed, number uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.all) == 0 {
-		return
-	}
-	if f.ends == nil {
-		f.ends = make(map[identity][]ended)
-	}
-	for _, k := range removed[max(0, len(removed)-endsKept):] {
-		id := identity{k.key, k.entry.UID()}
-		f.ends[id] = append(f.ends[id], ended{k.entry, number})
-		f.order = append(f.order, id)
-	}
-	for len(f.order) > endsKept {
-		f.forget()
-	}
-}
-
-// last returns the last state of an object that a snapshot, or one of those before it,
-// does not have any more. It returns nil if that state is not known.
-func (f *followers) last(key Key, uid types.UID, number uint64) *entry {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, end := range slices.Backward(f.ends[identity{key, uid}]) {
-		if end.number <= number {
-			return end.last
-		}
-	}
-	return nil
-}
-
-// reached notes that a loop was shown all changes up to a snapshot.
-func (f *followers) reached(s *subscription, number uint64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s.number = number
 	f.trim()
 }
 
-// trim forgets the last state of each object whose end all loops were shown.
+// trim forgets the ends that all loops were shown, and the objects that no loop will decode.
 func (f *followers) trim() {
-	if len(f.order) == 0 {
+	if len(f.decoded.list) > 0 {
+		f.decoded.forget(f.shown(func(s *subscription) bool { return s.decodes }))
+	}
+	if len(f.ends) == 0 {
 		return
 	}
-	shown := uint64(1<<64 - 1)
-	for s := range f.all {
-		shown = min(shown, s.number)
+	shown := f.shown(func(*subscription) bool { return true })
+	n := 0
+	for ; n < len(f.ends) && f.ends[n].number <= shown; n++ {
+		if !f.ends[n].own {
+			f.merges--
+		}
 	}
-	for len(f.order) > 0 && f.ends[f.order[0]][0].number <= shown {
-		f.forget()
+	if f.ends = slices.Delete(f.ends, 0, n); len(f.ends) == 0 {
+		f.ends = nil
 	}
 }
 
-// forget forgets the oldest last state.
-func (f *followers) forget() {
-	first := f.order[0]
-	if f.ends[first] = f.ends[first][1:]; len(f.ends[first]) == 0 {
-		delete(f.ends, first)
+// shown returns the number of the latest snapshot that all loops of a sort were shown.
+func (f *followers) shown(which func(*subscription) bool) uint64 {
+	number := uint64(math.MaxUint64)
+	for s := range f.all {
+		if which(s) {
+			number = min(number, s.number)
+		}
 	}
-	if f.order = f.order[1:]; len(f.order) == 0 {
-		f.order = nil
-	}
+	return number
 }

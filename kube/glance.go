@@ -8,6 +8,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube/internal/intent"
+	"github.com/pintle-go/pintle/kube/internal/own"
 )
 
 // encoded is the body of an apply.
@@ -78,8 +79,8 @@ func (h handle) lastOf(o object, p intent.Part, body *encoded) (t *table, e *ent
 	if _, known := t.ensured.last(id, wanted); !ok || !known {
 		return nil, nil, last
 	}
-	e, at, _, waiting := t.peek(key)
-	if waiting || e == nil || at != key {
+	e, at, need := t.peek(key)
+	if need != own.Read || e == nil || at != key {
 		return nil, nil, last
 	}
 	last, known := t.ensured.last(id, wanted) // as of the entry, or later

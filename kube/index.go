@@ -31,8 +31,10 @@ type Index[T any, K comparable] struct {
 }
 
 // IndexBy returns an index of a handle's objects. The function returns the keys of an
-// object. It is called for every object and for every change, perhaps more than once and
-// from several goroutines. While it runs, later changes wait. It must not read a store,
+// object. It must not change the object, nor keep it or a part of it: all indexes of a store are
+// called with the same object, and then a loop over changes may get it. The function is called
+// for every object and for every change, perhaps more than once and from several goroutines.
+// While it runs, later changes wait. It must not read a store,
 // because a store waits for the functions of its indexes. If it does, and the read would
 // wait for the first sync of a store or for an index that is being built, the read
 // returns an error, and the client's logger gets a warning.
@@ -87,31 +89,29 @@ func (x *Index[T, K]) Keys(ctx context.Context) ([]K, error) {
 // keys returns the keys that a store has.
 func (x *Index[T, K]) keys(ctx context.Context, s storeReader) ([]K, error) {
 	covers := s.covers()
-	made, err := s.ready(ctx, x, covers)
+	sure, err := s.sure(ctx, x, covers)
 	if err != nil {
 		return nil, x.wrap(err)
 	}
-	written, unseen, without := s.table.unseen(made, covers)
-	now := s.table.now()
+	if len(sure.errs) > 0 {
+		return nil, x.wrap(errors.Join(sure.errs...))
+	}
+	now := sure.now
 	found := now.index(x).(keyIndex[K])
 	keys := make([]K, 0, found.at.Len())
 	for key := range found.at.All() {
 		for at, e := range found.entries(now, key) {
-			if covers(e) && !without(at, e) {
+			if covers(e) && !sure.without(at) {
 				keys = append(keys, key)
 				break
 			}
 		}
 	}
-	asked, errs := s.table.ask(ctx, unseen)
-	if len(errs) > 0 {
-		return nil, x.wrap(errors.Join(errs...))
-	}
-	for _, w := range append(written, asked...) {
+	for _, w := range sure.asked {
 		if !covers(w.entry) {
 			continue
 		}
-		for _, key := range x.entryKeys(w.key, w.entry) {
+		for _, key := range x.entryKeys(w.key, &reading{entry: w.entry}) {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
@@ -133,24 +133,22 @@ func (x *Index[T, K]) keysOf(key Key, o *T) []K {
 }
 
 // values implements indexer.
-func (x *Index[T, K]) values(key Key, e *entry) any { return x.entryKeys(key, e) }
+func (x *Index[T, K]) values(key Key, r *reading) any { return x.entryKeys(key, r) }
 
-// collect implements indexer.
-func (x *Index[T, K]) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
-	return collectIndex(ctx, edit, of, x.entryKeys)
-}
+// collector implements indexer.
+func (x *Index[T, K]) collector() collector { return &keyCollector[K]{values: x.entryKeys} }
 
 // entryKeys is keysOf for an entry, which may be nil. The caller owns the slice.
-func (x *Index[T, K]) entryKeys(key Key, e *entry) []K {
+func (x *Index[T, K]) entryKeys(key Key, r *reading) []K {
 	of := func() []K {
-		o := new(T)
-		if err := e.Decode(x.handle.codec, asObject(o)); err != nil { // a type may decode itself
+		o, err := r.decode(&x.handle) // a type may decode itself
+		if err != nil {
 			return nil
 		}
-		return slices.Clone(x.of(o)) // the program owns the slice
+		return slices.Clone(x.of(typed[T](o))) // the program owns the slice
 	}
 	switch {
-	case e == nil:
+	case r.entry == nil:
 		return nil
 	case x.exits.Load():
 		return x.apart(key, of)
@@ -229,14 +227,28 @@ func (x *Index[T, K]) fails(key Key, p any) {
 
 func (x *Index[T, K]) empty() indexed { return keyIndex[K]{} }
 
+// pure implements indexer.
+func (x *Index[T, K]) pure() bool { return false }
+
 // indexer is an index as tables see it. It has no state of its own.
 type indexer interface {
 	// values returns the index keys of an object, and no keys for a nil entry. It runs
 	// code of the program, so the caller must hold no lock.
-	values(key Key, e *entry) any
-	// collect returns the index of the entries. It ends early when ctx ends.
-	collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error)
+	values(key Key, r *reading) any
+	// collector returns an index in the making, which has no objects yet.
+	collector() collector
 	empty() indexed
+	// pure reports that values and collectors run no code of the program.
+	pure() bool
+}
+
+// collector makes an index of objects that are not in any index yet. It costs much less than adding
+// the objects one by one.
+type collector interface {
+	// add adds an object, as indexer.values returns its keys.
+	add(key Key, r *reading)
+	// indexed returns the index. The collector must not be used after that.
+	indexed(edit *hamt.Edit) indexed
 }
 
 // indexed is the content of an index for one snapshot. It is never changed.
@@ -248,20 +260,20 @@ type indexed interface {
 // byOwner finds objects by the uids of their owners, without decoding them.
 type byOwner struct{}
 
-func (byOwner) values(key Key, e *entry) any { return ownersOf(key, e) }
+func (byOwner) values(key Key, r *reading) any { return ownersOf(key, r) }
 
-func (byOwner) collect(ctx context.Context, edit *hamt.Edit, of entries) (indexed, error) {
-	return collectIndex(ctx, edit, of, ownersOf)
-}
+func (byOwner) collector() collector { return &keyCollector[types.UID]{values: ownersOf} }
 
-func ownersOf(_ Key, e *entry) (owners []types.UID) {
-	if e != nil {
-		owners = slices.AppendSeq(owners, e.OwnerUIDs())
+func ownersOf(_ Key, r *reading) (owners []types.UID) {
+	if r.entry != nil {
+		owners = slices.AppendSeq(owners, r.entry.OwnerUIDs())
 	}
 	return owners
 }
 
 func (byOwner) empty() indexed { return keyIndex[types.UID]{} }
+
+func (byOwner) pure() bool { return true }
 
 func ownedBy(owner types.UID) pick {
 	return func(s *snapshot) iter.Seq2[Key, *entry] {
@@ -321,36 +333,59 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 	return x
 }
 
-// collectIndex makes an index of entries that are not in any index yet. It costs much
-// less than adding the entries one by one.
-func collectIndex[K comparable](
-	ctx context.Context, edit *hamt.Edit, of entries, values func(Key, *entry) []K,
-) (indexed, error) {
-	var byKey hamt.Builder[Key, []K]
-	groups := make(map[K][]Key)
-	for key, e := range of.All() {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		is := values(key, e)
-		if len(is) > 0 {
-			byKey.Add(key, is)
-		}
-		for i, v := range is {
-			if !slices.Contains(is[:i], v) {
-				groups[v] = append(groups[v], key)
-			}
+// keyCollector makes a keyIndex.
+type keyCollector[K comparable] struct {
+	values func(Key, *reading) []K
+	byKey  hamt.Builder[Key, []K]
+	groups map[K][]Key
+}
+
+func (c *keyCollector[K]) add(key Key, r *reading) {
+	is := c.values(key, r)
+	if len(is) == 0 {
+		return
+	}
+	c.byKey.Add(key, is)
+	if c.groups == nil {
+		c.groups = make(map[K][]Key)
+	}
+	for i, v := range is {
+		if !slices.Contains(is[:i], v) {
+			c.groups[v] = append(c.groups[v], key)
 		}
 	}
+}
+
+func (c *keyCollector[K]) indexed(edit *hamt.Edit) indexed {
 	var at hamt.Builder[K, hamt.Map[Key, struct{}]]
 	var keys hamt.Builder[Key, struct{}]
-	for v, group := range groups {
+	for v, group := range c.groups {
 		for _, key := range group {
 			keys.Add(key, struct{}{})
 		}
 		at.Add(v, keys.Map(edit))
 	}
-	return keyIndex[K]{at.Map(edit), byKey.Map(edit)}, nil
+	return keyIndex[K]{at.Map(edit), c.byKey.Map(edit)}
+}
+
+// collect adds the objects of entries to indexes in the making. It returns some of the decoded
+// objects. It ends early when ctx ends.
+func collect(ctx context.Context, of entries, into []collector) (decoded decodedObjects, err error) {
+	room := true
+	var r reading
+	for key, e := range of.All() {
+		if ctx.Err() != nil {
+			return decoded, context.Cause(ctx)
+		}
+		r = reading{entry: e}
+		for _, c := range into {
+			c.add(key, &r)
+		}
+		if room {
+			room = decoded.add(&r)
+		}
+	}
+	return decoded, nil
 }
 
 // builds are the indexes that are being built for a table that runs.
@@ -386,16 +421,16 @@ func (t *table) build(ctx context.Context, by indexer) error {
 }
 
 func (t *table) buildNow(ctx context.Context, by indexer) error {
-	d := t.now().draft()
-	if d.next.index(by) != nil {
+	now := t.now()
+	if now.index(by) != nil {
 		return nil // another build has just ended
 	}
-	found, err := by.collect(ctx, d.edit, d.next.entries)
-	if err != nil {
+	c := []collector{by.collector()}
+	if _, err := collect(ctx, now.entries, c); err != nil {
 		return err
 	}
-	d.next.indexes = append(d.next.indexes, builtIndex{by, found})
-	t.publish(d)
+	found := c[0].indexed(new(hamt.Edit))
+	t.write(func(d *draft) { d.addIndex(by, found, now.entries) })
 	return nil
 }
 

@@ -92,10 +92,11 @@ func (r *reflector) isOfKind(l *listed) error {
 // fresh returns an error for a stale listing: one that is older than the state the
 // reflector has seen. After some tries, the next listing is accepted as it is.
 func (r *reflector) fresh(rv string) error {
-	if !versions.Older(rv, r.latest) {
+	floor := versions.Later(r.latest, r.sink.floor())
+	if r.stale >= staleTries || !versions.Older(rv, floor) {
 		return nil
 	}
-	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, r.latest)
+	err := fmt.Errorf("%w: resource version %s after %s", errStale, rv, floor)
 	r.stale++
 	if r.stale == staleTries {
 		r.latest = ""

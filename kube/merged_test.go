@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -229,12 +231,8 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 		}
 		table := l.feed.table
 		ensure := func(o modelObject) {
-			table.ensured.mu.Lock()
-			defer table.ensured.mu.Unlock()
-			if table.ensured.by == nil {
-				table.ensured.by = make(map[part]ensured)
-			}
-			table.ensured.by[part{key: o.key}] = ensured{uid: o.uid}
+			table.answered(o.key, own.Answer[*entry]{Own: true,
+				Object: own.Object{Exists: true, UID: o.uid, Version: strconv.FormatInt(o.rv, 10)}})
 		}
 		s.put(key("busy"), "two") // the loop waits at it
 		synctest.Wait()
@@ -262,12 +260,14 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 			"ADDED ours ours", "DELETED ours ours",
 			"DELETED replaced one", "ADDED replaced ours", "DELETED replaced ours", "ADDED replaced the last",
 			"DELETED seen ours", "ADDED seen ours", "DELETED seen ours",
-			"ADDED twice ours", "DELETED twice ours")
+			"ADDED twice ours", "DELETED twice ours", "ADDED twice ours", "DELETED twice ours")
 
 		// An object that no watch has ever shown is shown to all loops once.
 		other := holdLoop(t, maps)
 		other.rest()
-		table.vanished(key("never"), entryOf(t, table, "never"))
+		table.write(func(d *draft) {
+			d.rule(key("never"), own.Verdict[*entry]{Ended: []own.End[*entry]{{UID: "never", Last: entryOf(t, table, "never")}}})
+		})
 		for _, l := range []*heldLoop{l, other} {
 			wantLines(t, "what was never told of", linesOf(t, l.rest()), "ADDED never ours", "DELETED never ours")
 		}

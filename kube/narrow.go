@@ -269,11 +269,12 @@ func (s selector) fits(o metav1.Object) bool {
 
 // excludes reports that the field selector does not match an object, as far as the
 // object's JSON shows. With few exceptions the selector names fields by their path in the
-// JSON. A field that is not in the JSON may have a default. excludes ignores such a
-// field, because only the server knows its value.
-func (s selector) excludes(o metav1.Object) bool {
+// JSON. A field that is not in the JSON may have a default. Only the server knows the value of
+// such a field: if there is one, known is false, unless another field does not match.
+func (s selector) excludes(o metav1.Object) (excludes, known bool) {
+	known = true
 	if s.field == "" {
-		return false
+		return false, true
 	}
 	var raw []byte
 	for _, r := range s.fields.Requirements() {
@@ -287,19 +288,20 @@ func (s selector) excludes(o metav1.Object) bool {
 			if raw == nil {
 				var err error
 				if raw, err = encodeJSON(o); err != nil {
-					return false
+					return false, false
 				}
 			}
 			var ok bool
 			if value, ok = scalarAt(raw, r.Field); !ok {
+				known = false
 				continue
 			}
 		}
 		if (value == r.Value) == (r.Operator == selection.NotEquals) {
-			return true
+			return true, true
 		}
 	}
-	return false
+	return false, known
 }
 
 // scalarAt returns the value at a path of names in JSON, if that value is a scalar.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -26,8 +27,8 @@ func (e *ensuredTable) shows(o *corev1.ConfigMap) {
 
 // waits reports that a read of the object does not take the state that is known.
 func (e *ensuredTable) waits() bool {
-	_, _, _, waiting := e.peek(e.at)
-	return waiting
+	_, _, need := e.peek(e.at)
+	return need != own.Read
 }
 
 // A write has a version, no number, that another object has too. That object does not show
@@ -44,12 +45,12 @@ func TestOwnWriteWithTheVersionOfAnotherObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEnsuredTable(t)
 			show(e)
-			e.wrote(e.at, e.named("x1", "uid"), true)
+			e.wrote(e.named("x1", "uid"))
 			if !e.waits() {
 				t.Error("a read does not wait for the write")
 			}
 			e.shows(e.named("x1", "uid"))
-			if is, _, _, waiting := e.peek(e.at); waiting || is == nil || !is.Is("uid") {
+			if is, _, need := e.peek(e.at); need != own.Read || is == nil || !is.Is("uid") {
 				t.Error("a read still waits after the watch has shown the write")
 			}
 		})
@@ -60,14 +61,13 @@ func TestOwnWriteWithTheVersionOfAnotherObject(t *testing.T) {
 // answer does not hold against a state that the watch shows later.
 func TestAnswerWithVersionThatIsNoNumber(t *testing.T) {
 	asks := func(e *ensuredTable, meanwhile func()) (left bool) {
-		e.unsure(e.at)
-		found := []keyed{}
-		mine, _, _ := e.questions([]Key{e.at}, &found)
+		e.table.unsure(e.at)
+		mine, _, _ := e.questions([]Key{e.at})
 		before := e.entry(e.at)
 		meanwhile()
 		is := wire.NewEntry(e.record(e.t, e.named("x2", "uid"), true))
 		e.answer(e.t.Context(), e.at, mine[e.at], before, &fetched{entry: is}, nil)
-		return mine[e.at].left
+		return mine[e.at].again
 	}
 	t.Run("the watch goes on before the answer comes", func(t *testing.T) {
 		e := newEnsuredTable(t)
@@ -109,8 +109,8 @@ func TestAnswerWithVersionThatIsNoNumber(t *testing.T) {
 		asks(e, func() {})
 		e.shows(e.named("x2", "uid"))
 		e.shows(e.named("x3", "uid"))
-		if is, _, _, waiting := e.peek(e.at); waiting || is.ResourceVersion() != "x3" {
-			t.Errorf("a read waits %t, or gets %s", waiting, is.ResourceVersion())
+		if is, _, need := e.peek(e.at); need != own.Read || is.ResourceVersion() != "x3" {
+			t.Errorf("a read has to %v, or gets %s", need, is.ResourceVersion())
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -22,6 +23,7 @@ import (
 // answered.
 func TestAnswerWakesThoseWhoWait(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.elsewhere()
 		c.write("b", "one")
 		took := make(chan time.Duration, 2)
 		read := func() {
@@ -49,7 +51,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 		t.Run(fmt.Sprint("held by a finalizer ", held), func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				late := c.write("a", "two")
-				c.cms.handle.client.stores.deleting(c.cms.handle.kind, key("a"), late.UID)
+				c.cms.handle.client.stores.deleting(c.cms.handle.kind, "default", []keyed{{key("a"), wire.MetadataEntry(late)}})
 				if held {
 					now := metav1.Now()
 					c.s.put(key("a"), "two", func(o *modelObject) {
@@ -58,7 +60,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 				} else {
 					c.s.remove(key("a"))
 				}
-				c.cms.handle.client.stores.wrote(c.cms.handle.kind, late)
+				c.answered(late)
 				c.s.mu.Lock()
 				c.s.held = versionOf(late.ResourceVersion) // the watch shows the update but not the deletion
 				close(c.s.changed)
@@ -71,9 +73,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 				}
 				c.s.release()
 				synctest.Wait()
-				if n := len(c.store.reads.table.own.pending); n > 0 {
-					c.Errorf("%d writes are pending still", n)
-				}
+				c.remembersNothing()
 			})
 		})
 	}
@@ -85,6 +85,7 @@ func TestOwnWritesOnAServerWithoutFieldSelectors(t *testing.T) {
 		for i := range 3 * pageSize {
 			c.s.put(key(fmt.Sprintf("o%04d", i)), "one")
 		}
+		c.elsewhere()
 		c.write("o0007", "two")
 		c.write("zz", "two")
 		repeats := false
@@ -128,6 +129,7 @@ func TestOwnWriteThatCannotBeReadBack(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				want := []string{"default/a one"}
+				c.elsewhere()
 				for i := range n {
 					name := fmt.Sprintf("b%02d", i)
 					c.write(name, "one")
@@ -191,7 +193,7 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 		synctest.Wait()
 		o := e.state(10, "ours", "none")
 		o.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "owner"}}
-		e.wrote(e.at, o, true)
+		e.wrote(o)
 		e.answered(o)
 		_ = e.sink.event(eventAdded, e.record(t, o, true))
 		raw, err := encodeJSON(e.state(11, "ours", "none"))
@@ -226,19 +228,18 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 			e.sink.begin()
 			_ = e.sink.synced("12")
 		},
-		"the watch is past it":          func(e *ensuredTable) { e.sink.progress("12") },
-		"this process has deleted it":   func(e *ensuredTable) { e.deleted(e.at, "uid") },
-		"it was deleted, uid not known": func(e *ensuredTable) { e.deleted(e.at, "") },
+		"this process has deleted it":   func(e *ensuredTable) { e.deletes("uid") },
+		"it was deleted, uid not known": func(e *ensuredTable) { e.deletes("") },
 		"a reader asks, and it is gone": func(e *ensuredTable) { e.asked(nil) },
 		"it is deleted while the store shows its predecessor": func(e *ensuredTable) {
 			before := e.state(8, "theirs", "none")
 			before.UID, before.Labels = "before", map[string]string{"app": "web"}
 			_ = e.sink.event(eventAdded, e.record(e.t, before, true))
-			e.deleted(e.at, "uid")
+			e.deletes("uid")
 			e.sink.begin()
 			_ = e.sink.synced("12")
 		},
-		"its label does not fit any more": func(e *ensuredTable) { e.wrote(e.at, e.state(11, "ours", ""), true) },
+		"its label does not fit any more": func(e *ensuredTable) { e.wrote(e.state(11, "ours", "")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnsuredTable(t)
@@ -248,7 +249,7 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 			o := e.state(10, "ours", "none")
 			o.Labels = map[string]string{"app": "web"}
 			noted := e.begins()
-			e.wrote(e.at, o, true)
+			e.wrote(o)
 			noted.done(e.handle.client, o)
 			if n := len(e.ensured.by); n != 1 {
 				t.Fatalf("%d parts are remembered at first", n)
@@ -271,9 +272,10 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 
 // asked answers the question of a reader about the object.
 func (e *ensuredTable) asked(is *entry) {
-	found := []keyed{}
-	mine, _, _ := e.questions([]Key{e.at}, &found)
-	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is}, nil)
+	part := own.Object{Exists: true, UID: "uid", Version: "11"}
+	e.table.answered(e.at, own.Answer[*entry]{Own: true, Object: part}) // so that the content is not sure
+	mine, _, _ := e.questions([]Key{e.at})
+	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is, rv: "12"}, nil)
 }
 
 // A lagging server answers the question about a write with an older state.
@@ -283,6 +285,7 @@ func TestQuestionToALaggingServer(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				old := newAPIServer()
 				old.put(key("a"), "one")
+				c.elsewhere()
 				c.write(name, "two")
 				lags := true
 				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
@@ -310,6 +313,7 @@ func TestLaggingServerAnswersAfterTheWatch(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				old := newAPIServer()
 				old.put(key("a"), "one")
+				c.elsewhere()
 				c.write(name, "two")
 				c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
 					if r.Method != http.MethodGet || isWatch(r) {
@@ -381,6 +385,7 @@ func TestListWithAnOlderPart(t *testing.T) {
 			ownWritesTest(t, tc.of, func(c *ownCase) {
 				old := newAPIServer()
 				old.put(key("a"), "one")
+				c.elsewhere()
 				for i := range tc.writes {
 					c.write(fmt.Sprintf("b%02d", i), "new")
 				}

@@ -5,254 +5,202 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/pintle-go/pintle/internal/versions"
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
-// If the watch does not show a write in time, the server is asked about it once. The
-// answer is remembered with the write until the watch has come as far. Readers that come
-// while the question is on its way wait for its answer. So an overloaded server, whose
-// watches are late, gets no more questions than there are writes.
+// If the watch does not show a write in time, the server is asked about it once. Readers that
+// come while the question is on its way wait for its answer, which the content takes. So an
+// overloaded server, whose watches are late, gets no more questions than there are writes.
 
-// reply is the server's state of an object. The entry is nil if the table's handle had no
-// such object on the server.
-type reply struct{ entry *entry }
+// asks holds the questions of a table that are on their way.
+type asks struct {
+	mu   sync.Mutex
+	open map[Key]*question
+}
 
 // question is a question to the server that one reader asks for all readers.
 type question struct {
-	done   chan struct{}
-	answer reply
-	err    error
-	// left: the question has to be asked again. The reader that asked has gone, or was
-	// broken off, before the answer came. Or the answer was older than least, and the
-	// write is not pending any more.
-	left bool
-	// least is the version that the object had at the time of the question, as far as this
-	// process knew.
-	least string
+	done chan struct{}
+	// is is the answer: the object, or nil if the table's handle has no such object.
+	is  *entry
+	err error
+	// again: the question has to be asked again. The reader that asked has gone, or was broken
+	// off, before the answer came. Or the watch has shown the object meanwhile, and it is not
+	// known which state is later.
+	again bool
+	began uint64 // the number of own writes at the time of the question
 }
 
 // askedEach is the largest number of objects that are read from the server one by one.
 const askedEach = 16
 
-// ask returns the server's state of objects whose writes the watch does not show in time.
-// It also returns the errors of the questions that failed.
-func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, errs []error) {
+// ask returns the server's state of objects of which the content is not sure. It also returns
+// the keys that it has asked for, and the errors of the questions that failed.
+func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, asked map[Key]struct{}, errs []error) {
+	asked = make(map[Key]struct{})
+	for _, key := range keys {
+		asked[key] = struct{}{}
+	}
 	for len(keys) > 0 {
-		mine, others, settled := t.questions(keys, &found)
-		for _, key := range settled {
-			if e, at, _, _ := t.peek(key); e != nil {
-				found = append(found, keyed{at, e})
-			}
-		}
+		mine, others, sure := t.questions(keys)
+		found = append(found, sure...)
 		t.askAll(ctx, mine)
 		keys = nil
-		for key, q := range mine {
-			if q.left && ctx.Err() == nil {
+		take := func(key Key, q *question) {
+			switch {
+			case q.again && ctx.Err() == nil:
 				keys = append(keys, key)
-				continue
+			case q.err != nil:
+				errs = append(errs, q.err)
+			case q.is != nil:
+				found = append(found, keyed{key, q.is})
 			}
-			found, errs = q.take(key, found, errs)
+		}
+		for key, q := range mine {
+			take(key, q)
 		}
 		for key, q := range others {
 			select {
 			case <-q.done:
+				take(key, q)
 			case <-ctx.Done():
-				return found, append(errs, context.Cause(ctx))
+				return found, asked, append(errs, context.Cause(ctx))
 			}
-			if q.left {
-				keys = append(keys, key) // another reader has to ask
-				continue
-			}
-			found, errs = q.take(key, found, errs)
 		}
 	}
-	return found, errs
+	return found, asked, errs
 }
 
-func (q *question) take(key Key, found []keyed, errs []error) ([]keyed, []error) {
-	switch {
-	case q.err != nil:
-		errs = append(errs, q.err)
-	case q.answer.entry != nil:
-		found = append(found, keyed{key, q.answer.entry})
-	}
-	return found, errs
-}
-
-// questions sorts keys into three groups: keys that the caller has to ask about, keys
-// that others have asked about, and keys whose writes are settled. It adds the answers
-// that are there already to found.
-func (t *table) questions(keys []Key, found *[]keyed) (mine, others map[Key]*question, settled []Key) {
+// questions returns the questions about keys that the caller has to ask, those that others ask
+// already, and the objects of which the content is sure by now.
+func (t *table) questions(keys []Key) (mine, others map[Key]*question, sure []keyed) {
 	mine, others = make(map[Key]*question), make(map[Key]*question)
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
+	t.asks.mu.Lock()
+	defer t.asks.mu.Unlock()
+	now := t.now()
+	began := now.own.Began()
 	for _, key := range keys {
-		w, pending := t.own.pending[key]
-		switch {
-		case !pending || w.hidden:
-			settled = append(settled, key)
-		case w.answer != nil:
-			if w.answer.entry != nil {
-				*found = append(*found, keyed{key, w.answer.entry})
+		if now.own.Look(key) == own.Read {
+			if e := now.entry(key); e != nil {
+				sure = append(sure, keyed{key, e})
 			}
-		case w.question != nil:
-			others[key] = w.question
-		default:
-			w.question = &question{done: make(chan struct{}), least: w.least(t.entry(key))}
-			t.own.pending[key] = w
-			mine[key] = w.question
+			continue
 		}
+		if q := t.asks.open[key]; q != nil && q.began == began {
+			others[key] = q
+			continue
+		}
+		q := &question{done: make(chan struct{}), began: began}
+		if t.asks.open == nil {
+			t.asks.open = make(map[Key]*question)
+		}
+		t.asks.open[key], mine[key] = q, q
 	}
-	return mine, others, settled
+	return mine, others, sure
 }
 
-// least returns the latest known version of the written object. Its entry in the table is
-// e.
-func (w ownWrite) least(e *entry) (rv string) {
-	rv = w.rv
-	for _, known := range []*entry{w.last, e} {
-		if known != nil && (rv == "" || versions.Older(rv, known.ResourceVersion())) {
-			rv = known.ResourceVersion()
-		}
+// end ends a question.
+func (t *table) end(key Key, q *question) {
+	t.asks.mu.Lock()
+	defer t.asks.mu.Unlock()
+	if t.asks.open[key] == q {
+		delete(t.asks.open, key)
 	}
-	return rv
-}
-
-// tooOld returns an error for an answer from before the question, as a lagging server
-// gives it.
-func (q *question) tooOld(found *fetched) error {
-	version := found.rv
-	if found.entry != nil {
-		version = found.entry.ResourceVersion()
-	}
-	if !versions.Older(version, q.least) {
-		return nil
-	}
-	return fmt.Errorf("%w: resource version %s after %s", errStale, version, q.least)
+	close(q.done)
 }
 
 // askAll asks the server questions. The reader's trace may break that off, by a panic or
 // by the end of the goroutine. Then another reader that waits for the answers has to ask.
 func (t *table) askAll(ctx context.Context, asked map[Key]*question) {
+	left := maps.Clone(asked)
 	defer func() {
-		for key, q := range asked {
-			t.giveUp(key, q)
+		for key, q := range left {
+			q.again = true
+			t.end(key, q)
 		}
 	}()
-	t.answerAll(ctx, asked)
-}
-
-// giveUp ends a question that has not been answered.
-func (t *table) giveUp(key Key, q *question) {
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	select {
-	case <-q.done:
-		return
-	default:
+	before := t.now()
+	answer := func(key Key, found *fetched, err error) {
+		t.answer(ctx, key, asked[key], before.entry(key), found, cmp.Or(err, found.err))
+		delete(left, key)
+		t.end(key, asked[key])
 	}
-	if w, pending := t.own.pending[key]; pending && w.question == q {
-		w.question = nil
-		t.own.pending[key] = w
-	}
-	q.left = true
-	close(q.done)
-}
-
-// answerAll asks the server, either one by one or by a list.
-func (t *table) answerAll(ctx context.Context, asked map[Key]*question) {
-	before := make(map[Key]*entry, len(asked))
-	for key := range asked {
-		before[key] = t.entry(key)
-	}
-	sel := t.handle.selector
-	// A list may lack an object that exists, because a selector does not match it.
-	if len(asked) > askedEach && sel.label == "" && sel.field == "" {
+	if len(asked) > askedEach {
 		listed := make(map[Key]*fetched, len(asked))
 		for key := range asked {
 			listed[key] = new(fetched)
 		}
 		err := t.fetchFrom(ctx, t.handle, listed)
-		for key, q := range asked {
-			t.answer(ctx, key, q, before[key], listed[key], err)
+		for key := range asked {
+			answer(key, listed[key], err)
 		}
 		return
 	}
-	for key, q := range asked {
+	for key := range asked {
 		found, err := t.fetch(ctx, key)
-		t.answer(ctx, key, q, before[key], found, err)
+		answer(key, found, err)
 	}
 }
 
-// answer notes the server's answer for an object whose write was pending. Before is its
-// entry at the time of the question.
+// answer notes the server's answer to a question. Before is the content's entry at the time of the
+// question.
 func (t *table) answer(ctx context.Context, key Key, q *question, before *entry, found *fetched, err error) {
-	t.settled(t.noteAnswer(ctx, key, q, before, found, cmp.Or(err, found.err)), nil)
-}
-
-// noteAnswer does the work of answer. It returns the write if its object is gone and was
-// never in the content.
-func (t *table) noteAnswer(
-	ctx context.Context, key Key, q *question, before *entry, found *fetched, err error,
-) (vanished []settledWrite) {
-	is, sel := found.entry, t.handle.selector
-	// A list by the field selector asked for the objects that the selector matches.
-	fits := is != nil && (sel.field != "" || sel.labels == nil || sel.labels.Matches(is.Labels()))
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	defer close(q.done)
-	w, pending := t.own.pending[key]
-	asked := pending && w.question == q
-	if asked {
-		w.question = nil
-		t.own.pending[key] = w
-	}
 	if err != nil {
-		q.err, q.left = err, ctx.Err() != nil
-		return nil
+		q.err, q.again = err, ctx.Err() != nil
+		return
 	}
-	if q.err = q.tooOld(found); q.err != nil {
-		q.left = !asked
-		return nil
+	is, version := found.entry, found.rv
+	if is != nil {
+		version = is.ResourceVersion()
 	}
-	e := t.entry(key)
-	moved := is != nil && e != nil && e != before && is.ResourceVersion() != e.ResourceVersion()
-	if asked && moved && !versions.Numeric(is.ResourceVersion()) {
-		q.left = true // it is unknown which of the two is later
-		return nil
-	}
-	if fits {
-		q.answer.entry = is
-	}
-	switch {
-	case !asked:
-		return nil // meanwhile the write was seen, or a later one came, about which the answer says nothing
-	case is == nil && e != before && e != nil:
-		return nil // the answer is older than the state that the watch has shown since
-	case is == nil:
-		t.own.drop(key)
-		if e != nil {
-			t.own.hide(key, e.UID())
-		} else if uid := w.known(); sel.field == "" && uid != "" && !w.deleting && !w.hidden {
-			t.own.hide(key, uid) // the watch may still show the object
-			return []settledWrite{{key, uid, w.last}}
+	// The question was about the object that the field selector matches, and about no labels.
+	labels := t.handle.selector.labels
+	fits := is != nil && (labels == nil || labels.Matches(is.Labels()))
+	t.write(func(d *draft) {
+		now := d.next.object(key)
+		q.is, q.err, q.again = nil, nil, false
+		if least := d.next.own.Least(key, now); versions.Older(version, least) {
+			if d.next.own.Look(key) == own.Read { // the watch was quicker than the answer
+				q.is = d.next.entry(key)
+				return
+			}
+			q.err = fmt.Errorf("%w: resource version %s after %s", errStale, version, least)
+			return
 		}
-		return nil
-	}
-	if w.unknown || w.deleting {
-		t.own.drop(key)
-	}
-	t.answered(key, ownWrite{uid: is.UID(), rv: is.ResourceVersion(), meta: is, hidden: !fits, answer: &q.answer})
-	t.own.wake() // no reader needs to wait longer for the watch
-	return nil
+		if d.next.entry(key) != before && !versions.Numeric(version) && (is == nil || is.ResourceVersion() != now.Version) {
+			q.again = true // it is unknown which of the two is later
+			return
+		}
+		var v own.Verdict[*entry]
+		if is == nil {
+			d.next.own, v = d.next.own.Absent(key, now, version, q.began)
+		} else {
+			a := own.Answer[*entry]{Object: objectOf(is), Whole: true, Out: !fits, Last: is}
+			d.next.own, v = d.next.own.Answered(key, now, a, q.began)
+		}
+		if v.Drop {
+			d.obey(key, v, nil)
+		} else {
+			d.obey(key, v, is)
+		}
+		switch {
+		case d.next.own.Look(key) == own.Read:
+			q.is = d.next.entry(key)
+		case fits:
+			q.is = is
+		}
+	})
 }
 
 // fetch reads an object from the server. The result has no entry if there is no such

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 	for _, n := range []int{askedEach, askedEach + 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
+				c.elsewhere()
 				for i := range n {
 					c.write(fmt.Sprintf("o%02d", i), "one", ownedByUID("mine"))
 				}
@@ -84,9 +87,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 				synctest.Wait()
 				c.wantNote("o00", "two")
 				c.took(0)
-				if own := c.store.reads.table.own; len(own.pending) > 0 {
-					c.Errorf("left over: %+v", own.pending)
-				}
+				c.remembersNothing()
 			})
 		})
 	}
@@ -95,6 +96,7 @@ func TestOneQuestionForAWrite(t *testing.T) {
 // If a reader goes, the waiting readers take over its question.
 func TestQuestionWhoseReaderGoes(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.elsewhere()
 		c.write("b", "one")
 		slow := true
 		c.s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
@@ -158,6 +160,11 @@ func TestRefreshOnceForAll(t *testing.T) {
 		if asked := c.asked(before); len(asked) != 4 {
 			c.Errorf("the server was asked %q", asked)
 		}
+		closed := c.cms.Labeled("app=web").Open(context.Background())
+		closed.Close()
+		if err := closed.Refresh(c.Context()); !errors.Is(err, ErrStopped) {
+			c.Errorf("of a closed informer: %v", err)
+		}
 	})
 }
 
@@ -173,19 +180,11 @@ func TestReadsWithManyDeletions(t *testing.T) {
 		wantLines(c.T, "all", content(c.T, c.store))
 		c.s.release()
 		synctest.Wait()
-		own := c.store.reads.table.own
-		own.mu.Lock()
-		kept := own.gone[key("a")]
-		own.mu.Unlock()
-		if len(kept) > 0 {
-			c.Error("a deletion that was told of is remembered")
+		if kept := remembered(c.store.reads.table); strings.Contains(kept, "default/a ") {
+			c.Errorf("a deletion that was told of is remembered: %s", kept)
 		}
-		time.Sleep(goneKept + 2*time.Minute)
-		own.mu.Lock()
-		defer own.mu.Unlock()
-		if n := len(own.gone); n > 0 {
-			c.Errorf("%d deletions are remembered", n)
-		}
+		time.Sleep(own.Kept + 2*time.Minute)
+		c.remembersNothing()
 	})
 }
 
@@ -236,6 +235,7 @@ func TestKeysAfterOwnWrites(t *testing.T) {
 		}
 		want(byNote, 0, "one")
 		web := func(o *corev1.ConfigMap) { o.Labels = map[string]string{"app": "web"} }
+		c.elsewhere()
 		c.write("a", "two")
 		c.write("b", "three", web)
 		want(byNote, ownWriteWait, "three", "two")

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -22,7 +23,7 @@ func TestOwnDeletionsNeedNoWait(t *testing.T) {
 		c.took(0)
 		c.write("a", "again") // under another uid
 		c.wantNote("a", "again")
-		c.took(ownWriteWait)
+		c.took(0)
 		// The watch shows all of it, step by step, and no step is visible to readers.
 		c.s.mu.Lock()
 		last := c.s.rv
@@ -42,10 +43,7 @@ func TestOwnDeletionsNeedNoWait(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		own := c.store.reads.table.own
-		if len(own.pending) > 0 || len(own.gone) > 0 || len(own.lanes["default"].order) > 0 {
-			c.Errorf("left over: %+v", own)
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -96,9 +94,7 @@ func TestDeleteAllAndReads(t *testing.T) {
 		if err != nil || o.DeletionTimestamp == nil || o.UID != held.UID {
 			c.Errorf("held: %v, %v", o, err)
 		}
-		if n := len(c.store.reads.table.own.pending); n > 0 {
-			c.Errorf("%d are pending", n)
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -124,7 +120,7 @@ func TestOwnDeletionsWhileAnotherNamespaceIsWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantLines(t, "after the deletion", content(t, store), "one/a 1")
-		time.Sleep(goneKept + 2*time.Minute)
+		time.Sleep(own.Kept + 2*time.Minute)
 		wantLines(t, "much later", content(t, store), "one/a 1")
 	})
 }
@@ -142,11 +138,8 @@ func TestOwnWritesWithoutBookmarks(t *testing.T) {
 			time.Sleep(time.Minute)
 			c.s.remove(key(name))
 		}
-		own := c.store.reads.table.own
-		own.mu.Lock()
-		defer own.mu.Unlock()
-		if n := len(own.shown); n > 12 {
-			c.Errorf("%d writes are remembered", n)
+		if n := strings.Count(remembered(c.store.reads.table), ";"); n > 12 {
+			c.Errorf("%d objects are remembered", n)
 		}
 	})
 }

@@ -102,12 +102,12 @@ func (t *table) takes(ctx context.Context, key Key, o object) error {
 	if owner == nil {
 		return nil
 	}
-	e, at, live, err := t.get(ctx, key)
-	if err == nil && !live && e == nil && t.handle.selector.label != "" {
+	e, at, err := t.get(ctx, key)
+	if err == nil && e == nil && t.handle.selector.label != "" {
 		e, err = t.hidden(ctx, at)
 	}
-	if err != nil || live || e == nil {
-		return err // the server refuses a second controller
+	if err != nil || e == nil {
+		return err
 	}
 	is := controllerOf(e)
 	switch {

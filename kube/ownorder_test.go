@@ -1,13 +1,13 @@
 package kube
 
 import (
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -32,9 +32,9 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 						told <- v // the answer may come late
 					}
 					if deletes {
-						e.deleted(e.at, uidOf(v))
+						e.deletes(uidOf(v))
 					} else {
-						e.wrote(e.at, e.state(v, "ours", "none"), true)
+						e.wrote(e.state(v, "ours", "none"))
 					}
 					written.Store(int64(v))
 				}
@@ -55,13 +55,11 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 				running.Go(func() { // reads
 					for last := int64(0); last < 10+rounds-1; {
 						last = written.Load()
-						is, _, _, waiting := e.peek(e.at)
-						_, unseen, without := e.unseen(e.own.made(), anyEntry)
+						is, _, need := e.peek(e.at)
+						now, waits := e.now(), need != own.Read
 						var found []keyed
-						for key, e := range e.now().entries.All() {
-							if !without(key, e) {
-								found = append(found, keyed{key, e})
-							}
+						for key, e := range now.entries.All() {
+							found = append(found, keyed{key, e})
 						}
 						if deletes {
 							for _, k := range append(found, keyed{e.at, is}) {
@@ -72,11 +70,11 @@ func TestOwnWritesAndContentInOrder(t *testing.T) {
 							}
 							continue
 						}
-						if !waiting && last > 0 && (is == nil || versionOf(is.ResourceVersion()) < last) {
+						if !waits && last > 0 && (is == nil || versionOf(is.ResourceVersion()) < last) {
 							t.Errorf("%v is seen and nothing pending, %d was written", is, last)
 							return
 						}
-						if last > 0 && !slices.Contains(unseen, e.at) &&
+						if last > 0 && now.own.Look(e.at) == own.Read &&
 							(len(found) == 0 || versionOf(found[0].entry.ResourceVersion()) < last) {
 							t.Errorf("a list has %v and nothing unseen, %d was written", found, last)
 							return
@@ -109,14 +107,12 @@ func TestWritesThatNoWatchSettles(t *testing.T) {
 			c.write("a", "one")
 			c.write("b", "one")
 		}
-		if n := len(c.store.reads.table.own.lanes["default"].order); n > 3*orderKept {
-			c.Errorf("%d writes of 2 objects are remembered", n)
+		if n := len(remembered(c.store.reads.table)); n > 1000 {
+			c.Errorf("of 2 objects %d characters are remembered", n)
 		}
 		c.s.release()
 		c.s.put(key("c"), "one", func(o *modelObject) { o.labels = map[string]string{"app": "web"} })
 		synctest.Wait()
-		if n := len(c.store.reads.table.own.pending); n > 0 {
-			c.Errorf("%d writes are pending although the watch is past them", n)
-		}
+		c.remembersNothing()
 	})
 }

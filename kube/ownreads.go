@@ -2,87 +2,72 @@ package kube
 
 import (
 	"context"
-	"maps"
 	"time"
+
+	"github.com/pintle-go/pintle/kube/internal/own"
 )
 
-// get returns an object's entry and the key under which the table has the object. It
-// returns live if the caller must ask the server for the object with that key.
-func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, live bool, err error) {
-	e, key, w, waiting := t.peek(asked)
-	if !waiting {
-		return e, key, false, nil
-	}
-	if !w.unknown {
-		if err := t.await(ctx, func() bool { w, p := t.own.pending[key]; return !p || w.answer != nil }); err != nil {
-			return nil, key, false, err
+// A read of a store is not older than the writes of this process that the server has answered.
+// Most of them are in the content at once. For the others a read waits for the watch, and then
+// asks the server. See package own.
+
+const (
+	// ownWriteWait is how long a read waits for the watch to show a write.
+	ownWriteWait = time.Second
+	// ownFieldWait is the same for a store with a field selector, which may never show the
+	// write.
+	ownFieldWait = 100 * time.Millisecond
+)
+
+// get returns an object's entry, nil if there is none, and the key under which the table has the
+// object. If the content is not sure, get waits for the watch, and then asks the server.
+func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, err error) {
+	e, key, need := t.peek(asked)
+	if need == own.AskLane {
+		if err := t.refresh.do(ctx, t.relist); err != nil {
+			return nil, key, err
 		}
-		if e, key, _, waiting = t.peek(asked); !waiting {
-			return e, key, false, nil
-		}
+		e, key, need = t.peek(asked)
 	}
-	return nil, key, true, nil
+	if need == own.Wait {
+		if err := t.await(ctx, func(s *snapshot) bool { return s.own.Look(key) != own.Wait }); err != nil {
+			return nil, key, err
+		}
+		e, key, need = t.peek(asked)
+	}
+	if need == own.Read {
+		return e, key, nil
+	}
+	found, _, errs := t.ask(ctx, []Key{key})
+	switch {
+	case len(found) > 0:
+		return found[0].entry, key, nil
+	case len(errs) > 0:
+		return nil, key, errs[0]
+	}
+	return nil, key, nil
 }
 
-// peek returns the state of an object, and the key under which the table has it. The key
-// of a cluster-scoped object has no namespace, even if the caller asks for one.
-func (t *table) peek(asked Key) (e *entry, at Key, w ownWrite, waiting bool) {
+// peek returns the state of an object, the key under which the table has it, and the task of a
+// read. The key of a cluster-scoped object has no namespace, even if the caller asks for one.
+func (t *table) peek(asked Key) (e *entry, at Key, need own.Need) {
+	s := t.now()
+	if e, need = s.entry(asked), s.own.Look(asked); e != nil || need != own.Read || asked.Namespace == "" {
+		return e, asked, need
+	}
 	bare := Key{Name: asked.Name}
-	t.own.mu.Lock()
-	w, waiting = t.own.pending[asked]
-	gone := t.own.gone[asked]
-	bareWrite, bareWaiting := t.own.pending[bare]
-	bareGone := t.own.gone[bare]
-	t.own.mu.Unlock()
-	at, e = asked, t.entry(asked)
-	if e == nil && !waiting {
-		if b := t.entry(bare); b != nil || bareWaiting {
-			at, e, w, waiting, gone = bare, b, bareWrite, bareWaiting, bareGone
-		}
+	if b, needs := s.entry(bare), s.own.Look(bare); b != nil || needs != own.Read {
+		return b, bare, needs
 	}
-	if w.answer != nil {
-		return w.answer.entry, at, w, false
-	}
-	if w.hidden || hides(gone, e) {
-		e = nil
-	}
-	return e, at, w, waiting && !w.hidden
+	return nil, asked, own.Read
 }
 
-// settle waits until the earlier writes that may matter are seen, as long as a read waits
-// for them. It returns the number of the earlier writes.
-func (t *table) settle(ctx context.Context, may func(*entry) bool) (made uint64, err error) {
-	made = t.own.made()
-	return made, t.await(ctx, func() bool {
-		for key, w := range t.own.pending {
-			if !w.unknown && !w.hidden && w.answer == nil && w.since <= made && t.matters(key, w, may) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// matters reports that a written object may be one of those that are asked for. It judges
-// by the metadata in the answer to the write. A deletion changes nothing that is asked
-// for.
-func (t *table) matters(key Key, w ownWrite, may func(*entry) bool) bool {
-	e := w.meta
-	if w.deleting {
-		e = t.entry(key)
-	}
-	return e == nil || may(e)
-}
-
-// await waits until ok returns true or ownWait has passed. It calls ok with the lock of
-// the own writes held.
-func (t *table) await(ctx context.Context, ok func() bool) error {
+// await waits until ok returns true or ownWait has passed.
+func (t *table) await(ctx context.Context, ok func(*snapshot) bool) error {
 	var timeout *time.Timer
 	for {
-		t.own.mu.Lock()
-		done, settled := ok(), t.own.settled
-		t.own.mu.Unlock()
-		if done {
+		rings := t.bell.wait()
+		if ok(t.now()) {
 			return nil
 		}
 		if timeout == nil {
@@ -90,7 +75,7 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 			defer timeout.Stop()
 		}
 		select {
-		case <-settled:
+		case <-rings:
 		case <-timeout.C:
 			return nil
 		case <-ctx.Done():
@@ -99,7 +84,7 @@ func (t *table) await(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// ownWait is how long a read waits for the watch to see a write.
+// ownWait is how long a read waits for the watch to show a write.
 func (t *table) ownWait() time.Duration {
 	if t.handle.selector.field != "" {
 		return ownFieldWait
@@ -107,35 +92,59 @@ func (t *table) ownWait() time.Duration {
 	return ownWriteWait
 }
 
-// unseen tells of the first made writes, if they are not seen yet and may matter. It
-// returns the server's answers about them, and the keys that the server is to be asked
-// for. It also tells which entries a read leaves out. It runs before the look at the
-// content, which has all writes that are settled by then.
-func (t *table) unseen(made uint64, may func(*entry) bool) (
-	answered []keyed, unseen []Key, without func(Key, *entry) bool,
-) {
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	if len(t.own.pending) == 0 && len(t.own.gone) == 0 {
-		return nil, nil, func(Key, *entry) bool { return false }
+// sure is a content with the server's answers about the keys of which the content is not sure.
+type sure struct {
+	now   *snapshot
+	asked []keyed
+	errs  []error
+	// unsure are the keys of which asked has the objects, or errs the errors.
+	unsure map[Key]struct{}
+}
+
+func (s *sure) without(key Key) bool {
+	_, ok := s.unsure[key]
+	return ok
+}
+
+// sureOf returns the content, which has the writes of this process so far that may matter. May
+// tells whether an object may be one of those that are asked for. It waits for the watch, and then
+// asks the server.
+func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error) {
+	now := t.now()
+	if !now.own.Remembers() && !now.own.Doubtful(now.own.Began()) {
+		return &sure{now: now}, nil
 	}
-	gone, left := maps.Clone(t.own.gone), make(map[Key]struct{})
-	for key, w := range t.own.pending {
-		switch {
-		case w.answer != nil:
-			if w.answer.entry != nil {
-				answered = append(answered, keyed{key, w.answer.entry})
-			}
-		case w.hidden:
-		case w.since > made:
-			continue
-		case t.matters(key, w, may):
-			unseen = append(unseen, key)
+	made := now.own.Began()
+	if now.own.Doubtful(made) {
+		if err := t.refresh.do(ctx, t.relist); err != nil {
+			return nil, err
 		}
-		left[key] = struct{}{}
 	}
-	return answered, unseen, func(key Key, e *entry) bool {
-		_, waiting := left[key]
-		return waiting || hides(gone[key], e)
+	matters := func(u own.Unsure[Key, *entry]) bool { return !u.Claimed || u.Last == nil || may(u.Last) }
+	err := t.await(ctx, func(s *snapshot) bool {
+		for u := range s.own.Unsure(made) {
+			if u.Need == own.Wait && matters(u) {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
+	var keys []Key
+	now = t.now()
+	for u := range now.own.Unsure(made) {
+		if matters(u) {
+			keys = append(keys, u.Key)
+		}
+	}
+	s := new(sure)
+	if len(keys) == 0 {
+		s.now = now
+		return s, nil
+	}
+	s.asked, s.unsure, s.errs = t.ask(ctx, keys)
+	s.now = t.now()
+	return s, nil
 }

@@ -10,9 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pintle-go/pintle/kube/internal/own"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // ownCase is a store whose watch is held up, in virtual time.
@@ -22,6 +26,9 @@ type ownCase struct {
 	cms   Resource[corev1.ConfigMap]
 	store *Store[corev1.ConfigMap]
 	start time.Time
+
+	other   Resource[unstructured.Unstructured]
+	byOther bool
 }
 
 func ownWritesTest(
@@ -41,6 +48,31 @@ func ownWritesTest(
 		c.start = time.Now()
 		test(c)
 	})
+}
+
+// elsewhere makes the writes that follow by a handle of another type. A store cannot take the
+// objects in the answers to them.
+func (c *ownCase) elsewhere() {
+	c.other = For[unstructured.Unstructured](c.cms.handle.client, KindOf[corev1.ConfigMap]()).In("default")
+	c.byOther = true
+}
+
+// answered tells the stores of the answer to a write.
+func (c *ownCase) answered(o *corev1.ConfigMap) {
+	c.Helper()
+	raw, err := encodeJSON(o)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.cms.handle.client.stores.wrote(c.cms.handle, c.cms.handle.kind, o, wire.Raw{Bytes: raw})
+}
+
+// remembersNothing fails if the store remembers anything besides its watch.
+func (c *ownCase) remembersNothing() {
+	c.Helper()
+	if left := remembered(c.store.reads.table); left != "" {
+		c.Errorf("this is remembered: %s", left)
+	}
 }
 
 func asIs(r Reader[corev1.ConfigMap]) Reader[corev1.ConfigMap] { return r }
@@ -77,15 +109,36 @@ func (c *ownCase) write(name, note string, change ...func(*corev1.ConfigMap)) *c
 	}
 	_, exists := c.s.objects[key(name)]
 	var err error
-	if exists {
+	switch {
+	case c.byOther:
+		o, err = c.writeElsewhere(o, exists)
+	case exists:
 		o, err = c.cms.Update(c.Context(), o)
-	} else {
+	default:
 		o, err = c.cms.Create(c.Context(), o)
 	}
 	if err != nil {
 		c.Fatal(err)
 	}
 	return o
+}
+
+func (c *ownCase) writeElsewhere(o *corev1.ConfigMap, exists bool) (*corev1.ConfigMap, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if exists {
+		u, err = c.other.Update(c.Context(), u)
+	} else {
+		u, err = c.other.Create(c.Context(), u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	is := new(corev1.ConfigMap)
+	return is, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, is)
 }
 
 func (c *ownCase) remove(name string) {
@@ -99,6 +152,7 @@ func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		c.wantNote("a", "one")
 		c.took(0)
+		c.elsewhere()
 		c.write("a", "two")
 		c.write("b", "new")
 		c.wantNote("a", "two")
@@ -116,9 +170,7 @@ func TestOwnWritesAreWaitedForAndThenAskedFor(t *testing.T) {
 		c.took(ownWriteWait / 2)
 		wantLines(c.T, "all", content(c.T, c.store), "default/a two", "default/b newer")
 		c.took(0)
-		if n := len(c.store.reads.table.own.pending); n > 0 {
-			c.Errorf("%d writes are pending still", n)
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -180,7 +232,7 @@ func TestOwnWritesThatASelectorHides(t *testing.T) {
 		c.took(0)
 		c.write("a", "in", web)
 		c.wantNote("a", "in")
-		c.took(ownWriteWait)
+		c.took(0)
 		c.write("a", "out")
 		c.wantNote("a", "")
 		wantLines(c.T, "all", content(c.T, c.store))
@@ -193,9 +245,7 @@ func TestOwnWritesThatASelectorHides(t *testing.T) {
 		c.wantNote("a", "by another")
 		c.took(0)
 		time.Sleep(2 * time.Minute) // a bookmark comes
-		if own := c.store.reads.table.own; len(own.pending) > 0 || len(own.gone) > 0 {
-			c.Errorf("left over: %+v", own)
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -212,6 +262,10 @@ func TestOwnWritesThatAFieldSelectorHides(t *testing.T) {
 		c.took(0)
 		c.write("a", "one")
 		c.wantNote("a", "one")
+		c.took(0)
+		c.elsewhere()
+		c.write("a", "one")
+		c.wantNote("a", "one")
 		c.took(ownFieldWait)
 		c.wantNote("a", "one")
 		c.took(0)
@@ -226,30 +280,29 @@ func TestAnswersThatOvertakeOneAnother(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		first := c.write("a", "two")
 		last := c.write("a", "three")
-		c.cms.handle.client.stores.wrote(c.cms.handle.kind, first) // the stores are told late
-		if w := c.store.reads.table.own.pending[key("a")]; w.rv != last.GetResourceVersion() {
-			c.Errorf("version %s is waited for, want %s", w.rv, last.GetResourceVersion())
+		c.answered(first) // the stores are told late
+		if rv := c.store.reads.table.entry(key("a")).ResourceVersion(); rv != last.GetResourceVersion() {
+			c.Errorf("version %s is read, want %s", rv, last.GetResourceVersion())
 		}
 		c.wantNote("a", "three")
-		c.took(ownWriteWait)
+		c.took(0)
 		c.remove("a")
-		c.cms.handle.client.stores.wrote(c.cms.handle.kind, first)
+		c.answered(first)
 		c.wantNote("a", "")
 		c.took(0)
 		c.s.release()
 		synctest.Wait()
 		late := c.write("b", "one")
 		synctest.Wait()
-		c.cms.handle.client.stores.wrote(c.cms.handle.kind, late)
-		if n := len(c.store.reads.table.own.pending); n > 0 {
-			c.Error("a write that was seen is waited for")
-		}
+		c.answered(late)
+		c.remembersNothing()
 	})
 }
 
 // A read waits for the writes before it began, not for later writes.
 func TestReadsDoNotWaitForLaterWrites(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
+		c.elsewhere()
 		c.write("b", "one")
 		done := make(chan []string)
 		go func() { done <- content(c.T, c.store) }()
@@ -314,8 +367,8 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		synctest.Wait()
 		start = time.Now()
 		wantLines(t, "seen", content(t, store), "default/a two")
-		if time.Since(start) != 0 || len(store.reads.table.own.pending) > 0 {
-			t.Errorf("after %s, %v", time.Since(start), store.reads.table.own.pending)
+		if left := remembered(store.reads.table); time.Since(start) != 0 || left != "" {
+			t.Errorf("after %s, %s", time.Since(start), left)
 		}
 		// This process wrote the object, then another process wrote it, and the watch
 		// merged the two changes.
@@ -327,38 +380,36 @@ func TestVersionsThatAreNoNumbers(t *testing.T) {
 		_, _ = out.Write(protobufEvent(eventModified, inEnvelope("ConfigMap", encode(live))))
 		synctest.Wait()
 		wantLines(t, "merged", content(t, store), "default/a four")
-		if n := len(store.reads.table.own.pending); n > 0 {
-			t.Errorf("%d writes are pending", n)
+		if left := remembered(store.reads.table); left != "" {
+			t.Errorf("this is remembered: %s", left)
 		}
 	})
 }
 
-// Ten thousand writes while the watch is away cost no more than they must when the watch
-// comes back.
+// Writes while the watch is away, by a handle of another type, are remembered until the watch
+// has come as far, or a list that began later.
 func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		const n = 10000
+		table := c.store.reads.table
 		for i := range n {
-			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("o", i), UID: "u",
-				ResourceVersion: fmt.Sprint(1000 + i)}}
-			c.cms.handle.client.stores.wrote(c.cms.handle.kind, o)
+			table.answered(key(fmt.Sprint("o", i)), own.Answer[*entry]{Own: true,
+				Object: own.Object{Exists: true, UID: "u", Version: fmt.Sprint(1000 + i)}})
 		}
-		own := c.store.reads.table.own
-		if len(own.pending) != n {
-			c.Fatalf("%d are pending", len(own.pending))
+		left := func() int { return len(table.now().own.Marked(0)) }
+		if got := left(); got != n {
+			c.Fatalf("%d are remembered", got)
 		}
-		own.progress("default", fmt.Sprint(1000+n/2-1))
-		if len(own.pending) != n/2 || len(own.lanes["default"].order) != n/2 {
-			c.Errorf("%d are pending after half", len(own.pending))
+		sink := &tableSink{table: table, namespace: "default"}
+		sink.progress(fmt.Sprint(1000 + n/2 - 1))
+		if got := left(); got != n/2 {
+			c.Errorf("%d are remembered after half", got)
 		}
-		own.listed("default", "1000", own.seq-10, time.Now()) // the listing is from before the last ten writes
-		if len(own.pending) != 10 {
-			c.Errorf("%d are pending after a list that began before the last ten", len(own.pending))
+		sink.begin()
+		if err := sink.synced(fmt.Sprint(1000 + n)); err != nil {
+			c.Fatal(err)
 		}
-		own.listed("default", fmt.Sprint(1000+n), own.seq, time.Now())
-		if len(own.pending) != 0 || len(own.lanes["default"].order) != 0 {
-			c.Errorf("%d are pending after all", len(own.pending))
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -382,9 +433,7 @@ func TestDryRunsAndRefusalsAreNoWrites(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
 			c.Error(err)
 		}
-		if n := len(c.store.reads.table.own.pending) + len(c.store.reads.table.own.gone); n > 0 {
-			c.Errorf("%d writes are waited for", n)
-		}
+		c.remembersNothing()
 	})
 }
 
@@ -415,6 +464,7 @@ func TestOwnWritesOfASecondStore(t *testing.T) {
 func TestManyUnseenWritesAreAskedForAtOnce(t *testing.T) {
 	ownWritesTest(t, asIs, func(c *ownCase) {
 		want := []string{"a one"}
+		c.elsewhere()
 		for i := range 2 * askedEach {
 			name := fmt.Sprintf("o%02d", i)
 			c.write(name, "own")

@@ -35,7 +35,7 @@ func (h handle) get(ctx context.Context, name string, answer object) error {
 	if err != nil {
 		return err
 	}
-	if err := h.exchange(ctx, req, answer); err != nil {
+	if _, err := h.exchange(ctx, req, answer); err != nil {
 		return err
 	}
 	if err := h.selected(req.resource, answer); err != nil {
@@ -46,23 +46,25 @@ func (h handle) get(ctx context.Context, name string, answer object) error {
 
 // selected returns the error NotFound for an object that the handle's selectors do not match.
 func (h handle) selected(kind Kind, o object) error {
-	if h.selector.fits(o) && !h.selector.excludes(o) {
+	if excludes, _ := h.selector.excludes(o); h.selector.fits(o) && !excludes {
 		return nil
 	}
 	return apierrors.NewNotFound(kind.groupResource(), o.GetName())
 }
 
-// exchange sends a request and decodes the object in the answer.
-func (h handle) exchange(ctx context.Context, req *request, answer object) error {
+// exchange sends a request and decodes the object in the answer. It also returns that object as
+// it was encoded.
+func (h handle) exchange(ctx context.Context, req *request, answer object) (raw wire.Raw, err error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if err != nil {
-		return err
+		return raw, err
 	}
 	reflect.ValueOf(answer).Elem().SetZero() // it may hold the answer to an earlier request
 	if err := h.decodeAnswer(req, contentType, body, answer); err != nil {
-		return req.wrap(err)
+		return raw, req.wrap(err)
 	}
-	return nil
+	raw, _ = wire.Unwrap(contentType, body) // it was decoded
+	return raw, nil
 }
 
 // decodeAnswer decodes the answer to a request for one object. An object of another kind,

@@ -5,9 +5,7 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pintle-go/pintle/internal/versions"
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -16,10 +14,13 @@ import (
 // writes. Use Refresh in a program that takes over from another one: its watch may not
 // have shown the last writes of that program yet. Refresh lists the metadata of all
 // objects of the handle. The store must have been filled. Callers at about the same time
-// share one list.
+// share one list. If the store has stopped, the error wraps [ErrStopped].
 func (f *Informer) Refresh(ctx context.Context) error {
 	if f.table.handle.err != nil {
 		return f.err()
+	}
+	if f.table.left.Load() {
+		return &Error{Verb: "refresh", Kind: f.table.handle.kindName(), Err: ErrStopped}
 	}
 	return f.table.refresh.do(ctx, f.table.relist)
 }
@@ -99,58 +100,46 @@ func (t *table) relist(ctx context.Context) error {
 }
 
 // relistIn does the work of Refresh for one of the table's namespaces. It takes no notice
-// of a stale list, unless last is true: one that is older than the watch.
+// of a stale list, unless last is true.
 func (t *table) relistIn(
 	ctx context.Context, from handle, namespace string, last bool,
 ) (stale bool, err error) {
-	t.own.mu.Lock()
-	made, heard := t.own.seq, t.own.lanes[namespace].heard
-	t.own.mu.Unlock()
-	before := make(map[Key]*entry)
-	for key, e := range t.now().entries.All() {
-		if namespace == "" || key.Namespace == namespace {
-			before[key] = e
-		}
-	}
-	news := make(map[Key]ownWrite)
+	before := t.now()
+	listed := make(map[Key]*entry)
 	rv, _ := from.list(ctx, namespace, func(o object, failed error) bool {
-		if err = failed; err != nil {
-			return false
+		if err = failed; err == nil {
+			listed[KeyOf(o)] = wire.MetadataEntry(o)
 		}
-		key := KeyOf(o)
-		delete(before, key)
-		if !t.shows(key, o) {
-			news[key] = ownWrite{uid: o.GetUID(), rv: o.GetResourceVersion(), meta: wire.MetadataEntry(o)}
-		}
-		return true
+		return err == nil
 	})
-	if stale = versions.Older(rv, heard) && !last; stale || err != nil {
-		return stale, err
+	lane := t.lanes[namespace]
+	l := own.List{Lane: lane, Version: rv, Began: before.own.Began(), Floor: before.own.Lane(lane).Floor}
+	if err != nil {
+		return false, err
 	}
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	for key, w := range news {
-		if was := t.own.pending[key]; was.seq <= made || versions.Reached(w.rv, was.rv) {
-			t.answered(key, w)
+	if stale = l.Stale() && !last; stale {
+		return true, nil
+	}
+	t.write(func(d *draft) {
+		list := func(key Key, e *entry) {
+			var v own.Verdict[*entry]
+			d.next.own, v = d.next.own.Listed(l, key, d.next.object(key), objectOf(e), e)
+			d.rule(key, v)
 		}
-	}
-	for key, e := range before {
-		// The entry was there before the list, and the list does not have it.
-		if t.entry(key) == e && !versions.Older(rv, e.ResourceVersion()) {
-			if t.own.pending[key].seq <= made {
-				t.own.drop(key)
+		for key, e := range listed {
+			list(key, e)
+		}
+		for key := range before.entries.All() {
+			if _, ok := listed[key]; !ok && (namespace == "" || key.Namespace == namespace) {
+				list(key, nil)
 			}
-			t.own.hide(key, e.UID())
 		}
-	}
+		for _, key := range d.next.own.Marked(l.Lane) {
+			if _, ok := listed[key]; !ok {
+				list(key, nil)
+			}
+		}
+		d.next.own = d.next.own.ListEnds(l, d.next.object, d.rule)
+	})
 	return false, nil
-}
-
-// shows reports that the content alone shows a state of an object, or a later one.
-func (t *table) shows(key Key, o metav1.Object) bool {
-	t.own.mu.Lock()
-	defer t.own.mu.Unlock()
-	_, pending := t.own.pending[key]
-	e := t.entry(key)
-	return !pending && e != nil && e.Is(o.GetUID()) && versions.Reached(e.ResourceVersion(), o.GetResourceVersion())
 }

@@ -385,10 +385,12 @@ func (s *apiServer) one(r *http.Request, key Key) (*http.Response, error) {
 		}
 	} else {
 		var from widget
-		if err := json.Unmarshal(body, &from); err != nil {
+		if err := errors.Join(json.Unmarshal(body, &from), json.Unmarshal(body, cm)); err != nil {
 			return nil, err
 		}
-		cm.ObjectMeta, cm.Data = from.ObjectMeta, map[string]string{"note": from.Spec.Note}
+		if from.Kind != "ConfigMap" {
+			cm.Data = map[string]string{"note": from.Spec.Note}
+		}
 	}
 	key.Name = cm.Name
 	o = s.put(key, cm.Data["note"], func(o *modelObject) {

@@ -26,6 +26,9 @@ type sink interface {
 	synced(rv string) error
 	// event is a change after the listing.
 	event(kind string, rec wire.Record) error
+	// floor returns the latest resource version that was known, besides the reflector's own, when
+	// the listing under way began. A listing that is older is stale.
+	floor() string
 	// progress: everything up to a resource version has been seen.
 	progress(rv string)
 	// setTrouble gets the present trouble, or nil if there is none.

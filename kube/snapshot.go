@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -28,8 +29,10 @@ type snapshot struct {
 	indexes []builtIndex
 	// synced: the snapshot includes the first sync of all namespaces.
 	synced bool
-	// number counts the snapshots of a table.
+	// number counts the contents of a table. Snapshots that differ only in own have one number.
 	number uint64
+	// own is what the table knows besides its watch.
+	own own.State[Key, *entry]
 }
 
 // builtIndex is an index with its content for one snapshot.
@@ -43,6 +46,16 @@ func (s *snapshot) entry(key Key) *entry {
 	return e
 }
 
+// object returns the state of an object as package own sees it.
+func (s *snapshot) object(key Key) own.Object { return objectOf(s.entry(key)) }
+
+func objectOf(e *entry) own.Object {
+	if e == nil {
+		return own.Object{}
+	}
+	return own.Object{Exists: true, UID: e.UID(), Version: e.ResourceVersion(), Deleting: e.Deleting()}
+}
+
 // index returns the content of an index, or nil if the snapshot does not have the index.
 func (s *snapshot) index(by indexer) indexed {
 	for i := range s.indexes {
@@ -53,45 +66,81 @@ func (s *snapshot) index(by indexer) indexed {
 	return nil
 }
 
-// A draft is the next snapshot in the making. It belongs to one goroutine. That goroutine
-// holds no lock while it works on the draft and while it calls the functions of indexes.
+// A draft is the next snapshot in the making. It belongs to the one writer of a table.
 type draft struct {
-	base *snapshot // next is made from base
 	next *snapshot
 	edit *hamt.Edit
-	// removed holds the last states of the objects of base that are not in next.
-	removed []keyed
-	// vanished holds those removed objects that were shown to loops as vanished.
-	vanished []keyed
+	// ends are the objects that the content loses, and those that ended before it had them.
+	ends []end
+	// changed: the content differs from the one before, and not only in own.
+	changed bool
+	// known are the index keys of entries. A draft that is made under a lock has no others. If it
+	// needs one, it is missing.
+	known           *indexKeys
+	locked, missing bool
 }
 
-func (s *snapshot) draft() *draft {
+// end is the end of an object.
+type end struct {
+	keyed      // its last state
+	own   bool // this process wrote it, so that each loop over changes is shown its end
+}
+
+func (s *snapshot) draft(known *indexKeys) *draft {
 	next := *s
-	next.number++
 	next.indexes = slices.Clone(s.indexes)
-	return &draft{base: s, next: &next, edit: new(hamt.Edit)}
+	return &draft{next: &next, edit: new(hamt.Edit), known: known}
+}
+
+// obey does what a verdict says about a key. The content takes the entry e, or loses its object,
+// whose last state is e, if e is known.
+func (d *draft) obey(key Key, v own.Verdict[*entry], e *entry) {
+	if was := d.next.entry(key); v.OwnWas && was != nil {
+		was.SetOwn()
+	}
+	switch {
+	case v.Take:
+		d.set(key, e)
+		if v.OwnIs {
+			e.SetOwn()
+		}
+	case v.Drop:
+		d.remove(key, e)
+	}
+	for _, x := range v.Ended {
+		if x.Last != nil {
+			d.ends, d.changed = append(d.ends, end{keyed{key, x.Last}, true}), true
+		}
+	}
 }
 
 // set replaces the entry of a key by e. If e is nil, it removes the entry.
 func (d *draft) set(key Key, e *entry) {
 	old := d.next.entry(key)
-	if old == e {
+	switch {
+	case old == e:
 		return
+	case old == nil:
+	case e == nil || !e.Is(old.UID()):
+		d.ends = append(d.ends, end{keyed{key, old}, old.Own()})
+	case old.Own():
+		e.SetOwn()
 	}
-	if old != nil && (e == nil || !e.Is(old.UID())) {
-		d.removed = append(d.removed, keyed{key, old})
-	}
+	d.changed = true
 	d.put(key, old, e)
 	for i := range d.next.indexes {
 		x := &d.next.indexes[i]
-		x.found = x.found.with(d.edit, key, x.by.values(key, e))
+		x.found = x.found.with(d.edit, key, d.keysOf(x.by, key, e))
 	}
 }
 
-// remove removes an object whose last state is known.
+// remove removes an object. If last is a state of that object, it is the last one.
 func (d *draft) remove(key Key, last *entry) {
+	old := d.next.entry(key)
 	d.set(key, nil)
-	d.removed[len(d.removed)-1].entry = last
+	if last != nil && old != nil && last.Is(old.UID()) {
+		d.ends[len(d.ends)-1].entry = last
+	}
 }
 
 // put changes the entries and not the indexes.
@@ -109,45 +158,42 @@ func (d *draft) put(key Key, old, e *entry) {
 
 // fill puts entries into a draft that has none. The draft then owns them.
 func (d *draft) fill(with entries) {
-	d.next.entries = with
+	if d.locked && d.next.runsProgram() {
+		d.missing = true
+		return
+	}
+	d.next.entries, d.changed = with, true
 	for _, e := range with.All() {
 		d.next.size += int64(e.Size())
 	}
-	for i := range d.next.indexes {
-		x := &d.next.indexes[i]
-		x.found, _ = x.by.collect(context.Background(), d.edit, with) // context.Background never ends
+	collectors := make([]collector, len(d.next.indexes))
+	for i, x := range d.next.indexes {
+		collectors[i] = x.by.collector()
+	}
+	if len(collectors) == 0 {
+		return
+	}
+	d.known.decoded, _ = collect(context.Background(), with, collectors) // context.Background never ends
+	for i, c := range collectors {
+		d.next.indexes[i].found = c.indexed(d.edit)
 	}
 }
 
-// rebase takes the changes of base since the draft began into the draft. These changes
-// are never about objects that the draft has changed: each object has one reflector.
-func (d *draft) rebase(now *snapshot) {
-	for c := range hamt.Diff(d.base.entries, now.entries) {
-		e := deref(c.Is)
-		d.put(c.Key, deref(c.Was), e)
-		for i := range d.next.indexes {
-			x := &d.next.indexes[i]
-			var values any
-			if found := now.index(x.by); found != nil {
-				values = found.values(c.Key)
-			} else {
-				values = x.by.values(c.Key, e)
-			}
-			x.found = x.found.with(d.edit, c.Key, values)
-		}
+// addIndex adds an index, which was made of the entries of an earlier snapshot.
+func (d *draft) addIndex(by indexer, found indexed, of entries) {
+	for c := range hamt.Diff(of, d.next.entries) {
+		found = found.with(d.edit, c.Key, d.keysOf(by, c.Key, deref(c.Is)))
 	}
-	for _, x := range now.indexes {
-		if d.next.index(x.by) != nil {
-			continue
-		}
-		for c := range hamt.Diff(now.entries, d.next.entries) {
-			x.found = x.found.with(d.edit, c.Key, x.by.values(c.Key, deref(c.Is)))
-		}
-		d.next.indexes = append(d.next.indexes, x)
-	}
-	d.next.synced = d.next.synced || now.synced
-	d.base, d.next.number = now, now.number+1
+	d.next.indexes, d.changed = append(d.next.indexes, builtIndex{by, found}), true
 }
+
+// progress notes that the content has everything of a lane up to a version.
+func (d *draft) progress(lane int, rv string) {
+	d.next.own = d.next.own.Progress(lane, rv, d.next.object, d.rule)
+}
+
+// rule obeys a verdict that takes nothing.
+func (d *draft) rule(key Key, v own.Verdict[*entry]) { d.obey(key, v, nil) }
 
 // deref returns the entry of one side of a difference, or nil if there is none.
 func deref(e **entry) *entry {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/pintle-go/pintle/kube/internal/hamt"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -18,9 +19,9 @@ import (
 type drafts struct {
 	t       *testing.T
 	table   *table
-	open    map[string]*draft // by the namespace of a reflector
+	open    map[string]*begun // by the namespace of a reflector
 	mine    map[string]map[Key]*entry
-	builds  []*building
+	builds  []*begun
 	indexes []*Index[corev1.ConfigMap, string]
 	want    map[Key]*entry
 	version int
@@ -82,10 +83,10 @@ func (d *drafts) publish(ns string) {
 	}
 	for key, e := range d.mine[ns] {
 		if was := d.want[key]; was != nil && (e == nil || !e.Is(was.UID())) {
-			d.table.followers.vanished(key, was) // as if this process had ensured it
+			was.SetOwn() // as if this process had written it
 		}
 	}
-	d.table.publish(d.open[ns])
+	d.open[ns].end(d.table)
 	for key, e := range d.mine[ns] {
 		if e == d.want[key] {
 			continue
@@ -100,9 +101,24 @@ func (d *drafts) publish(ns string) {
 	delete(d.open, ns)
 }
 
-type building struct {
+// begun is a write that has made a draft of the content as it was, and goes on later.
+type begun struct {
+	was   *snapshot
 	draft *draft
-	by    indexer
+	f     func(*draft)
+}
+
+func begin(t *table, f func(*draft)) *begun {
+	b := &begun{was: t.now(), f: f}
+	b.draft = b.was.draft(new(indexKeys))
+	return b
+}
+
+func (b *begun) end(t *table) {
+	for b.f(b.draft); !t.replace(b.was, b.draft, b.f); b.f(b.draft) {
+		b.was = t.now()
+		b.draft = b.was.draft(b.draft.known)
+	}
 }
 
 // Drafts may be made and published beside one another in any order. The content has the
@@ -114,14 +130,20 @@ func TestDraftsBesideOneAnother(t *testing.T) {
 		reader := configMaps(c)
 		d := &drafts{
 			t: t, table: newTable(reader.handle, nil), want: make(map[Key]*entry),
-			open: make(map[string]*draft), mine: make(map[string]map[Key]*entry),
+			open: make(map[string]*begun), mine: make(map[string]map[Key]*entry),
 		}
 		namespace := rapid.SampledFrom([]string{"a", "b", "c"})
 		rt.Repeat(map[string]func(*rapid.T){
 			"change": func(rt *rapid.T) {
 				ns := namespace.Draw(rt, "namespace")
 				if d.open[ns] == nil {
-					d.open[ns], d.mine[ns] = d.table.now().draft(), make(map[Key]*entry)
+					mine := make(map[Key]*entry)
+					d.mine[ns] = mine
+					d.open[ns] = begin(d.table, func(d *draft) {
+						for key, e := range mine {
+							d.set(key, e)
+						}
+					})
 				}
 				d.change(rt, ns)
 			},
@@ -150,17 +172,17 @@ func TestDraftsBesideOneAnother(t *testing.T) {
 				}
 				x := IndexBy(reader, notes)
 				d.indexes = append(d.indexes, x)
-				draft := d.table.now().draft()
-				found := x.empty()
-				for key, e := range draft.next.entries.All() {
-					found = found.with(draft.edit, key, x.values(key, e))
+				of := d.table.now().entries
+				into := []collector{x.collector()}
+				if _, err := collect(rt.Context(), of, into); err != nil {
+					rt.Fatal(err)
 				}
-				draft.next.indexes = append(draft.next.indexes, builtIndex{x, found})
-				d.builds = append(d.builds, &building{draft, x})
+				found := into[0].indexed(new(hamt.Edit))
+				d.builds = append(d.builds, begin(d.table, func(d *draft) { d.addIndex(x, found, of) }))
 			},
 			"build": func(rt *rapid.T) {
 				if len(d.builds) > 0 {
-					d.table.publish(d.builds[0].draft)
+					d.builds[0].end(d.table)
 					d.builds = d.builds[1:]
 				}
 			},
@@ -186,7 +208,6 @@ func (d *drafts) change(rt *rapid.T, ns string) {
 		cm.UID = types.UID(fmt.Sprint("uid", rapid.IntRange(0, 1).Draw(rt, "uid")))
 		e = wire.NewEntry(recordOf(rt, d.table.handle.codec, cm))
 	}
-	d.open[ns].set(key, e)
 	d.mine[ns][key] = e
 }
 
@@ -208,7 +229,8 @@ func (d *drafts) check(rt *rapid.T) {
 		for note := range 3 {
 			keys, _ := found.at.Get(fmt.Sprint(note))
 			for key := range keys.All() {
-				if n++; d.want[key] == nil || !slices.Contains(x.by.values(key, d.want[key]).([]string), fmt.Sprint(note)) {
+				of := &reading{entry: d.want[key]}
+				if n++; of.entry == nil || !slices.Contains(x.by.values(key, of).([]string), fmt.Sprint(note)) {
 					rt.Fatalf("an index finds %s by %d", key, note)
 				}
 			}

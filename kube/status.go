@@ -82,6 +82,7 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	}
 	wanted := h.digest(req)
 	var same bool
+	var others Change
 	// The values do not show who owns them. Only an apply tells that of a predecessor.
 	_, known := t.ensured.last(id, wanted)
 	if known || len(h.write.TakeOver) == 0 && !t.ensured.differs(id, wanted) {
@@ -89,7 +90,7 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 		same = same && !t.ensured.foreign(id)
 	}
 	if err == nil && !same {
-		same, err = t.unchanged(ctx, id, wanted, h.newObject())
+		same, others, err = t.unchanged(ctx, id, wanted, h.newObject())
 	}
 	if err != nil {
 		return req.wrap(err)
@@ -100,7 +101,7 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 	// Only the metadata of the answer is read: the table will show the status.
 	metadata := h.metadata()
 	req.accept = metadata.codec.Accept(wire.OneObject)
-	return metadata.ensures(ctx, req, t.ensured.begin(id, wanted, req), o.GetUID(), metadata.newObject())
+	return metadata.ensures(ctx, req, t.ensured.begin(id, wanted, req, others), o.GetUID(), metadata.newObject())
 }
 
 // Apply is [View.Apply] of the status alone. o may have been read: besides its

@@ -24,18 +24,9 @@ func (s storeReader) get(ctx context.Context, key Key) (object, error) {
 	if err := s.table.wait(ctx); err != nil {
 		return nil, s.wrap("get", key, err)
 	}
-	e, key, live, err := s.table.get(ctx, key)
+	e, key, err := s.table.get(ctx, key)
 	if err != nil {
 		return nil, s.wrap("get", key, err)
-	}
-	if live {
-		found, errs := s.table.ask(ctx, []Key{key})
-		switch {
-		case len(found) > 0:
-			e = found[0].entry
-		case len(errs) > 0:
-			return nil, s.wrap("get", key, errs[0])
-		}
 	}
 	if e == nil || s.narrow != nil && !s.narrow(e) {
 		return nil, s.notFound(key)
@@ -120,19 +111,17 @@ func (s storeReader) read(ctx context.Context, q query) iter.Seq2[object, error]
 	covers := s.covers()
 	may := func(e *entry) bool { return covers(e) && q.may(e) }
 	return func(yield func(object, error) bool) {
-		made, err := s.ready(ctx, q.by, may)
+		sure, err := s.sure(ctx, q.by, may)
 		if err != nil {
 			yield(nil, s.wrap("list", Key{}, err))
 			return
 		}
-		answered, unseen, without := s.table.unseen(made, may)
-		for key, e := range q.pick(s.table.now()) {
-			if covers(e) && !without(key, e) && !yield(s.decode(e, key)) {
+		for key, e := range q.pick(sure.now) {
+			if covers(e) && !sure.without(key) && !yield(s.decode(e, key)) {
 				return
 			}
 		}
-		asked, errs := s.table.ask(ctx, unseen)
-		for _, k := range append(answered, asked...) {
+		for _, k := range sure.asked {
 			if !covers(k.entry) {
 				continue
 			}
@@ -144,7 +133,7 @@ func (s storeReader) read(ctx context.Context, q query) iter.Seq2[object, error]
 				return
 			}
 		}
-		for _, err := range errs {
+		for _, err := range sure.errs {
 			if !yield(nil, s.wrap("list", Key{}, err)) {
 				return
 			}
@@ -152,18 +141,18 @@ func (s storeReader) read(ctx context.Context, q query) iter.Seq2[object, error]
 	}
 }
 
-// ready waits for the first sync, for an index, and for the own writes of this process
-// that may matter. It returns the number of writes.
-func (s storeReader) ready(ctx context.Context, by indexer, may func(*entry) bool) (made uint64, err error) {
+// sure waits for the first sync, for an index, and for the own writes of this process that may
+// matter.
+func (s storeReader) sure(ctx context.Context, by indexer, may func(*entry) bool) (*sure, error) {
 	if err := s.table.wait(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if by != nil {
 		if err := s.table.build(ctx, by); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return s.table.settle(ctx, may)
+	return s.table.sureOf(ctx, may)
 }
 
 func (s storeReader) decode(e *entry, key Key) (object, error) {

@@ -2,17 +2,12 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // stores holds the tables that a client runs.
@@ -165,7 +160,7 @@ func startTable(h handle, indexes []indexer) *table {
 	t.cancel = cancel
 	var reflectors sync.WaitGroup
 	for ns := range h.eachNamespace() {
-		sink := &tableSink{table: t, namespace: ns, first: true}
+		sink := &tableSink{table: t, namespace: ns, lane: t.lanes[ns], first: true}
 		reflectors.Go(func() {
 			// It ends with ctx: a table's sink returns no error.
 			persist(func() { asReflector(func() { _ = h.reflector(ns, sink).run(ctx) }) })
@@ -260,78 +255,4 @@ func (s *stores) showing(h handle, key Key, o object) *table {
 	return s.choose(h, func(t *table) bool {
 		return holds(t) && (t.handle.selector.fits(o) || t.entry(key) != nil)
 	})
-}
-
-// wrote tells the tables of a write that the server answered with o.
-func (s *stores) wrote(kind Kind, o object) {
-	key := KeyOf(o)
-	grace := o.GetDeletionGracePeriodSeconds()
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (grace == nil || *grace == 0) {
-		// The server answers the removal of the last finalizer with the object as it was
-		// before, although the object is gone.
-		s.deleted(kind, key, o.GetUID())
-		return
-	}
-	s.each(kind, key.Namespace, func(t *table) { t.wrote(key, o, true) })
-}
-
-// applied tells the tables of a write other than an Ensure, which the server answered
-// with o: the field manager may own other fields after it.
-func (s *stores) applied(kind Kind, o object) {
-	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) { t.ensured.applied(key, o) })
-}
-
-// wrotePart tells the tables of a write that the server answered with an object of
-// another kind, such as a Scale. That object has the identity and the version of the
-// written object, but not its labels.
-func (s *stores) wrotePart(kind Kind, o object) {
-	key := KeyOf(o)
-	s.each(kind, key.Namespace, func(t *table) {
-		t.ensured.forget(partsOf(key)...)
-		t.wrote(key, o, false)
-	})
-}
-
-// deleted tells the tables that an object is gone.
-func (s *stores) deleted(kind Kind, key Key, uid types.UID) {
-	s.each(kind, key.Namespace, func(t *table) { t.deleted(key, uid) })
-}
-
-// lost tells the tables of a failed write that the server may have executed all the same.
-func (s *stores) lost(kind Kind, key Key, err error) {
-	var status apierrors.APIStatus
-	refused := errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError
-	if refused || key.Name == "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrNotServed) {
-		return
-	}
-	s.unsure(kind, key)
-}
-
-// executing calls a function that sends a write of an object. That function may be broken
-// off by a panic or by the end of the goroutine, in a trace or in the code by which the
-// type decodes itself. The server may have executed the write by then.
-func (s *stores) executing(kind Kind, key Key, send func() error) error {
-	returned := false
-	defer func() {
-		if !returned && key.Name != "" {
-			s.unsure(kind, key)
-		}
-	}()
-	err := send()
-	returned = true
-	return err
-}
-
-// unsure tells the tables that only the server knows the state of an object.
-func (s *stores) unsure(kind Kind, key Key) {
-	s.each(kind, key.Namespace, func(t *table) {
-		t.ensured.forget(partsOf(key)...)
-		t.unsure(key)
-	})
-}
-
-// deleting makes reads wait until an object is gone or being deleted.
-func (s *stores) deleting(kind Kind, key Key, uid types.UID) {
-	s.each(kind, key.Namespace, func(t *table) { t.deleting(key, uid) })
 }

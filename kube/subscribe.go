@@ -1,9 +1,9 @@
 package kube
 
 import (
+	"cmp"
 	"context"
-	"math"
-	"sync"
+	"slices"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
@@ -33,48 +33,52 @@ func (s *subscription) follow(ctx context.Context, yield func(Change) bool) {
 	}
 }
 
-// subscription holds the objects that one loop over changes has seen. Except for its
-// shared parts, it belongs to the loop's goroutine.
+// subscription holds the objects that one loop over changes has seen. Except for the parts that the
+// followers' mu guards, it belongs to the loop's goroutine.
 type subscription struct {
 	table *table
+	from  *origin
 	wake  chan struct{} // holds a token when there is a newer snapshot
 	every bool          // the loop is shown every snapshot
 
 	seen   entries // the objects that the loop was shown
 	synced bool    // Synced was shown, and no steps were left out since
-	until  uint64  // the loop is shown nothing of the snapshots after this number
 
 	// number is the number of the latest snapshot whose changes were all shown. The
 	// followers' mu guards it.
 	number uint64
+	// decodes: the loop decoded a change of the latest snapshot that had any. The followers' mu
+	// guards it.
+	decodes bool
 
 	// behind holds the snapshots that a loop which is shown every one has not been shown,
 	// the oldest first. If there were more than stepsKept of them, merged is set and only
 	// the latest one is left. The followers' mu guards both.
 	behind []*snapshot
 	merged bool
-
-	mu      sync.Mutex
-	unknown map[Key]*entry // see table.vanished
 }
 
 // round shows the loop the changes from the objects that it has seen to the present
 // content or, if it is shown every snapshot, to the next one. It returns whether there may
 // be more changes, and whether the loop was left.
 func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more, left bool) {
-	to, vanished := s.table.followers.next(s)
-	if s.until = math.MaxUint64; s.every && to != nil {
-		s.until = to.number
-	}
-	if !s.showVanished(ctx, vanished, yield) {
-		return false, true
-	}
+	to, ends := s.table.followers.next(s)
 	if to == nil {
 		return false, false
 	}
+	// The ends of objects that the loop has seen come first: others may have ended before these were
+	// made.
+	slices.SortStableFunc(ends, func(a, b end) int { return cmp.Compare(s.unseen(a), s.unseen(b)) })
+	for _, e := range ends {
+		if ctx.Err() != nil || !s.showEnd(e, to, yield) {
+			return false, true
+		}
+	}
+	any := len(ends) > 0
 	var ahead []keyed // objects that were shown in a later state than the one of to
 	for c := range hamt.Diff(s.seen, to.entries) {
-		now := s.now(c.Key, deref(c.Is))
+		any = true
+		now := s.now(c.Key, deref(c.Was), deref(c.Is))
 		if now != deref(c.Is) {
 			ahead = append(ahead, keyed{c.Key, now})
 		}
@@ -88,21 +92,56 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 	}
 	if to.synced && !s.synced {
 		s.synced = true
-		if ctx.Err() != nil || !yield(Change{Type: Synced, of: &s.table.handle}) {
+		if ctx.Err() != nil || !yield(Change{Type: Synced, of: s.from}) {
 			return false, true
 		}
 	}
-	s.table.followers.reached(s, to.number)
-	return s.every || s.table.now() != to, false
+	s.table.followers.reached(s, to.number, any)
+	return s.every || s.table.now().number != to.number, false
 }
 
-// now returns the present state of an object. A loop that is shown every snapshot gets
-// the state in the snapshot that it is shown.
-func (s *subscription) now(key Key, shown *entry) *entry {
-	if s.every {
+// unseen returns 0 for the end of an object that the loop has seen, and otherwise 1.
+func (s *subscription) unseen(e end) int {
+	if was, _ := s.seen.Get(e.key); was != nil && was.Is(e.entry.UID()) {
+		return 0
+	}
+	return 1
+}
+
+// showEnd yields the end of an object that the loop has seen. If this process wrote the object,
+// showEnd also yields it to a loop that has not seen it. The loop may have seen a later object of the
+// name by then, which exists: that one is yielded again, as Added, with the snapshot to.
+func (s *subscription) showEnd(e end, to *snapshot, yield func(Change) bool) bool {
+	was, _ := s.seen.Get(e.key)
+	switch {
+	case was != nil && was.Is(e.entry.UID()):
+	case e.own:
+		if is := to.entry(e.key); was != nil && is != nil && is.Is(was.UID()) {
+			was = nil
+		}
+		if !s.show(e.key, was, e.entry, yield) {
+			return false
+		}
+		was = e.entry
+	default:
+		return true
+	}
+	s.saw(e.key, nil)
+	return yield(Change{Deleted, e.key, s.from, was, e.entry})
+}
+
+// now returns the newest state of an object whose state in a snapshot is shown. A loop that is
+// shown every snapshot gets the state in the snapshot. An object that was never shown and has
+// ended is left out.
+func (s *subscription) now(key Key, was, shown *entry) *entry {
+	if s.every || shown == nil {
 		return shown
 	}
-	return s.table.entry(key)
+	now := s.table.entry(key)
+	if now != nil && now.Is(shown.UID()) || now == nil && was == nil {
+		return now
+	}
+	return shown
 }
 
 // keep keeps a snapshot for a loop that is shown every one. The caller holds the
@@ -134,7 +173,7 @@ func (s *subscription) saw(key Key, e *entry) {
 // show yields the change of an object. It returns false if the loop was left.
 func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bool {
 	if was != nil && (is == nil || was.UID() != is.UID()) {
-		if !yield(Change{Deleted, key, &s.table.handle, was, s.lastOf(key, was)}) {
+		if !yield(Change{Deleted, key, s.from, was, was}) {
 			return false
 		}
 		was = nil
@@ -143,70 +182,7 @@ func (s *subscription) show(key Key, was, is *entry, yield func(Change) bool) bo
 	case is == was:
 		return true
 	case was == nil:
-		return yield(Change{Added, key, &s.table.handle, nil, is})
+		return yield(Change{Added, key, s.from, nil, is})
 	}
-	return yield(Change{Modified, key, &s.table.handle, was, is})
-}
-
-// lastOf returns the last state of an object that is gone, as far as it is known. The
-// loop gets that state when it is shown the object's end.
-func (s *subscription) lastOf(key Key, was *entry) *entry {
-	uid := was.UID()
-	s.mu.Lock()
-	if e := s.unknown[key]; e != nil && e.Is(uid) {
-		delete(s.unknown, key)
-	}
-	s.mu.Unlock()
-	if last := s.table.followers.last(key, uid, s.until); last != nil {
-		return last
-	}
-	return was
-}
-
-// takeVanished returns the objects that were noted for showVanished.
-func (s *subscription) takeVanished() (vanished map[Key]*entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	vanished, s.unknown = s.unknown, nil
-	return vanished
-}
-
-// showVanished yields objects that the loop has not seen and that are gone.
-func (s *subscription) showVanished(
-	ctx context.Context, vanished map[Key]*entry, yield func(Change) bool,
-) bool {
-	for key, e := range vanished {
-		uid := e.UID()
-		was, _ := s.seen.Get(key)
-		is := s.now(key, was)
-		switch {
-		case was != nil && was.Is(uid):
-			continue // a difference shows its end
-		case is != nil && is.Is(uid):
-			s.vanished(key, e, false) // it is about to go
-			continue
-		case was != nil && is != nil && was.Is(is.UID()):
-			continue // the loop has seen its successor
-		case ctx.Err() != nil:
-			return false
-		}
-		if !s.show(key, was, e, yield) || !yield(Change{Deleted, key, &s.table.handle, e, e}) {
-			return false
-		}
-		s.saw(key, nil)
-	}
-	return true
-}
-
-// vanished notes an object for showVanished. It replaces another noted object of the name
-// if later is true.
-func (s *subscription) vanished(key Key, e *entry, later bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unknown == nil {
-		s.unknown = make(map[Key]*entry)
-	}
-	if later || s.unknown[key] == nil {
-		s.unknown[key] = e
-	}
+	return yield(Change{Modified, key, s.from, was, is})
 }

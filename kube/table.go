@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pintle-go/pintle/kube/internal/own"
 )
 
 // table is the content of stores. All Stores of one kind, type, namespaces and selector
 // share one table.
 //
-// The content is a snapshot, which is replaced and never changed. The reflector of each
-// namespace makes the next snapshot beside the present one and publishes it by one
-// comparison and swap. So nothing ever waits for a listing, an index or a loop over all
-// objects.
+// The content is a snapshot, which is replaced and never changed. Readers take no lock. One
+// writer at a time makes the next snapshot: for an event of a reflector, for the server's
+// answer to a write of this process, or for the answer to a question. See writer.go.
 type table struct {
 	handle handle
 	cancel context.CancelFunc
@@ -30,9 +31,12 @@ type table struct {
 	lastHeard atomic.Pointer[time.Time]
 	followers followers
 	builds    builds
-	own       *ownWrites
 	ensured   ensuredParts
 	refresh   refreshes
+	lanes     map[string]int // by the namespaces that have a watch of their own
+	writing   sync.Mutex     // one writer at a time replaces the content
+	bell      bell           // rings when there is a new snapshot
+	asks      asks
 
 	mu       sync.RWMutex
 	unsynced int // the number of namespaces whose first sync is missing
@@ -42,14 +46,28 @@ type table struct {
 // newTable returns a table without content and without a watch.
 func newTable(h handle, indexes []indexer) *table {
 	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
-	t.own, t.ensured.selector, t.ensured.entry = newOwnWrites(h, t.entry), h.selector, t.entry
+	t.ensured.selector, t.ensured.entry = h.selector, t.entry
 	t.unsynced = max(1, len(h.namespaces))
-	first := new(snapshot)
+	t.lanes = make(map[string]int)
+	for ns := range h.eachNamespace() {
+		t.lanes[ns] = len(t.lanes)
+	}
+	laneOf := func(key Key) int { return t.laneOf(key.Namespace) }
+	selects := h.selector.label != "" || h.selector.field != ""
+	first := &snapshot{own: own.New[Key, *entry](len(t.lanes), laneOf, selects)}
 	for _, x := range indexes {
 		first.indexes = append(first.indexes, builtIndex{x, x.empty()})
 	}
 	t.content.Store(first)
 	return t
+}
+
+// laneOf returns the number of the watch that shows a namespace.
+func (t *table) laneOf(namespace string) int {
+	if lane, ok := t.lanes[namespace]; ok {
+		return lane
+	}
+	return t.lanes[""]
 }
 
 // wait waits for the first sync.
@@ -125,45 +143,4 @@ func (t *table) stats() StoreStats {
 func (t *table) heard() {
 	now := time.Now()
 	t.lastHeard.Store(&now)
-}
-
-// publish makes a draft the content. If another draft was published first, this draft
-// takes up the changes of the other one, and publish tries again.
-func (t *table) publish(d *draft) {
-	for {
-		t.leaving(d)
-		if t.followers.publish(t, d.base, d.next) {
-			return
-		}
-		d.rebase(t.now())
-	}
-}
-
-// leaving prepares for the publication of a draft that lacks some objects. If this
-// process has made such an object, every loop is shown the object before its end, even if
-// the loop was behind: somebody relies on that.
-func (t *table) leaving(d *draft) {
-	if len(d.removed) == 0 {
-		return
-	}
-	t.followers.keep(d.removed, d.next.number)
-	first := len(d.vanished)
-	for _, k := range d.removed {
-		uid := k.entry.UID()
-		if t.ensured.gone(k.key, uid) || t.own.wrote(k.key, uid) {
-			d.vanished = append(d.vanished, k)
-		}
-	}
-	for _, k := range d.vanished[first:] {
-		t.followers.vanished(k.key, k.entry)
-	}
-}
-
-// vanished makes every loop over changes that has not been shown an object yield the
-// object as Added and Deleted. It is called before the object leaves the content, if the
-// object ever was in the content. Of several such objects under one name, the last one
-// counts.
-func (t *table) vanished(key Key, e *entry) {
-	t.followers.vanished(key, e)
-	t.followers.wake()
 }

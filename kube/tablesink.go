@@ -5,6 +5,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/hamt"
+	"github.com/pintle-go/pintle/kube/internal/own"
 	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
@@ -12,6 +13,7 @@ import (
 type tableSink struct {
 	*table
 	namespace string
+	lane      int
 	// staging holds the objects that the listing under way has found: a relist swaps the
 	// content in one step.
 	staging entries
@@ -19,11 +21,12 @@ type tableSink struct {
 	// kept holds the keys of listed objects that could not be read, as far as the keys
 	// are known.
 	kept map[Key]struct{}
-	// began is the time when the listing began. writes is the number of this process's
-	// own writes that were answered by then.
-	began  time.Time
-	writes uint64
+	// began and least are the number of this process's own writes, and the lane's floor, when the
+	// listing began.
+	began  uint64
+	least  string
 	first  bool // the first sync is missing
+	ticked time.Time
 	// latest is the namespace of the latest object. Most objects have the same namespace
 	// as the object before, and share its string.
 	latest string
@@ -31,8 +34,12 @@ type tableSink struct {
 
 func (s *tableSink) begin() {
 	s.staging, s.edit, s.kept = entries{}, new(hamt.Edit), nil
-	s.began, s.writes = time.Now(), s.own.made()
+	now := s.now()
+	s.began, s.least = now.own.Began(), now.own.Lane(s.lane).Floor
 }
+
+// floor implements sink.
+func (s *tableSink) floor() string { return s.least }
 
 func (s *tableSink) item(rec wire.Record) error {
 	if rec.Key.Namespace != s.latest {
@@ -47,7 +54,10 @@ func (s *tableSink) item(rec wire.Record) error {
 	case versions.Older(rec.ResourceVersion, old.ResourceVersion()):
 		return nil // listed twice, on two pages
 	}
-	s.staging = s.staging.With(s.edit, key, s.merge(old, rec, true))
+	if s.supersedes(rec, old, true) {
+		old = wire.NewEntry(rec)
+	}
+	s.staging = s.staging.With(s.edit, key, old)
 	return nil
 }
 
@@ -82,23 +92,21 @@ func (s *tableSink) drop(rec wire.Record) error {
 	return nil
 }
 
-// merge returns the entry for a record. It returns the old entry if that is equal or, if
-// the record was not listed, later.
-func (s *tableSink) merge(old *entry, rec wire.Record, listed bool) *entry {
+// supersedes reports that a record takes the place of an entry, which may be nil. It does not if the
+// entry is equal or, if the record was not listed, later.
+func (s *tableSink) supersedes(rec wire.Record, old *entry, listed bool) bool {
 	switch {
 	case old == nil:
+		return true
 	case change(true, listed, old.UID(), old.ResourceVersion(), &rec) == "":
-		return old
-	case rec.ResourceVersion == "" && old.Holds(rec):
-		return old // the kind has no resource versions
+		return false
 	}
-	return wire.NewEntry(rec)
+	return rec.ResourceVersion != "" || !old.Holds(rec) // some kinds have no resource versions
 }
 
 func (s *tableSink) synced(rv string) error {
-	removed := s.swap()
+	s.swap(rv)
 	s.heard()
-	s.settled(s.own.listed(s.namespace, rv, s.writes, s.began), removed)
 	s.mu.Lock()
 	if s.first {
 		s.unsynced--
@@ -107,73 +115,93 @@ func (s *tableSink) synced(rv string) error {
 	s.first = false
 	s.mu.Unlock()
 	if last {
-		d := s.now().draft()
-		d.next.synced = true
-		s.publish(d)
+		s.write(func(d *draft) { d.next.synced, d.changed = true, true })
 		close(s.table.synced)
 	}
 	return nil
 }
 
-// swap replaces the content by the listing. It returns the objects that are gone.
-func (s *tableSink) swap() (removed []keyed) {
-	d := s.now().draft()
-	if d.base.entries.Len() == 0 {
-		d.fill(s.staging)
-	} else {
-		for c := range hamt.Diff(d.base.entries, s.staging) {
-			listed := c.Is != nil || s.namespace == "" || c.Key.Namespace == s.namespace
-			if listed && (c.Is != nil || !s.keeps(c.Key) || s.own.removed(c.Key, *c.Was)) {
-				d.set(c.Key, deref(c.Is))
-			}
+// swap replaces the content by the listing.
+func (s *tableSink) swap(rv string) {
+	s.write(func(d *draft) {
+		l := own.List{Lane: s.lane, Version: rv, Began: s.began, Floor: s.least, Whole: true}
+		l.Restored = l.Stale() // the reflector has asked again some times
+		if d.next.entries.Len() == 0 && !d.next.own.Remembers() {
+			d.fill(s.staging)
+		} else {
+			s.compare(d, l)
 		}
-	}
+		d.next.own = d.next.own.ListEnds(l, d.next.object, d.rule)
+	})
 	s.staging, s.edit, s.kept = entries{}, nil, nil
-	s.publish(d)
-	return d.removed
+}
+
+// compare changes the content into the listing, except for that which is later.
+func (s *tableSink) compare(d *draft, l own.List) {
+	marked := make(map[Key]struct{})
+	for _, key := range d.next.own.Marked(s.lane) {
+		marked[key] = struct{}{}
+	}
+	for c := range hamt.Diff(d.next.entries, s.staging) {
+		if c.Is == nil && s.namespace != "" && c.Key.Namespace != s.namespace {
+			continue
+		}
+		delete(marked, c.Key)
+		s.list(d, l, c.Key, deref(c.Is))
+	}
+	for key := range marked {
+		e, _ := s.staging.Get(key)
+		s.list(d, l, key, e)
+	}
+}
+
+// list notes the listed state of a key.
+func (s *tableSink) list(d *draft, l own.List, key Key, e *entry) {
+	if e == nil && s.keeps(key) {
+		return
+	}
+	var v own.Verdict[*entry]
+	d.next.own, v = d.next.own.Listed(l, key, d.next.object(key), objectOf(e), e)
+	d.obey(key, v, e)
 }
 
 func (s *tableSink) event(kind string, rec wire.Record) error {
-	if kind != wire.Deleted {
-		s.ensured.told(Key(rec.Key), &rec, false)
+	key, deleted := Key(rec.Key), kind == wire.Deleted
+	if !deleted {
+		s.ensured.told(key, &rec, false)
 	}
-	e, removed := s.change(kind, rec)
-	if e != nil {
-		s.ensured.shows(Key(rec.Key), e)
+	var last *entry
+	if !rec.Bare {
+		last = wire.NewEntry(rec) // the same for each draft, so that no draft decodes it again
+	}
+	s.write(func(d *draft) {
+		old := d.next.entry(key)
+		e := last // loops get to see the last state of a deleted object
+		if deleted && old == nil || !deleted && !s.supersedes(rec, old, false) {
+			e = old
+		}
+		is := own.Object{Exists: true, UID: rec.UID, Version: rec.ResourceVersion, Deleting: e != nil && e.Deleting()}
+		var v own.Verdict[*entry]
+		d.next.own, v = d.next.own.Event(key, objectOf(old), is, deleted)
+		d.obey(key, v, e)
+		d.progress(s.lane, rec.ResourceVersion)
+	})
+	if e := s.entry(key); !deleted && e != nil {
+		s.ensured.shows(key, e)
 	}
 	s.heard()
-	s.settled(s.own.event(s.namespace, e, kind == wire.Deleted, &rec), removed)
 	return nil
-}
-
-// change applies an event to the content. It returns the object's entry and the objects
-// that are gone.
-func (s *tableSink) change(kind string, rec wire.Record) (e *entry, removed []keyed) {
-	d := s.now().draft()
-	key := Key(rec.Key)
-	old := d.base.entry(key)
-	e = old
-	switch {
-	case kind != wire.Deleted:
-		e = s.merge(old, rec, false)
-		d.set(key, e)
-	case old != nil && old.Is(rec.UID) && !versions.Older(rec.ResourceVersion, old.ResourceVersion()):
-		e = nil
-		last := old
-		if !rec.Bare {
-			last = wire.NewEntry(rec)
-		}
-		d.remove(key, last) // loops get to see the last state
-	}
-	if e != old {
-		s.publish(d)
-	}
-	return e, d.removed
 }
 
 func (s *tableSink) progress(rv string) {
 	s.heard()
-	s.settled(s.own.progress(s.namespace, rv), nil)
+	s.write(func(d *draft) {
+		d.progress(s.lane, rv)
+		if now := time.Now(); now.Sub(s.ticked) >= time.Minute {
+			s.ticked = now
+			d.next.own = d.next.own.Tick(s.lane, now)
+		}
+	})
 }
 
 func (s *tableSink) setTrouble(t *Trouble) { s.table.troubles.set(s.namespace, t) }

@@ -25,8 +25,11 @@ var errWaitsForItself = errors.New("a store waits for the code that reads: " +
 func asReflector(f func()) { f() }
 
 // underReflector reports that the caller runs below asReflector.
-func underReflector() bool {
-	root := runtime.FuncForPC(reflect.ValueOf(asReflector).Pointer()).Name()
+func underReflector() bool { return runsBelow(asReflector) }
+
+// runsBelow reports that a function is among the callers.
+func runsBelow(of func(func())) bool {
+	root := runtime.FuncForPC(reflect.ValueOf(of).Pointer()).Name()
 	var callers [64]uintptr
 	for skip := 1; ; skip += len(callers) {
 		n := runtime.Callers(skip, callers[:])

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube/internal/intent"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // WriteOptions tells how to write. The zero value stores the writes, under the client's
@@ -328,9 +329,15 @@ func (h handle) readsBack(o object) error {
 // writes sends a write and remembers it, so that later reads of stores are not stale.
 func (h handle) writes(ctx context.Context, req *request, key Key, answer object) error {
 	if h.write.DryRun {
-		return h.exchange(ctx, req, answer)
+		_, err := h.exchange(ctx, req, answer)
+		return err
 	}
-	err := h.client.stores.executing(req.resource, key, func() error { return h.exchange(ctx, req, answer) })
+	shown := h.client.stores.shown(req.resource, key)
+	var raw wire.Raw
+	err := h.client.stores.executing(req.resource, key, func() (err error) {
+		raw, err = h.exchange(ctx, req, answer)
+		return err
+	})
 	if err != nil {
 		h.client.stores.lost(req.resource, key, err)
 		return err
@@ -338,18 +345,60 @@ func (h handle) writes(ctx context.Context, req *request, key Key, answer object
 	if !req.ensures {
 		h.client.stores.applied(req.resource, answer)
 	}
-	h.client.stores.wrote(req.resource, answer)
-	confirmed(ctx, answer)
+	h.client.stores.wrote(h, req.resource, answer, raw)
+	w := confirmation(answer)
+	w.Kind = req.resource.Kind
+	w.Unchanged, w.Created = shown.before(answer)
+	w.Created = key.Name != "" && (w.Created && req.method == http.MethodPatch || req.method == http.MethodPost)
+	written.Tell(ctx, w)
 	return nil
 }
 
-// confirmed tells the recorder of a write that the server answered with o.
-func confirmed(ctx context.Context, o metav1.Object) {
-	written.Tell(ctx, written.Write{
+// showings are what tables show of an object.
+type showings []showing
+
+type showing struct {
+	by *table
+	e  *entry // nil: it does not show the object
+}
+
+// shown returns what the filled tables show of an object.
+func (s *stores) shown(kind Kind, key Key) (all showings) {
+	s.each(kind, key.Namespace, func(t *table) {
+		if t.filled() {
+			all = append(all, showing{t, t.entry(key)})
+		}
+	})
+	return all
+}
+
+// before compares what tables showed before a write with the answer to the write. It reports
+// whether a table showed the state in the answer, and whether one that would show the object
+// did not.
+func (all showings) before(answer object) (unchanged, created bool) {
+	known := false
+	for _, s := range all {
+		switch {
+		case s.e != nil && s.e.Is(answer.GetUID()):
+			known = true
+			unchanged = unchanged || s.e.ResourceVersion() == answer.GetResourceVersion()
+		case s.by.handle.selector.field == "" && s.by.handle.selector.fits(answer):
+			created = true
+		}
+	}
+	return unchanged, created && !known
+}
+
+// confirmation returns a write that the server answered with o.
+func confirmation(o metav1.Object) written.Write {
+	return written.Write{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 		Deleted: o.GetDeletionTimestamp() != nil,
-	})
+	}
 }
+
+// confirmed tells the recorder of a write that the server answered with o.
+func confirmed(ctx context.Context, o metav1.Object) { written.Tell(ctx, confirmation(o)) }
 
 // confirmedDeletion tells the recorder of an object that is gone.
 func confirmedDeletion(ctx context.Context, key Key, uid types.UID) {

@@ -21,6 +21,15 @@ func Reached(a, b string) bool {
 	return ok && x >= y
 }
 
+// Later returns the later one of two resource versions. If the two cannot be compared, it returns a,
+// unless a is empty.
+func Later(a, b string) string {
+	if a == "" || Older(a, b) {
+		return b
+	}
+	return a
+}
+
 // Numeric reports that a resource version can be compared with others.
 func Numeric(v string) bool { return Reached(v, "0") }
 

@@ -7,6 +7,7 @@ package written
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -21,6 +22,43 @@ type Write struct {
 	ResourceVersion string
 	// Deleted is true if the object is deleted or its deletion has begun.
 	Deleted bool
+	// Unchanged is true if a store had the version before: the write has changed nothing.
+	Unchanged bool
+	// Created is true if the write has created the object, as far as stores show. Kind is
+	// the name of the object's kind then.
+	Created bool
+	Kind    string
+	// Undone are the fields, each with its managers, that others had changed and that an
+	// Ensure put back, as the Ensures before it had done: see [Streak]. A Write with such
+	// fields follows the Ensure's own and has no version.
+	Undone []string
+}
+
+// Streak counts times that follow one another.
+type Streak struct {
+	Times      int
+	last, told time.Time
+}
+
+const (
+	// StreakGap is the longest gap in a streak.
+	StreakGap = time.Hour
+	// streakTimes is how many times in a row are told, and streakAgain how often a streak
+	// that continues is told.
+	streakTimes = 5
+	streakAgain = 5 * time.Minute
+)
+
+// Next returns the streak with one more time, and whether to tell of it.
+func (s Streak) Next(now time.Time) (next Streak, tell bool) {
+	if now.Sub(s.last) > StreakGap {
+		s = Streak{told: s.told}
+	}
+	s.Times, s.last = s.Times+1, now
+	if tell = s.Times >= streakTimes && (s.told.IsZero() || now.Sub(s.told) >= streakAgain); tell {
+		s.told = now
+	}
+	return s, tell
 }
 
 // With returns a context that calls f for each confirmed write. The goroutine that makes
@@ -39,6 +77,9 @@ func With(ctx context.Context, f func(Write)) context.Context {
 }
 
 type key struct{}
+
+// Heard reports whether Tell would call a function.
+func Heard(ctx context.Context) bool { return ctx.Value(key{}) != nil }
 
 // Tell reports a write to the functions of the context.
 func Tell(ctx context.Context, w Write) {

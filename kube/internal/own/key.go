@@ -18,6 +18,11 @@ type hand[E any] struct {
 
 func (h *hand[E]) take() {
 	h.out.Take, h.out.Drop = true, false
+	if c := h.mark.claim; c != nil && c.shown {
+		other := *c
+		other.shown = false
+		h.mark.claim = &other
+	}
 	h.unsure()
 }
 
@@ -44,7 +49,7 @@ func (h *hand[E]) settle(gone bool) {
 
 // claim makes a claim, which takes the place of an earlier one.
 func (h *hand[E]) claim(o Object, last E, own bool, seq uint64) {
-	c := &claim[E]{o, last, own, seq, seq}
+	c := &claim[E]{Object: o, last: last, own: own, seq: seq, since: seq}
 	if was := h.mark.claim; was != nil {
 		c.since = was.since
 		if was.is(o.UID) {
@@ -63,7 +68,7 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 		h.out.OwnWas = true
 	}
 	over := func() { // the object has ended, or has left the selection, since
-		if a.Own {
+		if a.Own && !a.Out {
 			h.ended(a.UID, a.Last)
 		}
 	}
@@ -83,12 +88,20 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 	}
 	h.buries(a.Version, began)
 	c := h.mark.claim
+	if a.Bare && c != nil && c.is(a.UID) {
+		a.Last, a.Bare = c.last, c.bare
+	}
 	switch {
 	case versions.Reached(h.mark.past, a.Version):
 		over()
 		return
 	case c == nil:
 	case c.is(a.UID) && versions.Older(a.Version, c.Version):
+		if a.Own {
+			other := *c
+			other.own = true
+			h.mark.claim = &other
+		}
 		return
 	case !c.is(a.UID) && versions.Older(a.Version, c.Version):
 		over()
@@ -100,14 +113,12 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 			h.settle(false)
 		}
 		return
+	case !versions.Numeric(a.Version):
+		h.opaque(a, began, seq)
+		return
 	case h.now.Exists && versions.Older(a.Version, h.now.Version),
 		!h.now.Exists && versions.Reached(h.lane.Heard, a.Version):
 		over()
-		return
-	case !versions.Numeric(a.Version):
-		if a.Own { // its order among the states that the watch shows is not known
-			h.claim(a.Object, a.Last, true, seq)
-		}
 		return
 	}
 	if c != nil && !c.is(a.UID) {
@@ -130,6 +141,27 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 		h.out.OwnIs = h.out.OwnIs || a.Own
 	default:
 		h.claim(a.Object, a.Last, a.Own, seq)
+		h.mark.claim.bare = a.Bare
+	}
+}
+
+// opaque notes an answer whose order among the states that the watch shows is not known. The
+// content takes the answer to a question. It holds until the watch shows another state.
+func (h *hand[E]) opaque(a Answer[E], began, seq uint64) {
+	c := h.mark.claim
+	switch {
+	case a.Own:
+		h.claim(a.Object, a.Last, true, seq)
+		h.mark.claim.bare = a.Bare
+	case c != nil && c.seq > began: // it may be from before the write
+	case a.Out:
+		h.settle(c != nil && !c.is(a.UID))
+		h.drop()
+	case a.Whole:
+		h.settle(c != nil && !c.is(a.UID))
+		h.take()
+		h.claim(a.Object, a.Last, false, seq)
+		h.mark.claim.shown = true
 	}
 }
 
@@ -171,8 +203,12 @@ func (c *claim[E]) over(version string, began uint64) bool {
 	return c.seq <= began
 }
 
-// waits reports that the watch ends the claim when it has come as far as its version.
-func (c *claim[E]) waits() bool { return c != nil && versions.Numeric(c.Version) && !c.Deleting }
+// ends reports that the claim ends because the content, whose object is now, has everything up to a
+// version. The end of an object that is being deleted is still to come.
+func (c *claim[E]) ends(version string, now Object) bool {
+	return c != nil && versions.Numeric(c.Version) && versions.Reached(version, c.Version) &&
+		(!c.Deleting || !now.is(c.UID))
+}
 
 // unsure notes that the content has or takes an object of which it is not known whether it is
 // before or after one that this process has deleted.
@@ -199,7 +235,7 @@ func (h *hand[E]) event(is Object, deleted, selects bool) {
 		case deleted && same && !versions.Older(is.Version, c.Version):
 			h.settle(true)
 		case !deleted && same && c.Deleting && !is.Deleting:
-		case !deleted && versions.Reached(is.Version, c.Version):
+		case !deleted && versions.Reached(is.Version, c.Version) && (same || versions.Numeric(is.Version)):
 			h.settle(!same)
 		case !same && versions.Older(is.Version, c.Version):
 			return
@@ -220,7 +256,7 @@ func (h *hand[E]) caughtUp(version string) {
 	if versions.Reached(version, h.mark.past) {
 		h.mark.past = ""
 	}
-	if c := h.mark.claim; c.waits() && versions.Reached(version, c.Version) {
+	if c := h.mark.claim; c.ends(version, h.now) {
 		h.settle(!h.now.is(c.UID))
 	}
 }

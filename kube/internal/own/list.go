@@ -10,18 +10,19 @@ import (
 type List struct {
 	Lane    int
 	Version string
-	Began   uint64 // [State.Began] at the time when the list was asked for
+	// Began and Floor are [State.Began] and the lane's floor at the time when the list was asked
+	// for. Answers that came since may be later than the list.
+	Began uint64
+	Floor string
 	// Whole: the content can take the listed states. Otherwise only their metadata is known.
 	Whole bool
 	// Restored: the server's storage was restored, so its versions have gone back.
 	Restored bool
 }
 
-// Stale reports that a list is older than the floor of its lane, so that it must be asked for
-// again.
-func (s *State[K, E]) Stale(l List) bool {
-	return !l.Restored && versions.Older(l.Version, s.lanes[l.Lane].Floor)
-}
+// Stale reports that a list is older than what was known when it was asked for, so that it must be
+// asked for again.
+func (l List) Stale() bool { return !l.Restored && versions.Older(l.Version, l.Floor) }
 
 // Listed notes the state of a key in a list: that of an object, or none. last is that state. It is
 // called for each key whose listed state is not the one in the content, and for each that is
@@ -39,20 +40,33 @@ func (s State[K, E]) Listed(l List, key K, now, is Object, last E) (State[K, E],
 		if is.Exists && h.mark.deadOf(is.UID) != nil {
 			is = Object{} // only a list of before the deletion has it
 		} else {
-			h.mark.dead = slices.DeleteFunc(h.mark.dead, func(d dead) bool { return versions.Reached(l.Version, d.floor) })
+			h.buries(l.Version, l.Began)
+		}
+		if versions.Older(l.Version, h.lane.Heard) {
+			is = h.now // the watch has come further meanwhile
 		}
 		h.listed(l, is, last, seq)
 	})
 }
 
 func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
+	// A list that has come as far as a state, and shows an earlier one, is of a server whose storage was
+	// restored and whose versions went on.
+	behind := func(version string) bool { return !versions.Reached(l.Version, version) }
 	if c := h.mark.claim; c != nil && c.over(l.Version, l.Began) {
+		if is.is(c.UID) && !l.Whole && h.now != is { // the watch will show it, as that of an own write
+			other := *c
+			other.Object, other.last, other.shown = is, last, false
+			h.mark.claim = &other
+			return
+		}
 		h.settle(!is.is(c.UID))
 	}
 	switch {
 	case !is.Exists:
 		h.absent(l.Version, l.Began)
-	case versions.Reached(h.mark.past, is.Version), versions.Older(is.Version, h.now.Version):
+	case behind(h.mark.past) && versions.Reached(h.mark.past, is.Version),
+		behind(h.now.Version) && versions.Older(is.Version, h.now.Version):
 	case h.mark.claim != nil && !h.mark.claim.is(is.UID) && versions.Older(is.Version, h.mark.claim.Version):
 	case h.now.is(is.UID) && h.now.Version == is.Version && is.Version != "":
 	case l.Whole:
@@ -91,8 +105,10 @@ func (s *State[K, E]) Marked(lane int) (keys []K) {
 func (s State[K, E]) ListEnds(l List, now func(K) Object, each func(K, Verdict[E])) State[K, E] {
 	s.lanes = slices.Clone(s.lanes)
 	lane := &s.lanes[l.Lane]
-	if lane.doubt.seq <= l.Began {
-		lane.doubt = doubt{}
+	for _, d := range lane.doubts() {
+		if d.seq <= l.Began {
+			*d = doubt{}
+		}
 	}
 	if l.Restored {
 		lane.Heard, lane.Floor = "", ""

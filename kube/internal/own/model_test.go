@@ -39,6 +39,7 @@ type letter struct {
 	uid     types.UID // of the object; for a list or a question: empty if there is none
 	object  int       // version of the object in a list or an answer
 	began   uint64
+	floor   string
 }
 
 type world struct {
@@ -65,6 +66,8 @@ type budget struct {
 	blind bool
 	// all: this process also deletes the object together with others.
 	all bool
+	// metadata: the lists are of the metadata alone.
+	metadata bool
 	// honest: the server answers no question from before, so that a read is not older than a write
 	// whose answer was lost.
 	honest bool
@@ -75,7 +78,11 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const key = "key"
 
 func newWorld(left budget) world {
-	return world{store: own.New[string, types.UID](1, func(string) int { return 0 }, left.relabels > 0), left: left}
+	w := world{store: own.New[string, types.UID](1, func(string) int { return 0 }, left.relabels > 0), left: left}
+	if left.metadata { // the store has been filled
+		w.progress(0)
+	}
+	return w
 }
 
 func (w *world) clone() world {
@@ -222,8 +229,8 @@ func (w *world) answer(l letter) {
 }
 
 func (w *world) list(l letter) {
-	list := own.List{Version: strconv.Itoa(l.version), Began: l.began, Whole: true}
-	if w.store.Stale(list) {
+	list := own.List{Version: strconv.Itoa(l.version), Began: l.began, Floor: l.floor, Whole: !w.left.metadata}
+	if list.Stale() {
 		return // it is asked for again
 	}
 	is := w.at(l.object)
@@ -231,7 +238,9 @@ func (w *world) list(l letter) {
 	w.store, v = w.store.Listed(list, key, w.now, is, is.UID)
 	w.apply(v, is)
 	w.store = w.store.ListEnds(list, w.content, w.each)
-	w.seen = l.version
+	if list.Whole {
+		w.seen = max(w.seen, l.version)
+	}
 }
 
 func atoi(s string) int {
@@ -277,7 +286,8 @@ func (w *world) steps() (names []string, next []world) {
 		}
 	}
 	if w.left.relabels > 0 && is.uid != "" {
-		step("others relabel", func(w *world) { w.left.relabels--; w.change(fact{uid: is.uid, out: !is.out, deleting: is.deleting}) })
+		relabeled := fact{uid: is.uid, out: !is.out, deleting: is.deleting}
+		step("others relabel", func(w *world) { w.left.relabels--; w.change(relabeled) })
 	}
 	if w.left.writes > 0 {
 		write := func(name, kind string, f fact) {
@@ -313,7 +323,7 @@ func (w *world) steps() (names []string, next []world) {
 	if w.left.lists > 0 {
 		step("list begins", func(w *world) {
 			w.left.lists--
-			w.asked = append(w.asked, letter{kind: "list", began: w.store.Began()})
+			w.asked = append(w.asked, letter{kind: "list", began: w.store.Began(), floor: w.store.Lane(0).Floor})
 		})
 	}
 	if w.left.asks > 0 && w.store.Look(key) != own.Read {
@@ -399,7 +409,7 @@ func (w *world) settled() string {
 			return wrong
 		}
 	}
-	c.store = c.store.Tick(epoch.Add(own.Kept))
+	c.store = c.store.Tick(0, epoch.Add(own.Kept))
 	for _, uid := range c.ours {
 		if c.present().UID != uid && !c.wasOut(uid) && !slices.Contains(c.told, uid) {
 			return fmt.Sprintf("the end of %s is never told", uid)
@@ -472,7 +482,9 @@ func TestModel(t *testing.T) {
 		{"selection", budget{foreign: 1, relabels: 2, writes: 2, losses: 1, asks: 1}, 41000},
 		{"losses", budget{foreign: 2, writes: 2, losses: 2, asks: 2, blind: true, honest: true}, 66000},
 		{"questions", budget{foreign: 2, writes: 2, losses: 1, asks: 1, stales: 1}, 17000},
-		{"lists", budget{foreign: 2, writes: 2, losses: 1, lists: 1, stales: 1}, 50000},
+		{"lists", budget{foreign: 2, writes: 2, losses: 1, lists: 1, stales: 1}, 90000},
+		{"lists and unseen objects", budget{foreign: 2, writes: 2, lists: 1, blind: true}, 36000},
+		{"lists of metadata", budget{foreign: 2, writes: 2, losses: 1, lists: 1, metadata: true}, 50000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			states, way, wrong := explore(newWorld(c.left))

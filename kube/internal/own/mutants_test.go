@@ -13,8 +13,14 @@ import (
 // each, or it proves little. It passes only with the first, which is none.
 var mutants = []struct{ name, file, from, to string }{
 	{"none", "own.go", "package own\n", "package own\n"},
-	{"stale lists are taken", "list.go",
-		"return !l.Restored && versions.Older(l.Version, s.lanes[l.Lane].Floor)", "return false"},
+	{"a list of before a deletion buries", "key.go",
+		"return d.seq <= began && versions.Numeric(version)", "return versions.Numeric(version)"},
+	{"a list of before what the watch has shown counts", "list.go",
+		"if versions.Older(l.Version, h.lane.Heard) {", "if false {"},
+	{"a list of metadata makes an own write foreign", "list.go",
+		"if is.is(c.UID) && !l.Whole && h.now != is {", "if false {"},
+	{"a late answer about a listed object is foreign", "key.go",
+		"if a.Own {\n\t\t\tother", "if false {\n\t\t\tother"},
 	{"a list shows the dead", "list.go", "if is.Exists && h.mark.deadOf(is.UID) != nil {", "if false {"},
 	{"the deleted are forgotten", "own.go", "h.mark.dead = append(h.mark.dead, d)", "_ = d"},
 	{"the deleted are remembered for ever", "own.go", "return at.Sub(d.at) >= Kept", "return false"},
@@ -23,10 +29,12 @@ var mutants = []struct{ name, file, from, to string }{
 	{"a deletion that may be of another object is trusted", "key.go",
 		"if !d.known && d.seq > h.mark.doubt.seq {", "if false {"},
 	{"the watch brings back the past", "key.go", "	if versions.Reached(h.mark.past, is.Version) {", "	if false {"},
-	{"any event ends a claim", "key.go", "case !deleted && versions.Reached(is.Version, c.Version):", "case !deleted:"},
+	{"any event ends a claim", "key.go",
+		"case !deleted && versions.Reached(is.Version, c.Version) &&", "case !deleted &&"},
 	{"any event ends a claimed deletion", "key.go", "case !deleted && same && c.Deleting && !is.Deleting:", "case false:"},
 	{"an end before its claim was shown is not told", "key.go", "		h.ended(c.UID, c.last)", ""},
-	{"a claim that was shown makes no object own", "key.go", "	case h.now.is(c.UID):\n		h.out.OwnWas = true", "	case false:"},
+	{"a claim that was shown makes no object own", "key.go",
+		"	case h.now.is(c.UID):\n		h.out.OwnWas = true", "	case false:"},
 	{"an own answer makes no object own", "key.go", "h.out.OwnIs = h.out.OwnIs || a.Own", ""},
 	{"an answer that the watch was ahead of makes no object own", "key.go",
 		"	if a.Own && h.now.is(a.UID) {\n		h.out.OwnWas = true", "	if false {\n		h.out.OwnWas = true"},
@@ -70,7 +78,8 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, data := range map[string][]byte{mutant: []byte(strings.Replace(string(source), m.from, m.to, 1)), overlay: replace} {
+			changed := strings.Replace(string(source), m.from, m.to, 1)
+			for name, data := range map[string][]byte{mutant: []byte(changed), overlay: replace} {
 				if err := os.WriteFile(name, data, 0o600); err != nil {
 					t.Fatal(err)
 				}

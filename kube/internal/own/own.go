@@ -58,8 +58,11 @@ type Mark[E any] struct {
 type claim[E any] struct {
 	Object
 	last E
+	bare bool // see Answer
 	own  bool
 	seq  uint64
+	// shown: the content has this very state. That matters if its version cannot be compared.
+	shown bool
 	// since is the number of the first write of the key that the content does not show.
 	since uint64
 }
@@ -97,9 +100,14 @@ type Lane struct {
 	Heard string
 	// Floor is the latest version that is known, by the watch or by an answer.
 	Floor string
-	// doubt: the outcome of a write of unknown names, or of very many, is not known.
+	// doubt: the outcome of very many writes is not known.
 	doubt doubt
+	// unnamed: the outcome of a write is not known, for which the server makes the name. It concerns
+	// no read of a key, because nobody knows the key.
+	unnamed doubt
 }
+
+func (l *Lane) doubts() []*doubt { return []*doubt{&l.doubt, &l.unnamed} }
 
 // State is the memory of a store. It is never changed: each call returns another one.
 type State[K comparable, E any] struct {
@@ -157,7 +165,7 @@ func (s *State[K, E]) need(key K, m *Mark[E]) Need {
 		return AskLane
 	case m.doubt.seq > 0:
 		return Ask
-	case m.claim != nil:
+	case m.claim != nil && !m.claim.shown:
 		return Wait
 	}
 	return Read
@@ -181,7 +189,7 @@ func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 			switch {
 			case u.Need == Read, u.Need == Wait && m.claim.since > began:
 				continue
-			case u.Need == Wait && !m.claim.Deleting:
+			case u.Need == Wait && !m.claim.Deleting && !m.claim.bare:
 				u.Claimed, u.Last = true, m.claim.last
 			}
 			if !yield(u) {
@@ -189,6 +197,14 @@ func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 			}
 		}
 	}
+}
+
+// Doubtful reports that the outcome of one of the first began writes is not known, and its key is
+// not remembered.
+func (s *State[K, E]) Doubtful(began uint64) bool {
+	return slices.ContainsFunc(s.lanes, func(l Lane) bool {
+		return slices.ContainsFunc(l.doubts(), func(d *doubt) bool { return d.seq > 0 && d.seq <= began })
+	})
 }
 
 // Remembers reports that something is remembered of any key.
@@ -248,6 +264,8 @@ type Answer[E any] struct {
 	// Own: the answer is to a write of this process, not to a question.
 	Own  bool
 	Last E
+	// Bare: Last has the identity of the object, and neither its labels nor its owners.
+	Bare bool
 }
 
 // Answered notes an answer. now is the content's object of the key. began is Began at the time
@@ -320,7 +338,7 @@ func (s State[K, E]) Deleting(key K, now, was Object, last E) (State[K, E], Verd
 		c := h.mark.claim
 		switch {
 		case h.mark.deadOf(was.UID) != nil, versions.Reached(h.mark.past, was.Version), // it is gone
-			!h.now.Exists && versions.Reached(h.lane.Heard, was.Version),
+			!h.now.Exists && versions.Numeric(was.Version) && versions.Reached(h.lane.Heard, was.Version),
 			h.now.Exists && !h.now.is(was.UID) && !versions.Older(h.now.Version, was.Version),
 			c != nil && !c.is(was.UID) && !versions.Older(c.Version, was.Version),
 			h.now.is(was.UID) && h.now.Deleting: // it is shown already
@@ -342,13 +360,23 @@ func (s State[K, E]) Lost(key K, now Object, at time.Time) (State[K, E], Verdict
 	s.seq++
 	seq := s.seq
 	if s.doubts >= maxDoubts {
-		return s.LostIn(s.laneOf(key), at), Verdict[E]{}
+		s.lanes = slices.Clone(s.lanes)
+		s.lanes[s.laneOf(key)].doubt = doubt{seq, at}
+		return s, Verdict[E]{}
 	}
 	return s.with(key, now, func(h *hand[E]) { h.mark.doubt = doubt{seq, at} })
 }
 
-// LostIn notes a write in a lane whose outcome and whose key are not known.
+// LostIn notes a write in a lane whose outcome is not known, and for which the server makes the name.
 func (s State[K, E]) LostIn(lane int, at time.Time) State[K, E] {
+	s.seq++
+	s.lanes = slices.Clone(s.lanes)
+	s.lanes[lane].unnamed = doubt{s.seq, at}
+	return s
+}
+
+// LostAll notes a write of any keys of a lane whose outcome is not known.
+func (s State[K, E]) LostAll(lane int, at time.Time) State[K, E] {
 	s.seq++
 	s.lanes = slices.Clone(s.lanes)
 	s.lanes[lane].doubt = doubt{s.seq, at}
@@ -381,8 +409,7 @@ func (s State[K, E]) Progress(
 		return s
 	}
 	for key, m := range s.marks.All() {
-		if s.laneOf(key) == lane &&
-			(versions.Reached(version, m.past) || m.claim.waits() && versions.Reached(version, m.claim.Version)) {
+		if s.laneOf(key) == lane && (versions.Reached(version, m.past) || m.claim.ends(version, now(key))) {
 			var v Verdict[E]
 			s, v = s.with(key, now(key), func(h *hand[E]) { h.caughtUp(version) })
 			each(key, v)
@@ -411,9 +438,13 @@ func (c *claim[E]) version() string {
 	return c.Version
 }
 
-// Tick ends the memories that are old enough.
-func (s State[K, E]) Tick(at time.Time) State[K, E] {
+// Tick ends the memories of a lane that are old enough. Its watch must have told everything until
+// lately: what it tells later is of after them.
+func (s State[K, E]) Tick(lane int, at time.Time) State[K, E] {
 	for key, m := range s.marks.All() {
+		if s.laneOf(key) != lane {
+			continue
+		}
 		old := func(d dead) bool { return at.Sub(d.at) >= Kept }
 		if slices.ContainsFunc(m.dead, old) || m.doubt.seq > 0 && at.Sub(m.doubt.at) >= Kept {
 			s, _ = s.with(key, Object{}, func(h *hand[E]) {
@@ -425,9 +456,9 @@ func (s State[K, E]) Tick(at time.Time) State[K, E] {
 		}
 	}
 	s.lanes = slices.Clone(s.lanes)
-	for i := range s.lanes {
-		if at.Sub(s.lanes[i].doubt.at) >= Kept {
-			s.lanes[i].doubt = doubt{}
+	for _, d := range s.lanes[lane].doubts() {
+		if at.Sub(d.at) >= Kept {
+			*d = doubt{}
 		}
 	}
 	return s

@@ -13,7 +13,7 @@ func Print[K comparable, E any](s *State[K, E]) string {
 		line := append(fmt.Append(nil, key, " doubt ", m.doubt.seq, " past "), m.past...)
 		if c := m.claim; c != nil {
 			line = append(append(append(append(line, " claim "...), c.UID...), ' '), c.Version...)
-			line = fmt.Append(line, c.Deleting, c.own, c.seq, c.since)
+			line = fmt.Append(line, c.Deleting, c.own, c.seq, c.since, c.shown)
 		}
 		for _, d := range m.dead {
 			line = append(append(append(append(line, " dead "...), d.uid...), ' '), d.floor...)
@@ -24,6 +24,9 @@ func Print[K comparable, E any](s *State[K, E]) string {
 	for i, l := range s.lanes {
 		if l.doubt.seq > 0 {
 			lines = append(lines, fmt.Sprint("lane ", i, " doubt ", l.doubt.seq))
+		}
+		if l.unnamed.seq > 0 {
+			lines = append(lines, fmt.Sprint("lane ", i, " unnamed ", l.unnamed.seq))
 		}
 	}
 	slices.Sort(lines)

@@ -88,6 +88,15 @@ var scenarios = map[string]string{
 		part u1@d             u1@c wait
 		list u1@e at e        u1@e read
 	`,
+	"an answer that cannot be compared holds until the watch shows another state": `
+		event u1@a            u1@a read
+		lost                  u1@a ask
+		live u1@c             u1@c read
+		event u1@b            u1@b wait
+		live u1@d             u1@d read
+		event u1@d            u1@d read
+		event u1@e            u1@e read
+	`,
 	"the metadata of all objects is listed when a lease is taken": `
 		event u1@1            u1@1 read
 		metadata u1@3 at 5    u1@1 wait
@@ -164,8 +173,11 @@ func (w *world) hears(words []string) {
 		a := own.Answer[types.UID]{Object: is, Whole: true, Last: is.UID}
 		w.store, v = w.store.Answered(key, w.now, a, w.store.Began())
 	default:
-		l := own.List{Version: words[3], Began: w.store.Began(), Whole: words[0] != "metadata", Restored: words[0] == "restored"}
-		if w.store.Stale(l) {
+		l := own.List{
+			Version: words[3], Began: w.store.Began(), Floor: w.store.Lane(0).Floor,
+			Whole: words[0] != "metadata", Restored: words[0] == "restored",
+		}
+		if l.Stale() {
 			return
 		}
 		w.store, v = w.store.Listed(l, key, w.now, is, is.UID)
@@ -189,8 +201,32 @@ func TestDoubtsAreBounded(t *testing.T) {
 	if asks > 1000 || s.Look(4999) != own.AskLane {
 		t.Errorf("%d keys are asked for, and a read has to %v", asks, s.Look(4999))
 	}
-	s = s.Tick(epoch.Add(own.Kept + time.Second))
+	s = s.Tick(0, epoch.Add(own.Kept+time.Second))
 	if left := own.Print(&s); left != "" || s.Look(4999) != own.Read {
 		t.Errorf("this is left: %s", left)
+	}
+}
+
+// The server answers a question from before a write, or from after it, with versions that cannot be
+// compared.
+func TestQuestionsAndOpaqueVersions(t *testing.T) {
+	w := newWorld(budget{})
+	w.hears([]string{"event", "u1@a"})
+	before := w.store.Began()
+	w.hears([]string{"wrote", "u1@c"})
+	ask := func(uid types.UID, version string, began uint64) (v verdict) {
+		is := own.Object{Exists: true, UID: uid, Version: version}
+		w.store, v = w.store.Answered(key, w.now, own.Answer[types.UID]{Object: is, Whole: true, Last: uid}, began)
+		w.apply(v, is)
+		return v
+	}
+	ask("u1", "b", before)
+	if need := w.store.Look(key); need != own.Wait || w.now.Version != "a" {
+		t.Errorf("an answer from before the write: the content is %v, and a read has to %v", w.now, need)
+	}
+	w.hears([]string{"wrote", "u2@d"})
+	v := ask("u3", "e", w.store.Began())
+	if len(v.Ended) != 1 || v.Ended[0].UID != "u2" || v.OwnIs {
+		t.Errorf("an answer from after the object that was written: %+v", v)
 	}
 }

@@ -19,7 +19,7 @@ func (w *world) print() string {
 		b = append(b, '|')
 		for _, l := range letters {
 			b = append(append(append(append(b, l.kind...), ' '), l.uid...), ' ')
-			b = appendInts(b, l.version, l.object, int(l.began))
+			b = append(appendInts(b, l.version, l.object, int(l.began)), l.floor...)
 		}
 	}
 	lane, left := w.store.Lane(0), w.left

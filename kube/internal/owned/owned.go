@@ -103,7 +103,7 @@ func parseElement(path string) (e element, err error) {
 }
 
 // Digest is a digest of the values that an object has in a set of fields. It also covers
-// which of the fields the object lacks.
+// which of the fields the object lacks, and the order of the items of a list that has keys.
 type Digest struct {
 	sum [sha256.Size]byte
 	// Whole: the object lacks none of the fields.
@@ -132,22 +132,41 @@ type digester struct {
 
 // add adds the fields that a set names within a value. The value is nil if it is missing.
 func (w *digester) add(set []element, value []byte) {
-	var few [16][]byte // saves an allocation in nearly all cases
-	for i, found := range find(few[:0], set, value) {
+	var few [16]part // saves an allocation in nearly all cases
+	parts := find(few[:0], set, value)
+	for i, p := range parts {
 		e := &set[i]
 		switch {
-		case found == nil:
+		case p.value == nil:
 			w.whole = false
 			w.write(0, nil)
 		case e.kind == itself:
 			w.write(1, nil)
 		case len(e.within) == 0:
-			w.write(1, found)
+			w.write(1, p.value)
 		default:
 			w.write(1, nil)
-			w.add(e.within, found)
+			w.add(e.within, p.value)
 		}
 	}
+	for i, p := range parts {
+		if set[i].kind == byKey && p.value != nil {
+			w.head[0] = 2
+			binary.LittleEndian.PutUint64(w.head[1:], rank(set, parts, p.place))
+			_, _ = w.h.Write(w.head[:]) // it never fails
+		}
+	}
+}
+
+// rank returns how many of the items of a list that a set names by their keys come before a place.
+// It is the same, whatever items of others are between them.
+func rank(set []element, parts []part, place int) (n uint64) {
+	for i, p := range parts {
+		if set[i].kind == byKey && p.value != nil && p.place < place {
+			n++
+		}
+	}
+	return n
 }
 
 // write adds a value, behind its length, so that no two sequences of values look the
@@ -159,15 +178,21 @@ func (w *digester) write(exists byte, value []byte) {
 	_, _ = w.h.Write(value)
 }
 
-// find appends, for each element of a set, the element's value within a value, or nil if
-// it is missing.
-func find(found [][]byte, set []element, value []byte) [][]byte {
-	found = append(found, make([][]byte, len(set))...)
+// part is the value of an element within the value of a set, and its place there. It is nil if it is
+// missing.
+type part struct {
+	value []byte
+	place int
+}
+
+// find appends the parts of a value for the elements of a set.
+func find(found []part, set []element, value []byte) []part {
+	found = append(found, make([]part, len(set))...)
 	place := 0
 	each := func(name string, v []byte) error {
 		for i := range set {
-			if found[i] == nil && set[i].is(name, place, v) {
-				found[i] = v
+			if found[i].value == nil && set[i].is(name, place, v) {
+				found[i] = part{v, place}
 			}
 		}
 		place++
@@ -183,7 +208,7 @@ func find(found [][]byte, set []element, value []byte) [][]byte {
 	}
 	for i := range set {
 		if set[i].kind == itself && string(value) != "null" {
-			found[i] = value
+			found[i].value = value
 		}
 	}
 	return found

@@ -11,6 +11,7 @@ const set = `{
 		"f:replicas":{},
 		"f:strategy":{},
 		"f:ports":{".":{},"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:targetPort":{}}},
+		"f:env":{"k:{\"name\":\"a\"}":{".":{},"f:name":{}},"k:{\"name\":\"b\"}":{".":{},"f:name":{}}},
 		"f:finalizers":{"v:\"a\"":{}},
 		"f:args":{"i:1":{}}
 	}
@@ -21,6 +22,7 @@ const object = `{
 	"spec":{
 		"replicas":3,"paused":true,"strategy":{"type":"Recreate","by":9007199254740993},
 		"ports":[{"port":443,"protocol":"TCP"},{"port":80,"protocol":"TCP","targetPort":8080,"nodePort":30000}],
+		"env":[{"name":"x"},{"name":"b"},{"name":"y"},{"name":"a"}],
 		"finalizers":["b","a"],"args":["-a","-b"]
 	},
 	"status":{"ready":1}
@@ -52,6 +54,9 @@ func TestDigest(t *testing.T) {
 		{"a field of an item that others own", `"nodePort":30000`, `"nodePort":30001`, true},
 		{"an item that others own", `{"port":443,"protocol":"TCP"},`, ``, true},
 		{"another place", `["b","a"]`, `["a","b"]`, true},
+		{"another order beside items of others", `{"name":"x"},{"name":"b"}`, `{"name":"b"},{"name":"x"}`, true},
+		{"another order of own items", `{"name":"b"},{"name":"y"},{"name":"a"}`,
+			`{"name":"a"},{"name":"y"},{"name":"b"}`, false},
 		{"the label", `"app":"web"`, `"app":"db"`, false},
 		{"no label", `"app":"web",`, ``, false},
 		{"no labels", `"labels":{"app":"web","other":"1"}`, `"labels":null`, false},

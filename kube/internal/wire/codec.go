@@ -112,6 +112,9 @@ func NewCodec(t reflect.Type, o Options) (*Codec, error) {
 	return c, nil
 }
 
+// OnlyMetadata reports that the codec reads the metadata of objects and nothing else.
+func (c *Codec) OnlyMetadata() bool { return c.metadata }
+
 // Metadata returns a codec for the metadata of objects of the same kind. It decodes into
 // a metav1.PartialObjectMetadata.
 func (c *Codec) Metadata() *Codec {

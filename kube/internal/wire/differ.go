@@ -10,7 +10,7 @@ import (
 // both, so that decoding them costs less. The decoded states differ in the same fields as
 // before, and have the same values there. Elements of lists keep their places.
 func (c *Codec) Differing(a, b *Entry) (x, y *Entry) {
-	if a.proto || b.proto || c.json == nil {
+	if a.protobuf() || b.protobuf() || c.json == nil {
 		return a, b
 	}
 	was, is, err := c.json.differing(a.body().Bytes, b.body().Bytes, true)

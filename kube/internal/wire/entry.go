@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,19 +17,36 @@ import (
 )
 
 // Entry is a stored object, still encoded: a record's bytes in one piece. It is never
-// changed. A store has one Entry for every object, so the size of an Entry counts: uid,
-// resource version and similar fields are read from the bytes on demand.
+// changed, except that SetOwn may be called. A store has one Entry for every object, so the size
+// of an Entry counts: uid, resource version and similar fields are read from the bytes on demand.
 type Entry struct {
 	data  []byte // metadata, then body
 	split uint32
-	proto bool
+	is    atomic.Uint32
 }
+
+const (
+	entryProtobuf = 1 << iota
+	entryOwn
+)
+
+// Own reports whether this process wrote the object.
+func (e *Entry) Own() bool { return e.is.Load()&entryOwn != 0 }
+
+// SetOwn notes that this process wrote the object.
+func (e *Entry) SetOwn() { e.is.Or(entryOwn) }
+
+func (e *Entry) protobuf() bool { return e.is.Load()&entryProtobuf != 0 }
 
 // NewEntry returns an entry with a copy of a record's bytes.
 func NewEntry(rec Record) *Entry {
 	data := make([]byte, 0, len(rec.meta)+len(rec.body.Bytes))
 	data = append(append(data, rec.meta...), rec.body.Bytes...)
-	return &Entry{data: data, split: uint32(len(rec.meta)), proto: rec.body.Protobuf}
+	e := &Entry{data: data, split: uint32(len(rec.meta))}
+	if rec.body.Protobuf {
+		e.is.Store(entryProtobuf)
+	}
+	return e
 }
 
 // MetadataEntry returns an entry with only the metadata of an object. It returns nil if
@@ -50,7 +68,7 @@ func MetadataEntry(o metav1.Object) *Entry {
 
 func (e *Entry) meta() []byte { return e.data[:e.split:e.split] }
 
-func (e *Entry) body() Raw { return Raw{e.data[e.split:], e.proto} }
+func (e *Entry) body() Raw { return Raw{e.data[e.split:], e.protobuf()} }
 
 // Decode decodes an entry. If it fails, into still has its metadata.
 func (e *Entry) Decode(c *Codec, into Object) error { return c.decodeKept(e.meta(), e.body(), into) }
@@ -60,7 +78,7 @@ func (e *Entry) Size() int { return len(e.data) }
 
 // Holds reports that an entry has the same bytes as a record.
 func (e *Entry) Holds(rec Record) bool {
-	return e.proto == rec.body.Protobuf && bytes.Equal(e.meta(), rec.meta) && bytes.Equal(e.body().Bytes, rec.body.Bytes)
+	return e.protobuf() == rec.body.Protobuf && bytes.Equal(e.meta(), rec.meta) && bytes.Equal(e.body().Bytes, rec.body.Bytes)
 }
 
 // metaField returns a field of the metadata. The metadata was checked when the record was
@@ -217,11 +235,11 @@ func (c *Codec) SameSpec(a, b *Entry) bool {
 	counts := func(num int) bool {
 		return num != fieldResourceVersion && num != fieldGeneration && num != fieldManagedFields
 	}
-	if a.proto != b.proto || !sameFields(a.meta(), b.meta(), counts) {
+	if a.protobuf() != b.protobuf() || !sameFields(a.meta(), b.meta(), counts) {
 		return false
 	}
 	x, y := a.body().Bytes, b.body().Bytes
-	if a.proto {
+	if a.protobuf() {
 		return sameFields(x, y, func(num int) bool { return num != c.status })
 	}
 	return bytes.Equal(withoutStatus(x), withoutStatus(y))
@@ -230,7 +248,7 @@ func (c *Codec) SameSpec(a, b *Entry) bool {
 // HasStatus reports that an entry has a status, which may be empty.
 func (c *Codec) HasStatus(e *Entry) (has bool) {
 	body := e.body().Bytes
-	if e.proto {
+	if e.protobuf() {
 		val, err := findField(body, c.status)
 		return err == nil && val != nil
 	}
