@@ -27,7 +27,8 @@ const (
 
 // After makes the object be reconciled again after a time, or earlier if something
 // changes. A time of zero or less means at once, behind the objects that wait. It is
-// RequeueAfter of controller-runtime and Action::requeue of kube-rs.
+// RequeueAfter of controller-runtime and Action::requeue of kube-rs. Times of less than a
+// second are for a few steps: a hundred of them in a row are a hot loop.
 func After(d time.Duration) Action { return Action(max(d, 1)) }
 
 // Sooner returns the action that makes the object be reconciled earlier. A reconcile of

@@ -54,6 +54,8 @@ type Cause struct {
 	read bool
 	// merged are the changes that are merged into Change, without the last one.
 	merged []mergedChange
+	// depth is that of a Retried, Requested or Resynced cause, see loop.go.
+	depth int
 }
 
 // mergedChange is what a change has made of an object. It is zero if that is not known.
@@ -62,13 +64,26 @@ type mergedChange struct {
 	deleting bool
 }
 
-// forget forgets the merged changes that are writes. They need not be looked at again.
-func (c *Cause) forget(w *writes) {
-	if w != nil {
-		c.merged = slices.DeleteFunc(c.merged, func(m mergedChange) bool {
-			return w.include(m.version, c.Change.UID(), m.deleting)
-		})
+// objectEnd is a state of an object, and whether it is being deleted then.
+type objectEnd struct {
+	objectState
+	deleting bool
+}
+
+// forget forgets the merged changes of a cause that are writes. Only the depth of the causes
+// still needs them.
+func (cs *causes) forget(c *Cause, w *writes) {
+	if w == nil {
+		return
 	}
+	c.merged = slices.DeleteFunc(c.merged, func(m mergedChange) bool {
+		s := objectEnd{objectState{c.Change.UID(), m.version}, m.deleting}
+		own := w.include(m.version, s.uid, m.deleting)
+		if own {
+			cs.chained().add(s)
+		}
+		return own
+	})
 }
 
 // String returns the cause in a few words: "Deployment default/web modified".
@@ -114,8 +129,9 @@ const causesKept = 16
 
 // causes are the merged causes of one reconcile.
 type causes struct {
-	list []Cause
-	more int // causes that are not in the list
+	list  []Cause
+	more  int    // causes that are not in the list
+	chain *chain // see loop.go; nil: none
 	// timed is the reason of a cause that is due at a time. Most waiting keys have only
 	// this one. It is put into the list when the key is handed out.
 	timed Reason
@@ -126,6 +142,9 @@ type causes struct {
 // add merges a cause into the others.
 func (cs *causes) add(c Cause) {
 	if !c.due.IsZero() {
+		if c.depth > 0 || cs.chain != nil {
+			cs.chained().timed = c.depth
+		}
 		cs.timed, cs.due, cs.of = c.Reason, c.due, c.of
 		return
 	}
@@ -136,6 +155,11 @@ func (cs *causes) add(c Cause) {
 			continue
 		case c.Change.Kind() != "":
 			if len(was.merged) == causesKept {
+				for _, m := range was.merged {
+					if m.version != "" {
+						cs.chained().add(objectEnd{objectState{was.Change.UID(), m.version}, m.deleting})
+					}
+				}
 				was.merged = []mergedChange{{}}
 			}
 			was.merged = append(was.merged, mergedChange{was.Change.ResourceVersion(), was.Change.Deleting()})
@@ -146,11 +170,16 @@ func (cs *causes) add(c Cause) {
 		case c.Err != nil:
 			was.Err = c.Err
 		}
-		was.of = c.of
+		was.of, was.depth = c.of, min(was.depth, c.depth)
 		return
 	}
 	if len(cs.list) == causesKept {
 		cs.more++
+		if c.Reason == Changed {
+			cs.chained().add(objectEnd{stateOf(c.Change), c.Change.Deleting()})
+		} else if x := cs.chained(); x.folded == 0 || c.depth < x.folded {
+			x.folded = c.depth + 1
+		}
 		return
 	}
 	cs.list = append(cs.list, c)
@@ -196,6 +225,9 @@ func (cs *causes) dueBy(now time.Time) {
 		return
 	}
 	timed := Cause{Reason: cs.timed, of: cs.of}
+	if cs.chain != nil {
+		timed.depth = cs.chain.timed
+	}
 	cs.timed, cs.due, cs.of = "", time.Time{}, objectState{}
 	cs.add(timed)
 }

@@ -76,8 +76,7 @@ type Controller[T any] struct {
 	// left it. An error of Failed is logged. Failed has ten seconds, even after a
 	// reconcile that took too long. It is not called for a reconcile that a stop of the
 	// program cut off, nor for an object that does not decode: a status that is written from
-	// such an object would lose what could not be read. It is also called with a [HotLoopError], after a reconcile that
-	// may have succeeded. If the reconcile has failed too, the error wraps both.
+	// such an object would lose what could not be read.
 	Failed func(ctx context.Context, o *T, err error) error
 	// Gone, if it is set, is called with the last known state of an object that is gone,
 	// or that has left the selection of For. It is for things that may be left undone,

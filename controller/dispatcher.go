@@ -22,6 +22,7 @@ type dispatcher struct {
 	concurrency int
 	minInterval time.Duration
 	counts      *workmetrics.Controller
+	depths      depths
 
 	requests  chan request
 	results   chan *turn
@@ -45,7 +46,8 @@ type turn struct {
 	*item
 	failures int           // in a row, before this turn; in a result, with those of the turn
 	removed  []kube.Change // objects of this key that are gone, and that the controller has not been told of
-	hot      *hotLoop      // the loop to report, nil if there is none
+	loop     loop
+	depth    int // see loop.go
 
 	// The result.
 	uid    types.UID // uid of the object that was read, empty if there was none
@@ -57,9 +59,11 @@ type turn struct {
 	ended  time.Time
 }
 
-func newDispatcher(concurrency int, minInterval time.Duration, counts *workmetrics.Controller) *dispatcher {
+func newDispatcher(
+	concurrency int, minInterval time.Duration, counts *workmetrics.Controller, depths depths,
+) *dispatcher {
 	return &dispatcher{
-		concurrency: concurrency, minInterval: minInterval, counts: counts,
+		concurrency: concurrency, minInterval: minInterval, counts: counts, depths: depths,
 		requests:  make(chan request, maxBatch),
 		results:   make(chan *turn, concurrency),
 		questions: make(chan func()),
@@ -171,9 +175,6 @@ func (d *dispatcher) receive(r request) {
 		case d.queue.add(r, now):
 			added++
 		}
-		if h := d.histories[r.key]; h != nil && h.loop != nil {
-			h.loop.see(r.cause, now)
-		}
 		if more == 0 {
 			break
 		}
@@ -183,22 +184,23 @@ func (d *dispatcher) receive(r request) {
 }
 
 // sift makes room for changes that are merged into others: it forgets those that are writes
-// of the key's turns.
+// of the key's turns, except for their depth.
 func (d *dispatcher) sift(key kube.Key) {
 	it := d.queue.waiting[key]
 	if it == nil {
 		return
 	}
+	it.causes.fold(d.depths.of)
 	for i := range it.causes.list {
 		c := &it.causes.list[i]
 		if len(c.merged) < causesKept {
 			continue
 		}
 		if running := d.queue.running[key]; running != nil {
-			c.forget(running.writes)
+			it.causes.forget(c, running.writes)
 		}
 		if h := d.histories[key]; h != nil {
-			c.forget(h.writes)
+			it.causes.forget(c, h.writes)
 		}
 	}
 }
@@ -233,21 +235,23 @@ func (d *dispatcher) remove(r request, now time.Time) {
 
 // handOut starts the turns of the keys that are due, as many as may run at the same time.
 func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn)) {
+	none := new(history) // most keys have none
 	for len(d.queue.running) < d.concurrency && ctx.Err() == nil {
 		it := d.queue.take(now)
 		if it == nil {
 			return
 		}
 		it.causes.dueBy(now)
-		t := &turn{item: it}
-		if h := d.histories[it.key]; h != nil {
-			if until := h.putOff(it, d.minInterval, now); until.After(now) {
-				d.queue.postpone(it, until)
-				continue
-			}
-			t.hot = h.begin(it, now)
-			t.failures, t.removed = h.failures, h.removed
+		h := d.histories[it.key]
+		if h == nil {
+			h = none
 		}
+		depth := it.causes.depth(d.depths.of)
+		if until := h.putOff(it, depth, d.minInterval, now); until.After(now) {
+			d.queue.postpone(it, until)
+			continue
+		}
+		t := &turn{item: it, failures: h.failures, removed: h.removed, loop: h.loop, depth: depth}
 		d.counts.Taken(now.Sub(it.since))
 		it.since, it.writes = now, new(writes)
 		if d.workers < len(d.queue.running) {
@@ -326,6 +330,9 @@ func (d *dispatcher) fade(now time.Time) time.Time {
 		return d.fades
 	}
 	d.fades = time.Time{}
+	if d.depths.fade(now) {
+		d.fades = now.Add(fadeAfter)
+	}
 	for key, h := range d.histories {
 		switch {
 		case !h.fade(now, d.minInterval):

@@ -50,9 +50,23 @@
 // then. A state that a reconcile has read from the server, and that no store has had, is
 // not covered.
 //
-// If the reconciles of an object cause one another without end, the object is slowed down
-// to one reconcile a second, and to fewer if the loop goes on. The loop is also reported:
-// see [HotLoopError]. A change that has nothing to do with the loop is not delayed.
+// Reconciles that cause one another without end are a hot loop: of one object, of several, or
+// of several controllers of a Run. A reconcile causes the next one by a write with its context,
+// or by a request for less than a second, be it an After, a retry or a resync. After a chain of
+// 100 such reconciles the object is reconciled once a second at most, until something else
+// causes a reconcile, or a reconcile causes no other. A change by others waits a tenth of a
+// second at most then. Steps of such a chain that take more than a minute each may not be
+// recognized.
+//
+// If others undo what reconciles write, each reconcile has a cause of its own, and none is
+// delayed. An Ensure that puts the same back for the fifth time in a row, and an object of one
+// name that is created for the fifth time, each with no gap of more than an hour, is a fight.
+// Fights by other verbs than Ensure are not recognized, and those by Modify only if they are
+// loops: both sides must be controllers of the Run.
+//
+// Loops and fights are reported every five minutes while they last: to the log, as an event
+// HotLoop, and by the metric pintle_controller_hot_loops_total. The report of a fight names the
+// fields and their field managers. [Controller].Failed is not told: no reconcile has failed.
 //
 // # Caveats
 //

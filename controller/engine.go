@@ -13,6 +13,7 @@ import (
 
 	"github.com/pintle-go/pintle/event"
 	"github.com/pintle-go/pintle/internal/workmetrics"
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/metrics"
 )
@@ -24,6 +25,7 @@ type environment struct {
 	work    *workmetrics.Work
 	trace   TraceFunc
 	events  *event.Recorder // may be nil
+	depths  depths
 }
 
 // runner is an engine of any type.
@@ -64,7 +66,8 @@ type engine[T any] struct {
 	sources []opened
 	reads   []*kube.Informer
 	counts  *workmetrics.Controller
-	late    error // cause of the end of the context if a reconcile takes too long
+	late    error                   // cause of the end of the context if a reconcile takes too long
+	created *memory[written.Streak] // the objects that reconciles have created
 
 	current atomic.Pointer[dispatcher] // nil before run
 }
@@ -82,6 +85,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 	}
 	e := &engine[T]{
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
+		created: newMemory[written.Streak](written.StreakGap),
 	}
 	e.log = env.log.With("controller", c.Name)
 	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)
@@ -172,7 +176,7 @@ func (e *engine[T]) stats() workmetrics.ControllerStats {
 
 // run implements runner.
 func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
-	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts)
+	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts, e.depths)
 	d.stop = ctx.Done()
 	e.current.Store(d)
 	var following, working, dispatching sync.WaitGroup

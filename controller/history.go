@@ -24,10 +24,10 @@ type history struct {
 	// removed are objects of the key that are gone. The controller must still be told of
 	// them.
 	removed []kube.Change
-	// Both are nil after turns without writes. They are also nil when the last turn was
-	// so long ago that all its changes are known.
+	// writes is nil after turns without writes. It is also nil when the last turn was so
+	// long ago that all its changes are known.
 	writes *writes
-	loop   *loop
+	loop   loop
 }
 
 // fadeAfter is how long after a turn its writes are forgotten.
@@ -37,8 +37,8 @@ const fadeAfter = time.Minute
 func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 	if since := now.Sub(h.last); since >= fadeAfter {
 		h.writes = nil
-		if h.loop != nil && !h.loop.lasts(since) {
-			h.loop = nil
+		if h.loop.hot = false; now.Sub(h.loop.said) >= hotAgain {
+			h.loop = loop{}
 		}
 	}
 	return h.failures > 0 || len(h.removed) > 0 || h.fading() ||
@@ -46,16 +46,20 @@ func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 }
 
 // fading reports that something of the history will be forgotten.
-func (h *history) fading() bool { return h.writes != nil || h.loop != nil }
+func (h *history) fading() bool { return h.writes != nil || h.loop != loop{} }
 
 // putOff returns the time until which the next turn of the key must wait. If the turn
 // need not wait, the result is zero or a time that has passed.
-func (h *history) putOff(it *item, minInterval time.Duration, now time.Time) (until time.Time) {
+func (h *history) putOff(it *item, depth int, minInterval time.Duration, now time.Time) (until time.Time) {
 	if h.failures > 0 && now.Before(h.retryAt) && h.causedBySelf(&it.causes) {
 		return h.retryAt // a failure that is written into a status must not cause its own retry
 	}
-	if len(h.removed) == 0 {
-		until = h.rest(it, now)
+	if rest := h.loop.rest(depth); rest > 0 && len(h.removed) == 0 {
+		chain := it.causes.chained()
+		if chain.held.IsZero() {
+			chain.held = now
+		}
+		until = chain.held.Add(rest)
 	}
 	if least := h.last.Add(minInterval); minInterval > 0 && !h.last.IsZero() && until.Before(least) {
 		until = least
@@ -103,14 +107,11 @@ func (h *history) end(t *turn, now time.Time) {
 			h.retryAt = t.next.due
 		}
 	}
+	h.loop = t.loop
 	if t.absent {
-		h.writes, h.loop = nil, nil
-		return
+		h.loop = loop{}
 	}
-	if h.loop == nil && loops(&t.causes) {
-		h.loop = new(loop)
-	}
-	if !t.writes.any() && h.loop == nil {
+	if t.absent || !t.writes.any() {
 		h.writes = nil
 		return
 	}

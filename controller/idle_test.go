@@ -58,7 +58,7 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 		}
 		return q
 	})
-	d := newDispatcher(1, 0, nil)
+	d := newDispatcher(1, 0, nil, newDepths())
 	wrote := func() {
 		for i, key := range keys {
 			t := &turn{item: &item{key: key, writes: new(writes)}}

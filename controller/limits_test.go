@@ -69,7 +69,7 @@ func (h hooked) client() *kube.Client { return nil }
 func TestHookBodies(t *testing.T) {
 	e := new(engine[gizmo])
 	e.counts = workmetrics.New(metrics.New()).Controller("x", 1, e.stats)
-	e.current.Store(newDispatcher(1, 0, e.counts))
+	e.current.Store(newDispatcher(1, 0, e.counts, e.depths))
 	e.sources = []opened{{Source: Hook("POST /hook", func(r *http.Request) ([]kube.Key, error) {
 		_, err := io.ReadAll(r.Body)
 		return nil, err

@@ -1,359 +1,204 @@
 package controller
 
 import (
-	"fmt"
+	"cmp"
 	"hash/maphash"
-	"maps"
-	"math/bits"
+	"math"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
-	"github.com/pintle-go/pintle/kube"
+	"github.com/pintle-go/pintle/internal/written"
 )
 
-// A hot loop is a key whose turns cause its next turn. There are three ways: the
-// reconcile writes a change each time, another key or another program answers each write,
-// or the reconcile asks for itself at once. A key with much real work has as many turns.
-// This tells the two apart: while the key rests, a loop rests too, and real work goes on.
-// So a key that has had many turns in a row without a pause gets pauses, each twice as
-// long as the one before. If changes come during most of a pause, the world moves by
-// itself, and the key has turns without pauses again. If a key's pauses are still up to
-// the last, the key is in a hot loop. The loop is reported, and the pauses stay.
-//
-// One kind of loop goes on while a key rests: somebody sets, of its own accord, a field
-// that the reconcile puts back. This loop has a sign of its own: the reconcile writes the
-// same value into a field several times in a row, and each time that is a change.
+// A hot loop is a chain of reconciles that cause one another without end: of one object, of
+// several, or of several controllers of a program. Depth tells such a chain from real work. A
+// write of a reconcile has the depth of that reconcile and one more, and so has its request
+// for another one within a second. A reconcile has the least depth of its causes. Everything
+// else has depth 0: what others change, a longer wait, a resync, the first listing. So work
+// that others give ends a chain, and a plan of many layers is as deep as it has layers.
 
 const (
-	// promptly is how soon after a turn a change must come to belong to a loop.
-	promptly = 250 * time.Millisecond
-	// atOnce is the same for the reconcile's own requests. A request for a longer time is
-	// meant as it is.
-	atOnce = 20 * time.Millisecond
-	// freeTurns are the turns in a row that need no pause. Some objects rightly reach
-	// their state in a few steps.
-	freeTurns = 8
-	// movingTurns are the least free turns after a pause in which the world moved, and
-	// maxFreeTurns the most.
-	movingTurns  = 64
-	maxFreeTurns = 4096
-	// firstPause is the first pause. Each further pause is twice as long. stillPauses is
-	// how many pauses in a row in which the world does not move show a hot loop. The last
-	// of them takes 1.6 s.
-	firstPause  = 25 * time.Millisecond
-	stillPauses = 7
-	// judgedPause is the shortest pause that can show that the world moves. In a shorter
-	// pause the answers to the last turn may still be coming in.
-	judgedPause = 200 * time.Millisecond
-	// movingParts are how many eighths of a pause must see a change for the world to move
-	// by itself. A program that answers the last turn once fills two at most, and a third
-	// if it pauses too.
-	movingParts = 4
-	// hotPause is the shortest pause of a hot loop, and hotPauseMax the longest. In
-	// between, the pause is a sixtieth of the time for which the loop has lasted.
-	hotPause    = time.Second
-	hotPauseMax = 30 * time.Second
+	// hotDepth is the depth of a hot loop.
+	hotDepth = 100
+	// hotPause is how long a reconcile in a hot loop waits. A reconcile that asks for another
+	// one after this time or more causes no loop.
+	hotPause = time.Second
+	// doubt is how long a reconcile waits after a reconcile in a hot loop if its causes seem to
+	// be others' changes. The answer to the write that they show may still be on its way.
+	doubt = 100 * time.Millisecond
 	// hotAgain is how often a hot loop that does not end is reported.
 	hotAgain = 5 * time.Minute
-	// calm is how long nothing must happen after a pause before the loop is over.
-	calm = 5 * time.Second
-	// undoneTurns are how often in a row a reconcile must have written the same value
-	// before the field counts as undone by others. undoneHot is the number of times that
-	// makes a hot loop, however long the others pause in between.
-	undoneTurns = 3
-	undoneHot   = 10
 )
 
-// loop holds the facts about consecutive turns of a key.
+// loop is what a key remembers of a hot loop.
 type loop struct {
-	turns int       // in a row, each promptly after the one before
-	free  int       // how many turns need no pause, if more than freeTurns
-	still int       // pauses in a row in which the world did not move
-	from  time.Time // start of the pause, if there is one
-	until time.Time // zero: there is no pause
-	parts uint8     // the eighths of the pause in which changes came
-	hot   time.Time // start of the hot loop, zero if there is none
-	said  time.Time // when it was last reported
-	facts *facts    // nil until the loop is looked at
+	hot  bool      // the last reconcile was in a hot loop, and continues it
+	said time.Time // when the loop was last reported
 }
 
-// loops reports that causes may belong to a loop.
-func loops(cs *causes) bool {
-	for _, c := range cs.list {
-		if c.Reason == Listed {
-			return false
-		}
-	}
-	return len(cs.list) > 0
-}
-
-// lasts reports that the loop of a key without turns must still be remembered.
-func (l *loop) lasts(since time.Duration) bool { return !l.said.IsZero() && since < hotAgain }
-
-// pause returns the length of the next pause.
-func (l *loop) pause(now time.Time) time.Duration {
-	if l.hot.IsZero() {
-		return firstPause << min(l.still, stillPauses-1)
-	}
-	return min(max(now.Sub(l.hot)/60, hotPause), hotPauseMax)
-}
-
-// follows reports that a turn follows the last one so soon that both may belong to a
-// loop.
-func (h *history) follows(it *item, now time.Time) bool {
-	limit := atOnce
-	for _, c := range it.causes.list {
-		switch c.Reason {
-		case Listed:
-			return false
-		case Changed, Triggered:
-			limit = promptly
-		}
-	}
-	if l := h.loop; !l.hot.IsZero() && limit == promptly {
-		limit = l.pause(now)
-	}
-	return it.due.Before(h.last.Add(limit))
-}
-
-// rest returns the time until which the key must pause, zero if it need not.
-func (h *history) rest(it *item, now time.Time) time.Time {
-	l := h.loop
-	if l == nil {
-		return time.Time{}
-	}
-	if l.until.IsZero() {
-		if l.hot.IsZero() && l.turns < max(l.free, freeTurns) || !h.follows(it, now) {
-			return time.Time{}
-		}
-		l.from, l.until, l.parts = h.last, h.last.Add(l.pause(now)), 0
-	}
-	if !now.Before(l.until) || l.facts != nil && l.facts.fresh {
-		return time.Time{} // a change that has nothing to do with the loop is not delayed
-	}
-	l.parts |= 1 << (8 * now.Sub(l.from) / l.until.Sub(l.from))
-	return l.until
-}
-
-// begin notes that a turn begins. It returns the hot loop to report, nil if there is
-// none.
-func (h *history) begin(it *item, now time.Time) *hotLoop {
-	l := h.loop
-	if l == nil {
-		return nil
-	}
-	pause, over := l.until.Sub(l.from), !l.until.IsZero() && !now.Before(l.until)
-	undone := 0
-	if l.facts != nil {
-		undone = l.facts.learn(h.writes)
-	}
+// rest returns how long a reconcile of a depth must wait.
+func (l loop) rest(depth int) time.Duration {
 	switch {
-	case !l.until.IsZero() || h.follows(it, now):
-		l.turns++
-	case now.Sub(h.last) > calm+pause && now.Sub(h.last) > 2*l.pause(now):
-		*l = loop{said: l.said} // the loop is over
+	case depth >= hotDepth, l.hot && depth > 0:
+		return hotPause
+	case l.hot:
+		return doubt
 	}
-	l.until = time.Time{}
-	switch moved := pause >= judgedPause && bits.OnesCount8(l.parts) >= movingParts; {
-	case !over:
-	case moved && undone < undoneTurns:
-		l.free = min(max(movingTurns, 2*l.free), maxFreeTurns)
-		l.turns, l.still, l.hot = 0, 0, time.Time{}
-	default:
-		l.still++
-	}
-	if l.hot.IsZero() && (l.still >= stillPauses || undone >= undoneHot) {
-		l.hot = now
-	}
-	if l.hot.IsZero() || !l.said.IsZero() && now.Sub(l.said) < hotAgain {
-		return nil
-	}
-	l.said = now
-	return l.facts.report(&it.causes)
+	return 0
 }
 
-// see looks at a change that came for the key. A look decodes the object, so see looks
-// only at changes that may belong to a loop.
-func (l *loop) see(c Cause, now time.Time) {
-	if c.Reason != Changed || l.turns < freeTurns/2 && l.hot.IsZero() {
-		return
+// after returns what is remembered after a reconcile of a depth, and whether to report a hot
+// loop. A reconcile causes others if it wrote something, or asked for itself within hotPause.
+func (l loop) after(depth int, causes bool, now time.Time) (next loop, report bool) {
+	l.hot = causes && l.rest(depth) == hotPause
+	if report = l.hot && (l.said.IsZero() || now.Sub(l.said) >= hotAgain); report {
+		l.said = now
 	}
-	if l.facts == nil {
-		l.facts = &facts{seed: maphash.MakeSeed(), began: now, fields: make(map[fieldOf]*looped)}
-	}
-	l.facts.see(c.Change, now)
+	return l, report
 }
 
-// facts are the facts about the changes in a loop.
-type facts struct {
-	seed   maphash.Seed
-	began  time.Time
-	spent  time.Duration // in looking at changes
-	fields map[fieldOf]*looped
-	steps  []step // since the last turn began
-	turn   int    // counts turns
-	// fresh is true if a field has changed since the last turn began that had not changed
-	// before in the loop.
-	fresh bool
+// chain holds what few causes have, for the rules of this file.
+type chain struct {
+	// rest are states of objects in causes and merged changes that are not kept. Folded is
+	// one more than the least depth of those that are not in rest either, zero if there are
+	// none.
+	rest   []objectEnd
+	folded int
+	timed  int       // the depth of the timed cause
+	held   time.Time // since when the key waits because of a hot loop, zero if it does not
 }
 
-// fieldOf is a field of an object.
-type fieldOf struct {
-	kind  string
-	key   kube.Key
-	field string // "(added)" or "(deleted)" if the whole object was
+func (c *chain) add(s objectEnd) { c.rest = append(c.rest, s) }
+
+func (cs *causes) chained() *chain {
+	if cs.chain == nil {
+		cs.chain = new(chain)
+	}
+	return cs.chain
 }
 
-// looped holds the facts about a field in a loop.
-type looped struct {
-	change kube.Change // the last one
-	value  uint64      // a digest of the reconcile's last value
-	same   int         // how often in a row the reconcile wrote that value
-	turn   int         // the turn in which it did
-	turns  int         // the number of turns between which the field changed
-	latest int         // the last of them
-}
-
-// step is a change that was looked at.
-type step struct {
-	change kube.Change
-	fields []fieldOf
-	values []uint64 // digests
-}
-
-const (
-	stepsKept  = 16 // between two turns, to tell the reconcile's own from others'
-	fieldsKept = 32 // in a loop; further fields are not kept
-)
-
-// see notes the fields that a change has changed.
-func (f *facts) see(c kube.Change, now time.Time) {
-	if f.spent > 20*time.Millisecond+now.Sub(f.began)/10 {
-		return // more looks would delay the other keys
+// depth returns the least depth of the causes. The function of returns that of a state of an
+// object.
+func (cs *causes) depth(of func(state objectState, deleting bool) int) int {
+	least := math.MaxInt
+	if cs.chain != nil && cs.chain.folded > 0 {
+		least = cs.chain.folded - 1
 	}
-	start := time.Now()
-	s := step{change: c}
-	note := func(field string, value any) {
-		at := fieldOf{c.Kind(), c.Key, field}
-		s.fields = append(s.fields, at)
-		s.values = append(s.values, maphash.String(f.seed, fmt.Sprint(value)))
-		if f.fields[at] == nil && len(f.fields) < fieldsKept {
-			f.fresh = true
-		}
-	}
-	var diff []kube.FieldChange
-	err := protect(func() (err error) { diff, err = c.Diff(); return err }) // a type may encode itself
-	switch {
-	case c.Type != kube.Modified:
-		note("("+strings.ToLower(string(c.Type))+")", c.Type)
-	case err != nil:
-		note("", c.ResourceVersion())
-	}
-	for _, d := range diff {
-		note(d.Path, d.After)
-	}
-	if len(f.steps) < stepsKept { // the reconcile's own come first
-		f.steps = append(f.steps, s)
-	}
-	f.spent += time.Since(start)
-}
-
-// learn tells the reconcile's own steps since the last turn from others' steps. It
-// returns how often in a row the reconcile had to write the same value again.
-func (f *facts) learn(own *writes) (undone int) {
-	f.turn++
-	for _, s := range f.steps {
-		mine := own != nil && own.include(s.change.ResourceVersion(), s.change.UID(), s.change.Deleting())
-		for i, at := range s.fields {
-			x := f.fields[at]
-			if x == nil {
-				if len(f.fields) == fieldsKept {
-					continue
-				}
-				x = new(looped)
-				f.fields[at] = x
-			}
-			x.change = s.change
-			if x.latest != f.turn {
-				x.turns, x.latest = x.turns+1, f.turn
-			}
-			switch {
-			case !mine:
-			case x.value == s.values[i]:
-				x.same, x.turn = x.same+1, f.turn
-			default:
-				x.value, x.same, x.turn = s.values[i], 1, f.turn
-			}
-		}
-	}
-	f.steps, f.fresh = f.steps[:0], false
-	for at, x := range f.fields {
-		if !at.ofObject() && f.turn-x.turn <= freeTurns {
-			undone = max(undone, x.same)
-		}
-	}
-	return undone
-}
-
-// hotLoop is a hot loop to report.
-type hotLoop struct {
-	causes string
-	fields []fieldOf // sorted
-	last   map[fieldOf]kube.Change
-	undone map[fieldOf]bool // others undo the reconcile's value
-}
-
-// report returns the hot loop to report. f may be nil.
-func (f *facts) report(cs *causes) *hotLoop {
-	hot := &hotLoop{causes: cs.String(), last: make(map[fieldOf]kube.Change), undone: make(map[fieldOf]bool)}
-	if f == nil {
-		return hot
-	}
-	keeps := f.keepChanging()
-	for at, x := range f.fields {
-		if !keeps(at, x) {
+	for i := range cs.list {
+		c := &cs.list[i]
+		if c.Reason != Changed {
+			least = min(least, c.depth)
 			continue
 		}
-		hot.last[at] = x.change
-		if x.same >= undoneTurns {
-			hot.undone[at] = true
+		for _, m := range c.merged {
+			if m.version != "" {
+				least = min(least, of(objectState{c.Change.UID(), m.version}, m.deleting))
+			}
 		}
+		least = min(least, of(stateOf(c.Change), c.Change.Deleting()))
 	}
-	hot.fields = slices.SortedFunc(maps.Keys(hot.last), func(a, b fieldOf) int {
-		return strings.Compare(a.String(), b.String())
-	})
-	return hot
+	for i := 0; cs.chain != nil && i < len(cs.chain.rest); i++ {
+		least = min(least, of(cs.chain.rest[i].objectState, cs.chain.rest[i].deleting))
+	}
+	if least == math.MaxInt {
+		return 0
+	}
+	return least
 }
 
-// keepChanging returns a function that picks the fields that keep changing in the loop. It
-// picks all fields if there is no such field. Whole objects that come and go count
-// together by their kind, because each may have another name.
-func (f *facts) keepChanging() func(fieldOf, *looped) bool {
-	objects := make(map[fieldOf]int) // by kind, without a key
-	for at, x := range f.fields {
-		if at.ofObject() {
-			objects[fieldOf{kind: at.kind, field: at.field}] += x.turns
-		}
+// restKept bounds the states of causes that are not in the list.
+const restKept = 128
+
+// fold replaces the older half of the states that are not in the list by their least depth,
+// if there are too many of them. The answers to writes that led to the later half may still
+// be on their way.
+func (cs *causes) fold(of func(state objectState, deleting bool) int) {
+	x := cs.chain
+	if x == nil || len(x.rest) < restKept {
+		return
 	}
-	keeps := func(at fieldOf, x *looped) bool {
-		turns := x.turns
-		if at.ofObject() {
-			turns = objects[fieldOf{kind: at.kind, field: at.field}]
-		}
-		return turns > 1 && f.turn-x.latest <= freeTurns
-	}
-	for at, x := range f.fields {
-		if keeps(at, x) {
-			return keeps
-		}
-	}
-	return func(fieldOf, *looped) bool { return true }
+	older := causes{chain: &chain{rest: x.rest[:restKept/2], folded: x.folded}}
+	x.folded, x.rest = older.depth(of)+1, slices.Clone(x.rest[restKept/2:])
 }
 
-// ofObject reports that the whole object was added or deleted.
-func (f fieldOf) ofObject() bool { return strings.HasPrefix(f.field, "(") }
+// memory remembers values by hashes for one or two periods, and for a shorter time if there
+// are very many of them.
+type memory[V any] struct {
+	period     time.Duration
+	seed       maphash.Seed
+	mu         sync.Mutex
+	began      time.Time
+	young, old map[uint64]V
+}
 
-func (f fieldOf) String() string {
-	return strings.TrimSpace(f.kind + " " + f.key.String() + " " + f.field)
+// memoryKept is how many values are remembered in one period.
+const memoryKept = 1 << 17
+
+func newMemory[V any](period time.Duration) *memory[V] {
+	return &memory[V]{period: period, seed: maphash.MakeSeed(), young: make(map[uint64]V)}
+}
+
+// update replaces a value, which is zero at first, by what f makes of it.
+func (m *memory[V]) update(hash uint64, now time.Time, f func(V) V) V {
+	m.fade(now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.young[hash]
+	if !ok {
+		v = m.old[hash]
+	}
+	v = f(v)
+	m.young[hash] = v
+	return v
+}
+
+// fade forgets the values of the period before the last one. It returns whether any are
+// left.
+func (m *memory[V]) fade(now time.Time) (left bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.began) >= m.period || len(m.young) >= memoryKept {
+		m.old, m.young, m.began = m.young, make(map[uint64]V), now
+	}
+	return len(m.young)+len(m.old) > 0
+}
+
+// depths holds the depths of the writes of all reconciles of a program.
+type depths struct{ *memory[int32] }
+
+func newDepths() depths { return depths{newMemory[int32](time.Minute)} }
+
+// of returns the depth of a state of an object. If the object is being deleted, the state may
+// be a consequence of that deletion.
+func (d depths) of(state objectState, deleting bool) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range []objectState{state, {uid: state.uid}} {
+		hash := maphash.Comparable(d.seed, s)
+		if depth := cmp.Or(d.young[hash], d.old[hash]); depth > 0 {
+			return int(depth)
+		}
+		if !deleting {
+			break
+		}
+	}
+	return 0
+}
+
+// note notes a write of a reconcile.
+func (d depths) note(w written.Write, reconcile int, now time.Time) {
+	depth := int32(min(reconcile+1, math.MaxInt32))
+	least := func(known int32) int32 {
+		if known > 0 {
+			return min(known, depth)
+		}
+		return depth
+	}
+	if w.ResourceVersion != "" {
+		d.update(maphash.Comparable(d.seed, objectState{w.UID, w.ResourceVersion}), now, least)
+	}
+	if w.Deleted && w.UID != "" {
+		d.update(maphash.Comparable(d.seed, objectState{uid: w.UID}), now, least)
+	}
 }

@@ -1,374 +1,304 @@
 package controller
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
 
-// held checks that an object in a hot loop has few turns and is reported.
-func (s *stage) held(name string, said ...string) {
-	s.Helper()
-	s.sleep(10 * time.Second)
-	before := len(s.ran(name))
-	if before < freeTurns || before > 40 {
-		s.Errorf("%s was reconciled %d times in ten seconds", name, before)
-	}
-	s.sleep(20 * time.Second)
-	if n := len(s.ran(name)) - before; n < 10 || n > 21 {
-		s.Errorf("%s was reconciled %d times in 20 s after that, want about one a second", name, n)
-	}
-	if n := s.log.count(append(said, "reconciled in a loop", "default/"+name)...); n != 1 {
-		s.Errorf("the hot loop of %s is reported %d times:\n%s", name, n, s.log.tail(3))
-	}
-}
-
-// free checks that objects are not delayed.
-func (s *stage) free(name string, least int) {
-	s.Helper()
-	if n := len(s.ran(name)); n < least {
-		s.Errorf("%s was reconciled %d times, want %d at least", name, n, least)
-	}
-	if n := s.log.count("reconciled in a loop"); n != 0 {
-		s.Errorf("a hot loop is reported that is none:\n%s", s.log.tail(3))
-	}
-}
-
-// An object that asks for itself at once, or at a time that has passed, is slowed down.
-func TestAtOnceIsHeld(t *testing.T) {
-	for name, action := range map[string]func() Action{
-		"zero":     func() Action { return After(0) },
-		"past":     func() Action { return After(-time.Hour) },
-		"quick":    func() Action { return After(time.Microsecond) },
-		"smallest": func() Action { return After(-1 << 63) },
+// What a key remembers of a hot loop follows from the depth of its reconciles, and from
+// whether they cause others.
+func TestLoopAfterAReconcile(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	lately := ago(time.Second)
+	for name, test := range map[string]struct {
+		was    loop
+		depth  int
+		causes bool
+		rest   time.Duration // before the reconcile
+		want   loop
+		report bool
+	}{
+		"others' change":                   {loop{}, 0, true, 0, loop{}, false},
+		"a deep plan":                      {loop{}, hotDepth - 1, true, 0, loop{}, false},
+		"a loop begins":                    {loop{}, hotDepth, true, hotPause, loop{true, now}, true},
+		"it only looks on":                 {loop{}, hotDepth, false, hotPause, loop{}, false},
+		"a loop continues":                 {loop{true, lately}, 500, true, hotPause, loop{true, lately}, false},
+		"a loop continues in a new chain":  {loop{true, lately}, 1, true, hotPause, loop{true, lately}, false},
+		"a loop that was said a while ago": {loop{true, ago(hotAgain)}, 500, true, hotPause, loop{true, now}, true},
+		"others' change in a loop":         {loop{true, lately}, 0, true, doubt, loop{false, lately}, false},
+		"a loop ends":                      {loop{true, lately}, 500, false, hotPause, loop{false, lately}, false},
+		"a loop begins again at once":      {loop{false, lately}, hotDepth, true, hotPause, loop{true, lately}, false},
+		"a loop begins again later":        {loop{false, ago(hotAgain)}, hotDepth, true, hotPause, loop{true, now}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(s *stage) {
-				s.put("g", func(*gizmo) {})
-				s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
-					return action(), nil
-				}})
-				s.held("g", "causes=requested")
-			})
-		})
+		if rest := test.was.rest(test.depth); rest != test.rest {
+			t.Errorf("%s: rests for %s, want %s", name, rest, test.rest)
+		}
+		if next, report := test.was.after(test.depth, test.causes, now); next != test.want || report != test.report {
+			t.Errorf("%s: %+v, %t, want %+v, %t", name, next, report, test.want, test.report)
+		}
 	}
 }
 
-// A resync and a back-off of next to nothing are slowed down too.
-func TestTinyDurationsAreHeld(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Resync: 1, Reconcile: func(context.Context, *gizmo) (Action, error) {
-			return Done, nil
-		}})
-		s.held("g", "causes=resync")
-	})
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Backoff: Backoff{Min: 1, Max: 1},
-			Reconcile: func(context.Context, *gizmo) (Action, error) {
-				return Done, errBroken
-			}})
-		s.held("g", "causes=retry")
-	})
+// deep returns a cause that is a change of an object by a write of a depth, or by others if
+// the depth is 0.
+func deep(d depths, name string, version, depth int) Cause {
+	g := new(gizmo)
+	g.Namespace, g.Name, g.UID, g.ResourceVersion = "default", name, types.UID("uid-of-"+name), fmt.Sprint(version)
+	was := *g
+	was.ResourceVersion = "0"
+	c, err := kube.NewChange(&was, g)
+	if err != nil {
+		panic(err) // both states are of one object
+	}
+	if depth > 0 {
+		d.note(written.Write{UID: g.UID, ResourceVersion: g.ResourceVersion}, depth-1, time.Unix(0, 0))
+	}
+	return Cause{Reason: Changed, Change: c}
 }
 
-// An object that asks for a reconcile after a while, even a short one, gets it.
-func TestShortAfterIsFree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
-			return After(50 * time.Millisecond), nil
-		}})
-		s.sleep(time.Minute)
-		s.free("g", 1150)
-	})
-}
-
-// A reconcile that writes with another context, or by another client, is in a loop just
-// as one that writes with its own context.
-func TestUnseenWritesAreHeld(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
-			g.Status.Seen++
-			return Done, s.gizmos.Status().Apply(context.Background(), g)
-		}})
-		s.held("g", "Gizmo default/g status.seen")
-	})
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(_ context.Context, g *gizmo) (Action, error) {
-			s.put("g", func(g *gizmo) { g.Spec.Size++ })
-			return Done, nil
-		}})
-		s.held("g", "Gizmo default/g spec.size")
-	})
-}
-
-// Two keys that write each other's objects are both held.
-func TestKeysThatWriteEachOther(t *testing.T) {
-	onStage(t, func(s *stage) {
-		other := map[string]string{"a": "b", "b": "a"}
-		s.put("a", func(*gizmo) {})
-		s.put("b", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			o := &gizmo{}
-			o.Name, o.Namespace = other[g.Name], "default"
-			o.Status.Seen = g.Status.Seen + 1
-			return Done, s.gizmos.Status().Apply(ctx, o)
-		}})
-		s.sleep(time.Minute)
-		if n := len(s.ran("")); n > 200 {
-			t.Errorf("%d reconciles in a minute", n)
-		}
-		if s.log.count("reconciled in a loop", "status.seen") == 0 {
-			t.Errorf("nothing is reported:\n%s", s.log.tail(3))
-		}
-	})
-}
-
-// A program sets a field of its own accord, again and again, and the reconcile puts it
-// back. This is a hot loop though the world moves by itself.
-func TestUndoneFieldIsHeld(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		var told atomic.Pointer[HotLoopError]
-		s.start(Options{}, Controller[gizmo]{
-			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-				g.Status.Seen = 7
-				return Done, s.gizmos.Status().Ensure(ctx, g)
-			},
-			Failed: func(_ context.Context, _ *gizmo, err error) error {
-				if hot := (*HotLoopError)(nil); errors.As(err, &hot) {
-					told.Store(hot)
-				}
-				return nil
-			},
-		})
-		defer s.undo()()
-		s.held("g", "Gizmo default/g status.seen", "another writer changes back")
-		hot := told.Load()
-		if hot == nil || len(hot.fields) != 1 || !hot.fields[0].Undone || hot.fields[0].Field != "status.seen" {
-			t.Errorf("Failed is told %+v", hot)
-		}
-		// A change that has nothing to do with the loop is not delayed.
-		before := len(s.ran("g"))
-		s.put("g", func(g *gizmo) { g.Spec.Size = 5 })
-		s.sleep(0)
-		if len(s.ran("g")) == before {
-			t.Error("somebody's change of the spec waits")
-		}
-	})
-}
-
-// undo changes the status of g again and again until stop is called.
-func (s *stage) undo() (stop func()) {
-	var stopped atomic.Bool
-	var undoing sync.WaitGroup
-	undoing.Go(func() {
-		for i := 100; !stopped.Load(); i++ {
-			s.put("g", func(g *gizmo) { g.Status.Seen = i })
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	return func() { stopped.Store(true); undoing.Wait() }
-}
-
-// A turn that is in a hot loop and also fails is reported once, with both errors.
-func TestHotLoopThatFails(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		var told []error
-		s.start(Options{}, Controller[gizmo]{
-			Backoff: Backoff{Min: 1, Max: 1},
-			Reconcile: func(context.Context, *gizmo) (Action, error) {
-				return Done, fmt.Errorf("turn %d: %w", len(told), errBroken)
-			},
-			Failed: func(_ context.Context, _ *gizmo, err error) error { told = append(told, err); return nil },
-		})
-		s.sleep(30 * time.Second)
-		hot := 0
-		for _, err := range told {
-			if !errors.Is(err, errBroken) {
-				t.Errorf("Failed is told %v, without the error of the reconcile", err)
-			}
-			if errors.As(err, new(*HotLoopError)) {
-				hot++
-			}
-		}
-		if n := len(s.ran("g")); len(told) != n || hot != 1 {
-			t.Errorf("Failed is called %d times after %d turns, %d times with the hot loop", len(told), n, hot)
-		}
-	})
-}
-
-// The search for the others in a hot loop takes none of the reconcile's time.
-func TestLookingAtLoopsTakesNoTime(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		const timeout = 100 * time.Millisecond
-		least := timeout
-		stop := func() {}
-		defer func() { stop() }()
-		s.start(Options{}, Controller[gizmo]{
-			Timeout: timeout,
-			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-				end, _ := ctx.Deadline()
-				least = min(least, time.Until(end))
-				if err := ctx.Err(); err != nil {
-					return Done, err
-				}
-				g.Status.Seen = 7
-				return Done, s.gizmos.Status().Ensure(ctx, g)
-			},
-		})
-		// Only the program itself manages the fields: the report waits for another
-		// manager.
-		stop = s.undo()
-		s.sleep(30 * time.Second)
-		if s.log.count("reconciled in a loop", "status.seen") != 1 {
-			t.Errorf("the hot loop is not reported:\n%s", s.log.tail(3))
-		}
-		if least < timeout || s.log.count(errTimeout.Error()) > 0 {
-			t.Errorf("a reconcile had %s:\n%s", least, s.log.tail(3))
-		}
-	})
-}
-
-// Objects that others change often, regularly or not, are not held. This is so for all
-// writes and any length of the reconcile.
-func TestOthersChangesAreFree(t *testing.T) { othersChangesAreFree(t, 4*time.Second) }
-
-func TestSoakOthersChangesAreFree(t *testing.T) { othersChangesAreFree(t, 20*time.Second) }
-
-func othersChangesAreFree(t *testing.T, lasts time.Duration) {
-	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond,
-		100 * time.Millisecond, 200 * time.Millisecond, 240 * time.Millisecond, 400 * time.Millisecond} {
-		for _, takes := range []time.Duration{0, 10 * time.Millisecond} {
-			t.Run(fmt.Sprintf("every %s, takes %s", every, takes), func(t *testing.T) {
-				onStage(t, func(s *stage) {
-					s.put("g", func(*gizmo) {})
-					s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-						time.Sleep(takes)
-						g.Status.Seen = g.Spec.Size
-						return Done, s.gizmos.Status().Ensure(ctx, g)
-					}})
-					end := time.Now().Add(lasts)
-					changes := 0
-					for ; time.Now().Before(end); changes++ {
-						s.put("g", func(g *gizmo) { g.Spec.Size++ })
-						s.sleep(every)
+// Causes have the least of their depths, however many there are, and whether they are kept,
+// merged, or only counted.
+func TestDepthOfCauses(t *testing.T) {
+	for name, test := range map[string]struct {
+		depths []int // of changes
+		merged bool  // they are changes of one object
+		other  []Cause
+		want   int
+	}{
+		"none":                        {nil, false, nil, 0},
+		"own":                         {[]int{7}, false, nil, 7},
+		"others'":                     {[]int{0}, false, nil, 0},
+		"the least":                   {[]int{9, 7, 8}, false, nil, 7},
+		"own and others'":             {[]int{9, 0, 8}, false, nil, 0},
+		"merged":                      {[]int{9, 7, 8}, true, nil, 7},
+		"merged with others'":         {[]int{0, 7, 8}, true, nil, 0},
+		"listed":                      {[]int{9}, false, []Cause{{Reason: Listed}}, 0},
+		"triggered":                   {[]int{9}, false, []Cause{{Reason: Triggered}}, 0},
+		"requested soon":              {nil, false, []Cause{{Reason: Requested, depth: 5}}, 5},
+		"requested for later":         {[]int{9}, false, []Cause{{Reason: Requested}}, 0},
+		"a change before the request": {[]int{3}, false, []Cause{{Reason: Requested, depth: 5}}, 3},
+	} {
+		for _, many := range []int{1, 20, 300} {
+			for _, first := range []bool{true, false} {
+				d, cs := newDepths(), new(causes)
+				own := func() {
+					for i := range many - 1 {
+						at := fmt.Sprint("more-", i)
+						if test.merged {
+							at = "g"
+						}
+						cs.fold(d.of)
+						cs.add(deep(d, at, 1000+i, 50))
 					}
-					s.sleep(2 * time.Second)
-					if g := s.gizmo("g"); g.Status.Seen != g.Spec.Size {
-						t.Errorf("the status shows %d of %d", g.Status.Seen, g.Spec.Size)
-					}
-					s.free("g", min(changes, int(lasts/(takes+time.Millisecond)))*7/10)
-				})
-			})
-		}
-	}
-}
-
-// A burst of changes that ends is no loop, nor are steps that end.
-func TestBurstsAreFree(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
-			if g.Status.Seen < g.Spec.Size {
-				g.Status.Seen++
-			}
-			return Done, s.gizmos.Status().Ensure(ctx, g)
-		}})
-		for range 10 {
-			s.put("g", func(g *gizmo) { g.Spec.Size += 10 })
-			s.sleep(10 * time.Second)
-			if g := s.gizmo("g"); g.Status.Seen != g.Spec.Size {
-				t.Fatalf("ten steps are not done in ten seconds: %d of %d", g.Status.Seen, g.Spec.Size)
-			}
-		}
-		s.free("g", 100)
-	})
-}
-
-// The pauses of a loop that goes on grow, and they end with the loop.
-func TestPausesGrowAndEnd(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		var still atomic.Bool
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
-			if still.Load() {
-				return Done, nil
-			}
-			return After(0), nil
-		}})
-		s.sleep(time.Hour)
-		before := len(s.ran("g"))
-		s.sleep(10 * time.Minute)
-		if n := len(s.ran("g")) - before; n < 19 || n > 21 {
-			t.Errorf("%d reconciles in ten minutes after an hour, want one in 30 s", n)
-		}
-		still.Store(true)
-		s.sleep(2 * time.Minute)
-		before = len(s.ran("g"))
-		for range 5 {
-			s.put("g", func(g *gizmo) { g.Spec.Size++ })
-			s.sleep(10 * time.Millisecond)
-		}
-		if n := len(s.ran("g")) - before; n != 5 {
-			t.Errorf("%d reconciles of five changes after the loop, want 5", n)
-		}
-	})
-}
-
-// The text names each field once, with the field's managers.
-func TestHotLoopErrorText(t *testing.T) {
-	err := &HotLoopError{causes: "resync", fields: []loopField{
-		{
-			Kind: "Deployment", Key: named("web"), Field: "spec.replicas", Undone: true,
-			Managers: []kube.Manager{{Name: "scaler", Operation: "Update", Subresource: "scale"},
-				{Name: "web", Operation: "Apply"}},
-		},
-		{Kind: "Service", Key: named("web"), Field: "(added)"},
-	}}
-	want := "the object is reconciled in a loop, from now on at most once a second: " +
-		"Deployment default/web spec.replicas, which another writer changes back, " +
-		"managed by scaler (Update of scale) and web (Apply); Service default/web (added)"
-	if err.Error() != want {
-		t.Errorf("the text is %q, want %q", err.Error(), want)
-	}
-	if err.fields = nil; !strings.HasSuffix(err.Error(), "at most once a second: resync") {
-		t.Errorf("without fields the text is %q", err.Error())
-	}
-}
-
-// A hot loop names the fields that keep changing, and not a field that changed once on the
-// way.
-func TestHotLoopNamesFieldsThatKeepChanging(t *testing.T) {
-	onStage(t, func(s *stage) {
-		s.put("g", func(*gizmo) {})
-		runs := 0
-		s.start(Options{}, Controller[gizmo]{Reconcile: func(context.Context, *gizmo) (Action, error) {
-			runs++
-			s.put("g", func(g *gizmo) {
-				g.Spec.Size = runs
-				if runs == freeTurns {
-					g.Labels = map[string]string{"once": "yes"}
 				}
-			})
-			return Done, nil
-		}})
-		s.held("g", "spec.size")
-		if n := s.log.count("reconciled in a loop", "metadata.labels"); n > 0 {
-			t.Errorf("a field that changed once is named:\n%s", s.log.tail(3))
+				if first {
+					own()
+				}
+				for i, depth := range test.depths {
+					at := fmt.Sprint("g-", i)
+					if test.merged {
+						at = "g"
+					}
+					cs.add(deep(d, at, 1+i, depth))
+				}
+				for _, c := range test.other {
+					cs.add(c)
+				}
+				if !first {
+					own()
+				}
+				want := test.want
+				if name == "none" && many > 1 {
+					want = 50
+				}
+				if depth := cs.depth(d.of); depth != want {
+					t.Errorf("%s, with %d changes more, first %t: depth %d, want %d", name, many-1, first, depth, want)
+				}
+				if n := len(cs.chained().rest); n > restKept+causesKept {
+					t.Errorf("%s: %d states are kept", name, n)
+				}
+			}
+		}
+	}
+}
+
+// A change may come before the answer to the write that it shows. Its depth is known when the
+// answer has come. The deletion of an object is known by the uid.
+func TestDepthOfWrites(t *testing.T) {
+	d, now := newDepths(), time.Unix(0, 0)
+	cs := new(causes)
+	cs.add(deep(d, "g", 5, 0))
+	if depth := cs.depth(d.of); depth != 0 {
+		t.Errorf("before the answer the depth is %d", depth)
+	}
+	deep(d, "g", 5, 9)
+	deep(d, "g", 5, 12) // as the answer to a write that changed nothing says
+	if depth := cs.depth(d.of); depth != 9 {
+		t.Errorf("after the answer the depth is %d, want 9", depth)
+	}
+	d.note(written.Write{UID: "gone", Deleted: true}, 4, now)
+	for deleting, want := range map[bool]int{true: 5, false: 0} {
+		if depth := d.of(objectState{"gone", "77"}, deleting); depth != want {
+			t.Errorf("deleting %t: depth %d, want %d", deleting, depth, want)
+		}
+	}
+	if depth := d.of(objectState{"other", "77"}, true); depth != 0 {
+		t.Errorf("an object that others delete has depth %d", depth)
+	}
+}
+
+// The memory of writes is bounded, and it ends by itself.
+func TestDepthsEnd(t *testing.T) {
+	d, now := newDepths(), time.Unix(0, 0)
+	note := func(i int) { d.note(written.Write{UID: "x", ResourceVersion: fmt.Sprint(i)}, i, now) }
+	for i := range 3*memoryKept + 1 {
+		note(i)
+	}
+	if n := len(d.young) + len(d.old); n > 2*memoryKept {
+		t.Errorf("%d writes are remembered", n)
+	}
+	if depth := d.of(objectState{"x", fmt.Sprint(3 * memoryKept)}, false); depth != 3*memoryKept+1 {
+		t.Errorf("the last write has depth %d", depth)
+	}
+	if now = now.Add(d.period); !d.fade(now) {
+		t.Error("the writes of the last minute are forgotten")
+	}
+	if now = now.Add(d.period); d.fade(now) {
+		t.Error("writes are remembered for good")
+	}
+}
+
+// world is some objects, each with a reconcile that writes others. It is the whole of the
+// rule, without a clock, a server or a queue that waits.
+type world struct {
+	depths  depths
+	writes  map[int][]int // by the object that is reconciled
+	waiting map[int]*causes
+	loops   map[int]loop
+	version int
+	reports int
+	// rested counts the reconciles that had to wait, and free those that had not.
+	rested, free int
+}
+
+// change changes an object, by a reconcile of a depth or by others.
+func (w *world) change(object int, by *int) {
+	w.version++
+	s := objectState{types.UID(fmt.Sprint(object)), fmt.Sprint(w.version)}
+	if by != nil {
+		w.depths.note(written.Write{UID: s.uid, ResourceVersion: s.version}, *by, time.Unix(0, 0))
+	}
+	if w.waiting[object] == nil {
+		w.waiting[object] = new(causes)
+	}
+	w.waiting[object].fold(w.depths.of)
+	w.waiting[object].chained().add(objectEnd{objectState: s})
+}
+
+// step reconciles one of the waiting objects. It returns false if none waits.
+func (w *world) step(pick int) bool {
+	var all []int
+	for object := range len(w.writes) {
+		if w.waiting[object] != nil {
+			all = append(all, object)
+		}
+	}
+	if len(all) == 0 {
+		return false
+	}
+	object := all[pick%len(all)]
+	depth := w.waiting[object].depth(w.depths.of)
+	delete(w.waiting, object)
+	if w.loops[object].rest(depth) == hotPause {
+		w.rested++
+	} else {
+		w.free++
+	}
+	for _, other := range w.writes[object] {
+		w.change(other, &depth)
+	}
+	next, report := w.loops[object].after(depth, len(w.writes[object]) > 0, time.Unix(int64(w.version), 0))
+	w.loops[object] = next
+	if report {
+		w.reports++
+	}
+	return true
+}
+
+func newWorld(objects int) *world {
+	w := &world{
+		depths: newDepths(), writes: make(map[int][]int), waiting: make(map[int]*causes), loops: make(map[int]loop),
+	}
+	for i := range objects {
+		w.writes[i] = nil
+	}
+	return w
+}
+
+// No graph of objects without a cycle is a hot loop, whatever others change meanwhile, and in
+// whatever order its objects are reconciled.
+func TestNoLoopWithoutACycle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		objects := rapid.IntRange(1, 95).Draw(t, "objects")
+		w := newWorld(objects)
+		for i := range objects - 1 {
+			for range rapid.IntRange(0, 2).Draw(t, "writes") {
+				w.writes[i] = append(w.writes[i], rapid.IntRange(i+1, objects-1).Draw(t, "object"))
+			}
+		}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 1000 {
+			if random.IntN(10) == 0 {
+				w.change(random.IntN(objects), nil)
+			}
+			w.step(random.IntN(objects))
+		}
+		if w.reports > 0 || w.rested > 0 {
+			t.Errorf("%d reports, %d reconciles rested", w.reports, w.rested)
+		}
+	})
+}
+
+// Each cycle of objects is found, however long it is and whatever else its objects write, and
+// it is slowed down from then on.
+func TestEachCycleIsALoop(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cycle := rapid.IntRange(1, 20).Draw(t, "cycle")
+		more := rapid.IntRange(0, 10).Draw(t, "more")
+		w := newWorld(cycle + more)
+		for i := range cycle {
+			w.writes[i] = append(w.writes[i], (i+1)%cycle)
+			for range rapid.IntRange(0, 1).Draw(t, "writes") {
+				w.writes[i] = append(w.writes[i], rapid.IntRange(0, cycle+more-1).Draw(t, "object"))
+			}
+		}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		w.change(random.IntN(cycle), nil)
+		// Two chains in one cycle, and objects beside it, make more reconciles of each depth.
+		most := 6 * (cycle + more) * (hotDepth + cycle)
+		for range most {
+			if !w.step(random.IntN(cycle + more)) {
+				t.Fatal("the cycle has ended")
+			}
+		}
+		if w.reports == 0 {
+			t.Errorf("no report after %d reconciles", most)
+		}
+		w.free, w.rested = 0, 0
+		for range 3 * (cycle + more) {
+			w.step(random.IntN(cycle + more))
+		}
+		if w.free > 0 {
+			t.Errorf("%d reconciles did not rest", w.free)
 		}
 	})
 }

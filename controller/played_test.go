@@ -213,11 +213,18 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 			"apiVersion": "example.com/v1", "kind": "GizmoList",
 			"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.rv)}, "items": items,
 		})
+	case r.Method == http.MethodPost, r.Method == http.MethodPatch && sub == "" && r.Header.Get("Content-Type") == applied:
+		body, _ := io.ReadAll(r.Body)
+		return s.write(r.URL.Query().Get("fieldManager"), r.Method == http.MethodPost, body)
 	case g == nil:
 		return s.answer(404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 404,
 			Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{Name: name, Kind: "gizmos"}})
 	case r.Method == http.MethodGet:
 		return s.answer(200, onWire(g))
+	case r.Method == http.MethodDelete:
+		s.remove(name)
+		return s.answer(200, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: name, UID: g.UID}})
 	case r.Method == http.MethodPatch && sub == "status":
 		body, _ := io.ReadAll(r.Body)
 		var patch gizmo
@@ -235,6 +242,33 @@ func (s *played) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return s.answer(405, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 405,
 		Reason: metav1.StatusReasonMethodNotAllowed})
+}
+
+const applied = "application/apply-patch+yaml"
+
+// write answers a create, or an apply of a gizmo without its status. It is called with mu held.
+func (s *played) write(manager string, create bool, body []byte) (*http.Response, error) {
+	var sent gizmo
+	if err := json.Unmarshal(body, &sent); err != nil {
+		return nil, err
+	}
+	g, known := s.gizmos[sent.Name]
+	if known && create {
+		return s.answer(409, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 409,
+			Reason: metav1.StatusReasonAlreadyExists})
+	}
+	if !known {
+		g = new(gizmo)
+		g.APIVersion, g.Kind, g.Generation = "example.com/v1", "Gizmo", 1
+		g.Namespace, g.Name, g.UID = "default", sent.Name, types.UID(fmt.Sprint("uid-", s.rv))
+	}
+	return s.answer(200, onWire(s.store(g, !known, func(g *gizmo) {
+		g.Spec, g.OwnerReferences = sent.Spec, sent.OwnerReferences
+		g.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply,
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:size":{}}}`),
+		}}
+	})))
 }
 
 // finalize answers a JSON patch of the finalizers. It is called with mu held.
@@ -395,13 +429,13 @@ func (s *stage) start(o Options, c Controller[gizmo]) (stop func() error) {
 	return s.run(o, c)
 }
 
-// run runs a controller.
-func (s *stage) run(o Options, c Any) (stop func() error) {
+// run runs controllers.
+func (s *stage) run(o Options, c ...Any) (stop func() error) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	o.Logger = slog.New(s.log)
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o, c) }()
+	go func() { ended <- Run(ctx, o, c...) }()
 	stop = sync.OnceValue(func() error {
 		cancel()
 		return <-ended

@@ -32,7 +32,6 @@ type run struct {
 	key    kube.Key
 	causes causes
 	log    *slog.Logger // the controller's
-	writes *writes
 }
 
 type runKey struct{}
@@ -69,9 +68,9 @@ type attempt[T any] struct {
 	// unread is an object that does not decode. It has its metadata.
 	unread *T
 	out    outcome
+	wrote  wrote
 	start  time.Time                 // start of the reconcile itself, zero if there was none
 	cause  error                     // cause of the end of the reconcile's context
-	found  *HotLoopError             // the loop to report, nil if there is none
 	span   func(error, ...slog.Attr) // ends the span; nil: there is none
 	// trace is the context of the span, or of the turn if there is none. It is for
 	// log lines and reports.
@@ -97,7 +96,7 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 		}
 	}()
 	for ; t != nil; t = <-d.turns {
-		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log, writes: t.writes}}
+		a = &attempt[T]{turn: t, run: run{key: t.key, causes: t.causes, log: e.log}}
 		e.do(ctx, a)
 		done := a
 		a = nil
@@ -109,7 +108,7 @@ func (e *engine[T]) serve(ctx context.Context, d *dispatcher, t *turn, working *
 // do reads the object of a turn and calls the controller's functions for it. do panics,
 // or ends its goroutine, if one of these functions does.
 func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
-	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), a.writes.note)
+	a.trace = written.With(context.WithValue(ctx, runKey{}, &a.run), func(w written.Write) { e.note(a, w) })
 	end := time.Now().Add(e.Timeout)
 	limited := func(ctx context.Context) (context.Context, func()) {
 		ctx, cancel := context.WithDeadlineCause(ctx, end, e.late)
@@ -119,7 +118,7 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 		}
 	}
 	ctx, done := limited(a.trace)
-	defer func() { done() }()
+	defer done()
 	if a.out.err = e.tellRemoved(ctx, a); a.out.err != nil {
 		return
 	}
@@ -136,14 +135,6 @@ func (e *engine[T]) do(ctx context.Context, a *attempt[T]) {
 	}
 	if o != nil {
 		a.uid, a.read = meta(o).GetUID(), meta(o).GetResourceVersion()
-	}
-	if a.hot != nil {
-		// The look at the hot loop takes none of the reconcile's time.
-		done()
-		asked := time.Now()
-		a.found = e.lookAt(a.trace, a)
-		end = end.Add(time.Since(asked))
-		ctx, done = limited(a.trace)
 	}
 	a.start = time.Now()
 	if err != nil {
@@ -192,7 +183,7 @@ func (e *engine[T]) traceRequest(
 // finish ends a turn. A panic of the program's error or trace functions is a failure too:
 // it must not end the worker.
 func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
-	if a.out.err != nil || a.span != nil || a.found != nil {
+	if a.out.err != nil || a.span != nil {
 		if broken := unreadable(a.out.err); broken != nil {
 			a.out.err = broken
 		}
@@ -203,7 +194,7 @@ func (e *engine[T]) finish(ctx context.Context, a *attempt[T]) {
 	e.conclude(ctx, a)
 }
 
-// review ends the span of a turn, and reports a failure or hot loop.
+// review ends the span of a turn, and reports a failure.
 func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 	if a.out.err != nil && a.cause != nil && !errors.Is(a.out.err, a.cause) {
 		a.out.err = fmt.Errorf("%w: %w", a.cause, a.out.err)
@@ -216,26 +207,9 @@ func (e *engine[T]) review(ctx context.Context, a *attempt[T]) {
 		e.log.DebugContext(a.trace, "reconcile ended because its object was deleted",
 			"object", a.key.String(), "error", a.out.err)
 		a.out, a.start = outcome{unseen: a.out.err}, time.Time{}
-	case ctx.Err() != nil:
-	default:
-		if a.found != nil {
-			e.logHot(a)
-		}
-		if failure := a.failure(); failure != nil {
-			e.report(a, failure)
-		}
+	case ctx.Err() == nil && a.out.err != nil:
+		e.report(a, a.out.err)
 	}
-}
-
-// failure returns the error to report: that of the reconcile, its hot loop, or both.
-func (a *attempt[T]) failure() error {
-	switch {
-	case a.found == nil:
-		return a.out.err
-	case a.out.err == nil:
-		return a.found
-	}
-	return fmt.Errorf("%w; %w", a.out.err, a.found)
 }
 
 // isGone reports that a reconcile has failed because its object was deleted meanwhile.
@@ -290,16 +264,19 @@ func (e *engine[T]) report(a *attempt[T], failure error) {
 			a.run.logger().WarnContext(a.trace, "cannot report the failure", "error", err)
 		}
 	}
+	if about := e.regarding(a); about != nil {
+		e.events.Failure(about, a.start, "ReconcileFailed", failure)
+	}
+}
+
+// regarding returns the object that an event is about, nil if none is recorded.
+func (e *engine[T]) regarding(a *attempt[T]) event.Object {
 	read := cmp.Or(a.o, a.unread)
 	about, ok := any(read).(event.Object)
 	if !ok || read == nil || e.events == nil {
-		return
+		return nil
 	}
-	reason := "ReconcileFailed"
-	if errors.As(failure, new(*HotLoopError)) {
-		reason = "HotLoop"
-	}
-	e.events.Failure(about, a.start, reason, failure)
+	return about
 }
 
 // guard calls one of the program's functions, and logs a panic in it.
@@ -395,6 +372,9 @@ func (e *engine[T]) conclude(ctx context.Context, a *attempt[T]) {
 		return
 	}
 	e.say(a, took, now)
+	if ctx.Err() == nil {
+		e.sayHot(a, now)
+	}
 }
 
 // next returns the request that follows a turn, nil if none does.
@@ -425,6 +405,9 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 		return nil
 	}
 	next.key, next.cause.of = a.key, objectState{a.uid, a.read}
+	if max(next.due.Sub(now), e.MinInterval) < hotPause {
+		next.cause.depth = e.depthOf(a) + 1
+	}
 	e.prioritize(next)
 	return next
 }

@@ -258,7 +258,9 @@ func (p *program) client() *kube.Client {
 
 // prepare checks the options and the controllers. It is all that [Validate] does.
 func (p *program) prepare(controllers []Any) error {
-	env := environment{log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events}
+	env := environment{
+		log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events, depths: newDepths(),
+	}
 	names := make(map[string]bool)
 	var failed []error
 	for i, c := range controllers {

@@ -22,7 +22,7 @@
 // and, in programs with controllers:
 //
 //	controller_runtime_*, workqueue_*, leader_election_master_status  as controller-runtime has them
-//	pintle_controller_hot_loops_total{controller}                     objects that reconcile without end by their own writes
+//	pintle_controller_hot_loops_total{controller}                     hot loops and fights with other writers that were reported
 //
 // A watch is one request, however long it lasts.
 //
