@@ -4,6 +4,8 @@
 // of the figures that this project promises: the peer's, ours, their ratio, the target,
 // and whether it is met. Run it by make bench, or here by GOWORK=off go run .
 //
+// With -part changes it measures only what a change costs in a store of many Pods.
+//
 // With -quick it measures fewer figures in some minutes, those of the README, of
 // controller-runtime, kube-rs and pintle: make bench-quick.
 package main
@@ -18,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,16 +46,18 @@ func main() {
 const (
 	partStores = "stores"
 	partEcho   = "echo"
+	partChange = "changes"
 	partAll    = "all"
 )
 
 // options are the command line's.
 type options struct {
-	part       string // stores, echo or all
+	part       string // stores, echo, changes or all
 	objects    int
 	runs       int
 	echoes     int
 	echoRuns   int
+	changing   changeOptions
 	only       *regexp.Regexp
 	kubeconfig string
 	profiles   string
@@ -70,11 +75,14 @@ func parseOptions() (options, error) {
 		"",
 		"measure only subjects whose name matches this `pattern` (see the lines printed during a run)",
 	)
-	flag.StringVar(&o.part, "part", partAll, "`part` to measure: stores (and foo), echo, or all")
+	flag.StringVar(&o.part, "part", partAll, "`part` to measure: stores (and foo), echo, changes, or all")
 	flag.IntVar(&o.objects, "pods", 20_000, "number of Pods to load, and of custom resources")
 	flag.IntVar(&o.runs, "runs", 5, "number of runs of each subject; the table shows medians")
 	flag.IntVar(&o.echoes, "echoes", 5_000, "number of Echoes that each operator runs at once; 1 skips this measurement")
 	flag.IntVar(&o.echoRuns, "echo-runs", 1, "number of these runs; each takes minutes for each operator")
+	flag.IntVar(&o.changing.objects, "changing-pods", 100_000, "number of Pods in the store whose objects change")
+	flag.IntVar(&o.changing.rate, "changes", 2_000, "number of changes in a second")
+	flag.DurationVar(&o.changing.lasts, "changes-last", 10*time.Minute, "`time` for which they change")
 	flag.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"use the cluster of this kubeconfig `file`, and leave the objects there, instead of starting a cluster")
 	flag.StringVar(
@@ -102,8 +110,11 @@ func parseOptions() (options, error) {
 	if least := 1000; o.objects < least {
 		return o, fmt.Errorf("-pods %d is too few: the look-ups need %d", o.objects, least)
 	}
-	if o.part != partAll && o.part != partStores && o.part != partEcho {
-		return o, fmt.Errorf("-part %s is none of %s, %s and %s", o.part, partStores, partEcho, partAll)
+	if parts := []string{partStores, partEcho, partChange, partAll}; !slices.Contains(parts, o.part) {
+		return o, fmt.Errorf("-part %s is none of %s", o.part, strings.Join(parts, ", "))
+	}
+	if o.changing.objects < 1 || o.changing.rate < 1 || o.changing.lasts < time.Second {
+		return o, errors.New("-changing-pods, -changes and -changes-last: too few, or too short")
 	}
 	if o.runs < 1 {
 		return o, fmt.Errorf("-runs %d is too few", o.runs)
@@ -146,7 +157,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, io.Writer, string, options) ([]row, string, error)
-	}{{partStores, runStores}, {partEcho, runEcho}} {
+	}{{partStores, runStores}, {partChange, runChanges}, {partEcho, runEcho}} {
 		if o.part != partAll && o.part != part.name {
 			continue
 		}

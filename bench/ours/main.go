@@ -31,6 +31,7 @@ func main() {
 		"pods": stored(
 			func(c *kube.Client) kube.Reader[corev1.Pod] { return kube.For[corev1.Pod](c).ReadOnly() },
 			func(p *corev1.Pod) []string { return []string{p.Labels[fixture.AppLabel]} }),
+		"changes": changing(),
 		"view": stored(
 			func(c *kube.Client) kube.Reader[podView] {
 				return kube.ViewOf[podView](c, kube.KindOf[corev1.Pod]()).ReadOnly()

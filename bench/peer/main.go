@@ -32,6 +32,7 @@ func main() {
 	three := pods
 	three.options.DefaultTransform = keepThreeFields
 	measure.Main(map[string]measure.Store{
+		"changes":           changing(),
 		"pods":              pods.store(),
 		"pods-stripped":     stripped.store(),
 		"pods-three-fields": three.store(),

@@ -108,8 +108,6 @@ func TestMarks(t *testing.T) {
 		{"+kubebuilder:resource=as", "", "", "it has arguments and no value of its own"},
 		{`+kubebuilder:deprecatedversion="use v2"`, "", "", "it has arguments and no value of its own"},
 		{"+kubebuilder:unservedversion=false", "", "", "it has arguments and no value of its own"},
-		{"+kubebuilder:subresource:status", "", "",
-			"types.go:2: +kubebuilder:subresource:status: the type has no field status"},
 		{"+kubebuilder:printcolumn:name=A,type=string,JSONPath=.spec.c", "", "",
 			"types.go:2: +kubebuilder:printcolumn:name=A,type=string,JSONPath=.spec.c: column A: JSONPath .spec.c"},
 		{"+kubebuilder:printcolumn:name=A,type=text,JSONPath=.spec.a", "", "",
