@@ -59,18 +59,24 @@ func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 	a.wrote.Unlock()
 	next, looped := a.loop.after(e.depthOf(a), changed || a.next != nil && a.next.cause.depth > 0, now)
 	a.loop = next
-	say := func(what, which string) {
-		e.counts.HotLoop()
-		a.run.logger().WarnContext(a.trace, what, "fields", which, "causes", &a.turn.causes)
-		if about := e.regarding(a); about != nil {
-			e.events.Warning(about, "HotLoop", "%s: %s", what, cmp.Or(which, a.turn.causes.String()))
-		}
-	}
 	if looped {
-		say("the object is reconciled in a loop, from now on at most once a second", a.turn.causes.fields())
+		const what = "the object is reconciled in a loop, from now on at most once a second"
+		fields := a.turn.causes.fields()
+		a.run.logger().WarnContext(a.trace, what, "fields", fields, "causes", &a.turn.causes)
+		e.hot(a, what, cmp.Or(fields, a.turn.causes.String()))
 	}
 	for _, fight := range fights {
-		say("another writer keeps undoing what the reconcile writes", fight)
+		const what = "another writer keeps undoing what the reconcile writes"
+		a.run.logger().WarnContext(a.trace, what, "fields", fight, "causes", &a.turn.causes)
+		e.hot(a, what, fight)
+	}
+}
+
+// hot counts a hot loop, and tells its object of it.
+func (e *engine[T]) hot(a *attempt[T], what, which string) {
+	e.counts.HotLoop()
+	if about := e.regarding(a); about != nil {
+		e.events.Warning(about, "HotLoop", "%s: %s", what, which)
 	}
 }
 

@@ -130,11 +130,11 @@ func (f *followers) remove(s *subscription) {
 	f.trim()
 }
 
-// reached notes that a loop was shown all changes up to a snapshot, and whether there were any.
-func (f *followers) reached(s *subscription, number uint64, any bool) {
+// reached notes that a loop was shown all changes up to a snapshot, and whether it has changed something.
+func (f *followers) reached(s *subscription, number uint64, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.number = number; any {
+	if s.number = number; changed {
 		s.decodes = s.from.decodes.Swap(false)
 	}
 	f.trim()

@@ -74,10 +74,10 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 			return false, true
 		}
 	}
-	any := len(ends) > 0
+	changed := len(ends) > 0
 	var ahead []keyed // objects that were shown in a later state than the one of to
 	for c := range hamt.Diff(s.seen, to.entries) {
-		any = true
+		changed = true
 		now := s.now(c.Key, deref(c.Was), deref(c.Is))
 		if now != deref(c.Is) {
 			ahead = append(ahead, keyed{c.Key, now})
@@ -96,7 +96,7 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 			return false, true
 		}
 	}
-	s.table.followers.reached(s, to.number, any)
+	s.table.followers.reached(s, to.number, changed)
 	return s.every || s.table.now().number != to.number, false
 }
 

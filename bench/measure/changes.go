@@ -17,7 +17,7 @@ type Changes struct {
 	Last int64 // and ends
 }
 
-// moment is what a process has used when it sees a change.
+// moment is the use of a process at the time when it sees a change.
 type moment struct {
 	at  int64 // the change
 	cpu time.Duration

@@ -34,7 +34,7 @@ type Store struct {
 	// Small starts a second store over one namespace only, with the same index. It shows
 	// whether the time of a look-up depends on the size. It goes with Index.
 	Small func(ctx context.Context, namespace string) (Lookup, error)
-	// Follow does what Sync does, with an index, and has saw called with the resource version
+	// Follow does the same as Sync, with an index, and has saw called with the resource version
 	// of each object that changes afterwards, as a program does that reads the object. It is
 	// for a Plan with Changes, and needs only Len beside it.
 	Follow func(ctx context.Context, saw func(resourceVersion string)) error
