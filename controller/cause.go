@@ -215,7 +215,8 @@ func (cs *causes) areState(uid types.UID, version string) bool {
 		return false
 	}
 	c := &cs.list[0]
-	return c.Reason == Changed && c.read && c.Change.Type != kube.Deleted && c.Change.UID() == uid && c.Change.ResourceVersion() == version
+	return c.Reason == Changed && c.read && c.Change.Type != kube.Deleted &&
+		c.Change.UID() == uid && c.Change.ResourceVersion() == version
 }
 
 // dueBy puts the timed cause into the list, unless its time is later than now and another

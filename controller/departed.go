@@ -40,7 +40,7 @@ func (e *engine[T]) followDeparted(ctx context.Context, d *dispatcher, synced ch
 // isDeparted reports whether an object that is being deleted has a finalizer of the
 // controller, and is outside the selection. When an object leaves later, follow asks for it.
 func (e *engine[T]) isDeparted(ctx context.Context, c kube.Change) bool {
-	_, o, err := kube.Decode[kube.Object](c)
+	o, err := kube.DecodeNow[kube.Object](c)
 	if err != nil || !e.holds(o) {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 // tellRemoved tells the controller of the objects of the key that are gone.
 func (e *engine[T]) tellRemoved(ctx context.Context, a *attempt[T]) error {
 	for _, c := range a.removed {
-		_, o, err := kube.Decode[T](c)
+		o, err := kube.DecodeNow[T](c)
 		decoded := err == nil && o != nil
 		if decoded {
 			err = protect(func() error { return e.Gone(ctx, o) }) // a panic is a failure like others

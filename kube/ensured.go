@@ -344,7 +344,8 @@ func (e *ensured) answers(shown *entry) bool {
 func (p *ensuredParts) saw(id part, last ensured, e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.by[id]; ok && now.by == nil && now.values == last.values && now.wanted == last.wanted && now.rv == last.rv {
+	if now, ok := p.by[id]; ok && now.by == nil &&
+		now.values == last.values && now.wanted == last.wanted && now.rv == last.rv {
 		now.seen = e
 		p.by[id] = now
 	}
@@ -380,7 +381,9 @@ func (p *ensuredParts) foreign(id part) bool {
 // statusShown reports that the status of an object in the table equals the status in the
 // body of an apply, whose digest is wanted. If o has a uid, the object must have the same
 // uid.
-func (t *table) statusShown(ctx context.Context, id part, body []byte, wanted [sha256.Size]byte, o object) (bool, error) {
+func (t *table) statusShown(
+	ctx context.Context, id part, body []byte, wanted [sha256.Size]byte, o object,
+) (bool, error) {
 	e, _, err := t.get(ctx, id.key)
 	if err != nil || e == nil || o.GetUID() != "" && !e.Is(o.GetUID()) || !t.handle.codec.HasStatus(e) {
 		return false, context.Cause(ctx) // while ctx lasts, an apply will tell

@@ -239,7 +239,7 @@ func (p *Page[T]) prune(there []types.UID) {
 // describe decodes an owner.
 func (p *Page[T]) describe(c kube.Change) *owner {
 	o := &owner{row: row{Key: c.Key.Namespace + "/" + c.Key.Name}, Nodes: []node{}, Turns: []turn{}, Failed: []turn{}}
-	_, is, err := kube.Decode[T](c)
+	is, err := kube.DecodeNow[T](c)
 	if err != nil {
 		o.State, o.Summary = plan.Failed, short(err.Error())
 		return o

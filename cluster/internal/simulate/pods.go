@@ -73,7 +73,7 @@ func (p *pods) work(ctx context.Context, i int) {
 		if c.Type == kube.Synced || p.shard(c.Key) != i {
 			continue
 		}
-		_, o, err := kube.Decode[pod](c)
+		o, err := kube.DecodeNow[pod](c)
 		switch {
 		case err != nil:
 			p.logger.Warn("read pod", "error", err)
