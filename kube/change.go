@@ -69,7 +69,7 @@ func NewChange[T any, P embedsKubeObject[T]](was, is *T, kind ...Kind) (Change, 
 func (h handle) record(o object) (*entry, error) {
 	o = shallow(o)
 	o.GetObjectKind().SetGroupVersionKind(h.kind.GVK)
-	raw, err := encodeJSON(o)
+	raw, err := wire.EncodeJSON(o)
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,7 @@ func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bo
 	if h.write.DryRun {
 		o.DryRun = []string{metav1.DryRunAll}
 	}
-	if req.body, err = encodeJSON(&o); err != nil {
+	if req.body, err = wire.EncodeJSON(&o); err != nil {
 		return false, req.wrap(err)
 	}
 	req.contentType = wire.TypeJSON

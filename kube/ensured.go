@@ -16,6 +16,7 @@ import (
 	"github.com/pintle-go/pintle/kube/internal/intent"
 	"github.com/pintle-go/pintle/kube/internal/owned"
 	"github.com/pintle-go/pintle/kube/internal/scan"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // part is the spec or the status of an object. The two are applied apart.
@@ -401,8 +402,7 @@ func (t *table) statusShown(
 	if err != nil {
 		return false, err
 	}
-	options := intent.Options{APIVersion: t.handle.codec.APIVersion(), Kind: t.handle.kind.Kind, Part: intent.Status}
-	shown, err := encoder.Object(nil, is, options)
+	shown, err := encoder.Object(nil, is, t.handle.intent(intent.Status))
 	if err != nil || !bytes.Equal(shown, body) {
 		return false, err
 	}
@@ -424,7 +424,7 @@ func (c *Client) appliedFields(o object, manager, subresource string) (*owned.Fi
 }
 
 func digest(fields *owned.Fields, o object) (owned.Digest, error) {
-	raw, err := encodeJSON(o)
+	raw, err := wire.EncodeJSON(o)
 	if err != nil {
 		return owned.Digest{}, err
 	}

@@ -62,7 +62,7 @@ func (e *ensuredTable) state(version int, note, theirs string) *corev1.ConfigMap
 
 // wrote tells the table that a write of this process was answered with o.
 func (e *ensuredTable) wrote(o *corev1.ConfigMap) {
-	raw, err := encodeJSON(o)
+	raw, err := wire.EncodeJSON(o)
 	if err != nil {
 		e.t.Error(err) // any goroutine may call Error, but not Fatal
 	}
@@ -108,7 +108,7 @@ func (e *ensuredTable) answered(o *corev1.ConfigMap) { e.begins().done(e.handle.
 func (e *ensuredTable) record(t rapid.TB, o *corev1.ConfigMap, proto bool) wire.Record {
 	encode := o.Marshal
 	if !proto {
-		encode = func() ([]byte, error) { return encodeJSON(o) }
+		encode = func() ([]byte, error) { return wire.EncodeJSON(o) }
 	}
 	raw, err := encode()
 	if err != nil {

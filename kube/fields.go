@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/kube/internal/owned"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Fields returns the paths of the fields that a Modified change changed, such as
@@ -73,7 +74,7 @@ func (c Change) generic(e *entry) (map[string]any, error) {
 	err := e.Decode(c.of.codec, o)
 	var raw []byte
 	if err == nil {
-		raw, err = encodeJSON(o)
+		raw, err = wire.EncodeJSON(o)
 	}
 	var fields map[string]any
 	if err == nil {

@@ -127,11 +127,11 @@ func only(member string, patch []byte) ([]byte, error) {
 // difference returns a merge patch of raw. before is the value decoded from raw. The
 // patch turns raw into the object that after describes.
 func (h handle) difference(raw []byte, before, after object) ([]byte, error) {
-	was, err := encodeJSON(before)
+	was, err := wire.EncodeJSON(before)
 	if err != nil {
 		return nil, err
 	}
-	is, err := encodeJSON(after)
+	is, err := wire.EncodeJSON(after)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (h handle) difference(raw []byte, before, after object) ([]byte, error) {
 		if err := h.codec.Decode(wire.Raw{Bytes: changed}, o); err != nil {
 			return nil, err
 		}
-		return encodeJSON(o)
+		return wire.EncodeJSON(o)
 	})
 	if errors.Is(err, threeway.ErrAmbiguous) || errors.Is(err, threeway.ErrInexpressible) {
 		return nil, fmt.Errorf("%w; use Patch, or Update with the whole type", err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pintle-go/pintle/kube/internal/scan"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // In returns the handle narrowed to one or several namespaces, as client.InNamespace of
@@ -287,7 +288,7 @@ func (s selector) excludes(o metav1.Object) (excludes, known bool) {
 		default:
 			if raw == nil {
 				var err error
-				if raw, err = encodeJSON(o); err != nil {
+				if raw, err = wire.EncodeJSON(o); err != nil {
 					return false, false
 				}
 			}

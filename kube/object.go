@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"encoding/json"
 	"iter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +77,3 @@ func typedSeq[T any](objects iter.Seq2[object, error]) iter.Seq2[*T, error] {
 		objects(func(o object, err error) bool { return yield(typed[T](o), err) })
 	}
 }
-
-// encodeJSON encodes an object as every Go client does. The authors of a type tested its
-// tags with encoding/json.
-func encodeJSON(v any) ([]byte, error) { return json.Marshal(v) }

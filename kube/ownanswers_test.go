@@ -196,7 +196,7 @@ func TestOwnersOfAnUnreadableDeletion(t *testing.T) {
 		e.wrote(o)
 		e.answered(o)
 		_ = e.sink.event(eventAdded, e.record(t, o, true))
-		raw, err := encodeJSON(e.state(11, "ours", "none"))
+		raw, err := wire.EncodeJSON(e.state(11, "ours", "none"))
 		if err != nil {
 			t.Fatal(err)
 		}

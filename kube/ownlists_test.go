@@ -22,7 +22,8 @@ func (s *apiServer) slowly(r *http.Request, do func()) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body[:len(body)-1]), readerOf(do), bytes.NewReader(body[len(body)-1:])))
+	most, last := body[:len(body)-1], body[len(body)-1:]
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(most), readerOf(do), bytes.NewReader(last)))
 	return resp, nil
 }
 
@@ -56,6 +57,7 @@ func TestOwnWritesDuringALongList(t *testing.T) {
 		})
 		c.s.loseHistory()
 		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		if lists != 1 {
 			c.Errorf("there were %d lists, want 1", lists)
 		}

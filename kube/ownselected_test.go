@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,9 +238,10 @@ func TestOwnDeletionsWhileAWatchIsAway(t *testing.T) {
 		cms := For[corev1.ConfigMap](s.client(t)).In("one", "two")
 		l := holdSteps(t, cms)
 		l.rest()
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		s.setIntercept(func(_ int, r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/two/configmaps" && away {
+			if r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/two/configmaps" && away.Load() {
 				return nil, refused()
 			}
 			return nil, nil
@@ -251,7 +253,7 @@ func TestOwnDeletionsWhileAWatchIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(own.Kept + 2*time.Minute)
-		away = false
+		away.Store(false)
 		time.Sleep(2 * time.Minute)
 		wantLines(t, "a loop", linesOf(t, l.rest()), "DELETED a 2")
 	})

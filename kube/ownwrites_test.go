@@ -60,7 +60,7 @@ func (c *ownCase) elsewhere() {
 // answered tells the stores of the answer to a write.
 func (c *ownCase) answered(o *corev1.ConfigMap) {
 	c.Helper()
-	raw, err := encodeJSON(o)
+	raw, err := wire.EncodeJSON(o)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 			acc.GetObjectKind().SetGroupVersionKind(kind.GVK)
 		}
 	}
-	body, err := encodeJSON(o)
+	body, err := wire.EncodeJSON(o)
 	if err != nil {
 		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: err}
 	}

@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -67,6 +69,9 @@ func (h handle) untilGone(ctx context.Context, name string) error {
 	return err
 }
 
+// errWatchEnded is the error of a watch that ended while its context lasted, and gave no reason.
+var errWatchEnded = errors.New("the watch has ended")
+
 // await watches one object until ok returns true. If ctx ends before, why describes the
 // object for the error. While there is no object, ok and why get nil.
 func (h handle) await(ctx context.Context, name string, ok func(object) bool, why func(object) string) (object, error) {
@@ -96,7 +101,10 @@ func (h handle) await(ctx context.Context, name string, ok func(object) bool, wh
 		}
 	}
 	err = context.Cause(ctx)
-	if trouble != nil {
+	switch {
+	case err == nil: // the watch ended by itself
+		return nil, req.wrap(cmp.Or(trouble, errWatchEnded))
+	case trouble != nil:
 		return nil, req.wrap(fmt.Errorf("%w: %w", err, trouble))
 	}
 	last := "no state of the object was read"

@@ -220,7 +220,9 @@ func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, en
 
 // intent returns the options with which a part of an object is encoded.
 func (h handle) intent(p intent.Part) intent.Options {
-	return intent.Options{APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind, Part: p}
+	return intent.Options{
+		APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind, Part: p, Custom: !h.codec.Builtin(),
+	}
 }
 
 // sendApply sends an apply. Before is the last apply of this process to the same part of

@@ -133,6 +133,7 @@ func (f field) with(encode encodeFunc) memberFunc {
 		isTree  = f.Type.Kind() == reflect.Struct && (f.OmitEmpty || f.OmitZero)
 		nullish = f.nullAsZero()
 		single  = -1
+		required = f.required()
 	)
 	if len(f.Path) == 1 {
 		single = f.Path[0]
@@ -147,7 +148,7 @@ func (f field) with(encode encodeFunc) memberFunc {
 				return nil
 			}
 		}
-		if absent != nil && absent(v) {
+		if absent != nil && !(required && s.custom) && absent(v) {
 			return nil
 		}
 		start := len(s.buf)
@@ -167,6 +168,21 @@ func (f field) with(encode encodeFunc) memberFunc {
 		}
 		return nil
 	}
+}
+
+// required reports whether a definition refuses an object without the field, which is a list or a
+// map. Bytes are neither, because the API server takes no empty text for bytes.
+func (f field) required() bool {
+	switch f.Type.Kind() {
+	case reflect.Map:
+	case reflect.Slice:
+		if f.Type.Elem().Kind() == reflect.Uint8 {
+			return false
+		}
+	default:
+		return false
+	}
+	return !f.OmitEmpty && !f.OmitZero
 }
 
 // absence returns the test for values of the field that are left out before they are

@@ -11,7 +11,8 @@
 // # Which fields are sent
 //
 //   - A nil pointer, slice, map or interface is left out, for any tag. So is a pointer to
-//     a nil pointer.
+//     a nil pointer. With [Options].Custom a nil slice or map is sent empty if it is tagged
+//     neither omitempty nor omitzero.
 //   - A pointer or interface that is not nil is sent, even if it points to a zero value:
 //     `replicas: 0`, `emptyDir: {}`, `storageClassName: ""`.
 //   - A field tagged omitempty is left out if it is Go's zero value, an empty list or

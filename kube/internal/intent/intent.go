@@ -23,6 +23,9 @@ type Options struct {
 	APIVersion string // group/version, as in "apps/v1"
 	Kind       string
 	Part       Part
+	// Custom: the kind has a definition. It requires the lists and maps that the tags of the
+	// type require, and refuses null there.
+	Custom bool
 }
 
 // An Encoder encodes the objects of one Go type. It may be used by several
@@ -49,9 +52,10 @@ type encodeStatus func(s *state, object reflect.Value) error
 
 // state is the working state of one call of [Encoder.Object].
 type state struct {
-	enc   *Encoder
-	buf   []byte
-	depth int
+	enc    *Encoder
+	buf    []byte
+	depth  int
+	custom bool
 	// scratch is where a new buffer grows before it is cut to its size.
 	scratch []byte
 	keys    []entry // scratch for sorting maps; used as a stack
@@ -90,7 +94,7 @@ func (e *Encoder) Object(dst []byte, v any, opt Options) ([]byte, error) {
 		return dst, fmt.Errorf("encode %s: %w", e.name(opt), err)
 	}
 	s := e.states.Get().(*state)
-	s.buf, s.depth = dst, 0
+	s.buf, s.depth, s.custom = dst, 0, opt.Custom
 	if dst == nil {
 		s.buf = s.scratch[:0]
 	}

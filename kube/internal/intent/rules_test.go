@@ -73,6 +73,31 @@ type tree struct {
 	Any      any              `json:"any,omitempty"`
 }
 
+// A definition requires the lists and maps that have no option in their tag, and refuses null.
+func TestCustomSendsRequiredLists(t *testing.T) {
+	type list struct {
+		S []int
+		M map[string]int
+		B []byte
+		P *[]int
+		I any
+		O []int          `json:",omitempty"`
+		Z map[string]int `json:",omitzero"`
+		L []struct{ N []int }
+	}
+	o := thing[list]{Spec: list{L: make([]struct{ N []int }, 1)}}
+	options := thingOptions
+	options.Custom = true
+	want := `{"apiVersion":"v1","kind":"Thing","spec":{"S":[],"M":{},"L":[{"N":[]}]}}`
+	if got := encode(t, &o, options); got != want {
+		t.Errorf("got %s", got)
+	}
+	want = `{"apiVersion":"v1","kind":"Thing","spec":{"L":[{}]}}`
+	if got := encode(t, &o, thingOptions); got != want {
+		t.Errorf("of a kind of Kubernetes: got %s", got)
+	}
+}
+
 func TestRules(t *testing.T) {
 	tests := map[string]struct{ got, want string }{
 		"nil is left out without a tag": {specOf(t, struct {

@@ -173,7 +173,10 @@ func fetched(ctx context.Context, url string, right func([]byte) bool) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("get %s: %w; the last answer was: %d %s %w", url, context.Cause(ctx), code, body, err)
+			if err == nil {
+				err = fmt.Errorf("the last answer was: %d %s", code, body)
+			}
+			return fmt.Errorf("get %s: %w: %w", url, context.Cause(ctx), err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
