@@ -19,8 +19,7 @@ import (
 func (e *engine[T]) openDeparted() {
 	all, leave := kube.Unselected(e.For)
 	if leave && len(e.finalizers()) > 0 {
-		e.outside = all.Open(context.Background())
-		e.metrics.AddStore(e.outside.Name()+" metadata", e.outside)
+		e.outside = e.opened(all, " metadata")
 	}
 }
 

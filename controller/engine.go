@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type environment struct {
 	trace   TraceFunc
 	events  *event.Recorder // may be nil
 	depths  depths
+	clients *clients
 }
 
 // runner is an engine of any type.
@@ -98,24 +100,55 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 
 // open implements runner.
 func (e *engine[T]) open() {
-	e.objects = e.For.Open(context.Background())
+	e.objects = e.opened(e.For, "")
 	for i := range e.sources {
 		s := &e.sources[i]
 		if s.indexed != nil {
 			s.keys = s.indexed.keys(e.For, e.objects)
 		}
 		if s.objects != nil {
-			s.feed = s.objects.Open(context.Background())
+			s.feed = e.opened(s.objects, "")
 			s.name = s.objects.Kind().Kind
 		}
 	}
 	for _, read := range e.Reads {
-		e.reads = append(e.reads, read.Open(context.Background()))
-	}
-	for _, f := range e.feeds() {
-		e.metrics.AddStore(f.Name(), f)
+		e.reads = append(e.reads, e.opened(read, ""))
 	}
 	e.openDeparted()
+}
+
+// opened opens a store, which metrics show under its name and more.
+func (e *engine[T]) opened(h kube.AnyHandle, more string) *kube.Informer {
+	f := h.Open(context.Background())
+	e.metrics.AddStore(f.Name()+more+e.clients.suffix(h.Client()), f)
+	return f
+}
+
+// clients are those of a program's stores, in the order in which the stores were opened.
+type clients []*kube.Client
+
+// suffix returns what tells the stores of a client from those of the program's first one in
+// metrics: nothing for the first one, else the host, with a number if that is the host of an
+// earlier client too.
+func (cs *clients) suffix(c *kube.Client) string {
+	if !slices.Contains(*cs, c) {
+		*cs = append(*cs, c)
+	}
+	host := func(c *kube.Client) string { return c.Config().Rest.Host }
+	earlier := 0
+	for i, other := range *cs {
+		switch {
+		case other == c && i == 0:
+			return ""
+		case other == c && earlier == 0:
+			return " at " + host(c)
+		case other == c:
+			return fmt.Sprintf(" at %s (%d)", host(c), earlier+1)
+		case host(other) == host(c):
+			earlier++
+		}
+	}
+	return ""
 }
 
 func (e *engine[T]) name() string         { return e.Name }

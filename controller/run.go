@@ -260,6 +260,7 @@ func (p *program) client() *kube.Client {
 func (p *program) prepare(controllers []Any) error {
 	env := environment{
 		log: p.Logger, metrics: p.Metrics, work: p.work, trace: p.Trace, events: p.Events, depths: newDepths(),
+		clients: new(clients),
 	}
 	names := make(map[string]bool)
 	var failed []error

@@ -258,6 +258,9 @@ func (s Source) validate(of kube.AnyHandle) error {
 		return s.wrong
 	case s.objects != nil && s.objects.Err() != nil:
 		return s.objects.Err()
+	case s.owned && of.Err() == nil && !s.objects.Client().SameCluster(of.Client()):
+		return fmt.Errorf("the children %s are in another cluster than %s: an owner is in the cluster of its children",
+			s.objects.Kind().Kind, of.Kind().Kind)
 	case s.indexed != nil:
 		return s.indexed.fits(of)
 	case s.objects == nil && s.run == nil && s.hook == nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/lease"
@@ -43,6 +44,11 @@ func TestWrongControllers(t *testing.T) {
 			keys       = func(context.Context, *gizmo) []kube.Key { return nil }
 			references = func(*gizmo) []kube.Key { return nil }
 		)
+		elsewhere, err := kube.Config{Rest: &rest.Config{Host: "https://elsewhere.example"}}.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer elsewhere.Close()
 		good := func(change func(c *Controller[gizmo])) Any {
 			c := Controller[gizmo]{Name: "named", For: s.gizmos, Reconcile: nothing[gizmo]}
 			change(&c)
@@ -78,14 +84,18 @@ func TestWrongControllers(t *testing.T) {
 			"Owns nil":        {good(func(c *Controller[gizmo]) { c.Owns = []kube.AnyHandle{nil} }), "Owned has no handle"},
 			"Owns nil handle": {good(func(c *Controller[gizmo]) { c.Owns = []kube.AnyHandle{noOwned} }), "Owned has no handle"},
 			"Owns zero":       {good(func(c *Controller[gizmo]) { c.Owns = []kube.AnyHandle{kube.Reader[corev1.Secret]{}} }), "handle"},
-			"Reads nil":       {good(func(c *Controller[gizmo]) { c.Reads = []kube.AnyHandle{s.gizmos, nil} }), "handle 1 of Reads is nil"},
-			"Reads zero":      {good(func(c *Controller[gizmo]) { c.Reads = []kube.AnyHandle{ready} }), "the client is nil"},
-			"zero source":     {watches(Source{}), "a source is the zero value"},
-			"Owned nil":       {watches(Owned(noOwned)), "Owned has no handle"},
-			"Mapped nil":      {watches(Mapped(nil, keys)), "Mapped has no handle"},
-			"Mapped by nil":   {watches(Mapped[gizmo](s.gizmos, nil)), "Mapped has no function"},
-			"Mapped zero":     {watches(Mapped(ready, keys)), "the client is nil"},
-			"Referenced nil":  {watches(Referenced(nil, references)), "Referenced has no handle"},
+			"Owns elsewhere": {
+				good(func(c *Controller[gizmo]) { c.Owns = []kube.AnyHandle{kube.For[corev1.Secret](elsewhere)} }),
+				"the children Secret are in another cluster than Gizmo",
+			},
+			"Reads nil":      {good(func(c *Controller[gizmo]) { c.Reads = []kube.AnyHandle{s.gizmos, nil} }), "handle 1 of Reads is nil"},
+			"Reads zero":     {good(func(c *Controller[gizmo]) { c.Reads = []kube.AnyHandle{ready} }), "the client is nil"},
+			"zero source":    {watches(Source{}), "a source is the zero value"},
+			"Owned nil":      {watches(Owned(noOwned)), "Owned has no handle"},
+			"Mapped nil":     {watches(Mapped(nil, keys)), "Mapped has no handle"},
+			"Mapped by nil":  {watches(Mapped[gizmo](s.gizmos, nil)), "Mapped has no function"},
+			"Mapped zero":    {watches(Mapped(ready, keys)), "the client is nil"},
+			"Referenced nil": {watches(Referenced(nil, references)), "Referenced has no handle"},
 			"Referenced by nil": {
 				watches(Referenced[gizmo](s.gizmos, nil)), "Referenced has no function",
 			},

@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,6 +126,30 @@ func (c *Client) Config() Config {
 		Rest: rest.CopyConfig(c.config), Namespace: c.namespace, FieldManager: c.fieldManager,
 		Logger: c.logger, Observe: c.observed, MaxObjectBytes: c.maxObject,
 	}
+}
+
+// SameCluster reports whether two clients reach one cluster, as far as their configurations tell. They
+// do if they have the same URL. They also do if they trust the same authority and their URLs have no
+// path: the servers of one cluster have several addresses. It makes no request.
+func (c *Client) SameCluster(other *Client) bool {
+	if c == other || c.base.String() == other.base.String() {
+		return true
+	}
+	if strings.Trim(c.base.Path, "/") != "" || strings.Trim(other.base.Path, "/") != "" {
+		return false // a proxy of several clusters
+	}
+	authority := c.authority()
+	return len(authority) > 0 && bytes.Equal(authority, other.authority())
+}
+
+// authority returns the certificates of the authority that the client trusts, or nil if it trusts
+// those of the system.
+func (c *Client) authority() []byte {
+	config := rest.CopyConfig(c.config)
+	if rest.LoadTLSFiles(config) != nil {
+		return nil // such a client connects to no server
+	}
+	return bytes.TrimSpace(config.CAData)
 }
 
 // warnings remembers the server's warnings that were logged lately, so that a reconcile

@@ -20,7 +20,8 @@ import (
 //
 // An owner in another namespace is an error, as is a namespaced owner of a cluster-scoped
 // child: the garbage collector would delete the child. An owner that was not read from
-// the server has no uid, and is an error too.
+// the server has no uid, and is an error too. So is an owner in another cluster, for the
+// garbage collector of the child's cluster knows no such owner and deletes the child.
 func SetOwner[O, C any](owners Handle[O], owner *O, children Handle[C], child *C) error {
 	return setOwner(owners.base(), asObject(owner), children.base(), asObject(child), false)
 }
@@ -46,6 +47,9 @@ func setOwner(owners handle, owner object, children handle, child object, contro
 		return fail("%w", owners.err)
 	case children.err != nil:
 		return fail("%w", children.err)
+	case !owners.client.SameCluster(children.client):
+		return fail("%s %s is in another cluster: the garbage collector would delete the object", owners.kind.Kind,
+			KeyOf(owner))
 	case owner.GetUID() == "":
 		return fail("%s %s has no uid: only an object that was read from the server can be an owner", owners.kind.Kind,
 			owner.GetName())

@@ -2,14 +2,20 @@ package kube_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/pintle-go/pintle/internal/pki"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // The content of owner references is decided without a server.
@@ -116,5 +122,60 @@ func TestOwned(t *testing.T) {
 	if ref := metav1.GetControllerOf(m); ref == nil || ref.UID != b.UID || ref.Kind != "Book" ||
 		ref.APIVersion != books.Kind().GroupVersion().String() {
 		t.Errorf("controlled by %+v", m.OwnerReferences)
+	}
+}
+
+// The garbage collector of a cluster knows no owners of another one, and deletes their children.
+func TestSetOwnerOfAnotherCluster(t *testing.T) {
+	authority := func() []byte {
+		a := got(pki.New(time.Now(), time.Hour))(t)
+		return pki.Bundle([]pki.Authority{a})
+	}
+	mine, theirs := authority(), authority()
+	connect := func(host string, ca []byte, change ...func(*rest.Config)) *kube.Client {
+		config := &rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+		for _, f := range change {
+			f(config)
+		}
+		client := got(kube.Config{Rest: config}.Connect())(t)
+		t.Cleanup(client.Close)
+		return client
+	}
+	inFile := func(c *rest.Config) {
+		c.CAFile, c.CAData = filepath.Join(t.TempDir(), "ca.crt"), nil
+		must(t, os.WriteFile(c.CAFile, append(mine, '\n'), 0o600))
+	}
+	first := connect("https://one.example:6443", mine)
+	for name, test := range map[string]struct {
+		owners, children *kube.Client
+		same             bool
+	}{
+		"itself":           {first, first, true},
+		"another user":     {first, connect("https://one.example:6443/", mine, func(c *rest.Config) { c.Impersonate.UserName = "x" }), true},
+		"another address":  {first, connect("https://10.0.0.1", mine), true},
+		"in a pod":         {first, connect("https://10.0.0.1", nil, inFile), true},
+		"another cluster":  {first, connect("https://two.example:6443", theirs), false},
+		"public authority": {connect("https://a.example", nil), connect("https://b.example", nil), false},
+		"one proxy": {
+			connect("https://proxy.example/k8s/clusters/a", mine), connect("https://proxy.example/k8s/clusters/b", mine), false,
+		},
+	} {
+		for _, pair := range [][2]*kube.Client{{test.owners, test.children}, {test.children, test.owners}} {
+			if pair[0].SameCluster(pair[1]) != test.same {
+				t.Errorf("%s: SameCluster is %t", name, !test.same)
+			}
+			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "o", UID: "1"}}
+			for verb, set := range map[string]func(
+				kube.Handle[corev1.ConfigMap], *corev1.ConfigMap, kube.Handle[corev1.Secret], *corev1.Secret) error{
+				"SetOwner": kube.SetOwner[corev1.ConfigMap, corev1.Secret], "SetController": kube.SetController[corev1.ConfigMap, corev1.Secret],
+			} {
+				child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
+				err := set(kube.For[corev1.ConfigMap](pair[0]), owner, kube.For[corev1.Secret](pair[1]), child)
+				if (err == nil) != test.same || err != nil && !strings.Contains(err.Error(), "ConfigMap a/o is in another cluster") ||
+					(len(child.OwnerReferences) == 1) != test.same {
+					t.Errorf("%s: %s: got %v and %v", name, verb, err, child.OwnerReferences)
+				}
+			}
+		}
 	}
 }

@@ -27,6 +27,9 @@ import (
 func Object[T any](p *Plan, name string, objects writable[T], build func(Inputs) (*T, error)) *Node[T] {
 	n := newObject[T](p, name, objects)
 	n.writes, n.make = objects, build
+	if p.err == nil && !p.client.SameCluster(objects.Client()) {
+		p.wrong(fmt.Errorf("%w: the object of %q would be in another cluster than the owner", errGraph, name))
+	}
 	return n.Node
 }
 

@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
 	"github.com/pintle-go/pintle/controller"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
@@ -315,10 +318,18 @@ func TestStepPanics(t *testing.T) {
 }
 
 func TestWrongSteps(t *testing.T) {
+	elsewhere, err := kube.Config{Rest: &rest.Config{Host: "https://elsewhere.example"}}.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
 	for name, c := range map[string]struct {
 		describe func(s *scene, p *Plan)
 		want     string
 	}{
+		"another cluster": {func(_ *scene, p *Plan) {
+			Object(p, "a", kube.For[corev1.ConfigMap](elsewhere), func(Inputs) (*corev1.ConfigMap, error) { return nil, nil })
+		}, `the object of "a" would be in another cluster`},
 		"no things":  {func(s *scene, p *Plan) { s.step(p, nil, "a") }, `"a" has no Things`},
 		"no kind":    {func(s *scene, p *Plan) { t := s.shed.things(); t.Kind = ""; s.step(p, t, "a") }, "Kind is empty"},
 		"no observe": {func(s *scene, p *Plan) { t := s.shed.things(); t.Observe = nil; s.step(p, t, "a") }, "Observe, Create and Delete are required"},

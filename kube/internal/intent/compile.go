@@ -129,10 +129,10 @@ func (f field) with(encode encodeFunc) memberFunc {
 	}
 	key = append(key, ':')
 	var (
-		absent  = f.absence()
-		isTree  = f.Type.Kind() == reflect.Struct && (f.OmitEmpty || f.OmitZero)
-		nullish = f.nullAsZero()
-		single  = -1
+		absent   = f.absence()
+		isTree   = f.Type.Kind() == reflect.Struct && (f.OmitEmpty || f.OmitZero)
+		nullish  = f.nullAsZero()
+		single   = -1
 		required = f.required()
 	)
 	if len(f.Path) == 1 {
