@@ -179,7 +179,7 @@ func (e *engine[T]) close() {
 func (e *engine[T]) waitsFor() error {
 	for _, f := range e.feeds() {
 		if f.Synced() {
-			if err := gone(f); err != nil {
+			if err := lost(f); err != nil {
 				return err
 			}
 			continue

@@ -259,3 +259,43 @@ func TestReconcileSeesItsWrites(t *testing.T) {
 		t.Errorf("%d reconciles failed:\n%.3000s", n, b.log)
 	}
 }
+
+// A program that may read its objects, and may not watch them, is not ready: the kubelet and a rollout
+// must not take it for one that works. It becomes ready with the right.
+func TestNotReadyWithoutTheRightToWatch(t *testing.T) {
+	b := newBench(t)
+	roles := kube.For[rbacv1.Role](b.client).In(b.namespace)
+	bindings := kube.For[rbacv1.RoleBinding](b.client).In(b.namespace)
+	grant := func(verbs ...string) {
+		t.Helper()
+		meta := metav1.ObjectMeta{Name: "parents"}
+		_, err := roles.Apply(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: verbs,
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = bindings.Apply(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: "parents"},
+			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant("get", "list")
+	reader := b.connect(nil, func(c *rest.Config) { c.Impersonate.UserName = "reader" })
+	address := testport.Address(t)
+	b.start(Options{Address: address}, Controller[corev1.ConfigMap]{
+		Name: "parents", For: kube.For[corev1.ConfigMap](reader).In(b.namespace), Reconcile: nothing[corev1.ConfigMap],
+	})
+	ready := func(want int, say string) {
+		t.Helper()
+		b.eventually(fmt.Sprintf("/readyz answers %d and %q", want, say), func() bool {
+			code, body := ask(t, "GET", "http://"+address+"/readyz", "")
+			return code == want && strings.Contains(body, say)
+		})
+	}
+	ready(http.StatusServiceUnavailable, "parents: a right to list or watch is missing: watch ConfigMap")
+	grant("get", "list", "watch")
+	ready(http.StatusOK, "parents: ok")
+}

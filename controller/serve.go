@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/pintle-go/pintle/certificate"
 	"github.com/pintle-go/pintle/kube"
 )
@@ -273,16 +275,22 @@ func (p *program) readyz(ctx context.Context, w http.ResponseWriter, r *http.Req
 	fmt.Fprint(w, lines.String())
 }
 
-// errGone is wrapped by the error of a filled store whose kind is not served any more.
-var errGone = errors.New("the kind is gone")
+// errGone and errDenied are wrapped by the error of a filled store that can't follow its kind.
+var (
+	errGone   = errors.New("the kind is gone")
+	errDenied = errors.New("a right to list or watch is missing")
+)
 
-// gone returns an error if the kind of a filled store is not served any more.
-func gone(f *kube.Informer) error {
-	err := f.Trouble()
-	if !errors.Is(err, kube.ErrNotServed) {
-		return nil
+// lost returns an error if a filled store can't follow its kind until somebody acts. Other troubles
+// end by themselves, as that of a server that is away.
+func lost(f *kube.Informer) error {
+	switch err := f.Trouble(); {
+	case errors.Is(err, kube.ErrNotServed):
+		return fmt.Errorf("%w: %w", errGone, err)
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w: %w", errDenied, err)
 	}
-	return fmt.Errorf("%w: %w", errGone, err)
+	return nil
 }
 
 // hookStatus returns the HTTP status for the error of a hook.
