@@ -184,7 +184,7 @@ func (by *ensuring) done(c *Client, o object) {
 		last.undone = by.before.undone
 	}
 	if by.restores(o) {
-		streak, _ := by.before.streak().Next(time.Now())
+		streak, _, _ := by.again(time.Now())
 		last.undone = &streak
 	}
 	last.uid, last.rv = o.GetUID(), o.GetResourceVersion()

@@ -28,6 +28,21 @@ func (e *ensured) streak() written.Streak {
 	return *e.undone
 }
 
+// again returns the streak with this apply, and whether to tell of it. The fields are those that the
+// apply is about to put back. If they are not known, later applies may know more: a watch may show the
+// others' change before the answer to the apply that they undid arrives.
+func (by *ensuring) again(now time.Time) (next written.Streak, tell bool, fields []string) {
+	before := by.before.streak()
+	if next, tell = before.Next(now); !tell {
+		return next, false, nil
+	}
+	if fields, err := by.others.Fields(); err == nil && len(fields) > 0 {
+		return next, true, fields
+	}
+	waiting, waits := next.Wait(before)
+	return waiting, !waits, nil
+}
+
 const (
 	// managersTime is how long an Ensure waits for the managers of the fields that it is about
 	// to put back.
@@ -39,11 +54,14 @@ const (
 // undone returns the fields that an apply is about to put back, each with the managers that
 // the server names, if it is time to tell of them.
 func (by *ensuring) undone(ctx context.Context, now time.Time) []string {
-	if _, tell := by.before.streak().Next(now); by.others.is == nil || !tell || !written.Heard(ctx) {
+	if by.others.is == nil || !written.Heard(ctx) {
 		return nil
 	}
-	all, err := by.others.Fields()
-	if err != nil || len(all) == 0 { // the table did not show the state after the last apply
+	_, tell, all := by.again(now)
+	switch {
+	case !tell:
+		return nil
+	case len(all) == 0:
 		return []string{"(the fields are not known)"}
 	}
 	paths := slices.DeleteFunc(slices.Clone(all), func(path string) bool {

@@ -42,3 +42,31 @@ func TestStreak(t *testing.T) {
 		}
 	}
 }
+
+// Of a streak of which little is known is told later, when more is known, or at last.
+func TestStreakWaits(t *testing.T) {
+	for name, test := range map[string]struct {
+		known int // the first time of which more is known; 0: none
+		want  int
+	}{"at once": {1, 5}, "later": {9, 9}, "never": {0, 20}} {
+		var s written.Streak
+		told, now := 0, time.Unix(1_000_000, 0)
+		for i := 1; told == 0 && i < 100; i++ {
+			now = now.Add(time.Second)
+			before := s
+			var tell bool
+			if s, tell = s.Next(now); tell && (test.known == 0 || i < test.known) {
+				var waits bool
+				if s, waits = s.Wait(before); waits {
+					tell = false
+				}
+			}
+			if tell {
+				told = i
+			}
+		}
+		if told != test.want {
+			t.Errorf("%s: told at %d, want %d", name, told, test.want)
+		}
+	}
+}

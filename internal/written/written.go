@@ -61,6 +61,19 @@ func (s Streak) Next(now time.Time) (next Streak, tell bool) {
 	return s, tell
 }
 
+// patience is after how many times a streak is told although little can be said of it.
+const patience = 4 * streakTimes
+
+// Wait returns s, a streak that is to be told, as one that is not told yet: more may be known of the
+// next time. It reports false if there were many times already.
+func (s Streak) Wait(before Streak) (waiting Streak, ok bool) {
+	if s.Times >= patience {
+		return s, false
+	}
+	s.told = before.told
+	return s, true
+}
+
 // With returns a context that calls f for each confirmed write. The goroutine that makes
 // a write calls f before the call that made the write returns. A second function is added
 // to the first.
