@@ -47,9 +47,8 @@ type Cause struct {
 
 	// due is the time at which a Requested or Resynced cause is due.
 	due time.Time
-	// of is the state of the object that a Retried, Requested or Resynced cause is about,
-	// zero if that is not known.
-	of objectState
+	// of marks the state of the object that a Retried, Requested or Resynced cause is about.
+	of mark
 	// read: the change is in the store from which turns read their object.
 	read bool
 	// merged are the changes that are merged into Change, without the last one.
@@ -136,7 +135,7 @@ type causes struct {
 	// this one. It is put into the list when the key is handed out.
 	timed Reason
 	due   time.Time
-	of    objectState
+	of    mark
 }
 
 // add merges a cause into the others.
@@ -190,7 +189,7 @@ func (cs *causes) add(c Cause) {
 func (cs *causes) drop(gone kube.Change) (left bool) {
 	end := stateOf(gone)
 	if cs.of.overWith(end) {
-		cs.timed, cs.due, cs.of = "", time.Time{}, objectState{}
+		cs.timed, cs.due, cs.of = "", time.Time{}, mark{}
 	}
 	itsOwn := Cause{Change: gone}
 	cs.list = slices.DeleteFunc(cs.list, func(c Cause) bool {
@@ -229,7 +228,7 @@ func (cs *causes) dueBy(now time.Time) {
 	if cs.chain != nil {
 		timed.depth = cs.chain.timed
 	}
-	cs.timed, cs.due, cs.of = "", time.Time{}, objectState{}
+	cs.timed, cs.due, cs.of = "", time.Time{}, mark{}
 	cs.add(timed)
 }
 

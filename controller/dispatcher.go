@@ -70,7 +70,7 @@ func newDispatcher(
 		turns:     make(chan *turn, concurrency),
 		known:     make(chan struct{}),
 		ended:     make(chan struct{}),
-		queue:     newQueue(),
+		queue:     newQueue(time.Now()),
 		histories: make(map[kube.Key]*history),
 		gone:      make(map[kube.Key][]objectState),
 	}

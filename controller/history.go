@@ -145,6 +145,44 @@ func (s objectState) overWith(end objectState) bool {
 	return s.uid == "" || s.uid == end.uid && !versions.Older(end.version, s.version)
 }
 
+// mark is what is kept of the state of an object that a later reconcile is about. There may be one for
+// each object, so it is small.
+type mark struct {
+	uid uint32 // a hash; 0: the state is not known
+	// version is the lower half of the version, if it is a number. Versions of one object are
+	// seldom as far from one another as half of the numbers, and then a key that has ended is
+	// reconciled once more.
+	version uint32
+	ordered bool // the version is a number
+}
+
+func markOf(s objectState) mark {
+	if s.uid == "" {
+		return mark{}
+	}
+	version, ordered := versions.Number(s.version)
+	return mark{uid: hashOf(s.uid), version: uint32(version), ordered: ordered} //nolint:gosec // see mark
+}
+
+// hashOf returns a hash of a uid that is not 0, FNV-1a.
+func hashOf(uid types.UID) uint32 {
+	sum := uint32(2166136261)
+	for i := range len(uid) {
+		sum = (sum ^ uint32(uid[i])) * 16777619
+	}
+	return max(sum, 1)
+}
+
+// overWith does for a mark what it does for a state.
+func (m mark) overWith(end objectState) bool {
+	if m.uid == 0 {
+		return true
+	}
+	is := markOf(end)
+	older := m.ordered && is.ordered && int32(is.version-m.version) < 0 //nolint:gosec // it wraps around
+	return m.uid == is.uid && !older
+}
+
 // writesKept is how many writes of earlier turns are remembered.
 const writesKept = 16
 

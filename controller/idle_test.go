@@ -40,8 +40,8 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 			t.Errorf("%s: %d bytes an object, want %d at most", what, n, limit)
 		}
 	}
-	perObject("that wait for a resync", 300, func() any {
-		q := newQueue()
+	perObject("that wait for a resync", 64, func() any {
+		q := newQueue(now)
 		for i, key := range keys {
 			due := now.Add(time.Hour + time.Duration(i))
 			q.add(request{key: key, due: due, priority: low, cause: Cause{Reason: Resynced, due: due}}, now)
@@ -49,7 +49,7 @@ func TestIdleObjectsAreCheap(t *testing.T) {
 		return q
 	})
 	perObject("that were reconciled in a burst", 1, func() any {
-		q := newQueue()
+		q := newQueue(now)
 		for _, key := range keys {
 			q.add(request{key: key, cause: Cause{Reason: Triggered}}, now)
 		}

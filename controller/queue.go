@@ -19,6 +19,7 @@ type queue struct {
 	running map[kube.Key]*item
 	ready   [priorities]list.List // of *item, first in, first out
 	later   dueHeap
+	asleep  sleepers // keys that are not in waiting, and have nothing but a time
 	// passed counts, by priority, the turns that went ahead of waiting keys.
 	passed [priorities]int
 	most   int // the most keys that waited at a time since waiting was made
@@ -61,8 +62,10 @@ type item struct {
 	index    int           // in later; -1 if it is not there
 }
 
-func newQueue() *queue {
-	return &queue{waiting: make(map[kube.Key]*item), running: make(map[kube.Key]*item)}
+func newQueue(now time.Time) *queue {
+	return &queue{
+		waiting: make(map[kube.Key]*item), running: make(map[kube.Key]*item), asleep: newSleepers(now),
+	}
 }
 
 // add takes a request. It returns true if the key did not wait already.
@@ -72,12 +75,15 @@ func (q *queue) add(r request, now time.Time) (added bool) {
 	}
 	it := q.waiting[r.key]
 	if it == nil {
-		it = &item{key: r.key, priority: r.priority, due: r.due, index: -1}
-		q.waiting[r.key] = it
-		q.most = max(q.most, len(q.waiting))
-		it.causes.add(r.cause)
-		q.put(it, now)
-		return true
+		if asleep, ok := q.asleep.remove(r.key); ok {
+			it = q.wait(q.asleep.request(asleep), now)
+		} else if asleep, ok := q.asleep.fits(r, now); ok {
+			q.asleep.add(asleep)
+			return true
+		} else {
+			q.wait(r, now)
+			return true
+		}
 	}
 	it.causes.add(r.cause)
 	due, priority := it.due, it.priority
@@ -94,6 +100,16 @@ func (q *queue) add(r request, now time.Time) (added bool) {
 	it.due, it.priority = due, priority
 	q.put(it, now)
 	return false
+}
+
+// wait makes an item of a request of a key that has none.
+func (q *queue) wait(r request, now time.Time) *item {
+	it := &item{key: r.key, priority: r.priority, due: r.due, index: -1}
+	q.waiting[r.key] = it
+	q.most = max(q.most, len(q.waiting))
+	it.causes.add(r.cause)
+	q.put(it, now)
+	return it
 }
 
 // put places an item where it belongs, unless the key is being worked on.
@@ -119,9 +135,14 @@ func (q *queue) remove(it *item) {
 	}
 }
 
-// promote moves the items that are due from later to ready.
+// promote moves what is due from later, and from sleep, to ready.
 func (q *queue) promote(now time.Time) {
-	for len(q.later) > 0 && !q.later[0].due.After(now) {
+	for due, ok := q.next(); ok && !due.After(now); due, ok = q.next() {
+		if x, asleep := q.asleep.first(); asleep && q.asleep.due(x).Equal(due) {
+			q.asleep.remove(x.key)
+			q.wait(q.asleep.request(x), now)
+			continue
+		}
 		it := heap.Pop(&q.later).(*item)
 		it.since = now
 		it.place = q.ready[it.priority].PushBack(it)
@@ -193,6 +214,9 @@ func (q *queue) done(key kube.Key, now time.Time) {
 func (q *queue) drop(key kube.Key, gone kube.Change, now time.Time) {
 	it := q.waiting[key]
 	if it == nil {
+		if x, ok := q.asleep.find(key); ok && x.mark().overWith(stateOf(gone)) {
+			q.asleep.remove(key)
+		}
 		return
 	}
 	q.remove(it)
@@ -220,10 +244,13 @@ func (q *queue) dropRead(key kube.Key, uid types.UID, version string) {
 // next returns the time when the first key that is not due yet becomes due. ok is false
 // if there is none.
 func (q *queue) next() (due time.Time, ok bool) {
-	if len(q.later) == 0 {
-		return due, false
+	if x, asleep := q.asleep.first(); asleep {
+		due, ok = q.asleep.due(x), true
 	}
-	return q.later[0].due, true
+	if len(q.later) > 0 && (!ok || q.later[0].due.Before(due)) {
+		due, ok = q.later[0].due, true
+	}
+	return due, ok
 }
 
 // depth returns how many keys are due and wait for their turn.

@@ -113,15 +113,15 @@ func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
 // A queue does the same as its model, for all requests.
 func TestQueueModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q, m := newQueue(), &modelQueue{running: make(map[kube.Key]bool)}
 		now := time.Unix(1_000_000, 0)
+		q, m := newQueue(now), &modelQueue{running: make(map[kube.Key]bool)}
 		var running []kube.Key
 		delayed := 0
 		key := rapid.Custom(func(t *rapid.T) kube.Key { return named(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key"))) })
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				r := request{key: key.Draw(t, "key"),
-					cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried}).Draw(t, "reason")}}
+					cause: Cause{Reason: rapid.SampledFrom([]Reason{Triggered, Retried, Requested, Resynced}).Draw(t, "reason")}}
 				r.priority = priority(rapid.IntRange(0, int(priorities)-1).Draw(t, "priority"))
 				if in := rapid.IntRange(-2, 5).Draw(t, "in"); in > -2 {
 					// No two are due at the same time, so that the order is known.
@@ -130,6 +130,9 @@ func TestQueueModel(t *testing.T) {
 					if in <= 0 {
 						r.due = now
 					}
+				}
+				if r.cause.Reason == Requested || r.cause.Reason == Resynced {
+					r.cause.due = r.due
 				}
 				if added := q.add(r, now); added != (m.find(r.key) == nil) {
 					t.Fatalf("add of %s returned %t", r.key, added)
@@ -191,9 +194,15 @@ func TestQueueModel(t *testing.T) {
 				if got := q.depth(high) + q.depth(live) + q.depth(low); got != ready {
 					t.Fatalf("%d keys are ready, want %d", got, ready)
 				}
-				if len(q.later) != later || len(q.waiting) != len(m.waiting) || len(q.running) != len(running) {
-					t.Fatalf("%d later, %d waiting, %d running; want %d, %d, %d", len(q.later), len(q.waiting), len(q.running), later,
-						len(m.waiting), len(running))
+				waits, asleep := len(q.waiting)+q.asleep.n, q.asleep.n
+				for _, key := range running {
+					if _, ok := q.asleep.find(key); ok {
+						asleep--
+					}
+				}
+				if len(q.later)+asleep != later || waits != len(m.waiting) || len(q.running) != len(running) {
+					t.Fatalf("%d later, %d waiting, %d running; want %d, %d, %d", len(q.later)+asleep, waits, len(q.running),
+						later, len(m.waiting), len(running))
 				}
 			},
 		})
@@ -202,7 +211,8 @@ func TestQueueModel(t *testing.T) {
 
 // Live keys go ahead of the others, and the others still advance.
 func TestQueueShare(t *testing.T) {
-	q, now := newQueue(), time.Unix(1, 0)
+	now := time.Unix(1, 0)
+	q := newQueue(now)
 	for i := range 10 {
 		q.add(request{key: named(fmt.Sprint("low", i)), priority: low}, now)
 	}
@@ -222,7 +232,8 @@ func TestQueueShare(t *testing.T) {
 
 // A cause that is due later is not among the causes of an earlier reconcile.
 func TestCausesDue(t *testing.T) {
-	q, now := newQueue(), time.Unix(1, 0)
+	now := time.Unix(1, 0)
+	q := newQueue(now)
 	later := now.Add(time.Minute)
 	q.add(request{key: named("a"), due: later, cause: Cause{Reason: Requested, due: later}}, now)
 	q.add(request{key: named("a"), cause: Cause{Reason: Triggered, Source: "test"}}, now)
@@ -237,7 +248,8 @@ func TestCausesDue(t *testing.T) {
 }
 
 func BenchmarkQueue(b *testing.B) {
-	q, now := newQueue(), time.Unix(1, 0)
+	now := time.Unix(1, 0)
+	q := newQueue(now)
 	keys := make([]kube.Key, 5000)
 	for i := range keys {
 		keys[i] = named(fmt.Sprint(i))

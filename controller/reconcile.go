@@ -404,7 +404,7 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	default:
 		return nil
 	}
-	next.key, next.cause.of = a.key, objectState{a.uid, a.read}
+	next.key, next.cause.of = a.key, markOf(objectState{a.uid, a.read})
 	if max(next.due.Sub(now), e.MinInterval) < hotPause {
 		next.cause.depth = e.depthOf(a) + 1
 	}

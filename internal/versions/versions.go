@@ -30,6 +30,12 @@ func Later(a, b string) string {
 	return a
 }
 
+// Number returns a resource version as a number, and whether it can be compared with others.
+func Number(v string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(v, 10, 64)
+	return n, err == nil
+}
+
 // Numeric reports that a resource version can be compared with others.
 func Numeric(v string) bool { return Reached(v, "0") }
 
