@@ -35,8 +35,8 @@ const (
 	resyncFlag  = 1 << 2
 	orderedFlag = 1 << 3
 
-	pieceBits = 8
-	piece     = 1 << pieceBits // sleepers in a piece
+	pieceBits = 10
+	piece     = 1 << pieceBits // sleepers in a piece, which are six pages of memory
 
 	leastTable = 16
 )
