@@ -51,6 +51,7 @@ var mutants = []struct{ name, file, from, to string }{
 	{"an object that leaves the selection by an own write stays", "key.go", "	case a.Out:\n		h.drop()", "	case a.Out:"},
 	{"the past is remembered for ever", "key.go",
 		"	if versions.Reached(version, h.mark.past) {\n		h.mark.past = \"\"", "	if false {\n		h.mark.past = \"\""},
+	{"the past waits for no version", "waits.go", "if version, ok = versions.Number(m.past); ok {", "if false {"},
 }
 
 // TestMutants runs TestModel with each mutant.

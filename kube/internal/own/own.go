@@ -118,9 +118,7 @@ type State[K comparable, E any] struct {
 	selects bool
 	seq     uint64
 	doubts  int
-	// next is a version that no claim and no past is older than. A watch that has not heard as
-	// much ends none. Empty: there may be any.
-	next string
+	waits   []*waits[K] // of each lane
 }
 
 const (
@@ -133,7 +131,9 @@ const (
 // New returns the state of a store with some lanes. laneOf tells which lane has a key, and selects
 // whether the store has a selector.
 func New[K comparable, E any](lanes int, laneOf func(K) int, selects bool) State[K, E] {
-	return State[K, E]{lanes: make([]Lane, lanes), laneOf: laneOf, selects: selects}
+	return State[K, E]{
+		lanes: make([]Lane, lanes), laneOf: laneOf, selects: selects, waits: make([]*waits[K], lanes),
+	}
 }
 
 // Lane returns a lane's versions.
@@ -231,11 +231,12 @@ func later(a, b string) string {
 
 // with calls f for a key and returns the state after that.
 func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Verdict[E]) {
-	lanes := slices.Clone(s.lanes)
+	lanes, lane := slices.Clone(s.lanes), s.laneOf(key)
 	m, had := s.marks.Get(key)
 	was := m.doubt.seq > 0
+	awaited, awaits := m.awaits(now, true)
 	m.dead = slices.Clone(m.dead)
-	h := hand[E]{lane: &lanes[s.laneOf(key)], mark: m, now: now}
+	h := hand[E]{lane: &lanes[lane], mark: m, now: now}
 	f(&h)
 	s.lanes = lanes
 	switch is := h.mark.doubt.seq > 0; {
@@ -250,7 +251,10 @@ func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Ver
 	case had:
 		s.marks = s.marks.Without(nil, key)
 	}
-	s.next = "" // cheap to find again
+	if version, ok := h.mark.awaits(now, !h.out.Take && !h.out.Drop); ok && (!awaits || version != awaited) {
+		s.waits = slices.Clone(s.waits)
+		s.waits[lane] = s.waits[lane].with(version, key)
+	}
 	return s, h.out
 }
 
@@ -405,37 +409,19 @@ func (s State[K, E]) Progress(
 	s.lanes = slices.Clone(s.lanes)
 	l := &s.lanes[lane]
 	l.Heard, l.Floor = version, later(l.Floor, version)
-	if s.marks.Len() == 0 || versions.Older(version, s.next) {
-		return s
-	}
-	for key, m := range s.marks.All() {
-		if s.laneOf(key) == lane && (versions.Reached(version, m.past) || m.claim.ends(version, now(key))) {
+	reached, ok := versions.Number(version)
+	for first := s.waits[lane]; ok && first != nil && first.version <= reached; first = s.waits[lane] {
+		s.waits = slices.Clone(s.waits)
+		s.waits[lane] = first.rest()
+		object := now(first.key)
+		m, _ := s.marks.Get(first.key)
+		if versions.Reached(version, m.past) || m.claim.ends(version, object) {
 			var v Verdict[E]
-			s, v = s.with(key, now(key), func(h *hand[E]) { h.caughtUp(version) })
-			each(key, v)
+			s, v = s.with(first.key, object, func(h *hand[E]) { h.caughtUp(version) })
+			each(first.key, v)
 		}
 	}
-	s.next = s.first()
 	return s
-}
-
-// first returns the earliest version that a claim or a past waits for.
-func (s *State[K, E]) first() (first string) {
-	for _, m := range s.marks.All() {
-		for _, v := range []string{m.past, m.claim.version()} {
-			if v != "" && (first == "" || versions.Older(v, first)) {
-				first = v
-			}
-		}
-	}
-	return first
-}
-
-func (c *claim[E]) version() string {
-	if c == nil {
-		return ""
-	}
-	return c.Version
 }
 
 // Tick ends the memories of a lane that are old enough. Its watch must have told everything until

@@ -2,6 +2,7 @@ package own_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,22 @@ var scenarios = map[string]string{
 		event u1@8            none read
 		list u2@12 at 13      u2@12 read
 	`,
+	"a write that the watch never shows": `
+		event u1@1            u1@1 read
+		part u1@4             u1@1 wait
+		bookmark 3            u1@1 wait
+		part u1@6             u1@1 wait
+		bookmark 5            u1@1 wait
+		bookmark 6            u1@1 read
+		bookmark 7            u1@1 read
+	`,
+	"a deletion that the watch shows late": `
+		event u1@1            u1@1 read
+		deleting u1@1         u1@1 wait
+		bookmark 2            u1@1 wait
+		event u1@3            u1@3 wait
+		ended u1@4            none read u1
+	`,
 	"an object that is deleted and was never seen may be before the seen one": `
 		event u1@4            u1@4 read
 		gone u2               u1@4 ask
@@ -158,6 +175,11 @@ func (w *world) hears(words []string) {
 		w.apply(v, is)
 		w.store = w.store.Progress(0, is.Version, w.content, w.each)
 		return
+	case "bookmark":
+		w.store = w.store.Progress(0, words[1], w.content, w.each)
+		return
+	case "deleting":
+		w.store, v = w.store.Deleting(key, w.now, is, is.UID)
 	case "wrote", "part":
 		a := own.Answer[types.UID]{Object: is, Whole: words[0] == "wrote", Own: true, Last: is.UID}
 		w.store, v = w.store.Answered(key, w.now, a, 0)
@@ -204,6 +226,43 @@ func TestDoubtsAreBounded(t *testing.T) {
 	s = s.Tick(0, epoch.Add(own.Kept+time.Second))
 	if left := own.Print(&s); left != "" || s.Look(4999) != own.Read {
 		t.Errorf("this is left: %s", left)
+	}
+}
+
+// What a watch shows costs as much as the marks that it ends, however many there are.
+func TestManyMarks(t *testing.T) {
+	const marks = 10_000
+	object := func(i, version int) own.Object {
+		return own.Object{Exists: true, UID: types.UID(strconv.Itoa(i)), Version: strconv.Itoa(version)}
+	}
+	for name, wrote := range map[string]func(s own.State[int, int], i int) own.State[int, int]{
+		"objects that are deleted together": func(s own.State[int, int], i int) own.State[int, int] {
+			s, _ = s.Deleting(i, object(i, 1+i), object(i, 1+i), i)
+			return s
+		},
+		"objects that are written": func(s own.State[int, int], i int) own.State[int, int] {
+			s, _ = s.Answered(i, object(i, 1+i), own.Answer[int]{Object: object(i, marks+1+i), Own: true, Last: i}, 0)
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, asked := own.New[int, int](1, func(int) int { return 0 }, false), 0
+			for i := range marks {
+				s = wrote(s, i)
+			}
+			now := func(i int) own.Object { asked++; return object(i, 1+i) }
+			for i := range marks {
+				is := object(i, marks+1+i)
+				s, _ = s.Event(i, object(i, 1+i), is, name != "objects that are written")
+				s = s.Progress(0, is.Version, now, func(int, own.Verdict[int]) {})
+			}
+			if s.Remembers() {
+				t.Error("something is remembered although the watch has shown all")
+			}
+			if asked > 2*marks {
+				t.Errorf("%d contents are looked at for %d objects", asked, marks)
+			}
+		})
 	}
 }
 
