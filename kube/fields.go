@@ -1,13 +1,12 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
+	"sort"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +55,8 @@ func (c Change) Diff() ([]FieldChange, error) {
 	}
 	var diff []FieldChange
 	appendChanged(&diff, "", was, is)
-	slices.SortFunc(diff, func(a, b FieldChange) int { return strings.Compare(a.Path, b.Path) })
+	// Here and in other places package slices would add 5 to 15 KB to each program.
+	sort.Slice(diff, func(i, j int) bool { return diff[i].Path < diff[j].Path })
 	return diff, nil
 }
 
@@ -160,9 +160,7 @@ func (c Change) Managers(ctx context.Context, paths ...string) (map[string][]Man
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Compare(unixOf(b.Time), unixOf(a.Time))
-	})
+	sort.SliceStable(entries, func(i, j int) bool { return unixOf(entries[i].Time) > unixOf(entries[j].Time) })
 	managers := make(map[string][]Manager)
 	for _, e := range entries {
 		if e.FieldsV1 == nil {

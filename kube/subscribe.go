@@ -1,9 +1,8 @@
 package kube
 
 import (
-	"cmp"
 	"context"
-	"slices"
+	"sort"
 
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
@@ -68,7 +67,7 @@ func (s *subscription) round(ctx context.Context, yield func(Change) bool) (more
 	}
 	// The ends of objects that the loop has seen come first: others may have ended before these were
 	// made.
-	slices.SortStableFunc(ends, func(a, b end) int { return cmp.Compare(s.unseen(a), s.unseen(b)) })
+	sort.SliceStable(ends, func(i, j int) bool { return s.unseen(ends[i]) < s.unseen(ends[j]) })
 	for _, e := range ends {
 		if ctx.Err() != nil || !s.showEnd(e, to, yield) {
 			return false, true

@@ -105,7 +105,7 @@ func (r *Audit) Compare(o Operator) error {
 			missing = append(missing, g)
 		}
 	}
-	slices.SortFunc(missing, compareGrants)
+	sortGrants(missing)
 	for _, g := range missing {
 		wrong = append(wrong, fmt.Errorf("missing: the right to %s", g))
 	}

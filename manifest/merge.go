@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -61,7 +62,7 @@ func grants(needs []Rules, definitions []*crd.Definition) ([]grant, error) {
 			}
 		}
 	}
-	slices.SortFunc(all, compareGrants)
+	sortGrants(all)
 	all = slices.Compact(all)
 	var least []grant
 	for i, g := range all {
@@ -78,6 +79,10 @@ func orEmpty(s []string) []string {
 		return []string{""}
 	}
 	return s
+}
+
+func sortGrants(all []grant) {
+	sort.Slice(all, func(i, j int) bool { return compareGrants(all[i], all[j]) < 0 })
 }
 
 func compareGrants(a, b grant) int {

@@ -112,7 +112,7 @@ func (l *Lane) doubts() []*doubt { return []*doubt{&l.doubt, &l.unnamed} }
 // State is the memory of a store. It is never changed: each call returns another one.
 type State[K comparable, E any] struct {
 	lanes  []Lane
-	marks  hamt.Map[K, Mark[E]]
+	marks  hamt.Map[K, *Mark[E]] // a mark is never changed
 	laneOf func(K) int
 	// selects: the store has a selector, so the watch also shows the end of an object that leaves it.
 	selects bool
@@ -155,8 +155,16 @@ const (
 
 // Look tells the task of a read of a key.
 func (s *State[K, E]) Look(key K) Need {
-	m, _ := s.marks.Get(key)
+	m, _ := s.mark(key)
 	return s.need(key, &m)
+}
+
+// mark returns a copy of a key's mark, and whether there is one.
+func (s *State[K, E]) mark(key K) (m Mark[E], marked bool) {
+	if is, ok := s.marks.Get(key); ok {
+		return *is, true
+	}
+	return m, false
 }
 
 func (s *State[K, E]) need(key K, m *Mark[E]) Need {
@@ -185,7 +193,7 @@ type Unsure[K comparable, E any] struct {
 func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 	return func(yield func(Unsure[K, E]) bool) {
 		for key, m := range s.marks.All() {
-			u := Unsure[K, E]{Key: key, Need: s.need(key, &m)}
+			u := Unsure[K, E]{Key: key, Need: s.need(key, m)}
 			switch {
 			case u.Need == Read, u.Need == Wait && m.claim.since > began:
 				continue
@@ -213,7 +221,7 @@ func (s *State[K, E]) Remembers() bool { return s.marks.Len() > 0 }
 // Least returns the latest known version of a key, whose content is now. An answer that is
 // older is stale.
 func (s *State[K, E]) Least(key K, now Object) string {
-	m, _ := s.marks.Get(key)
+	m, _ := s.mark(key)
 	least := later(now.Version, m.past)
 	if m.claim != nil {
 		least = later(least, m.claim.Version)
@@ -232,7 +240,7 @@ func later(a, b string) string {
 // with calls f for a key and returns the state after that.
 func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Verdict[E]) {
 	lanes, lane := slices.Clone(s.lanes), s.laneOf(key)
-	m, had := s.marks.Get(key)
+	m, had := s.mark(key)
 	was := m.doubt.seq > 0
 	awaited, awaits := m.awaits(now, true)
 	m.dead = slices.Clone(m.dead)
@@ -247,7 +255,8 @@ func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Ver
 	}
 	switch empty := h.mark.empty(); {
 	case !empty:
-		s.marks = s.marks.With(nil, key, h.mark)
+		is := h.mark
+		s.marks = s.marks.With(nil, key, &is)
 	case had:
 		s.marks = s.marks.Without(nil, key)
 	}
@@ -414,7 +423,7 @@ func (s State[K, E]) Progress(
 		s.waits = slices.Clone(s.waits)
 		s.waits[lane] = first.rest()
 		object := now(first.key)
-		m, _ := s.marks.Get(first.key)
+		m, _ := s.mark(first.key)
 		if versions.Reached(version, m.past) || m.claim.ends(version, object) {
 			var v Verdict[E]
 			s, v = s.with(first.key, object, func(h *hand[E]) { h.caughtUp(version) })
