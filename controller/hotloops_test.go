@@ -196,17 +196,17 @@ func TestLoopOfManyChildren(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			onStage(t, func(s *stage) {
 				s.put("a", func(*gizmo) {})
-				runs := 0
+				var runs atomic.Int64
 				s.start(Options{}, Controller[gizmo]{
 					Predicate: only("a"), Watches: []Source{Owned(s.gizmos)},
 					Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 						if g.Name != "a" {
 							return Done, nil
 						}
-						runs++
+						size := int(runs.Add(1))
 						for i := range n {
 							c := child(g, fmt.Sprint("child-", i))
-							c.Spec.Size = runs
+							c.Spec.Size = size
 							if _, err := s.gizmos.Ensure(ctx, c); err != nil {
 								return Done, err
 							}
@@ -218,10 +218,10 @@ func TestLoopOfManyChildren(t *testing.T) {
 				if s.log.count("reconciled in a loop", "default/a", "spec.size") == 0 {
 					t.Errorf("nothing is reported:\n%s", s.log.tail(3))
 				}
-				before := runs
+				before := runs.Load()
 				s.sleep(time.Minute)
-				if runs > before+61 {
-					t.Errorf("%d reconciles in a minute", runs-before)
+				if n := runs.Load() - before; n > 61 {
+					t.Errorf("%d reconciles in a minute", n)
 				}
 			})
 		})
@@ -232,20 +232,19 @@ func TestLoopOfManyChildren(t *testing.T) {
 func TestCreateDeleteLoop(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("a", func(*gizmo) {})
-		n := 0
+		var made atomic.Int64
 		s.start(Options{}, Controller[gizmo]{
 			Predicate: only("a"), Watches: []Source{Owned(s.gizmos)},
 			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 				if g.Name != "a" {
 					return Done, nil
 				}
-				if n > 0 {
+				if n := made.Load(); n > 0 {
 					if err := s.gizmos.Delete(ctx, fmt.Sprint("child-", n)); err != nil {
 						return Done, err
 					}
 				}
-				n++
-				_, err := s.gizmos.Create(ctx, child(g, fmt.Sprint("child-", n)))
+				_, err := s.gizmos.Create(ctx, child(g, fmt.Sprint("child-", made.Add(1))))
 				return Done, err
 			},
 		})
@@ -254,9 +253,10 @@ func TestCreateDeleteLoop(t *testing.T) {
 			t.Errorf("nothing is reported:\n%s", s.log.tail(3))
 		}
 		for i := range 7 {
-			before := n
-			if s.sleep(time.Minute); n > before+61 {
-				t.Errorf("%d reconciles in minute %d", n-before, i+1)
+			before := made.Load()
+			s.sleep(time.Minute)
+			if n := made.Load() - before; n > 61 {
+				t.Errorf("%d reconciles in minute %d", n, i+1)
 			}
 		}
 	})
@@ -266,20 +266,19 @@ func TestCreateDeleteLoop(t *testing.T) {
 func TestLoopOverNames(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.put("g0", func(*gizmo) {})
-		n := 0
+		var made atomic.Int64
 		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
 			if err := s.gizmos.Delete(ctx, g.Name); err != nil {
 				return Done, err
 			}
-			n++
 			next := new(gizmo)
-			next.Name = fmt.Sprint("g", n)
+			next.Name = fmt.Sprint("g", made.Add(1))
 			_, err := s.gizmos.Create(ctx, next)
 			return Done, err
 		}})
 		s.sleep(time.Minute)
 		if s.log.count("reconciled in a loop", "Gizmo default/g") == 0 {
-			t.Errorf("%d reconciles in a minute, and no report:\n%s", n, s.log.tail(3))
+			t.Errorf("%d reconciles in a minute, and no report:\n%s", made.Load(), s.log.tail(3))
 		}
 	})
 }
