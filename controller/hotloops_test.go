@@ -175,7 +175,7 @@ func TestKeysThatWriteEachOther(t *testing.T) {
 						all = []Any{of("a", only("a")), of("b", only("b"))}
 					}
 					s.run(Options{}, all...)
-					s.sleep(5 * time.Minute)
+					s.sleep(4 * time.Minute)
 					if s.log.count("reconciled in a loop", "status.seen") == 0 {
 						t.Errorf("nothing is reported:\n%s", s.log.tail(3))
 					}
@@ -219,9 +219,9 @@ func TestLoopOfManyChildren(t *testing.T) {
 					t.Errorf("nothing is reported:\n%s", s.log.tail(3))
 				}
 				before := runs.Load()
-				s.sleep(time.Minute)
-				if n := runs.Load() - before; n > 61 {
-					t.Errorf("%d reconciles in a minute", n)
+				s.sleep(20 * time.Second)
+				if n := runs.Load() - before; n > 21 {
+					t.Errorf("%d reconciles in 20 seconds", n)
 				}
 			})
 		})

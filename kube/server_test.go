@@ -22,7 +22,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -340,16 +342,16 @@ func matcher(r *http.Request, namespace string) func(*modelObject) bool {
 	if err != nil {
 		panic(err)
 	}
-	var fields []string
-	if f := q.Get("fieldSelector"); f != "" {
-		fields = strings.Split(f, ",")
+	field, err := fields.ParseSelector(q.Get("fieldSelector"))
+	if err != nil {
+		panic(err)
 	}
 	return func(o *modelObject) bool {
-		for _, f := range fields {
-			path, value, _ := strings.Cut(f, "=")
-			switch {
-			case path == "metadata.name" && o.key.Name != value, path == "data.note" && o.note != value,
-				path == "data.shown" && o.note != value:
+		for _, f := range field.Requirements() {
+			is := map[string]string{
+				"metadata.name": o.key.Name, "metadata.namespace": o.key.Namespace, "data.note": o.note, "data.shown": o.note,
+			}
+			if value, known := is[f.Field]; known && (value == f.Value) != (f.Operator != selection.NotEquals) {
 				return false
 			}
 		}
