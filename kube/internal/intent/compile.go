@@ -148,7 +148,7 @@ func (f field) with(encode encodeFunc) memberFunc {
 				return nil
 			}
 		}
-		if absent != nil && !(required && s.custom) && absent(v) {
+		if absent != nil && (!required || !s.custom) && absent(v) {
 			return nil
 		}
 		start := len(s.buf)
