@@ -19,7 +19,7 @@ type queue struct {
 	running map[kube.Key]*item
 	ready   [priorities]list.List // of *item, first in, first out
 	later   dueHeap
-	asleep  sleepers // keys that are not in waiting, and have nothing but a time
+	asleep  sleepers // keys that are not in waiting, and have only a time
 	// passed counts, by priority, the turns that went ahead of waiting keys.
 	passed [priorities]int
 	most   int // the most keys that waited at a time since waiting was made

@@ -7,7 +7,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// sleepers holds the keys that wait for a time, and for nothing else: those of reconciles that have
+// sleepers holds the keys that wait only for a time: those of reconciles that have
 // asked for the next one, or will be resynced. There may be as many of them as objects. So each takes
 // the 48 bytes of a sleeper, and at most 11 more in a table.
 type sleepers struct {
