@@ -183,7 +183,7 @@ func managedFields() ([]metav1.ManagedFieldsEntry, error) {
 		raw, _ := json.Marshal(map[string]any{"f:" + part: fieldsOf(fields[part])}) // it was JSON
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}, Subresource: subresource,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)), Subresource: subresource,
 		}
 	}
 	return []metav1.ManagedFieldsEntry{
