@@ -18,7 +18,7 @@ import (
 
 // wrote tells the tables of a write through a handle that the server answered with o, which was
 // decoded from raw.
-func (s *stores) wrote(by handle, kind Kind, o object, raw wire.Raw) {
+func (s *stores) wrote(by *handle, kind Kind, o object, raw wire.Raw) {
 	key := KeyOf(o)
 	grace := o.GetDeletionGracePeriodSeconds()
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (grace == nil || *grace == 0) {
@@ -30,7 +30,7 @@ func (s *stores) wrote(by handle, kind Kind, o object, raw wire.Raw) {
 	s.each(kind, key.Namespace, func(t *table) { t.wrote(by, key, o, raw) })
 }
 
-func (t *table) wrote(by handle, key Key, o object, raw wire.Raw) {
+func (t *table) wrote(by *handle, key Key, o object, raw wire.Raw) {
 	a := own.Answer[*entry]{
 		Object: own.Object{
 			Exists: true, UID: o.GetUID(), Version: o.GetResourceVersion(), Deleting: o.GetDeletionTimestamp() != nil,
@@ -58,7 +58,7 @@ func (t *table) wrote(by handle, key Key, o object, raw wire.Raw) {
 
 // readsAs reports that the table keeps objects as a handle reads them. A handle of the same type may
 // read the metadata alone, as for a write of the status.
-func (t *table) readsAs(by handle) bool {
+func (t *table) readsAs(by *handle) bool {
 	has := t.handle
 	return has.goType == by.goType && has.kind.GVK == by.kind.GVK && has.view == by.view &&
 		has.kind.whole == by.kind.whole && has.codec.OnlyMetadata() == by.codec.OnlyMetadata()

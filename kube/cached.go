@@ -41,7 +41,7 @@ var ErrNotCached = errors.New("no store that runs in this program holds these ob
 //
 // Its counterparts are the client of a controller-runtime manager, which reads from the
 // manager's cache, a lister of client-go, and the reflector Store of kube-rs.
-type Cached[T any] struct{ handle handle }
+type Cached[T any] struct{ handle *handle }
 
 // Cached returns the reads of the handle's objects that are served from memory. Get and
 // List of the handle itself ask the server. Its counterpart is controller-runtime's
@@ -53,11 +53,11 @@ func (r Reader[T]) Cached() Cached[T] { return Cached[T](r) }
 // such object, or if the handle's selectors do not match it. Its counterparts are
 // controller-runtime's client.Reader.Get and Store::get of kube-rs's reflector.
 func (c Cached[T]) Get(ctx context.Context, name string) (*T, error) {
-	o, err := c.handle.cachedGet(ctx, name)
+	o, err := c.handle.orNone().cachedGet(ctx, name)
 	return typed[T](o), err
 }
 
-func (h handle) cachedGet(ctx context.Context, name string) (object, error) {
+func (h *handle) cachedGet(ctx context.Context, name string) (object, error) {
 	key := Key{h.namespace(), name}
 	for {
 		s, err := h.running("get", key)
@@ -78,7 +78,7 @@ func (h handle) cachedGet(ctx context.Context, name string) (object, error) {
 
 // misplaced returns the reason why the kind's scope does not allow an object of a key. It
 // asks the server only if the scope that is known does not allow one.
-func (h handle) misplaced(ctx context.Context, key Key) error {
+func (h *handle) misplaced(ctx context.Context, key Key) error {
 	fits := func(kind Kind) error { return cmp.Or(h.single(kind), inScope(kind, key.Namespace)) }
 	if fits(h.client.discovery.learned(h.kind)) == nil {
 		return nil
@@ -91,24 +91,24 @@ func (h handle) misplaced(ctx context.Context, key Key) error {
 // counterparts are controller-runtime's client.Reader.List and Store::state of kube-rs's
 // reflector.
 func (c Cached[T]) All(ctx context.Context) iter.Seq2[*T, error] {
-	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.all(ctx) })
+	return cached[T](c.handle.orNone(), func(s storeReader) iter.Seq2[object, error] { return s.all(ctx) })
 }
 
 // Labeled yields the objects whose labels match a selector. It looks at the labels of all
 // objects, and decodes the objects that match. Its counterpart is controller-runtime's
 // client.MatchingLabelsSelector.
 func (c Cached[T]) Labeled(ctx context.Context, selector string) iter.Seq2[*T, error] {
-	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.labeled(ctx, selector) })
+	return cached[T](c.handle.orNone(), func(s storeReader) iter.Seq2[object, error] { return s.labeled(ctx, selector) })
 }
 
 // OwnedBy yields the objects that have an owner reference with a uid. The first call builds
 // an index; later calls scan nothing.
 func (c Cached[T]) OwnedBy(ctx context.Context, owner types.UID) iter.Seq2[*T, error] {
-	return cached[T](c.handle, func(s storeReader) iter.Seq2[object, error] { return s.ownedBy(ctx, owner) })
+	return cached[T](c.handle.orNone(), func(s storeReader) iter.Seq2[object, error] { return s.ownedBy(ctx, owner) })
 }
 
 // cached finds the store when the loop begins.
-func cached[T any](h handle, read func(storeReader) iter.Seq2[object, error]) iter.Seq2[*T, error] {
+func cached[T any](h *handle, read func(storeReader) iter.Seq2[object, error]) iter.Seq2[*T, error] {
 	return typedSeq[T](func(yield func(object, error) bool) {
 		for again := true; again; {
 			again = false
@@ -139,7 +139,7 @@ func (s storeReader) stopped(err error) bool {
 }
 
 // running returns the reads of the running store that serves the handle.
-func (h handle) running(verb string, key Key) (s storeReader, err error) {
+func (h *handle) running(verb string, key Key) (s storeReader, err error) {
 	err = h.err
 	if err == nil && (h.client == nil || h.codec == nil) {
 		err = errNoHandle
@@ -160,7 +160,7 @@ func (h handle) running(verb string, key Key) (s storeReader, err error) {
 
 // narrowed returns a function that picks the entries of a handle from those of a wider
 // handle. It returns nil if both handles have the same entries.
-func (h handle) narrowed(wide handle) func(*entry) bool {
+func (h *handle) narrowed(wide *handle) func(*entry) bool {
 	byNamespace := !slices.Equal(h.namespaces, wide.namespaces)
 	byLabel := h.selector.label != wide.selector.label
 	if !byNamespace && !byLabel {
@@ -173,12 +173,12 @@ func (h handle) narrowed(wide handle) func(*entry) bool {
 }
 
 // covers reports that a handle has all namespaces of another handle, or more.
-func (h handle) covers(other handle) bool {
+func (h *handle) covers(other *handle) bool {
 	lacks := func(ns string) bool { return !h.hasNamespace(ns) }
 	return len(h.namespaces) == 0 || len(other.namespaces) > 0 && !slices.ContainsFunc(other.namespaces, lacks)
 }
 
 // hasNamespace reports that the handle covers the objects of a namespace.
-func (h handle) hasNamespace(namespace string) bool {
+func (h *handle) hasNamespace(namespace string) bool {
 	return len(h.namespaces) == 0 || slices.Contains(h.namespaces, namespace)
 }

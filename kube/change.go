@@ -66,7 +66,7 @@ func NewChange[T any, P embedsKubeObject[T]](was, is *T, kind ...Kind) (Change, 
 }
 
 // record returns the entry of an object, as a store keeps it.
-func (h handle) record(o object) (*entry, error) {
+func (h *handle) record(o object) (*entry, error) {
 	o = shallow(o)
 	o.GetObjectKind().SetGroupVersionKind(h.kind.GVK)
 	raw, err := wire.EncodeJSON(o)

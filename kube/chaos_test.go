@@ -76,7 +76,7 @@ type chaos struct {
 // checkedWatch is a watch whose events are compared with the server's objects.
 type checkedWatch struct {
 	*checker
-	truth     handle
+	truth     *handle
 	namespace []string
 	verified  int
 	compacted int
@@ -143,10 +143,10 @@ func addWatch[T any](ctx context.Context, c *chaos, name string, r Reader[T], ho
 	c.running.Go(func() { checkWatch(ctx, r, how, ck.checker, note) })
 }
 
-func (c *chaos) addCheck(name string, h handle) *checkedWatch {
-	truth := h
+func (c *chaos) addCheck(name string, h *handle) *checkedWatch {
+	truth := *h
 	truth.client = c.steady
-	ck := &checkedWatch{checker: newChecker(c.T, name), truth: truth, namespace: h.namespaces}
+	ck := &checkedWatch{checker: newChecker(c.T, name), truth: &truth, namespace: h.namespaces}
 	c.checks = append(c.checks, ck)
 	return ck
 }

@@ -107,7 +107,7 @@ func (c *checker) take(kind WatchEventType, o object, note string, err error) {
 		c.fault("event of type %q", kind)
 	}
 	if was, ok := c.last[key]; ok && !versions.Older(was, is.rv) {
-		c.fault("%s goes back from %s to %s", key, was, is.rv)
+		c.fault("%s goes back from %s to %s, as %s", key, was, is.rv, kind)
 	}
 	c.state[key], c.last[key] = is, is.rv
 }
@@ -164,7 +164,7 @@ func checkLoop[T any](events func(func(WatchEvent[T], error) bool), c *checker, 
 // serverAt lists, by metadata alone, the server's objects as they are, or as they were at
 // a resourceVersion. It tries again until ctx ends. If the resourceVersion is compacted,
 // it returns nil.
-func serverAt(ctx context.Context, h handle, namespace, rv string) (map[Key]version, error) {
+func serverAt(ctx context.Context, h *handle, namespace, rv string) (map[Key]version, error) {
 	req, err := h.request(ctx, "list", "GET", namespace)
 	if err != nil {
 		return nil, err

@@ -21,10 +21,10 @@ import (
 // [Reader.UntilGone]. The counterparts are Delete of controller-runtime's client.Writer with
 // client.DeleteOptions, and Api::delete of kube-rs with DeleteParams.
 func (v View[T]) Delete(ctx context.Context, name string, options ...metav1.DeleteOptions) error {
-	return v.handle.delete(ctx, name, options)
+	return v.base().delete(ctx, name, options)
 }
 
-func (h handle) delete(ctx context.Context, name string, options []metav1.DeleteOptions) error {
+func (h *handle) delete(ctx context.Context, name string, options []metav1.DeleteOptions) error {
 	req, err := h.one(ctx, "delete", http.MethodDelete, name)
 	if err != nil {
 		return err
@@ -90,10 +90,10 @@ func (h handle) delete(ctx context.Context, name string, options []metav1.Delete
 // again. The counterparts are DeleteAllOf of controller-runtime's client.Writer and
 // Api::delete_collection of kube-rs.
 func (v View[T]) DeleteAll(ctx context.Context, options ...metav1.DeleteOptions) error {
-	return v.handle.deleteAll(ctx, options)
+	return v.base().deleteAll(ctx, options)
 }
 
-func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) error {
+func (h *handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) error {
 	for ns := range h.eachNamespace() {
 		req, err := h.requestThat(ctx, "deletecollection", http.MethodDelete, Key{Namespace: ns}, func(kind Kind) error {
 			if ns == "" && kind.Scope == Namespaced {
@@ -136,7 +136,7 @@ func (h handle) deleteAll(ctx context.Context, options []metav1.DeleteOptions) e
 }
 
 // deletesAll sends a DeleteAll and returns the answer.
-func (h handle) deletesAll(ctx context.Context, req *request) (body []byte, contentType string, err error) {
+func (h *handle) deletesAll(ctx context.Context, req *request) (body []byte, contentType string, err error) {
 	body, contentType, err = h.client.roundTrip(ctx, req)
 	if err != nil {
 		return nil, "", err
@@ -154,7 +154,7 @@ func (h handle) deletesAll(ctx context.Context, req *request) (body []byte, cont
 // DeleteAll. The answer shows them as they were before the deletion: finalizers or a
 // grace period may still hold some of them. It returns false if the answer does not name them all:
 // some servers answer with a Status.
-func (h handle) deletedAll(ctx context.Context, kind Kind, namespace string, body []byte, contentType string) bool {
+func (h *handle) deletedAll(ctx context.Context, kind Kind, namespace string, body []byte, contentType string) bool {
 	metadata := h.codec.Metadata()
 	var deleted []keyed
 	each := func(item wire.Raw) error {
@@ -172,7 +172,7 @@ func (h handle) deletedAll(ctx context.Context, kind Kind, namespace string, bod
 }
 
 // deleteBody adds the options of a deletion and reports whether it is a dry run.
-func (h handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bool, err error) {
+func (h *handle) deleteBody(req *request, options []metav1.DeleteOptions) (dry bool, err error) {
 	var o metav1.DeleteOptions
 	switch len(options) {
 	case 0:

@@ -58,16 +58,16 @@ func (v View[T]) Ensure(ctx context.Context, o *T) (*T, error) {
 		return v.Apply(ctx, o)
 	}
 	if asked := glance.Asked(ctx); asked != nil {
-		if !v.handle.glance(asObject(o), asked) {
+		if !v.base().glance(asObject(o), asked) {
 			return nil, glance.ErrUnknown
 		}
 		return nil, nil
 	}
 	is := new(T)
-	return result(is, v.handle.ensure(ctx, asObject(o), asObject(is)))
+	return result(is, v.base().ensure(ctx, asObject(o), asObject(is)))
 }
 
-func (h handle) ensure(ctx context.Context, o, is object) error {
+func (h *handle) ensure(ctx context.Context, o, is object) error {
 	if o.GetResourceVersion() != "" || len(o.GetManagedFields()) > 0 || h.write.DryRun {
 		return h.apply(ctx, o, is)
 	}
@@ -96,7 +96,7 @@ func (h handle) ensure(ctx context.Context, o, is object) error {
 }
 
 // ensures sends an apply that a table has to remember.
-func (h handle) ensures(
+func (h *handle) ensures(
 	ctx context.Context, req *request, noted *ensuring, uid types.UID, answer object,
 ) error {
 	req.ensures = true

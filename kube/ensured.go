@@ -88,7 +88,7 @@ type ensuring struct {
 
 // digest identifies an apply by the content of its request, and by the field managers whose
 // fields it takes over.
-func (h handle) digest(r *request) (sum [sha256.Size]byte) {
+func (h *handle) digest(r *request) (sum [sha256.Size]byte) {
 	d := sha256.New()
 	d.Write(r.body)
 	d.Write([]byte("\n" + r.query.Encode()))
@@ -97,7 +97,7 @@ func (h handle) digest(r *request) (sum [sha256.Size]byte) {
 	return sum
 }
 
-func (h handle) appendTakeOver(dst []byte) []byte {
+func (h *handle) appendTakeOver(dst []byte) []byte {
 	for _, manager := range h.write.TakeOver {
 		dst = append(append(dst, '\n'), url.QueryEscape(manager)...)
 	}

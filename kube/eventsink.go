@@ -11,7 +11,7 @@ import (
 
 // eventSink turns records into the events of a watch.
 type eventSink struct {
-	handle handle
+	handle *handle
 	yield  func(watchEvent, error) bool
 	known  map[Key]seen
 	round  uint32
@@ -24,7 +24,7 @@ type eventSink struct {
 	partial bool
 }
 
-func (h handle) eventSink(yield func(watchEvent, error) bool) *eventSink {
+func (h *handle) eventSink(yield func(watchEvent, error) bool) *eventSink {
 	return &eventSink{handle: h, yield: yield, known: make(map[Key]seen)}
 }
 

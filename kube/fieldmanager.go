@@ -17,7 +17,7 @@ func (c *Client) FieldManager() (string, error) {
 }
 
 // checkManager returns an error if a request is a write whose field manager has no name.
-func (h handle) checkManager(method string) error {
+func (h *handle) checkManager(method string) error {
 	writes := method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 	if !writes || h.write.FieldManager != "" {
 		return nil
@@ -27,7 +27,7 @@ func (h handle) checkManager(method string) error {
 
 // managerName returns the field manager of the handle's writes, or nothing if
 // checkManager refuses them.
-func (h handle) managerName() string {
+func (h *handle) managerName() string {
 	return cmp.Or(h.write.FieldManager, h.client.fieldManager)
 }
 

@@ -32,7 +32,7 @@ func (b *encoded) release() {
 // glance reports that an Ensure of o would send nothing, and answers the question. It neither
 // waits nor decodes, and knows less than ensure: where it returns false, ensure may find out
 // that nothing would change.
-func (h handle) glance(o object, asked *glance.Object) bool {
+func (h *handle) glance(o object, asked *glance.Object) bool {
 	if o.GetResourceVersion() != "" || len(o.GetManagedFields()) > 0 {
 		return false
 	}
@@ -55,14 +55,14 @@ func (h handle) glance(o object, asked *glance.Object) bool {
 
 // statusSeen reports that the store shows the status of o, and has been found to show it
 // before. It knows less than ensureStatus. It leaves the encoded status in body.
-func (h handle) statusSeen(o object, body *encoded) bool {
+func (h *handle) statusSeen(o object, body *encoded) bool {
 	t, e, last := h.lastOf(o, intent.Status, body)
 	return t != nil && e == last.seen && (o.GetUID() == "" || e.Is(o.GetUID())) && t.handle.codec.HasStatus(e)
 }
 
 // lastOf returns the last apply of this process to a part of an object, if it says the same
 // as o, and the present entry of the object. It returns no table if it does not know them.
-func (h handle) lastOf(o object, p intent.Part, body *encoded) (t *table, e *entry, last ensured) {
+func (h *handle) lastOf(o object, p intent.Part, body *encoded) (t *table, e *entry, last ensured) {
 	key := KeyOf(o)
 	body.text = nil
 	switch {
@@ -92,7 +92,7 @@ func (h handle) lastOf(o object, p intent.Part, body *encoded) (t *table, e *ent
 
 // wanted encodes a part of an object, and returns the digest of its apply, as
 // [handle.digest] does. Ok is false if the object cannot be encoded.
-func (h handle) wanted(o object, p intent.Part, body *encoded) (sum [sha256.Size]byte, ok bool) {
+func (h *handle) wanted(o object, p intent.Part, body *encoded) (sum [sha256.Size]byte, ok bool) {
 	encoder, err := h.client.encoder(h.goType)
 	if err != nil {
 		return sum, false
@@ -110,7 +110,7 @@ func (h handle) wanted(o object, p intent.Part, body *encoded) (sum [sha256.Size
 }
 
 // appendQuery appends the query of an apply that is no dry run, as url.Values.Encode does.
-func (h handle) appendQuery(dst []byte) []byte {
+func (h *handle) appendQuery(dst []byte) []byte {
 	dst = append(append(dst, "fieldManager="...), url.QueryEscape(h.managerName())...)
 	if h.write.FieldValidation != "" {
 		dst = append(append(dst, "&fieldValidation="...), url.QueryEscape(h.write.FieldValidation)...)

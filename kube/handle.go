@@ -20,7 +20,7 @@ import (
 //
 // If making a handle fails, for example because its type does not name its kind, each of
 // its methods returns the error before any request.
-type Reader[T any] struct{ handle handle }
+type Reader[T any] struct{ handle *handle }
 
 // View reads objects of a kind into a struct that may have only some of their fields. It can
 // apply, patch, modify and delete, because these leave other fields alone. It can neither
@@ -42,7 +42,7 @@ type AnyHandle interface {
 	Scope(ctx context.Context) (Scope, error)
 	Open(ctx context.Context) *Informer
 	TakesOver() bool
-	base() handle
+	base() *handle
 }
 
 // Handle is a [Reader], [View] or [Resource] of T. Its counterparts are client.Client of
@@ -53,11 +53,12 @@ type Handle[T any] interface {
 	of(*T)
 }
 
-func (r Reader[T]) base() handle { return r.handle }
-func (r Reader[T]) of(*T)        {}
+func (r Reader[T]) base() *handle { return r.handle.orNone() }
+func (r Reader[T]) of(*T)         {}
 
 // handle is the common part of handles of all types. It does the work of their methods: Go
-// compiles a generic method for each type, and in each package that uses the type.
+// compiles a generic method for each type, and in each package that uses the type. It is never
+// changed: what narrows a handle returns another one.
 type handle struct {
 	client     *Client
 	kind       Kind
@@ -73,13 +74,34 @@ type handle struct {
 }
 
 // metadata returns a handle that reads only the metadata of the objects.
-func (h handle) metadata() handle {
+func (h *handle) metadata() *handle {
 	if h.codec == nil {
 		return h // each use returns the handle's error
 	}
-	h.codec, h.newObject = h.codec.Metadata(), newObject[metav1.PartialObjectMetadata]
+	is := *h
+	is.codec, is.newObject = h.codec.Metadata(), newObject[metav1.PartialObjectMetadata]
+	return &is
+}
+
+// writing returns a handle that writes with options.
+func (h *handle) writing(o WriteOptions) *handle {
+	is := *h
+	is.write = o
+	return &is
+}
+
+// orNone returns the handle, or one without a client for the zero value of a type of handles.
+func (h *handle) orNone() *handle {
+	if h == nil {
+		return &noHandle
+	}
 	return h
 }
+
+// noHandle is what a zero value of a type of handles works with. It is never changed.
+var noHandle handle
+
+func (h *handle) within() []string { return slices.Clone(h.namespaces) }
 
 // For returns a handle for the objects of a kind. T has all fields of the kind, and embeds
 // [Object], or metav1.TypeMeta and metav1.ObjectMeta. A T that names its kind itself, or is
@@ -129,8 +151,8 @@ func isUnstructured(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[runtime.Unstructured]())
 }
 
-func newHandle(c *Client, t reflect.Type, newObject func() object, declared Kind, view bool) handle {
-	h := handle{client: c, goType: t, newObject: newObject, view: view}
+func newHandle(c *Client, t reflect.Type, newObject func() object, declared Kind, view bool) *handle {
+	h := &handle{client: c, goType: t, newObject: newObject, view: view}
 	if h.kind, h.err = declared.identify(t); h.err != nil {
 		return h
 	}
@@ -161,60 +183,66 @@ func (r Reader[T]) ReadOnly() Reader[T] { return r }
 
 // Kind returns the parts of the kind that are known without a request to the server:
 // plural and scope may be empty.
-func (r Reader[T]) Kind() Kind { return r.handle.kind }
+func (r Reader[T]) Kind() Kind { return r.base().kind }
 
 // Namespaces returns the namespaces to which In has narrowed the handle. None means all.
-func (r Reader[T]) Namespaces() []string { return slices.Clone(r.handle.namespaces) }
+func (r Reader[T]) Namespaces() []string { return r.base().within() }
 
 // Client returns the client that made the handle, or nil for a zero handle.
 func (r Reader[T]) Client() *Client {
-	if r.handle.codec == nil {
+	h := r.base()
+	if h.codec == nil {
 		return nil
 	}
-	return r.handle.client
+	return h.client
 }
 
 // Err returns the mistake in making the handle, or nil if there is none.
-func (r Reader[T]) Err() error {
-	err := r.handle.err
-	if err == nil && r.handle.codec == nil {
-		err = errNoHandle
-	}
-	if err == nil {
-		return nil
-	}
-	return &Error{Verb: "use", Kind: r.handle.kindName(), Err: err}
-}
+func (r Reader[T]) Err() error { return r.base().mistake() }
 
 // Scope returns whether the objects of the handle live in namespaces. If the answer is
 // not known, it asks the server. The error wraps [ErrNotServed] if the server does not
 // know the kind. Its counterpart is IsObjectNamespaced of controller-runtime's client.
 func (r Reader[T]) Scope(ctx context.Context) (Scope, error) {
-	if err := r.Err(); err != nil {
+	return r.base().scope(ctx)
+}
+
+// mistake returns the mistake in making the handle, or nil if there is none.
+func (h *handle) mistake() error {
+	err := h.err
+	if err == nil && h.codec == nil {
+		err = errNoHandle
+	}
+	if err == nil {
+		return nil
+	}
+	return &Error{Verb: "use", Kind: h.kindName(), Err: err}
+}
+
+func (h *handle) scope(ctx context.Context) (Scope, error) {
+	if err := h.mistake(); err != nil {
 		return "", err
 	}
-	kind, err := r.handle.client.discovery.resolve(ctx, r.handle.kind)
+	kind, err := h.client.discovery.resolve(ctx, h.kind)
 	if err != nil {
-		return "", &Error{Verb: "discover", Kind: r.handle.kindName(), Err: err}
+		return "", &Error{Verb: "discover", Kind: h.kindName(), Err: err}
 	}
 	return kind.Scope, nil
 }
 
 // TakesOver reports whether the handle's applies take over fields; see
 // [WriteOptions.TakeOver]. A status then needs the right to patch the object too.
-func (r Reader[T]) TakesOver() bool { return len(r.handle.write.TakeOver) > 0 }
+func (r Reader[T]) TakesOver() bool { return len(r.base().write.TakeOver) > 0 }
 
 // With returns a handle that writes with options. The options take the place of those of an
 // earlier With, and a FieldManager takes the place of the client's. Its counterparts are the
 // options of a call of controller-runtime's client.Writer, such as client.DryRunAll and
 // client.ForceOwnership.
 func (v View[T]) With(o WriteOptions) View[T] {
-	v.handle.write = o
-	return v
+	return View[T]{Reader[T]{v.base().writing(o)}}
 }
 
 // With is [View.With].
 func (r Resource[T]) With(o WriteOptions) Resource[T] {
-	r.handle.write = o
-	return r
+	return Resource[T]{View[T]{Reader[T]{r.base().writing(o)}}}
 }

@@ -24,7 +24,7 @@ import (
 // already. It is kept as long as the client. Its counterparts are an IndexFunc of
 // client-go and FieldIndexer of controller-runtime.
 type Index[T any, K comparable] struct {
-	handle handle
+	handle *handle
 	of     func(*T) []K
 	failed atomic.Bool // a failure was logged
 	exits  atomic.Bool // the function ended its goroutine
@@ -51,7 +51,7 @@ type Index[T any, K comparable] struct {
 func IndexBy[T any, K comparable](h Handle[T], of func(*T) []K) *Index[T, K] {
 	x := &Index[T, K]{handle: h.base(), of: of}
 	if x.handle.err == nil && x.handle.client == nil {
-		x.handle.err = errNoHandle
+		x.handle = &handle{err: errNoHandle}
 	}
 	if x.handle.err == nil {
 		x.handle.client.stores.declare(x.handle, x)
@@ -141,7 +141,7 @@ func (x *Index[T, K]) collector() collector { return &keyCollector[K]{values: x.
 // entryKeys is keysOf for an entry, which may be nil. The caller owns the slice.
 func (x *Index[T, K]) entryKeys(key Key, r *reading) []K {
 	of := func() []K {
-		o, err := r.decode(&x.handle) // a type may decode itself
+		o, err := r.decode(x.handle) // a type may decode itself
 		if err != nil {
 			return nil
 		}
@@ -281,16 +281,21 @@ func ownedBy(owner types.UID) pick {
 	}
 }
 
+type keySet = hamt.Map[Key, struct{}]
+
 // keyIndex maps values to the keys of objects, and keys back to values.
 type keyIndex[K comparable] struct {
-	at hamt.Map[K, hamt.Map[Key, struct{}]]
+	at hamt.Map[K, *keySet] // a set is never changed
 	of hamt.Map[Key, []K]
 }
 
 // entries yields the entries of a snapshot that have a value.
 func (x keyIndex[K]) entries(s *snapshot, value K) iter.Seq2[Key, *entry] {
 	return func(yield func(Key, *entry) bool) {
-		keys, _ := x.at.Get(value)
+		keys, ok := x.at.Get(value)
+		if !ok {
+			return
+		}
 		for key := range keys.All() {
 			if !yield(key, s.entry(key)) {
 				return
@@ -314,16 +319,23 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 		if slices.Contains(is, v) {
 			continue
 		}
-		keys, _ := x.at.Get(v)
-		if keys = keys.Without(edit, key); keys.Len() == 0 {
+		keys, ok := x.at.Get(v)
+		if !ok {
+			continue // the value is there twice
+		}
+		if rest := keys.Without(edit, key); rest.Len() == 0 {
 			x.at = x.at.Without(edit, v)
 		} else {
-			x.at = x.at.With(edit, v, keys)
+			x.at = x.at.With(edit, v, &rest)
 		}
 	}
 	for _, v := range is {
-		keys, _ := x.at.Get(v)
-		x.at = x.at.With(edit, v, keys.With(edit, key, struct{}{}))
+		keys, ok := x.at.Get(v)
+		if !ok {
+			keys = new(keySet)
+		}
+		more := keys.With(edit, key, struct{}{})
+		x.at = x.at.With(edit, v, &more)
 	}
 	if len(is) == 0 {
 		x.of = x.of.Without(edit, key)
@@ -357,13 +369,14 @@ func (c *keyCollector[K]) add(key Key, r *reading) {
 }
 
 func (c *keyCollector[K]) indexed(edit *hamt.Edit) indexed {
-	var at hamt.Builder[K, hamt.Map[Key, struct{}]]
+	var at hamt.Builder[K, *keySet]
 	var keys hamt.Builder[Key, struct{}]
 	for v, group := range c.groups {
 		for _, key := range group {
 			keys.Add(key, struct{}{})
 		}
-		at.Add(v, keys.Map(edit))
+		set := keys.Map(edit)
+		at.Add(v, &set)
 	}
 	return keyIndex[K]{at.Map(edit), c.byKey.Map(edit)}
 }

@@ -32,12 +32,12 @@ type Informer struct {
 // store recovers. Its counterparts are GetInformer of controller-runtime's cache.Informers
 // and reflector::store of kube-rs.
 func (r Reader[T]) Open(ctx context.Context) *Informer {
-	return r.handle.open(ctx)
+	return r.base().open(ctx)
 }
 
-func (h handle) open(ctx context.Context) *Informer {
+func (h *handle) open(ctx context.Context) *Informer {
 	if h.client == nil {
-		h.client, h.err = &Client{}, errNoHandle
+		h = &handle{client: &Client{}, err: errNoHandle}
 	}
 	t, leave := h.client.stores.enter(h)
 	f := &Informer{table: t, leave: sync.OnceValue(leave)}

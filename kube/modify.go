@@ -28,12 +28,12 @@ const maxConflicts = 20
 // patch cannot express the change. Changes of status are ignored if the kind has a status
 // subresource.
 func (v View[T]) Modify(ctx context.Context, name string, change func(*T) error) (*T, error) {
-	o, err := v.handle.modify(ctx, "", name, func(o object) error { return change(typed[T](o)) })
+	o, err := v.base().modify(ctx, "", name, func(o object) error { return change(typed[T](o)) })
 	return typed[T](o), err
 }
 
 // modify changes an object or, if subresource is not empty, the object's subresource.
-func (h handle) modify(
+func (h *handle) modify(
 	ctx context.Context, subresource, name string, change func(object) error,
 ) (object, error) {
 	for try := 1; ; try++ {
@@ -48,7 +48,7 @@ func (h handle) modify(
 }
 
 // tryModify tries once. conflict reports that somebody else changed the object first.
-func (h handle) tryModify(
+func (h *handle) tryModify(
 	ctx context.Context, subresource, name string, change func(object) error,
 ) (o object, conflict bool, err error) {
 	get, err := h.one(ctx, "modify", http.MethodGet, name)
@@ -126,7 +126,7 @@ func only(member string, patch []byte) ([]byte, error) {
 
 // difference returns a merge patch of raw. before is the value decoded from raw. The
 // patch turns raw into the object that after describes.
-func (h handle) difference(raw []byte, before, after object) ([]byte, error) {
+func (h *handle) difference(raw []byte, before, after object) ([]byte, error) {
 	was, err := wire.EncodeJSON(before)
 	if err != nil {
 		return nil, err

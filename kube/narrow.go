@@ -25,17 +25,17 @@ import (
 // without a namespace, or with an empty one: a setting that is empty by mistake must not
 // widen the handle to the cluster. For all namespaces, leave In out.
 func (r Reader[T]) In(namespaces ...string) Reader[T] {
-	return Reader[T]{r.handle.in(namespaces)}
+	return Reader[T]{r.base().in(namespaces)}
 }
 
 // In is [Reader.In].
 func (v View[T]) In(namespaces ...string) View[T] {
-	return View[T]{Reader[T]{v.handle.in(namespaces)}}
+	return View[T]{Reader[T]{v.base().in(namespaces)}}
 }
 
 // In is [Reader.In].
 func (r Resource[T]) In(namespaces ...string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.handle.in(namespaces)}}}
+	return Resource[T]{View[T]{Reader[T]{r.base().in(namespaces)}}}
 }
 
 // Labeled returns the handle narrowed to objects whose labels match a selector, as in
@@ -49,17 +49,17 @@ func (r Resource[T]) In(namespaces ...string) Resource[T] {
 // an object. Delete, Patch, and the writes of a status or another subresource except Modify
 // do not know the labels of the object that they name, and do not ask for them.
 func (r Reader[T]) Labeled(selector string) Reader[T] {
-	return Reader[T]{r.handle.labeled(selector)}
+	return Reader[T]{r.base().labeled(selector)}
 }
 
 // Labeled is [Reader.Labeled].
 func (v View[T]) Labeled(selector string) View[T] {
-	return View[T]{Reader[T]{v.handle.labeled(selector)}}
+	return View[T]{Reader[T]{v.base().labeled(selector)}}
 }
 
 // Labeled is [Reader.Labeled].
 func (r Resource[T]) Labeled(selector string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.handle.labeled(selector)}}}
+	return Resource[T]{View[T]{Reader[T]{r.base().labeled(selector)}}}
 }
 
 // Fielded returns the handle narrowed to objects whose fields match a selector, as in
@@ -71,17 +71,17 @@ func (r Resource[T]) Labeled(selector string) Resource[T] {
 // The selector narrows reads, stores, DeleteAll and the reads of Modify. The other writes name
 // an object, and do not look at its fields.
 func (r Reader[T]) Fielded(selector string) Reader[T] {
-	return Reader[T]{r.handle.fielded(selector)}
+	return Reader[T]{r.base().fielded(selector)}
 }
 
 // Fielded is [Reader.Fielded].
 func (v View[T]) Fielded(selector string) View[T] {
-	return View[T]{Reader[T]{v.handle.fielded(selector)}}
+	return View[T]{Reader[T]{v.base().fielded(selector)}}
 }
 
 // Fielded is [Reader.Fielded].
 func (r Resource[T]) Fielded(selector string) Resource[T] {
-	return Resource[T]{View[T]{Reader[T]{r.handle.fielded(selector)}}}
+	return Resource[T]{View[T]{Reader[T]{r.base().fielded(selector)}}}
 }
 
 // Wide returns a handle that reads all objects of the kind of another handle, in all
@@ -90,9 +90,9 @@ func (r Resource[T]) Fielded(selector string) Resource[T] {
 // controller does before it decides that an object is gone. An error of the other handle
 // stays.
 func Wide[T any](h Handle[T]) Reader[T] {
-	wide := h.base()
+	wide := *h.base()
 	wide.namespaces, wide.wide, wide.selector = nil, nil, selector{}
-	return Reader[T]{wide}
+	return Reader[T]{&wide}
 }
 
 // Unselected returns a handle that reads the metadata of all objects in the namespaces of
@@ -103,7 +103,7 @@ func Wide[T any](h Handle[T]) Reader[T] {
 // have left its handle. An error of the other handle stays.
 func Unselected(h AnyHandle) (all Reader[Object], leave bool) {
 	base := h.base()
-	wide := ViewOf[Object](base.client, base.kind).handle
+	wide := ViewOf[Object](base.client, base.kind).handle // nobody else has it yet
 	wide.namespaces = base.namespaces
 	if base.err != nil {
 		wide.err = base.err
@@ -125,30 +125,28 @@ func Unselected(h AnyHandle) (all Reader[Object], leave bool) {
 	return Reader[Object]{wide}, leave
 }
 
-func (h handle) in(namespaces []string) handle {
+func (h *handle) in(namespaces []string) *handle {
+	is := *h
 	if h.err == nil {
-		h.err = h.mayNarrow(namespaces)
+		is.err = h.mayNarrow(namespaces)
 	}
 	if len(namespaces) == 0 {
-		return h
+		return &is
 	}
 	narrowed := slices.Compact(slices.Sorted(slices.Values(namespaces)))
 	if len(h.namespaces) > 0 {
 		narrowed = slices.DeleteFunc(narrowed, func(ns string) bool { return !slices.Contains(h.namespaces, ns) })
 	}
 	if len(narrowed) == 0 {
-		if h.err == nil {
-			h.err = fmt.Errorf("%w: In(%q) of a handle that is narrowed to %q leaves no namespace",
-				ErrScope, namespaces, h.namespaces)
-		}
-		return h
+		return is.failed(fmt.Errorf("%w: In(%q) of a handle that is narrowed to %q leaves no namespace",
+			ErrScope, namespaces, h.namespaces))
 	}
-	h.wide, h.namespaces = h.namespaces, narrowed
-	return h
+	is.wide, is.namespaces = h.namespaces, narrowed
+	return &is
 }
 
 // mayNarrow returns an error if namespaces cannot narrow the handle.
-func (h handle) mayNarrow(namespaces []string) error {
+func (h *handle) mayNarrow(namespaces []string) error {
 	if len(namespaces) == 0 {
 		return fmt.Errorf("%w: In without a namespace for %s; leave In out for all namespaces", ErrScope, h.kind.Kind)
 	}
@@ -163,29 +161,36 @@ func (h handle) mayNarrow(namespaces []string) error {
 	return inScope(h.kind, namespaces[0])
 }
 
-func (h handle) labeled(s string) handle {
+func (h *handle) labeled(s string) *handle {
 	parsed, err := labels.Parse(s)
 	if err != nil {
-		if h.err == nil {
-			h.err = fmt.Errorf("parse label selector %q: %w", s, err)
-		}
-		return h
+		return h.failed(fmt.Errorf("parse label selector %q: %w", s, err))
 	}
-	if h.selector.labels == nil {
-		h.selector.labels = labels.NewSelector()
+	is := *h
+	if is.selector.labels == nil {
+		is.selector.labels = labels.NewSelector()
 	}
 	also, _ := parsed.Requirements()
 	for _, r := range also {
 		if r.Operator() == selection.DoubleEquals {
 			r, _ = equals(r) // it was parsed
 		}
-		has, _ := h.selector.labels.Requirements()
+		has, _ := is.selector.labels.Requirements()
 		if !slices.ContainsFunc(has, r.Equal) {
-			h.selector.labels = h.selector.labels.Add(r)
+			is.selector.labels = is.selector.labels.Add(r)
 		}
 	}
-	h.selector.label = h.selector.labels.String()
-	return h
+	is.selector.label = is.selector.labels.String()
+	return &is
+}
+
+// failed returns the handle with a mistake, unless it has one already.
+func (h *handle) failed(err error) *handle {
+	is := *h
+	if is.err == nil {
+		is.err = err
+	}
+	return &is
 }
 
 // equals returns the requirement key=value for key==value.
@@ -197,18 +202,15 @@ func equals(r labels.Requirement) (labels.Requirement, error) {
 	return *same, nil
 }
 
-func (h handle) fielded(s string) handle {
+func (h *handle) fielded(s string) *handle {
 	parsed, err := fields.ParseSelector(s)
 	if err != nil {
-		if h.err == nil {
-			h.err = fmt.Errorf("parse field selector %q: %w", s, err)
-		}
-		return h
+		return h.failed(fmt.Errorf("parse field selector %q: %w", s, err))
 	}
 	return h.fieldedBy(parsed)
 }
 
-func (h handle) fieldedBy(also fields.Selector) handle {
+func (h *handle) fieldedBy(also fields.Selector) *handle {
 	var terms []fields.Selector
 	if h.selector.fields != nil {
 		terms = append(terms, h.selector.fields)
@@ -223,11 +225,13 @@ func (h handle) fieldedBy(also fields.Selector) handle {
 		}
 		terms = append(terms, term)
 	}
-	if len(terms) > 0 {
-		h.selector.fields = fields.AndSelectors(terms...)
-		h.selector.field = h.selector.fields.String()
+	if len(terms) == 0 {
+		return h
 	}
-	return h
+	is := *h
+	is.selector.fields = fields.AndSelectors(terms...)
+	is.selector.field = is.selector.fields.String()
+	return &is
 }
 
 // selector narrows lists and watches.

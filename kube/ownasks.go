@@ -214,8 +214,9 @@ func (t *table) fetch(ctx context.Context, key Key) (*fetched, error) {
 	err := t.fetchFrom(ctx, h, found)
 	if apierrors.IsBadRequest(err) && t.handle.selector.field == "" {
 		// Some aggregated servers refuse every field selector.
-		h.selector = selector{}
-		err = t.fetchFrom(ctx, h, found)
+		all := *h
+		all.selector = selector{}
+		err = t.fetchFrom(ctx, &all, found)
 	}
 	return found[key], err
 }
@@ -224,12 +225,13 @@ func (t *table) fetch(ctx context.Context, key Key) (*fetched, error) {
 // handle needs a right that a store has, and a get needs another one. The server finds
 // the object of such a list by its name, as it does for a get. The server may also ignore
 // field selectors, and list other objects.
-func named(h handle, key Key) handle {
-	if h.namespaces = nil; key.Namespace != "" {
-		h.namespaces = []string{key.Namespace}
+func named(h *handle, key Key) *handle {
+	is := *h
+	if is.namespaces = nil; key.Namespace != "" {
+		is.namespaces = []string{key.Namespace}
 	}
-	h.selector = selector{}
-	return h.fieldedBy(fields.OneTermEqualSelector("metadata.name", key.Name))
+	is.selector = selector{}
+	return is.fieldedBy(fields.OneTermEqualSelector("metadata.name", key.Name))
 }
 
 // fetched is the result of a list for one object.
@@ -243,7 +245,7 @@ type fetched struct {
 
 // fetchFrom lists the objects of a handle until it has found all that are asked for.
 // Servers may ignore a field selector.
-func (t *table) fetchFrom(ctx context.Context, h handle, asked map[Key]*fetched) error {
+func (t *table) fetchFrom(ctx context.Context, h *handle, asked map[Key]*fetched) error {
 	for ns := range h.eachNamespace() {
 		req, err := h.request(ctx, "list", http.MethodGet, ns)
 		if err != nil {
@@ -280,7 +282,7 @@ func missing(asked map[Key]*fetched) bool {
 
 // fetchPage reads one page of a list. If the page's token has expired, it goes on from a
 // later moment, as the server offers.
-func fetchPage(ctx context.Context, h handle, req *request, asked map[Key]*fetched) (next string, err error) {
+func fetchPage(ctx context.Context, h *handle, req *request, asked map[Key]*fetched) (next string, err error) {
 	body, contentType, err := h.client.fetchPage(ctx, req)
 	if err != nil {
 		return "", err

@@ -33,7 +33,7 @@ func SetController[O, C any](owners Handle[O], owner *O, children Handle[C], chi
 	return setOwner(owners.base(), asObject(owner), children.base(), asObject(child), true)
 }
 
-func setOwner(owners handle, owner object, children handle, child object, controller bool) error {
+func setOwner(owners *handle, owner object, children *handle, child object, controller bool) error {
 	fail := func(format string, args ...any) error {
 		return &Error{
 			Verb: "set owner of", Kind: children.kindName(), Namespace: child.GetNamespace(), Name: child.GetName(),

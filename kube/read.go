@@ -27,10 +27,10 @@ import (
 // at the fields that the answer shows.
 func (r Reader[T]) Get(ctx context.Context, name string) (*T, error) {
 	o := new(T)
-	return result(o, r.handle.get(ctx, name, asObject(o)))
+	return result(o, r.base().get(ctx, name, asObject(o)))
 }
 
-func (h handle) get(ctx context.Context, name string, answer object) error {
+func (h *handle) get(ctx context.Context, name string, answer object) error {
 	req, err := h.one(ctx, "get", http.MethodGet, name)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (h handle) get(ctx context.Context, name string, answer object) error {
 }
 
 // selected returns the error NotFound for an object that the handle's selectors do not match.
-func (h handle) selected(kind Kind, o object) error {
+func (h *handle) selected(kind Kind, o object) error {
 	if excludes, _ := h.selector.excludes(o); h.selector.fits(o) && !excludes {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (h handle) selected(kind Kind, o object) error {
 
 // exchange sends a request and decodes the object in the answer. It also returns that object as
 // it was encoded.
-func (h handle) exchange(ctx context.Context, req *request, answer object) (raw wire.Raw, err error) {
+func (h *handle) exchange(ctx context.Context, req *request, answer object) (raw wire.Raw, err error) {
 	body, contentType, err := h.client.roundTrip(ctx, req)
 	if err != nil {
 		return raw, err
@@ -70,7 +70,7 @@ func (h handle) exchange(ctx context.Context, req *request, answer object) (raw 
 // decodeAnswer decodes the answer to a request for one object. An object of another kind,
 // name or namespace is an error: a proxy or a cache between the server and the program may
 // answer with what belongs to another request.
-func (h handle) decodeAnswer(req *request, contentType string, body []byte, answer object) error {
+func (h *handle) decodeAnswer(req *request, contentType string, body []byte, answer object) error {
 	if err := h.codec.DecodeAnswer(contentType, body, answer); err != nil {
 		return err
 	}
@@ -95,10 +95,10 @@ func (h handle) decodeAnswer(req *request, contentType string, body []byte, answ
 // later moment. No object is yielded twice. An error ends the sequence. An object that
 // does not decode is yielded with its error, and the sequence goes on.
 func (r Reader[T]) List(ctx context.Context) iter.Seq2[*T, error] {
-	return typedSeq[T](r.handle.listAll(ctx))
+	return typedSeq[T](r.base().listAll(ctx))
 }
 
-func (h handle) listAll(ctx context.Context) iter.Seq2[object, error] {
+func (h *handle) listAll(ctx context.Context) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
 		for ns := range h.eachNamespace() {
 			if _, ok := h.list(ctx, ns, yield); !ok {
@@ -109,7 +109,7 @@ func (h handle) listAll(ctx context.Context) iter.Seq2[object, error] {
 }
 
 // eachNamespace yields the namespaces of the handle, or "" for all.
-func (h handle) eachNamespace() iter.Seq[string] {
+func (h *handle) eachNamespace() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if len(h.namespaces) == 0 {
 			yield("")
@@ -125,7 +125,7 @@ func (h handle) eachNamespace() iter.Seq[string] {
 
 // list yields the objects in a namespace. It returns the resource version of the first
 // page, and false if the loop has to end.
-func (h handle) list(ctx context.Context, namespace string, yield func(object, error) bool) (rv string, ok bool) {
+func (h *handle) list(ctx context.Context, namespace string, yield func(object, error) bool) (rv string, ok bool) {
 	req, err := h.request(ctx, "list", http.MethodGet, namespace)
 	if err != nil {
 		yield(nil, err)
@@ -162,7 +162,7 @@ func (h handle) list(ctx context.Context, namespace string, yield func(object, e
 // listPage yields the objects of one page and returns the metadata of the page. It
 // reads the whole page first: the server cuts off a client that takes longer than a
 // minute, and a loop may take that long.
-func (h handle) listPage(
+func (h *handle) listPage(
 	ctx context.Context, req *request, yield func(object, error) bool,
 ) (meta metav1.ListMeta, ok bool) {
 	body, contentType, err := h.client.fetchPage(ctx, req)
@@ -228,17 +228,17 @@ func expiredPage(err error) (metav1.ListMeta, bool) {
 }
 
 // request prepares a request for the objects in a namespace, "" for all.
-func (h handle) request(ctx context.Context, verb, method, namespace string) (*request, error) {
+func (h *handle) request(ctx context.Context, verb, method, namespace string) (*request, error) {
 	return h.requestFor(ctx, verb, method, Key{Namespace: namespace})
 }
 
 // requestFor prepares a request for an object, or for all objects in a namespace.
-func (h handle) requestFor(ctx context.Context, verb, method string, key Key) (*request, error) {
+func (h *handle) requestFor(ctx context.Context, verb, method string, key Key) (*request, error) {
 	return h.requestThat(ctx, verb, method, key, func(Kind) error { return nil })
 }
 
 // requestThat is requestFor with a further test of the kind's scope.
-func (h handle) requestThat(
+func (h *handle) requestThat(
 	ctx context.Context, verb, method string, key Key, fits func(Kind) error,
 ) (*request, error) {
 	namespace := key.Namespace
@@ -267,7 +267,7 @@ func (h handle) requestThat(
 }
 
 // one prepares a request for an object by name.
-func (h handle) one(ctx context.Context, verb, method, name string) (*request, error) {
+func (h *handle) one(ctx context.Context, verb, method, name string) (*request, error) {
 	namespace := h.namespace()
 	req, err := h.requestThat(ctx, verb, method, Key{namespace, name}, h.single)
 	if err != nil {
@@ -283,7 +283,7 @@ func (h handle) one(ctx context.Context, verb, method, name string) (*request, e
 }
 
 // single returns an error if the handle does not tell in which namespace one object is.
-func (h handle) single(kind Kind) error {
+func (h *handle) single(kind Kind) error {
 	switch {
 	case len(h.namespaces) > 1:
 		return fmt.Errorf("%w: one object is in one namespace, the handle is in %d", ErrScope, len(h.namespaces))

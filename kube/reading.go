@@ -109,7 +109,7 @@ func (d *decodedObjects) cut(from, to int) {
 
 // origin tells where changes come from.
 type origin struct {
-	handle
+	*handle
 	// followers hold the decoded objects of the store. Nil: the change was made without a store.
 	followers *followers
 	// decodes: the loop has decoded a change since it last reached the end of a snapshot.

@@ -102,7 +102,7 @@ func (t *table) relist(ctx context.Context) error {
 // relistIn does the work of Refresh for one of the table's namespaces. It takes no notice
 // of a stale list, unless last is true.
 func (t *table) relistIn(
-	ctx context.Context, from handle, namespace string, last bool,
+	ctx context.Context, from *handle, namespace string, last bool,
 ) (stale bool, err error) {
 	before := t.now()
 	listed := make(map[Key]*entry)

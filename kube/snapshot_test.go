@@ -227,7 +227,10 @@ func (d *drafts) check(rt *rapid.T) {
 		found := x.found.(keyIndex[string])
 		n := 0
 		for note := range 3 {
-			keys, _ := found.at.Get(fmt.Sprint(note))
+			keys, ok := found.at.Get(fmt.Sprint(note))
+			if !ok {
+				continue
+			}
 			for key := range keys.All() {
 				of := &reading{entry: d.want[key]}
 				if n++; of.entry == nil || !slices.Contains(x.by.values(key, of).([]string), fmt.Sprint(note)) {

@@ -21,7 +21,7 @@ import (
 // of [View] for the status alone. They return no object: a status that is settled costs
 // neither a request nor a decoding. It stands for client.SubResourceWriter of
 // controller-runtime.
-type StatusView[T any] struct{ handle handle }
+type StatusView[T any] struct{ handle *handle }
 
 // Status writes the status of objects of which T has all fields. Its counterpart is
 // client.SubResourceWriter of controller-runtime.
@@ -29,7 +29,7 @@ type Status[T any] struct{ StatusView[T] }
 
 // Status returns the writes of the status. Its counterpart is Status of
 // controller-runtime's client.Client.
-func (v View[T]) Status() StatusView[T] { return StatusView[T]{v.handle} }
+func (v View[T]) Status() StatusView[T] { return StatusView[T]{v.base()} }
 
 // Status is [View.Status] that can also update.
 func (r Resource[T]) Status() Status[T] { return Status[T]{r.View.Status()} }
@@ -59,10 +59,10 @@ func (s StatusView[T]) Ensure(ctx context.Context, o *T) error {
 	if o == nil {
 		return s.Apply(ctx, o)
 	}
-	return s.handle.ensureStatus(ctx, asObject(o))
+	return s.handle.orNone().ensureStatus(ctx, asObject(o))
 }
 
-func (h handle) ensureStatus(ctx context.Context, o object) error {
+func (h *handle) ensureStatus(ctx context.Context, o object) error {
 	if h.write.DryRun {
 		return h.applyStatus(ctx, o)
 	}
@@ -110,10 +110,10 @@ func (h handle) ensureStatus(ctx context.Context, o object) error {
 // been written all the same: the server does not look at the uid there. The counterpart
 // is Api::patch_status of kube-rs with Patch::Apply.
 func (s StatusView[T]) Apply(ctx context.Context, o *T) error {
-	return s.handle.applyStatus(ctx, asObject(o))
+	return s.handle.orNone().applyStatus(ctx, asObject(o))
 }
 
-func (h handle) applyStatus(ctx context.Context, o object) error {
+func (h *handle) applyStatus(ctx context.Context, o object) error {
 	req, err := h.applyRequest(ctx, o, intent.Status, nil)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (h handle) applyStatus(ctx context.Context, o object) error {
 // applies sends an apply. If an object in a custom status loses all its fields, the server's
 // merge makes it null, and the server refuses that: the schema asks for an object. Then
 // applies removes the object before it applies the empty one.
-func (h handle) applies(ctx context.Context, req *request, answer object) error {
+func (h *handle) applies(ctx context.Context, req *request, answer object) error {
 	key := Key{req.namespace, req.name}
 	err := h.writes(ctx, req, key, answer)
 	if req.subresource != statusPart || !refusesNull(err) {
@@ -195,14 +195,14 @@ func dropEmpty(o map[string]any) bool {
 // Modify is [View.Modify] of the status alone: the server takes no other change. Its
 // counterpart is a read and a Status().Patch within client-go's retry.RetryOnConflict.
 func (s StatusView[T]) Modify(ctx context.Context, name string, change func(*T) error) error {
-	_, err := s.handle.modify(ctx, statusPart, name, func(o object) error { return change(typed[T](o)) })
+	_, err := s.handle.orNone().modify(ctx, statusPart, name, func(o object) error { return change(typed[T](o)) })
 	return err
 }
 
 // Patch is [View.Patch] of the status alone. Its counterpart is Status().Patch of
 // controller-runtime's client.
 func (s StatusView[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) error {
-	return s.handle.metadata().patch(ctx, statusPart, name, kind, patch, new(metav1.PartialObjectMetadata))
+	return s.handle.orNone().metadata().patch(ctx, statusPart, name, kind, patch, new(metav1.PartialObjectMetadata))
 }
 
 // Update replaces the status of an object by that of o, the object as it was read, with
@@ -211,10 +211,10 @@ func (s StatusView[T]) Patch(ctx context.Context, name string, kind types.PatchT
 // again before the next Update. The counterparts are Status().Update of controller-runtime's
 // client and Api::replace_status of kube-rs.
 func (s Status[T]) Update(ctx context.Context, o *T) error {
-	return s.handle.updateStatus(ctx, asObject(o))
+	return s.handle.orNone().updateStatus(ctx, asObject(o))
 }
 
-func (h handle) updateStatus(ctx context.Context, o object) error {
+func (h *handle) updateStatus(ctx context.Context, o object) error {
 	req, err := h.forObject(ctx, "update", http.MethodPut, o)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // storeReader reads the objects of a handle from a table.
 type storeReader struct {
 	table  *table
-	handle handle
+	handle *handle
 	// narrow picks the entries of a handle that covers less than the table; nil: all.
 	narrow func(*entry) bool
 }

@@ -43,7 +43,7 @@ type tableID struct {
 }
 
 // tableOf returns the identity of a handle's table.
-func tableOf(h handle) tableID {
+func tableOf(h *handle) tableID {
 	return tableID{
 		gvk: h.kind.GVK, plural: h.kind.Plural, goType: h.goType, whole: h.kind.whole,
 		view: h.view, namespaces: strings.Join(h.namespaces, ","),
@@ -52,7 +52,7 @@ func tableOf(h handle) tableID {
 }
 
 // declare notes an index for the tables of a handle that start from now on.
-func (s *stores) declare(h handle, x indexer) {
+func (s *stores) declare(h *handle, x indexer) {
 	if s.declared(tableOf(h), x) == manyIndexes { // it only grows, so this is logged once
 		h.client.logger.Warn("a handle has very many indexes, and each of them is kept and updated: "+
 			"call IndexBy once, beside the handle, and not in a reconcile", "kind", h.kindName(), "indexes", manyIndexes)
@@ -80,7 +80,7 @@ type running struct {
 // enter returns the table for a handle, and starts one if there is none. The caller calls
 // leave when it does not use the table any more. leave reports whether it was the last
 // user; then the table stops.
-func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
+func (s *stores) enter(h *handle) (t *table, leave func() (last bool)) {
 	if h.err != nil {
 		t := newTable(h, nil)
 		close(t.done)
@@ -95,7 +95,7 @@ func (s *stores) enter(h handle) (t *table, leave func() (last bool)) {
 
 // join counts a user of the table for a handle. If it starts the table and the table was
 // started many times lately, it also returns these starts.
-func (s *stores) join(h handle) (r *running, churn []time.Time) {
+func (s *stores) join(h *handle) (r *running, churn []time.Time) {
 	id := tableOf(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *stores) started(id tableID) (churn []time.Time) {
 
 // warnOfChurn logs the latest starts of the table of a handle. The caller holds no lock,
 // because the logger may use the client.
-func (h handle) warnOfChurn(starts []time.Time) {
+func (h *handle) warnOfChurn(starts []time.Time) {
 	if kind := h.kindName(); h.client.warnings.fresh("store opened repeatedly: " + kind) {
 		h.client.logger.Warn("a store is opened and closed repeatedly, with a list and a watch each time: "+
 			"open it once and read from the handle's Cached()",
@@ -154,7 +154,7 @@ func (h handle) warnOfChurn(starts []time.Time) {
 	}
 }
 
-func startTable(h handle, indexes []indexer) *table {
+func startTable(h *handle, indexes []indexer) *table {
 	t := newTable(h, indexes)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
@@ -198,10 +198,11 @@ func (s *stores) each(kind Kind, namespace string, f func(*table)) {
 // are several, choose prefers the handle's own table, then tables that are filled, among
 // them that of the handle from which In made it, then the table that was started first. So a
 // reconcile that narrows the handle of its controller reads the store whose change woke it.
-func (s *stores) choose(h handle, holds func(*table) bool) *table {
+func (s *stores) choose(h *handle, holds func(*table) bool) *table {
 	own := tableOf(h)
-	h.namespaces = h.wide
-	wide := tableOf(h)
+	from := *h
+	from.namespaces = h.wide
+	wide := tableOf(&from)
 	var best *running
 	bestRank := 0
 	for _, r := range s.all() {
@@ -233,7 +234,7 @@ func (s *stores) choose(h handle, holds func(*table) bool) *table {
 // serving returns the table from which the cached reads of a handle are served, or nil if
 // there is none. The table holds all objects of the handle, and keeps them as the
 // handle's codec reads them.
-func (s *stores) serving(h handle) *table {
+func (s *stores) serving(h *handle) *table {
 	return s.choose(h, func(t *table) bool {
 		has := t.handle
 		return has.covers(h) && has.selector.field == h.selector.field && has.selector.holds(h.selector) &&
@@ -245,7 +246,7 @@ func (s *stores) serving(h handle) *table {
 // there is none. It prefers a table that holds all objects of the namespace. Otherwise it
 // takes a table with a label selector that has the object, or that would have it with the
 // labels of o.
-func (s *stores) showing(h handle, key Key, o object) *table {
+func (s *stores) showing(h *handle, key Key, o object) *table {
 	holds := func(t *table) bool {
 		return t.filled() && t.handle.hasNamespace(key.Namespace) && t.handle.selector.field == ""
 	}

@@ -22,7 +22,7 @@ import (
 // Subresource reads and writes a part of objects that has a path and a type of its own,
 // such as scale. Its counterpart is SubResourceClient of controller-runtime.
 type Subresource[S any] struct {
-	handle handle
+	handle *handle
 	name   string
 }
 
@@ -60,6 +60,7 @@ func (s Subresource[S]) Patch(ctx context.Context, name string, kind types.Patch
 }
 
 func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *S) (*S, error) {
+	s.handle = s.handle.orNone()
 	if o == nil {
 		return nil, &Error{Verb: verb, Kind: s.handle.kindName() + "/" + s.name, Name: name, Err: errNoObject}
 	}
@@ -78,6 +79,7 @@ func (s Subresource[S]) send(ctx context.Context, verb, method, name string, o *
 }
 
 func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, contentType string, body []byte) (*S, error) {
+	s.handle = s.handle.orNone()
 	req, err := s.handle.part(ctx, verb, method, name, s.name)
 	if err != nil {
 		return nil, err
@@ -143,7 +145,7 @@ func (s Subresource[S]) wrote(ctx context.Context, req *request, answer *S, err 
 }
 
 // part prepares a request for a subresource of an object.
-func (h handle) part(ctx context.Context, verb, method, name, subresource string) (*request, error) {
+func (h *handle) part(ctx context.Context, verb, method, name, subresource string) (*request, error) {
 	req, err := h.one(ctx, verb, method, name)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // writer at a time makes the next snapshot: for an event of a reflector, for the server's
 // answer to a write of this process, or for the answer to a question. See writer.go.
 type table struct {
-	handle handle
+	handle *handle
 	cancel context.CancelFunc
 	done   chan struct{}
 	// left is set when the last user of the table has left. The table does not learn of
@@ -44,7 +44,7 @@ type table struct {
 }
 
 // newTable returns a table without content and without a watch.
-func newTable(h handle, indexes []indexer) *table {
+func newTable(h *handle, indexes []indexer) *table {
 	t := &table{handle: h, done: make(chan struct{}), synced: make(chan struct{})}
 	t.ensured.selector, t.ensured.entry = h.selector, t.entry
 	t.unsynced = max(1, len(h.namespaces))

@@ -19,7 +19,7 @@ const maxTakeOvers = 3
 // takeOver takes the answer to an apply and makes the fields of former field managers
 // those of the field manager that applied. Before is the last apply of this process to the
 // same part of the object, if it is known.
-func (h handle) takeOver(ctx context.Context, req *request, before ensured, applied object) error {
+func (h *handle) takeOver(ctx context.Context, req *request, before ensured, applied object) error {
 	heir := successor{
 		req.query.Get("fieldManager"), req.subresource, req.resource.GroupVersion().String(), h.write.TakeOver,
 	}
@@ -40,7 +40,7 @@ func (h handle) takeOver(ctx context.Context, req *request, before ensured, appl
 // restore gives back to the manager of an apply what it has applied before somebody
 // removed the managed fields of the object. If this process does not know what that is, or
 // may not do so, it logs that fields may stay.
-func (h handle) restore(ctx context.Context, req *request, heir successor, before ensured, applied object) error {
+func (h *handle) restore(ctx context.Context, req *request, heir successor, before ensured, applied object) error {
 	if !wiped(applied.GetManagedFields()) {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (h handle) restore(ctx context.Context, req *request, heir successor, befor
 }
 
 // sayKept logs that fields may stay, and why the server refuses to remove them, if it does.
-func (h handle) sayKept(req *request, applied object, refused error) {
+func (h *handle) sayKept(req *request, applied object, refused error) {
 	key := Key{req.namespace, req.name}
 	if !h.client.warnings.fresh(fmt.Sprint("managed fields ", req.resource.Kind, key, applied.GetUID(), req.subresource)) {
 		return
@@ -87,7 +87,7 @@ func (h handle) sayKept(req *request, applied object, refused error) {
 // move replaces the managed fields of an object as decide says, and applies again, which
 // removes the fields that the apply does not set. It does so until decide returns nil, then
 // it returns true, or until it has done it as often as the limit says.
-func (h handle) move(
+func (h *handle) move(
 	ctx context.Context, req *request, applied object, limit int,
 	decide func([]metav1.ManagedFieldsEntry) ([]metav1.ManagedFieldsEntry, error),
 ) (settled bool, err error) {
@@ -127,7 +127,7 @@ func (h handle) move(
 
 // replaceManagedFields returns the new resource version. It returns a conflict if the
 // object has another resource version than rv.
-func (h handle) replaceManagedFields(
+func (h *handle) replaceManagedFields(
 	ctx context.Context, applied *request, rv string, fields []metav1.ManagedFieldsEntry,
 ) (string, error) {
 	patch, err := json.Marshal([]map[string]any{

@@ -17,7 +17,7 @@ import (
 // condition owns the objects that it gets. Its counterparts are UntilWithSync of
 // client-go and await_condition of kube-rs.
 func (r Reader[T]) Until(ctx context.Context, name string, holds func(*T) bool) (*T, error) {
-	o, err := r.handle.await(ctx, name, func(o object) bool { return o != nil && holds(typed[T](o)) }, unmet)
+	o, err := r.base().await(ctx, name, func(o object) bool { return o != nil && holds(typed[T](o)) }, unmet)
 	return typed[T](o), err
 }
 
@@ -45,10 +45,10 @@ func unmet(o object) string {
 // another uid than at the start of the wait. Its counterpart is is_deleted of kube-rs's
 // wait conditions.
 func (r Reader[T]) UntilGone(ctx context.Context, name string) error {
-	return r.handle.untilGone(ctx, name)
+	return r.base().untilGone(ctx, name)
 }
 
-func (h handle) untilGone(ctx context.Context, name string) error {
+func (h *handle) untilGone(ctx context.Context, name string) error {
 	if _, err := h.one(ctx, "wait for", "", name); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ var errWatchEnded = errors.New("the watch has ended")
 
 // await watches one object until ok returns true. If ctx ends before, why describes the
 // object for the error. While there is no object, ok and why get nil.
-func (h handle) await(ctx context.Context, name string, ok func(object) bool, why func(object) string) (object, error) {
+func (h *handle) await(ctx context.Context, name string, ok func(object) bool, why func(object) string) (object, error) {
 	req, err := h.one(ctx, "wait for", "", name)
 	if err != nil {
 		return nil, err

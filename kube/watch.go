@@ -83,7 +83,7 @@ type WatchEvent[T any] struct {
 // whose metadata cannot be read is left out, with a Trouble. managedFields are dropped:
 // Get and List have them.
 func (r Reader[T]) Watch(ctx context.Context) iter.Seq2[WatchEvent[T], error] {
-	return typedEvents[T](r.handle.watch(ctx))
+	return typedEvents[T](r.base().watch(ctx))
 }
 
 // watchEvent is a WatchEvent of any type. A mark has no object.
@@ -105,7 +105,7 @@ func typedEvents[T any](events iter.Seq2[watchEvent, error]) iter.Seq2[WatchEven
 	}
 }
 
-func (h handle) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
+func (h *handle) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
 	return func(yield func(watchEvent, error) bool) {
 		err := h.err
 		if err == nil && h.codec == nil {
@@ -125,7 +125,7 @@ func (h handle) watch(ctx context.Context) iter.Seq2[watchEvent, error] {
 }
 
 // watchSeveral merges the watches of several namespaces.
-func (h handle) watchSeveral(ctx context.Context, yield func(watchEvent, error) bool) {
+func (h *handle) watchSeveral(ctx context.Context, yield func(watchEvent, error) bool) {
 	type item struct {
 		ev        watchEvent
 		err       error
@@ -181,7 +181,7 @@ func (h handle) watchSeveral(ctx context.Context, yield func(watchEvent, error) 
 	}
 }
 
-func (h handle) reflector(namespace string, s sink) *reflector {
+func (h *handle) reflector(namespace string, s sink) *reflector {
 	return &reflector{
 		client: h.client, kind: h.kind, codec: h.codec, recorder: wire.NewRecorder(h.codec),
 		namespace: namespace, selector: h.selector, sink: s,
@@ -189,7 +189,7 @@ func (h handle) reflector(namespace string, s sink) *reflector {
 }
 
 // namespace returns the handle's only namespace, or "" for all.
-func (h handle) namespace() string {
+func (h *handle) namespace() string {
 	if len(h.namespaces) == 1 {
 		return h.namespaces[0]
 	}
@@ -197,7 +197,7 @@ func (h handle) namespace() string {
 }
 
 // kindName names the kind in errors, even if the kind is not known.
-func (h handle) kindName() string {
+func (h *handle) kindName() string {
 	switch {
 	case h.kind.Kind != "":
 		return h.kind.Kind

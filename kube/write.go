@@ -56,7 +56,7 @@ type WriteOptions struct {
 	TakeOver []string
 }
 
-func (h handle) writeQuery() url.Values {
+func (h *handle) writeQuery() url.Values {
 	q := make(url.Values)
 	if h.write.DryRun {
 		q.Set("dryRun", metav1.DryRunAll)
@@ -74,10 +74,10 @@ func (h handle) writeQuery() url.Values {
 // controller-runtime's client.Writer.
 func (r Resource[T]) Create(ctx context.Context, o *T) (*T, error) {
 	is := new(T)
-	return result(is, r.handle.create(ctx, asObject(o), asObject(is)))
+	return result(is, r.base().create(ctx, asObject(o), asObject(is)))
 }
 
-func (h handle) create(ctx context.Context, o, answer object) error {
+func (h *handle) create(ctx context.Context, o, answer object) error {
 	req, err := h.forObject(ctx, "create", http.MethodPost, o)
 	if err != nil {
 		return err
@@ -102,10 +102,10 @@ func (h handle) create(ctx context.Context, o, answer object) error {
 // Api::replace of kube-rs.
 func (r Resource[T]) Update(ctx context.Context, o *T) (*T, error) {
 	is := new(T)
-	return result(is, r.handle.update(ctx, asObject(o), asObject(is)))
+	return result(is, r.base().update(ctx, asObject(o), asObject(is)))
 }
 
-func (h handle) update(ctx context.Context, o, answer object) error {
+func (h *handle) update(ctx context.Context, o, answer object) error {
 	req, err := h.forObject(ctx, "update", http.MethodPut, o)
 	if err != nil {
 		return err
@@ -125,10 +125,10 @@ func (h handle) update(ctx context.Context, o, answer object) error {
 // counterpart is Patch of controller-runtime's client.Writer.
 func (v View[T]) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte) (*T, error) {
 	is := new(T)
-	return result(is, v.handle.patch(ctx, "", name, kind, patch, asObject(is)))
+	return result(is, v.base().patch(ctx, "", name, kind, patch, asObject(is)))
 }
 
-func (h handle) patch(
+func (h *handle) patch(
 	ctx context.Context, subresource, name string, kind types.PatchType, patch []byte, answer object,
 ) error {
 	req, err := h.one(ctx, "patch", http.MethodPatch, name)
@@ -160,10 +160,10 @@ func (h handle) patch(
 // recreated.
 func (v View[T]) Apply(ctx context.Context, o *T) (*T, error) {
 	is := new(T)
-	return result(is, v.handle.apply(ctx, asObject(o), asObject(is)))
+	return result(is, v.base().apply(ctx, asObject(o), asObject(is)))
 }
 
-func (h handle) apply(ctx context.Context, o, answer object) error {
+func (h *handle) apply(ctx context.Context, o, answer object) error {
 	if err := h.unread(o); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (h handle) apply(ctx context.Context, o, answer object) error {
 }
 
 // unread returns an error for an object that was read, because it sets all fields.
-func (h handle) unread(o object) error {
+func (h *handle) unread(o object) error {
 	if reflect.ValueOf(o).IsNil() || o.GetResourceVersion() == "" && len(o.GetManagedFields()) == 0 {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (h handle) unread(o object) error {
 
 // applyRequest prepares an apply of part of an object. Encoded is the encoded part, which is
 // copied; nil: the part was not encoded yet.
-func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, encoded []byte) (*request, error) {
+func (h *handle) applyRequest(ctx context.Context, o object, part intent.Part, encoded []byte) (*request, error) {
 	req, err := h.forObject(ctx, "apply", http.MethodPatch, o)
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (h handle) applyRequest(ctx context.Context, o object, part intent.Part, en
 }
 
 // intent returns the options with which a part of an object is encoded.
-func (h handle) intent(p intent.Part) intent.Options {
+func (h *handle) intent(p intent.Part) intent.Options {
 	return intent.Options{
 		APIVersion: h.codec.APIVersion(), Kind: h.kind.Kind, Part: p, Custom: !h.codec.Builtin(),
 	}
@@ -227,7 +227,7 @@ func (h handle) intent(p intent.Part) intent.Options {
 
 // sendApply sends an apply. Before is the last apply of this process to the same part of
 // the object, if it is known.
-func (h handle) sendApply(ctx context.Context, req *request, uid types.UID, before ensured, answer object) error {
+func (h *handle) sendApply(ctx context.Context, req *request, uid types.UID, before ensured, answer object) error {
 	err := h.applies(ctx, req, answer)
 	err = conflictIfRecreated(req, uid, answer, err)
 	if err != nil || h.write.DryRun {
@@ -289,7 +289,7 @@ func (c *Client) encoder(t reflect.Type) (*intent.Encoder, error) {
 var errNoObject = errors.New("the object is nil")
 
 // forObject prepares a write of an object. The namespace is the object's or the handle's.
-func (h handle) forObject(ctx context.Context, verb, method string, o object) (*request, error) {
+func (h *handle) forObject(ctx context.Context, verb, method string, o object) (*request, error) {
 	if reflect.ValueOf(o).IsNil() {
 		return nil, &Error{Verb: verb, Kind: h.kindName(), Err: errNoObject}
 	}
@@ -320,7 +320,7 @@ func (h handle) forObject(ctx context.Context, verb, method string, o object) (*
 }
 
 // readsBack returns an error for an object whose labels the handle's selector does not match.
-func (h handle) readsBack(o object) error {
+func (h *handle) readsBack(o object) error {
 	if h.selector.fits(o) {
 		return nil
 	}
@@ -329,7 +329,7 @@ func (h handle) readsBack(o object) error {
 }
 
 // writes sends a write and remembers it, so that later reads of stores are not stale.
-func (h handle) writes(ctx context.Context, req *request, key Key, answer object) error {
+func (h *handle) writes(ctx context.Context, req *request, key Key, answer object) error {
 	if h.write.DryRun {
 		_, err := h.exchange(ctx, req, answer)
 		return err

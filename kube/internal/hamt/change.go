@@ -33,6 +33,8 @@ func (m Map[K, V]) Without(edit *Edit, key K) Map[K, V] {
 }
 
 // mine returns a node that may be written to.
+//
+//go:noinline
 func (n *node[K, V]) mine(edit *Edit) *node[K, V] {
 	if edit != nil && n.edit == edit {
 		return n
@@ -133,7 +135,10 @@ func (n *node[K, V]) without(edit *Edit, hash uint64, shift uint, key K) *node[K
 }
 
 // put returns a copy of a list with an element at a place. The copy has no spare room:
-// most lists never become longer.
+// most lists never become longer. It is not inlined, as cut and mine are not: each map of
+// other types has its own code.
+//
+//go:noinline
 func put[E any](list []E, at int, e E) []E {
 	longer := make([]E, len(list)+1)
 	copy(longer, list[:at])
@@ -143,6 +148,8 @@ func put[E any](list []E, at int, e E) []E {
 }
 
 // cut returns a copy of a list without an element.
+//
+//go:noinline
 func cut[E any](list []E, at int) []E {
 	if len(list) == 1 {
 		return nil

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
+	"sort"
 	"strconv"
-	"strings"
 )
 
 // entry is an entry of a map while the map's entries are sorted.
@@ -16,6 +15,13 @@ type entry struct {
 	value reflect.Value
 	text  string // the value, in a map of strings
 }
+
+// byKey sorts entries. Package slices would be compiled for this type.
+type byKey []entry
+
+func (b byKey) Len() int           { return len(b) }
+func (b byKey) Less(i, j int) bool { return b[i].key < b[j].key }
+func (b byKey) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
 
 var stringMapType = reflect.TypeFor[map[string]string]()
 
@@ -71,7 +77,7 @@ func encodeStringMap(s *state, v reflect.Value) error {
 // appendEntries appends the object that has the entries of s.keys from base on.
 func (s *state) appendEntries(base int, appendValue func(entry) error) error {
 	entries := s.keys[base:]
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	sort.Sort(byKey(entries))
 	s.buf = append(s.buf, '{')
 	for i, e := range entries {
 		if i > 0 {
