@@ -24,7 +24,7 @@ const (
 func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, err error) {
 	e, key, need := t.peek(asked)
 	if need == own.AskLane {
-		if err := t.refresh.do(ctx, t.relist); err != nil {
+		if err := t.refreshed(ctx); err != nil {
 			return nil, key, err
 		}
 		e, key, need = t.peek(asked)
@@ -116,7 +116,7 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 	}
 	made := now.own.Began()
 	if now.own.Doubtful(made) {
-		if err := t.refresh.do(ctx, t.relist); err != nil {
+		if err := t.refreshed(ctx); err != nil {
 			return nil, err
 		}
 	}
