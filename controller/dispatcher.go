@@ -169,6 +169,7 @@ func (d *dispatcher) receive(r request) {
 	now, added := time.Now(), 0
 	for more := len(d.requests); ; more-- {
 		d.sift(r.key)
+		d.depths.answer(r.cause.Change, now)
 		switch {
 		case r.removed:
 			d.remove(r, now)

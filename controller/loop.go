@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pintle-go/pintle/internal/written"
+	"github.com/pintle-go/pintle/kube"
 )
 
 // A hot loop is a chain of reconciles that cause one another without end: of one object, of
@@ -17,6 +18,10 @@ import (
 // for another one within a second. A reconcile has the least depth of its causes. Everything
 // else has depth 0: what others change, a longer wait, a resync, the first listing. So work
 // that others give ends a chain, and a plan of many layers is as deep as it has layers.
+//
+// A loop may lead through another controller, which answers a write of a spec with a write of the
+// status. So others' changes that leave the generation as it is have the depth of a write that
+// made it, if they come within answerTime. However many answers one write has, they have one depth.
 
 const (
 	// hotDepth is the depth of a hot loop.
@@ -27,6 +32,9 @@ const (
 	// doubt is how long a reconcile waits after a reconcile in a hot loop if its causes seem to
 	// be others' changes. The answer to the write that they show may still be on its way.
 	doubt = 100 * time.Millisecond
+	// answerTime is at least how long changes by others may answer a write. A reconcile in a hot
+	// loop must write again in this time: the answer to its write may come before the server's.
+	answerTime = 2 * hotPause
 	// hotAgain is how often a hot loop that does not end is reported.
 	hotAgain = 5 * time.Minute
 )
@@ -158,32 +166,44 @@ func (m *memory[V]) update(hash uint64, now time.Time, f func(V) V) V {
 func (m *memory[V]) fade(now time.Time) (left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Sub(m.began) >= m.period || len(m.young) >= memoryKept {
+	if age := now.Sub(m.began); age >= m.period || len(m.young) >= memoryKept {
+		if age >= 2*m.period { // nobody has asked for so long
+			m.young = nil
+		}
 		m.old, m.young, m.began = m.young, make(map[uint64]V), now
 	}
 	return len(m.young)+len(m.old) > 0
 }
 
-// depths holds the depths of the writes of all reconciles of a program.
-type depths struct{ *memory[int32] }
+// get returns a value, zero if there is none.
+func (m *memory[V]) get(hash uint64) V {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v, ok := m.young[hash]; ok {
+		return v
+	}
+	return m.old[hash]
+}
 
-func newDepths() depths { return depths{newMemory[int32](time.Minute)} }
+// depths holds the depths of the writes of all reconciles of a program. The depth of a state is
+// negative if it is an answer of others to a write.
+type depths struct {
+	*memory[int32]
+	made *memory[int32] // the depths of the last writes that made a generation, by the uid
+}
+
+func newDepths() depths { return depths{newMemory[int32](time.Minute), newMemory[int32](answerTime)} }
+
+func (d depths) hash(s objectState) uint64 { return maphash.Comparable(d.seed, s) }
 
 // of returns the depth of a state of an object. If the object is being deleted, the state may
 // be a consequence of that deletion.
 func (d depths) of(state objectState, deleting bool) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range []objectState{state, {uid: state.uid}} {
-		hash := maphash.Comparable(d.seed, s)
-		if depth := cmp.Or(d.young[hash], d.old[hash]); depth > 0 {
-			return int(depth)
-		}
-		if !deleting {
-			break
-		}
+	depth := d.get(d.hash(state))
+	if depth == 0 && deleting {
+		depth = d.get(d.hash(objectState{uid: state.uid}))
 	}
-	return 0
+	return int(max(depth, -depth))
 }
 
 // note notes a write of a reconcile.
@@ -196,9 +216,22 @@ func (d depths) note(w written.Write, reconcile int, now time.Time) {
 		return depth
 	}
 	if w.ResourceVersion != "" {
-		d.update(maphash.Comparable(d.seed, objectState{w.UID, w.ResourceVersion}), now, least)
+		d.update(d.hash(objectState{w.UID, w.ResourceVersion}), now, least)
 	}
 	if w.Deleted && w.UID != "" {
-		d.update(maphash.Comparable(d.seed, objectState{uid: w.UID}), now, least)
+		d.update(d.hash(objectState{uid: w.UID}), now, least)
+	}
+	if w.Renewed {
+		d.made.update(d.hash(objectState{uid: w.UID}), now, func(int32) int32 { return depth })
+	}
+}
+
+// answer notes a change that has come. It may be an answer of others to a write.
+func (d depths) answer(c kube.Change, now time.Time) {
+	if c.Type != kube.Modified || !d.made.fade(now) {
+		return
+	}
+	if depth := d.made.get(d.hash(objectState{uid: c.UID()})); depth > 0 && !c.NewGeneration() {
+		d.update(d.hash(stateOf(c)), now, func(known int32) int32 { return cmp.Or(known, -depth) })
 	}
 }

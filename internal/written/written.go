@@ -24,6 +24,8 @@ type Write struct {
 	Deleted bool
 	// Unchanged is true if a store had the version before: the write has changed nothing.
 	Unchanged bool
+	// Renewed is true if the write has made a new generation of the object, as far as stores show.
+	Renewed bool
 	// Created is true if the write has created the object, as far as stores show. Kind is
 	// the name of the object's kind then.
 	Created bool
