@@ -124,3 +124,24 @@ func TestOthersAnswersAreFree(t *testing.T) {
 		})
 	}
 }
+
+// An object whose reconcile replaces it by one of the same name is in a loop, which is reported
+// once in five minutes.
+func TestLoopOverOneName(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("g", func(*gizmo) {})
+		s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			if err := s.gizmos.Delete(ctx, g.Name); err != nil {
+				return Done, err
+			}
+			next := new(gizmo)
+			next.Name = g.Name
+			_, err := s.gizmos.Create(ctx, next)
+			return Done, err
+		}})
+		s.sleep(12 * time.Minute)
+		if n := s.log.count("reconciled in a loop"); n < 2 || n > 3 {
+			t.Errorf("the loop is reported %d times in twelve minutes:\n%s", n, s.log.tail(3))
+		}
+	})
+}

@@ -39,31 +39,16 @@ const (
 	hotAgain = 5 * time.Minute
 )
 
-// loop is what a key remembers of a hot loop.
-type loop struct {
-	hot  bool      // the last reconcile was in a hot loop, and continues it
-	said time.Time // when the loop was last reported
-}
-
-// rest returns how long a reconcile of a depth must wait.
-func (l loop) rest(depth int) time.Duration {
+// pauseFor returns how long a reconcile of a depth must wait. Hot means that the reconcile before was
+// in a hot loop, and caused others: it wrote something, or asked for itself within hotPause.
+func pauseFor(hot bool, depth int) time.Duration {
 	switch {
-	case depth >= hotDepth, l.hot && depth > 0:
+	case depth >= hotDepth, hot && depth > 0:
 		return hotPause
-	case l.hot:
+	case hot:
 		return doubt
 	}
 	return 0
-}
-
-// after returns what is remembered after a reconcile of a depth, and whether to report a hot
-// loop. A reconcile causes others if it wrote something, or asked for itself within hotPause.
-func (l loop) after(depth int, causes bool, now time.Time) (next loop, report bool) {
-	l.hot = causes && l.rest(depth) == hotPause
-	if report = l.hot && (l.said.IsZero() || now.Sub(l.said) >= hotAgain); report {
-		l.said = now
-	}
-	return l, report
 }
 
 // chain holds what few causes have, for the rules of this file.
