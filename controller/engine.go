@@ -88,7 +88,8 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 	}
 	e := &engine[T]{
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
-		created: newMemory[written.Streak](written.StreakGap), said: newMemory[time.Time](hotAgain),
+		created: newMemory[written.Streak](written.StreakGap, keysKept),
+		said:    newMemory[time.Time](hotAgain, keysKept),
 	}
 	e.log = env.log.With("controller", c.Name)
 	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)

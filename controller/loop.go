@@ -119,17 +119,25 @@ func (cs *causes) fold(of func(state objectState, deleting bool) int) {
 // are very many of them.
 type memory[V any] struct {
 	period     time.Duration
+	most       int // values in one period
 	seed       maphash.Seed
 	mu         sync.Mutex
 	began      time.Time
 	young, old map[uint64]V
 }
 
-// memoryKept is how many values are remembered in one period.
-const memoryKept = 1 << 17
+const (
+	// depthsTime is how long a key may wait for its turn before the depths of its causes are
+	// forgotten, if a program makes no more than depthsKept writes in that time.
+	depthsTime = 10 * time.Minute
+	// depthsKept are 9 MB of depths, for each of two periods.
+	depthsKept = 1 << 18
+	// keysKept are 9 MB of streaks or 5 MB of times, for each of two periods.
+	keysKept = 1 << 16
+)
 
-func newMemory[V any](period time.Duration) *memory[V] {
-	return &memory[V]{period: period, seed: maphash.MakeSeed(), young: make(map[uint64]V)}
+func newMemory[V any](period time.Duration, most int) *memory[V] {
+	return &memory[V]{period: period, most: most, seed: maphash.MakeSeed(), young: make(map[uint64]V)}
 }
 
 // update replaces a value, which is zero at first, by what f makes of it.
@@ -151,7 +159,7 @@ func (m *memory[V]) update(hash uint64, now time.Time, f func(V) V) V {
 func (m *memory[V]) fade(now time.Time) (left bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if age := now.Sub(m.began); age >= m.period || len(m.young) >= memoryKept {
+	if age := now.Sub(m.began); age >= m.period || len(m.young) >= m.most {
 		if age >= 2*m.period { // nobody has asked for so long
 			m.young = nil
 		}
@@ -177,7 +185,9 @@ type depths struct {
 	made *memory[int32] // the depths of the last writes that made a generation, by the uid
 }
 
-func newDepths() depths { return depths{newMemory[int32](time.Minute), newMemory[int32](answerTime)} }
+func newDepths() depths {
+	return depths{newMemory[int32](depthsTime, depthsKept), newMemory[int32](answerTime, depthsKept)}
+}
 
 func (d depths) hash(s objectState) uint64 { return maphash.Comparable(d.seed, s) }
 

@@ -141,21 +141,36 @@ func TestDepthOfWrites(t *testing.T) {
 	}
 }
 
+// A key may wait for minutes for its turn, while reconciles of many others write. The depth of its
+// causes is known then.
+func TestDepthsLast(t *testing.T) {
+	d, now := newDepths(), time.Unix(1_000_000, 0)
+	d.note(written.Write{UID: "x", ResourceVersion: "1"}, 7, now)
+	for i := range 400_000 {
+		now = now.Add(1500 * time.Microsecond)
+		d.note(written.Write{UID: "y", ResourceVersion: fmt.Sprint(i)}, 7, now)
+	}
+	d.fade(now)
+	if depth := d.of(objectState{"x", "1"}, false); depth != 8 {
+		t.Errorf("after ten minutes with 400,000 writes the depth is %d", depth)
+	}
+}
+
 // The memory of writes is bounded, and it ends by itself.
 func TestDepthsEnd(t *testing.T) {
 	d, now := newDepths(), time.Unix(0, 0)
 	note := func(i int) { d.note(written.Write{UID: "x", ResourceVersion: fmt.Sprint(i)}, i, now) }
-	for i := range 3*memoryKept + 1 {
+	for i := range 3*depthsKept + 1 {
 		note(i)
 	}
-	if n := len(d.young) + len(d.old); n > 2*memoryKept {
+	if n := len(d.young) + len(d.old); n > 2*depthsKept {
 		t.Errorf("%d writes are remembered", n)
 	}
-	if depth := d.of(objectState{"x", fmt.Sprint(3 * memoryKept)}, false); depth != 3*memoryKept+1 {
+	if depth := d.of(objectState{"x", fmt.Sprint(3 * depthsKept)}, false); depth != 3*depthsKept+1 {
 		t.Errorf("the last write has depth %d", depth)
 	}
 	if now = now.Add(d.period); !d.fade(now) {
-		t.Error("the writes of the last minute are forgotten")
+		t.Error("the last writes are forgotten")
 	}
 	if now = now.Add(d.period); d.fade(now) {
 		t.Error("writes are remembered for good")
