@@ -101,18 +101,36 @@ func (cs *causes) depth(of func(state objectState, deleting bool) int) int {
 }
 
 // restKept bounds the states of causes that are not in the list.
-const restKept = 128
+const restKept = 512
 
-// fold replaces the older half of the states that are not in the list by their least depth,
-// if there are too many of them. The answers to writes that led to the later half may still
-// be on their way.
+// fold replaces states that are not in the list by their least depth, if there are too many of
+// them. It keeps those without a depth: the answers to the writes that led to them may still be on
+// their way. It keeps no more than half, the later ones.
 func (cs *causes) fold(of func(state objectState, deleting bool) int) {
 	x := cs.chain
 	if x == nil || len(x.rest) < restKept {
 		return
 	}
-	older := causes{chain: &chain{rest: x.rest[:restKept/2], folded: x.folded}}
-	x.folded, x.rest = older.depth(of)+1, slices.Clone(x.rest[restKept/2:])
+	var late []objectEnd
+	least := math.MaxInt
+	for i := len(x.rest) - 1; i >= 0; i-- {
+		s := x.rest[i]
+		if depth := of(s.objectState, s.deleting); depth == 0 && len(late) < restKept/2 {
+			late = append(late, s)
+		} else {
+			least = min(least, depth)
+		}
+	}
+	slices.Reverse(late)
+	x.rest = late
+	x.fold(least)
+}
+
+// fold takes the depth of a cause that is not kept.
+func (c *chain) fold(depth int) {
+	if c.folded == 0 || depth < c.folded {
+		c.folded = depth + 1
+	}
 }
 
 // memory remembers values by hashes for one or two periods, and for a shorter time if there

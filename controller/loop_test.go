@@ -156,6 +156,49 @@ func TestDepthsLast(t *testing.T) {
 	}
 }
 
+// A reconcile writes hundreds of children. The answers come later than the changes, some of them
+// not at all, or others change the children too.
+func TestDepthOfLateAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		n       int
+		late    func(i int) bool
+		foreign bool
+		want    int
+	}{
+		"a few":         {40, func(int) bool { return true }, false, 9},
+		"200":           {200, func(int) bool { return true }, false, 9},
+		"400":           {400, func(int) bool { return true }, false, 9},
+		"a quarter":     {900, func(i int) bool { return i%4 == 0 }, false, 9},
+		"the last half": {900, func(i int) bool { return i > 450 }, false, 9},
+		"others, early": {3000, func(i int) bool { return i > 0 }, true, 0},
+	} {
+		d, cs := newDepths(), new(causes)
+		depth := func(i int) int {
+			if test.foreign && i == 0 {
+				return 0
+			}
+			return 9
+		}
+		for i := range test.n {
+			c := deep(d, fmt.Sprint("g-", i), 1, 0)
+			if !test.late(i) {
+				c = deep(d, fmt.Sprint("g-", i), 1, depth(i))
+			}
+			cs.fold(d.of)
+			cs.add(c)
+		}
+		for i := range test.n {
+			deep(d, fmt.Sprint("g-", i), 1, depth(i))
+		}
+		if depth := cs.depth(d.of); depth != test.want {
+			t.Errorf("%s: depth %d, want %d", name, depth, test.want)
+		}
+		if n := len(cs.chained().rest); n > restKept+1 {
+			t.Errorf("%s: %d states are kept", name, n)
+		}
+	}
+}
+
 // The memory of writes is bounded, and it ends by itself.
 func TestDepthsEnd(t *testing.T) {
 	d, now := newDepths(), time.Unix(0, 0)
