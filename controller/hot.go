@@ -28,9 +28,8 @@ func (e *engine[T]) note(a *attempt[T], w written.Write) {
 	a.writes.note(w)
 	a.wrote.Lock()
 	defer a.wrote.Unlock()
-	if !w.Unchanged {
+	if !w.Unchanged && e.depths.note(w, e.depthOf(a), now) {
 		a.wrote.changed = true
-		e.depths.note(w, e.depthOf(a), now)
 	}
 	object := w.Kind + " " + kube.Key{Namespace: w.Namespace, Name: w.Name}.String()
 	if w.Created {

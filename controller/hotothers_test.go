@@ -145,3 +145,29 @@ func TestLoopOverOneName(t *testing.T) {
 		}
 	})
 }
+
+// A write that leaves an object as it is causes nothing, also if no store has the object.
+func TestIdleWriteIsNotHot(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.put("hot", func(*gizmo) {})
+		s.put("looks", func(*gizmo) {})
+		elsewhere := s.connect(newPlayed())
+		s.start(Options{}, Controller[gizmo]{
+			Watches: []Source{Mapped(s.gizmos, func(context.Context, *gizmo) []kube.Key { return []kube.Key{named("looks")} })},
+			Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+				if g.Name == "hot" {
+					return Done, s.seen(ctx, g.Name, g.Status.Seen+1)
+				}
+				c := new(gizmo)
+				c.Name = "still"
+				_, err := elsewhere.Apply(ctx, c)
+				return Done, err
+			},
+		})
+		s.sleep(5 * time.Minute)
+		hot := s.log.count("reconciled in a loop", "object=default/hot")
+		if looks := s.log.count("reconciled in a loop", "object=default/looks"); hot == 0 || looks > 0 {
+			t.Errorf("%d and %d reports:\n%s", hot, looks, s.log.tail(3))
+		}
+	})
+}

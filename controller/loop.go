@@ -219,8 +219,10 @@ func (d depths) of(state objectState, deleting bool) int {
 	return int(max(depth, -depth))
 }
 
-// note notes a write of a reconcile.
-func (d depths) note(w written.Write, reconcile int, now time.Time) {
+// note notes a write of a reconcile. It reports whether the write has changed anything: a version
+// that an earlier write has made does not show that.
+func (d depths) note(w written.Write, reconcile int, now time.Time) (changed bool) {
+	changed = true
 	depth := int32(min(reconcile+1, math.MaxInt32))
 	least := func(known int32) int32 {
 		if known > 0 {
@@ -229,14 +231,18 @@ func (d depths) note(w written.Write, reconcile int, now time.Time) {
 		return depth
 	}
 	if w.ResourceVersion != "" {
-		d.update(d.hash(objectState{w.UID, w.ResourceVersion}), now, least)
+		d.update(d.hash(objectState{w.UID, w.ResourceVersion}), now, func(known int32) int32 {
+			changed = known <= 0
+			return least(known)
+		})
 	}
 	if w.Deleted && w.UID != "" {
 		d.update(d.hash(objectState{uid: w.UID}), now, least)
 	}
-	if w.Renewed {
+	if w.Renewed && changed {
 		d.made.update(d.hash(objectState{uid: w.UID}), now, func(int32) int32 { return depth })
 	}
+	return changed
 }
 
 // answer notes a change that has come. It may be an answer of others to a write.
