@@ -34,7 +34,8 @@ func (e *engine[T]) note(a *attempt[T], w written.Write) {
 	object := w.Kind + " " + kube.Key{Namespace: w.Namespace, Name: w.Name}.String()
 	if w.Created {
 		tell := false
-		made := e.created.update(maphash.String(e.created.seed, object), now, func(s written.Streak) written.Streak {
+		hash := maphash.Comparable(e.created.seed, [3]string{w.Server, w.Group, object})
+		made := e.created.update(hash, now, func(s written.Streak) written.Streak {
 			s, tell = s.Next(now)
 			return s
 		})

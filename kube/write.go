@@ -349,7 +349,7 @@ func (h *handle) writes(ctx context.Context, req *request, key Key, answer objec
 	}
 	h.client.stores.wrote(h, req.resource, answer, raw)
 	w := confirmation(answer)
-	w.Kind = req.resource.Kind
+	w.Server, w.Group, w.Kind = h.client.base.Host, req.resource.Group, req.resource.Kind
 	w.Unchanged, w.Renewed, w.Created = shown.before(answer)
 	w.Created = key.Name != "" && (w.Created && req.method == http.MethodPatch || req.method == http.MethodPost)
 	written.Tell(ctx, w)
