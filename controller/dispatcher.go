@@ -305,7 +305,7 @@ func (d *dispatcher) remember(t *turn, now time.Time) {
 	case known && !keep:
 		delete(d.histories, t.key)
 	}
-	if d.fades.IsZero() && h.fading() {
+	if d.fades.IsZero() && h.fading(now, d.minInterval) {
 		d.fades = now.Add(fadeAfter)
 	}
 }
@@ -342,7 +342,7 @@ func (d *dispatcher) fade(now time.Time) time.Time {
 		switch {
 		case !h.fade(now, d.minInterval):
 			delete(d.histories, key)
-		case h.fading():
+		case h.fading(now, d.minInterval):
 			d.fades = now.Add(fadeAfter)
 		}
 	}

@@ -38,12 +38,13 @@ func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 	if since := now.Sub(h.last); since >= fadeAfter {
 		h.writes, h.hot = nil, false
 	}
-	return h.failures > 0 || len(h.removed) > 0 || h.fading() ||
-		minInterval > 0 && now.Sub(h.last) < minInterval
+	return h.failures > 0 || len(h.removed) > 0 || h.fading(now, minInterval)
 }
 
 // fading reports that something of the history will be forgotten.
-func (h *history) fading() bool { return h.writes != nil || h.hot }
+func (h *history) fading(now time.Time, minInterval time.Duration) bool {
+	return h.writes != nil || h.hot || now.Sub(h.last) < minInterval
+}
 
 // putOff returns the time until which the next turn of the key must wait. If the turn
 // need not wait, the result is zero or a time that has passed.
