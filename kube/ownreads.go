@@ -24,7 +24,7 @@ const (
 func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, err error) {
 	e, key, need := t.peek(asked)
 	if need == own.AskLane {
-		if err := t.refreshed(ctx); err != nil {
+		if err := t.refresh.do(ctx, t.relist); err != nil {
 			return nil, key, err
 		}
 		e, key, need = t.peek(asked)
@@ -116,17 +116,14 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 	}
 	made := now.own.Began()
 	if now.own.Doubtful(made) {
-		if err := t.refreshed(ctx); err != nil {
+		if err := t.refresh.do(ctx, t.relist); err != nil {
 			return nil, err
 		}
 	}
-	matters := func(s *snapshot, u own.Unsure[Key, *entry]) bool {
-		e := s.entry(u.Key) // the write may have taken it out of those that are asked for
-		return !u.Claimed || u.Last == nil || may(u.Last) || e != nil && may(e)
-	}
+	matters := func(u own.Unsure[Key, *entry]) bool { return !u.Claimed || u.Last == nil || may(u.Last) }
 	err := t.await(ctx, func(s *snapshot) bool {
 		for u := range s.own.Unsure(made) {
-			if u.Need == own.Wait && matters(s, u) {
+			if u.Need == own.Wait && matters(u) {
 				return false
 			}
 		}
@@ -138,7 +135,7 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 	var keys []Key
 	now = t.now()
 	for u := range now.own.Unsure(made) {
-		if matters(now, u) {
+		if matters(u) {
 			keys = append(keys, u.Key)
 		}
 	}
