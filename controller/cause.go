@@ -176,8 +176,8 @@ func (cs *causes) add(c Cause) {
 		cs.more++
 		if c.Reason == Changed {
 			cs.chained().add(objectEnd{stateOf(c.Change), c.Change.Deleting()})
-		} else if x := cs.chained(); x.folded == 0 || c.depth < x.folded {
-			x.folded = c.depth + 1
+		} else {
+			cs.chained().fold(c.depth)
 		}
 		return
 	}

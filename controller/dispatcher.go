@@ -23,6 +23,7 @@ type dispatcher struct {
 	minInterval time.Duration
 	counts      *workmetrics.Controller
 	depths      depths
+	memories    []func(now time.Time) (left bool) // that fade with the histories
 
 	requests  chan request
 	results   chan *turn
@@ -46,8 +47,8 @@ type turn struct {
 	*item
 	failures int           // in a row, before this turn; in a result, with those of the turn
 	removed  []kube.Change // objects of this key that are gone, and that the controller has not been told of
-	loop     loop
-	depth    int // see loop.go
+	depth    int           // see loop.go
+	hot      bool          // the turn before was in a hot loop; in a result, this one is
 
 	// The result.
 	uid    types.UID // uid of the object that was read, empty if there was none
@@ -73,6 +74,7 @@ func newDispatcher(
 		queue:     newQueue(time.Now()),
 		histories: make(map[kube.Key]*history),
 		gone:      make(map[kube.Key][]objectState),
+		memories:  []func(time.Time) bool{depths.fade, depths.made.fade},
 	}
 }
 
@@ -169,6 +171,7 @@ func (d *dispatcher) receive(r request) {
 	now, added := time.Now(), 0
 	for more := len(d.requests); ; more-- {
 		d.sift(r.key)
+		d.depths.answer(r.cause.Change, now)
 		switch {
 		case r.removed:
 			d.remove(r, now)
@@ -251,7 +254,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 			d.queue.postpone(it, until)
 			continue
 		}
-		t := &turn{item: it, failures: h.failures, removed: h.removed, loop: h.loop, depth: depth}
+		t := &turn{item: it, failures: h.failures, removed: h.removed, hot: h.hot, depth: depth}
 		d.counts.Taken(now.Sub(it.since))
 		it.since, it.writes = now, new(writes)
 		if d.workers < len(d.queue.running) {
@@ -302,7 +305,7 @@ func (d *dispatcher) remember(t *turn, now time.Time) {
 	case known && !keep:
 		delete(d.histories, t.key)
 	}
-	if d.fades.IsZero() && h.fading() {
+	if d.fades.IsZero() && h.fading(now, d.minInterval) {
 		d.fades = now.Add(fadeAfter)
 	}
 }
@@ -330,14 +333,16 @@ func (d *dispatcher) fade(now time.Time) time.Time {
 		return d.fades
 	}
 	d.fades = time.Time{}
-	if d.depths.fade(now) {
-		d.fades = now.Add(fadeAfter)
+	for _, fade := range d.memories {
+		if fade(now) {
+			d.fades = now.Add(fadeAfter)
+		}
 	}
 	for key, h := range d.histories {
 		switch {
 		case !h.fade(now, d.minInterval):
 			delete(d.histories, key)
-		case h.fading():
+		case h.fading(now, d.minInterval):
 			d.fades = now.Add(fadeAfter)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/written"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -181,6 +182,35 @@ func TestCreateAndDeleteByTurns(t *testing.T) {
 			t.Errorf("it is reported %d times:\n%s", n, s.log)
 		}
 	})
+}
+
+// Objects of one name and kind in two API groups, or in two clusters, are counted apart.
+func TestCreationsAreCountedByKind(t *testing.T) {
+	one := written.Write{Server: "one", Group: "one", Kind: "Gizmo", Namespace: "default", Name: "child", Created: true}
+	group, server := one, one
+	group.Group, server.Server = "other", "other"
+	for name, test := range map[string]struct {
+		writes []written.Write
+		want   int
+	}{"one": {[]written.Write{one}, 1}, "groups": {[]written.Write{one, group}, 0}, "servers": {[]written.Write{one, server}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.put("a", func(*gizmo) {})
+				runs := 0
+				s.start(Options{}, Controller[gizmo]{Reconcile: func(ctx context.Context, _ *gizmo) (Action, error) {
+					if runs++; runs > 8 {
+						return Done, nil
+					}
+					written.Tell(ctx, test.writes[runs%len(test.writes)])
+					return After(time.Second), nil
+				}})
+				s.sleep(time.Minute)
+				if n := s.log.count("keeps undoing", "Gizmo default/child, created 5 times"); n != test.want {
+					t.Errorf("%d reports, want %d:\n%s", n, test.want, s.log.tail(3))
+				}
+			})
+		})
+	}
 }
 
 // Reconciles of many objects that each create children of their own are no fight.

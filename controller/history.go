@@ -27,7 +27,7 @@ type history struct {
 	// writes is nil after turns without writes. It is also nil when the last turn was so
 	// long ago that all its changes are known.
 	writes *writes
-	loop   loop
+	hot    bool // the last turn was in a hot loop, and continues it
 }
 
 // fadeAfter is how long after a turn its writes are forgotten.
@@ -36,17 +36,15 @@ const fadeAfter = time.Minute
 // fade forgets facts that do not matter any more. It returns whether anything is left.
 func (h *history) fade(now time.Time, minInterval time.Duration) bool {
 	if since := now.Sub(h.last); since >= fadeAfter {
-		h.writes = nil
-		if h.loop.hot = false; now.Sub(h.loop.said) >= hotAgain {
-			h.loop = loop{}
-		}
+		h.writes, h.hot = nil, false
 	}
-	return h.failures > 0 || len(h.removed) > 0 || h.fading() ||
-		minInterval > 0 && now.Sub(h.last) < minInterval
+	return h.failures > 0 || len(h.removed) > 0 || h.fading(now, minInterval)
 }
 
 // fading reports that something of the history will be forgotten.
-func (h *history) fading() bool { return h.writes != nil || h.loop != loop{} }
+func (h *history) fading(now time.Time, minInterval time.Duration) bool {
+	return h.writes != nil || h.hot || now.Sub(h.last) < minInterval
+}
 
 // putOff returns the time until which the next turn of the key must wait. If the turn
 // need not wait, the result is zero or a time that has passed.
@@ -54,12 +52,12 @@ func (h *history) putOff(it *item, depth int, minInterval time.Duration, now tim
 	if h.failures > 0 && now.Before(h.retryAt) && h.causedBySelf(&it.causes) {
 		return h.retryAt // a failure that is written into a status must not cause its own retry
 	}
-	if rest := h.loop.rest(depth); rest > 0 && len(h.removed) == 0 {
+	if pause := pauseFor(h.hot, depth); pause > 0 && len(h.removed) == 0 {
 		chain := it.causes.chained()
 		if chain.held.IsZero() {
 			chain.held = now
 		}
-		until = chain.held.Add(rest)
+		until = chain.held.Add(pause)
 	}
 	if least := h.last.Add(minInterval); minInterval > 0 && !h.last.IsZero() && until.Before(least) {
 		until = least
@@ -107,10 +105,7 @@ func (h *history) end(t *turn, now time.Time) {
 			h.retryAt = t.next.due
 		}
 	}
-	h.loop = t.loop
-	if t.absent {
-		h.loop = loop{}
-	}
+	h.hot = t.hot && !t.absent
 	if t.absent || !t.writes.any() {
 		h.writes = nil
 		return

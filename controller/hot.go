@@ -28,14 +28,14 @@ func (e *engine[T]) note(a *attempt[T], w written.Write) {
 	a.writes.note(w)
 	a.wrote.Lock()
 	defer a.wrote.Unlock()
-	if !w.Unchanged {
+	if !w.Unchanged && e.depths.note(w, e.depthOf(a), now) {
 		a.wrote.changed = true
-		e.depths.note(w, e.depthOf(a), now)
 	}
 	object := w.Kind + " " + kube.Key{Namespace: w.Namespace, Name: w.Name}.String()
 	if w.Created {
 		tell := false
-		made := e.created.update(maphash.String(e.created.seed, object), now, func(s written.Streak) written.Streak {
+		hash := maphash.Comparable(e.created.seed, [3]string{w.Server, w.Group, object})
+		made := e.created.update(hash, now, func(s written.Streak) written.Streak {
 			s, tell = s.Next(now)
 			return s
 		})
@@ -57,9 +57,8 @@ func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 	a.wrote.Lock()
 	changed, fights := a.wrote.changed, slices.Clone(a.wrote.fights)
 	a.wrote.Unlock()
-	next, looped := a.loop.after(e.depthOf(a), changed || a.next != nil && a.next.cause.depth > 0, now)
-	a.loop = next
-	if looped {
+	causes := changed || a.next != nil && a.next.cause.depth > 0
+	if a.hot = causes && pauseFor(a.hot, e.depthOf(a)) == hotPause; a.hot && e.tells(a.key, now) {
 		const what = "the object is reconciled in a loop, from now on at most once a second"
 		fields := a.turn.causes.fields()
 		a.run.logger().WarnContext(a.trace, what, "fields", fields, "causes", &a.turn.causes)
@@ -70,6 +69,17 @@ func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 		a.run.logger().WarnContext(a.trace, what, "fields", fight, "causes", &a.turn.causes)
 		e.hot(a, what, fight)
 	}
+}
+
+// tells reports whether it is time to report a hot loop of a key.
+func (e *engine[T]) tells(key kube.Key, now time.Time) (tell bool) {
+	e.said.update(maphash.Comparable(e.said.seed, key), now, func(last time.Time) time.Time {
+		if tell = now.Sub(last) >= hotAgain; tell {
+			return now
+		}
+		return last
+	})
+	return tell
 }
 
 // hot counts a hot loop, and tells its object of it.

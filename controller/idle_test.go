@@ -101,6 +101,63 @@ func TestWritesFade(t *testing.T) {
 	})
 }
 
+// What is remembered of a key for MinInterval, and of creations, is forgotten when its time has passed,
+// and not before.
+func TestMemoriesFade(t *testing.T) {
+	for name, writes := range map[string]int{"writes": 2, "no writes": 0} {
+		t.Run(name, func(t *testing.T) { onStage(t, func(s *stage) { s.memoriesFade(writes) }) })
+	}
+}
+
+// memoriesFade has a controller that remembers so many facts of writes.
+func (s *stage) memoriesFade(writes int) {
+	const pace = 10 * time.Minute
+	s.put("g", func(*gizmo) {})
+	c := Controller[gizmo]{For: s.gizmos, MinInterval: pace,
+		Reconcile: func(ctx context.Context, g *gizmo) (Action, error) {
+			s.mu.Lock()
+			s.runs = append(s.runs, ran{at: time.Since(s.begun), name: g.Name})
+			s.mu.Unlock()
+			if writes > 0 {
+				written.Tell(ctx, written.Write{Name: "child", ResourceVersion: "7", UID: "child", Created: true})
+			}
+			return Done, nil
+		}}
+	started := make(chan *engine[gizmo], 1)
+	s.run(Options{}, spied{c, started})
+	e := <-started
+	known := func() (histories, memories int) {
+		d := e.current.Load()
+		d.inspect(func() { histories = len(d.histories) })
+		e.created.mu.Lock()
+		defer e.created.mu.Unlock()
+		e.depths.mu.Lock()
+		defer e.depths.mu.Unlock()
+		return histories, len(e.created.young) + len(e.created.old) + len(e.depths.young) + len(e.depths.old)
+	}
+	s.sleep(pace / 2)
+	if h, m := known(); h != 1 || m != writes {
+		s.Errorf("%d keys and %d writes are remembered, want 1 and %d", h, m, writes)
+	}
+	s.put("g", func(g *gizmo) { g.Spec.Size++ })
+	s.sleep(pace/2 - time.Second)
+	if n := len(s.ran("g")); n != 1 {
+		s.Errorf("there are %d reconciles within MinInterval", n)
+	}
+	s.sleep(2 * time.Second)
+	if n := len(s.ran("g")); n != 2 {
+		s.Errorf("there are %d reconciles after MinInterval, want 2", n)
+	}
+	s.sleep(pace + 2*fadeAfter)
+	if h, _ := known(); h != 0 {
+		s.Errorf("%d keys are remembered for good", h)
+	}
+	s.sleep(3 * written.StreakGap)
+	if _, m := known(); m != 0 {
+		s.Errorf("%d writes are remembered for good", m)
+	}
+}
+
 // spied is a controller that shows its engine.
 type spied struct {
 	Controller[gizmo]

@@ -13,37 +13,22 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// What a key remembers of a hot loop follows from the depth of its reconciles, and from
-// whether they cause others.
-func TestLoopAfterAReconcile(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	lately := ago(time.Second)
+// How long a reconcile waits follows from its depth, and from the reconcile before.
+func TestPauseFor(t *testing.T) {
 	for name, test := range map[string]struct {
-		was    loop
-		depth  int
-		causes bool
-		rest   time.Duration // before the reconcile
-		want   loop
-		report bool
+		hot   bool
+		depth int
+		want  time.Duration
 	}{
-		"others' change":                   {loop{}, 0, true, 0, loop{}, false},
-		"a deep plan":                      {loop{}, hotDepth - 1, true, 0, loop{}, false},
-		"a loop begins":                    {loop{}, hotDepth, true, hotPause, loop{true, now}, true},
-		"it only looks on":                 {loop{}, hotDepth, false, hotPause, loop{}, false},
-		"a loop continues":                 {loop{true, lately}, 500, true, hotPause, loop{true, lately}, false},
-		"a loop continues in a new chain":  {loop{true, lately}, 1, true, hotPause, loop{true, lately}, false},
-		"a loop that was said a while ago": {loop{true, ago(hotAgain)}, 500, true, hotPause, loop{true, now}, true},
-		"others' change in a loop":         {loop{true, lately}, 0, true, doubt, loop{false, lately}, false},
-		"a loop ends":                      {loop{true, lately}, 500, false, hotPause, loop{false, lately}, false},
-		"a loop begins again at once":      {loop{false, lately}, hotDepth, true, hotPause, loop{true, lately}, false},
-		"a loop begins again later":        {loop{false, ago(hotAgain)}, hotDepth, true, hotPause, loop{true, now}, true},
+		"others' change":                  {false, 0, 0},
+		"a deep plan":                     {false, hotDepth - 1, 0},
+		"a loop begins":                   {false, hotDepth, hotPause},
+		"a loop continues":                {true, 500, hotPause},
+		"a loop continues in a new chain": {true, 1, hotPause},
+		"others' change in a loop":        {true, 0, doubt},
 	} {
-		if rest := test.was.rest(test.depth); rest != test.rest {
-			t.Errorf("%s: rests for %s, want %s", name, rest, test.rest)
-		}
-		if next, report := test.was.after(test.depth, test.causes, now); next != test.want || report != test.report {
-			t.Errorf("%s: %+v, %t, want %+v, %t", name, next, report, test.want, test.report)
+		if got := pauseFor(test.hot, test.depth); got != test.want {
+			t.Errorf("%s: waits for %s, want %s", name, got, test.want)
 		}
 	}
 }
@@ -156,21 +141,79 @@ func TestDepthOfWrites(t *testing.T) {
 	}
 }
 
+// A key may wait for minutes for its turn, while reconciles of many others write. The depth of its
+// causes is known then.
+func TestDepthsLast(t *testing.T) {
+	d, now := newDepths(), time.Unix(1_000_000, 0)
+	d.note(written.Write{UID: "x", ResourceVersion: "1"}, 7, now)
+	for i := range 400_000 {
+		now = now.Add(1500 * time.Microsecond)
+		d.note(written.Write{UID: "y", ResourceVersion: fmt.Sprint(i)}, 7, now)
+	}
+	d.fade(now)
+	if depth := d.of(objectState{"x", "1"}, false); depth != 8 {
+		t.Errorf("after ten minutes with 400,000 writes the depth is %d", depth)
+	}
+}
+
+// A reconcile writes hundreds of children. The answers come later than the changes, some of them
+// not at all, or others change the children too.
+func TestDepthOfLateAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		n       int
+		late    func(i int) bool
+		foreign bool
+		want    int
+	}{
+		"a few":         {40, func(int) bool { return true }, false, 9},
+		"200":           {200, func(int) bool { return true }, false, 9},
+		"400":           {400, func(int) bool { return true }, false, 9},
+		"a quarter":     {900, func(i int) bool { return i%4 == 0 }, false, 9},
+		"the last half": {900, func(i int) bool { return i > 450 }, false, 9},
+		"others, early": {3000, func(i int) bool { return i > 0 }, true, 0},
+	} {
+		d, cs := newDepths(), new(causes)
+		depth := func(i int) int {
+			if test.foreign && i == 0 {
+				return 0
+			}
+			return 9
+		}
+		for i := range test.n {
+			c := deep(d, fmt.Sprint("g-", i), 1, 0)
+			if !test.late(i) {
+				c = deep(d, fmt.Sprint("g-", i), 1, depth(i))
+			}
+			cs.fold(d.of)
+			cs.add(c)
+		}
+		for i := range test.n {
+			deep(d, fmt.Sprint("g-", i), 1, depth(i))
+		}
+		if depth := cs.depth(d.of); depth != test.want {
+			t.Errorf("%s: depth %d, want %d", name, depth, test.want)
+		}
+		if n := len(cs.chained().rest); n > restKept+1 {
+			t.Errorf("%s: %d states are kept", name, n)
+		}
+	}
+}
+
 // The memory of writes is bounded, and it ends by itself.
 func TestDepthsEnd(t *testing.T) {
 	d, now := newDepths(), time.Unix(0, 0)
 	note := func(i int) { d.note(written.Write{UID: "x", ResourceVersion: fmt.Sprint(i)}, i, now) }
-	for i := range 3*memoryKept + 1 {
+	for i := range 3*depthsKept + 1 {
 		note(i)
 	}
-	if n := len(d.young) + len(d.old); n > 2*memoryKept {
+	if n := len(d.young) + len(d.old); n > 2*depthsKept {
 		t.Errorf("%d writes are remembered", n)
 	}
-	if depth := d.of(objectState{"x", fmt.Sprint(3 * memoryKept)}, false); depth != 3*memoryKept+1 {
+	if depth := d.of(objectState{"x", fmt.Sprint(3 * depthsKept)}, false); depth != 3*depthsKept+1 {
 		t.Errorf("the last write has depth %d", depth)
 	}
 	if now = now.Add(d.period); !d.fade(now) {
-		t.Error("the writes of the last minute are forgotten")
+		t.Error("the last writes are forgotten")
 	}
 	if now = now.Add(d.period); d.fade(now) {
 		t.Error("writes are remembered for good")
@@ -183,9 +226,8 @@ type world struct {
 	depths  depths
 	writes  map[int][]int // by the object that is reconciled
 	waiting map[int]*causes
-	loops   map[int]loop
+	hot     map[int]bool
 	version int
-	reports int
 	// rested counts the reconciles that had to wait, and free those that had not.
 	rested, free int
 }
@@ -218,7 +260,8 @@ func (w *world) step(pick int) bool {
 	object := all[pick%len(all)]
 	depth := w.waiting[object].depth(w.depths.of)
 	delete(w.waiting, object)
-	if w.loops[object].rest(depth) == hotPause {
+	rests := pauseFor(w.hot[object], depth) == hotPause
+	if rests {
 		w.rested++
 	} else {
 		w.free++
@@ -226,17 +269,13 @@ func (w *world) step(pick int) bool {
 	for _, other := range w.writes[object] {
 		w.change(other, &depth)
 	}
-	next, report := w.loops[object].after(depth, len(w.writes[object]) > 0, time.Unix(int64(w.version), 0))
-	w.loops[object] = next
-	if report {
-		w.reports++
-	}
+	w.hot[object] = rests && len(w.writes[object]) > 0
 	return true
 }
 
 func newWorld(objects int) *world {
 	w := &world{
-		depths: newDepths(), writes: make(map[int][]int), waiting: make(map[int]*causes), loops: make(map[int]loop),
+		depths: newDepths(), writes: make(map[int][]int), waiting: make(map[int]*causes), hot: make(map[int]bool),
 	}
 	for i := range objects {
 		w.writes[i] = nil
@@ -262,8 +301,8 @@ func TestNoLoopWithoutACycle(t *testing.T) {
 			}
 			w.step(random.IntN(objects))
 		}
-		if w.reports > 0 || w.rested > 0 {
-			t.Errorf("%d reports, %d reconciles rested", w.reports, w.rested)
+		if w.rested > 0 {
+			t.Errorf("%d reconciles rested", w.rested)
 		}
 	})
 }
@@ -290,8 +329,8 @@ func TestEachCycleIsALoop(t *testing.T) {
 				t.Fatal("the cycle has ended")
 			}
 		}
-		if w.reports == 0 {
-			t.Errorf("no report after %d reconciles", most)
+		if w.rested == 0 {
+			t.Errorf("no loop after %d reconciles", most)
 		}
 		w.free, w.rested = 0, 0
 		for range 3 * (cycle + more) {

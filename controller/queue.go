@@ -56,7 +56,7 @@ type item struct {
 	priority priority
 	due      time.Time
 	causes   causes
-	since    time.Time     // when the key became ready, later when it was taken
+	since    time.Time     // when the key became ready, zero if it never was; later when it was taken
 	writes   *writes       // of the turn, once the key is worked on
 	place    *list.Element // in ready
 	index    int           // in later; -1 if it is not there
@@ -86,19 +86,17 @@ func (q *queue) add(r request, now time.Time) (added bool) {
 		}
 	}
 	it.causes.add(r.cause)
-	due, priority := it.due, it.priority
-	switch dueNow, wasDue := !r.due.After(now), !it.due.After(now); {
-	case dueNow && wasDue:
-		priority = min(priority, r.priority)
-	case r.due.Before(it.due):
-		due, priority = r.due, r.priority
+	if r.due.After(now) && !r.due.Before(it.due) {
+		return false // the key's turn comes sooner
 	}
-	if due.Equal(it.due) && priority == it.priority {
-		return false
+	if !it.due.After(now) || !it.since.IsZero() { // the key is due, or was due and is put off
+		r.priority = min(r.priority, it.priority)
 	}
-	q.remove(it)
-	it.due, it.priority = due, priority
-	q.put(it, now)
+	if r.due.Before(it.due) || r.priority != it.priority {
+		q.remove(it)
+		it.due, it.priority = r.due, r.priority
+		q.put(it, now)
+	}
 	return false
 }
 

@@ -27,6 +27,7 @@ type modelItem struct {
 	priority priority
 	due      time.Time
 	order    int  // when it became ready, in its priority; 0 if it is not
+	put      bool // it was taken, and put off
 	stays    bool // even if its object is gone
 }
 
@@ -54,6 +55,8 @@ func (m *modelQueue) add(r request, now time.Time) {
 		if r.priority < it.priority {
 			it.priority, it.order = r.priority, 0
 		}
+	case r.due.Before(it.due) && it.put:
+		it.due, it.priority, it.order = r.due, min(it.priority, r.priority), 0
 	case r.due.Before(it.due):
 		it.due, it.priority, it.order = r.due, r.priority, 0
 	}
@@ -85,7 +88,7 @@ func (m *modelQueue) first(p priority) int {
 	return best
 }
 
-func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
+func (m *modelQueue) take() (it modelItem, ok bool) {
 	at, from := -1, high
 	for p := range priorities {
 		first := m.first(p)
@@ -96,7 +99,7 @@ func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
 		}
 	}
 	if at < 0 {
-		return kube.Key{}, false
+		return it, false
 	}
 	m.passed[from] = 0
 	for p := from + 1; p < priorities; p++ {
@@ -104,10 +107,10 @@ func (m *modelQueue) take(now time.Time) (kube.Key, bool) {
 			m.passed[p]++
 		}
 	}
-	key := m.waiting[at].key
+	it = m.waiting[at]
 	m.waiting = slices.Delete(m.waiting, at, at+1)
-	m.running[key] = true
-	return key, true
+	m.running[it.key] = true
+	return it, true
 }
 
 // A queue does the same as its model, for all requests.
@@ -142,19 +145,27 @@ func TestQueueModel(t *testing.T) {
 			},
 			"take": func(t *rapid.T) {
 				m.place(now)
-				want, ok := m.take(now)
+				want, ok := m.take()
 				it := q.take(now)
 				switch {
 				case it == nil && ok:
-					t.Fatalf("took nothing, want %s", want)
+					t.Fatalf("took nothing, want %s", want.key)
 				case it == nil:
 					return
-				case !ok || it.key != want:
-					t.Fatalf("took %s, want %s, %t", it.key, want, ok)
+				case !ok || it.key != want.key:
+					t.Fatalf("took %s, want %s, %t", it.key, want.key, ok)
 				case slices.Contains(running, it.key):
 					t.Fatalf("%s is worked on already", it.key)
 				}
-				running = append(running, it.key)
+				if rapid.IntRange(0, 3).Draw(t, "put off") > 0 {
+					running = append(running, it.key)
+					return
+				}
+				delayed++
+				want.due, want.order, want.put = now.Add(time.Second+time.Duration(delayed)*time.Microsecond), 0, true
+				delete(m.running, want.key)
+				m.waiting = append(m.waiting, want)
+				q.postpone(it, want.due)
 			},
 			"done": func(t *rapid.T) {
 				if len(running) == 0 {
@@ -207,6 +218,19 @@ func TestQueueModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A live key that is put off stays live, whatever else asks for it meanwhile.
+func TestQueuePutOff(t *testing.T) {
+	now := time.Unix(1, 0)
+	q := newQueue(now)
+	q.add(request{key: named("a"), priority: live, cause: Cause{Reason: Triggered}}, now)
+	q.postpone(q.take(now), now.Add(time.Minute))
+	q.add(request{key: named("b"), priority: low, cause: Cause{Reason: Listed}}, now)
+	q.add(request{key: named("a"), priority: low, cause: Cause{Reason: Resynced}}, now)
+	if it := q.take(now); it.key != named("a") || it.priority != live {
+		t.Errorf("took %s with priority %d, want the live key", it.key, it.priority)
+	}
 }
 
 // Live keys go ahead of the others, and the others still advance.

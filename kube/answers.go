@@ -117,10 +117,11 @@ func (t *table) deleted(key Key, uid types.UID) {
 }
 
 // deleting tells the tables of objects that were deleted together. The answer has them as they
-// were before: finalizers or a grace period may still hold some of them.
-func (s *stores) deleting(kind Kind, namespace string, objects []keyed) {
+// were before, at a version: finalizers or a grace period may still hold some of them.
+func (s *stores) deleting(kind Kind, namespace, version string, objects []keyed) {
 	s.each(kind, namespace, func(t *table) {
 		t.write(func(d *draft) {
+			d.next.own = d.next.own.Known(t.laneOf(namespace), version)
 			for _, o := range objects {
 				var v own.Verdict[*entry]
 				now, was := d.next.object(o.key), objectOf(o.entry)

@@ -166,8 +166,8 @@ func (h *handle) deletedAll(ctx context.Context, kind Kind, namespace string, bo
 		}
 		return err
 	}
-	_, err := wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
-	h.client.stores.deleting(kind, namespace, deleted)
+	meta, err := wire.ListReader{MaxBytes: h.client.maxObject, Each: each}.Read(contentType, bytes.NewReader(body))
+	h.client.stores.deleting(kind, namespace, meta.ResourceVersion, deleted)
 	return err == nil
 }
 

@@ -3,6 +3,7 @@ package kube
 import (
 	"math"
 	"slices"
+	"sort"
 	"sync"
 )
 
@@ -67,13 +68,14 @@ func (f *followers) publish(t *table, d *draft) {
 			f.merges++
 		}
 	}
-	for i := 0; f.merges > endsKept; {
-		if f.ends[i].own {
-			i++
-			continue
-		}
-		f.ends = slices.Delete(f.ends, i, i+1)
-		f.merges--
+	if f.merges > endsKept {
+		f.ends = slices.DeleteFunc(f.ends, func(e numbered) bool {
+			over := !e.own && f.merges > endsKept
+			if over {
+				f.merges--
+			}
+			return over
+		})
 	}
 	decodes := false
 	for s := range f.all {
@@ -115,10 +117,12 @@ func (f *followers) next(s *subscription) (to *snapshot, ends []end) {
 			s.merged, s.synced = false, false
 		}
 	}
-	for _, e := range f.ends {
-		if e.number > s.number && e.number <= to.number {
-			ends = append(ends, e.end)
+	from := sort.Search(len(f.ends), func(i int) bool { return f.ends[i].number > s.number })
+	for _, e := range f.ends[from:] {
+		if e.number > to.number {
+			break
 		}
+		ends = append(ends, e.end)
 	}
 	return to, ends
 }

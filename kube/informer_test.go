@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -188,6 +189,9 @@ func TestRecorder(t *testing.T) {
 	for _, w := range told {
 		if w.Namespace != a.Namespace || w.Name != a.Name || w.UID != a.UID {
 			t.Errorf("told of %+v", w)
+		}
+		if host := s.Client.Config().Rest.Host; w.Created && (w.Kind != "ConfigMap" || !strings.Contains(host, w.Server)) {
+			t.Errorf("%s %q at %q is created, want a ConfigMap at %s", w.Kind, w.Group, w.Server, host)
 		}
 		briefs = append(briefs, brief{w.ResourceVersion, w.Deleted})
 	}

@@ -51,7 +51,7 @@ func TestLateAnswerAfterDeleteAll(t *testing.T) {
 		t.Run(fmt.Sprint("held by a finalizer ", held), func(t *testing.T) {
 			ownWritesTest(t, asIs, func(c *ownCase) {
 				late := c.write("a", "two")
-				c.cms.handle.client.stores.deleting(c.cms.handle.kind, "default", []keyed{{key("a"), wire.MetadataEntry(late)}})
+				c.cms.handle.client.stores.deleting(c.cms.handle.kind, "default", "", []keyed{{key("a"), wire.MetadataEntry(late)}})
 				if held {
 					now := metav1.Now()
 					c.s.put(key("a"), "two", func(o *modelObject) {

@@ -55,7 +55,7 @@ func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, asked map[K
 	for len(keys) > 0 {
 		mine, others, sure := t.questions(keys)
 		found = append(found, sure...)
-		t.askAll(ctx, mine)
+		asReflector(func() { t.askAll(ctx, mine) })
 		keys = nil
 		take := func(key Key, q *question) {
 			switch {
@@ -69,6 +69,9 @@ func (t *table) ask(ctx context.Context, keys []Key) (found []keyed, asked map[K
 		}
 		for key, q := range mine {
 			take(key, q)
+		}
+		if len(others) > 0 && underReflector() { // those questions may wait for this caller
+			return found, asked, append(errs, t.waitsForItself())
 		}
 		for key, q := range others {
 			select {

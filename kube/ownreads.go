@@ -24,7 +24,7 @@ const (
 func (t *table) get(ctx context.Context, asked Key) (e *entry, key Key, err error) {
 	e, key, need := t.peek(asked)
 	if need == own.AskLane {
-		if err := t.refresh.do(ctx, t.relist); err != nil {
+		if err := t.refreshed(ctx); err != nil {
 			return nil, key, err
 		}
 		e, key, need = t.peek(asked)
@@ -116,14 +116,17 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 	}
 	made := now.own.Began()
 	if now.own.Doubtful(made) {
-		if err := t.refresh.do(ctx, t.relist); err != nil {
+		if err := t.refreshed(ctx); err != nil {
 			return nil, err
 		}
 	}
-	matters := func(u own.Unsure[Key, *entry]) bool { return !u.Claimed || u.Last == nil || may(u.Last) }
+	matters := func(s *snapshot, u own.Unsure[Key, *entry]) bool {
+		e := s.entry(u.Key) // the write may have taken it out of those that are asked for
+		return !u.Claimed || u.Last == nil || may(u.Last) || e != nil && may(e)
+	}
 	err := t.await(ctx, func(s *snapshot) bool {
 		for u := range s.own.Unsure(made) {
-			if u.Need == own.Wait && matters(u) {
+			if u.Need == own.Wait && matters(s, u) {
 				return false
 			}
 		}
@@ -135,7 +138,7 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 	var keys []Key
 	now = t.now()
 	for u := range now.own.Unsure(made) {
-		if matters(u) {
+		if matters(now, u) {
 			keys = append(keys, u.Key)
 		}
 	}

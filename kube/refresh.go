@@ -22,7 +22,18 @@ func (f *Informer) Refresh(ctx context.Context) error {
 	if f.table.left.Load() {
 		return &Error{Verb: "refresh", Kind: f.table.handle.kindName(), Err: ErrStopped}
 	}
-	return f.table.refresh.do(ctx, f.table.relist)
+	return f.table.refreshed(ctx)
+}
+
+// refreshed does the work of Refresh.
+func (t *table) refreshed(ctx context.Context) error {
+	if underReflector() { // a list may wait for this caller
+		return t.waitsForItself()
+	}
+	return t.refresh.do(ctx, func(ctx context.Context) (err error) {
+		asReflector(func() { err = t.relist(ctx) })
+		return err
+	})
 }
 
 // refreshGather is how long a list of Refresh waits for other callers to join.

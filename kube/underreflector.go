@@ -9,16 +9,18 @@ import (
 // The reflector of a store calls code of the program: the functions of indexes, the
 // methods by which types decode themselves, log handlers and observers of requests. Such
 // code may read a store. If the store is not filled, that read would wait for the very
-// goroutine that it runs on. So would the read of an index by the function of that index.
-// So a read looks at its callers before it waits for a first sync or for an index.
+// goroutine that it runs on. So would the read of an index by the function of that index, and the
+// read of an object about which the server is being asked.
+// So a read looks at its callers before it waits for a first sync, for an index, for the answer to
+// another reader's question, or for a list.
 
 // errWaitsForItself is the error of a read that would wait for ever.
 var errWaitsForItself = errors.New("a store waits for the code that reads: " +
 	"functions of indexes, log handlers and observers must not read a store that is not filled, " +
-	"nor an index that is being built")
+	"an index that is being built, nor objects that the server is being asked for")
 
-// asReflector calls f, which calls code of the program for which a store or an index
-// waits. A goroutine that calls such code calls asReflector too, because the stack of its
+// asReflector calls f, which calls code of the program for which a store, an index or
+// another reader waits. A goroutine that calls such code calls asReflector too, because the stack of its
 // starter is not seen.
 //
 //go:noinline

@@ -349,8 +349,8 @@ func (h *handle) writes(ctx context.Context, req *request, key Key, answer objec
 	}
 	h.client.stores.wrote(h, req.resource, answer, raw)
 	w := confirmation(answer)
-	w.Kind = req.resource.Kind
-	w.Unchanged, w.Created = shown.before(answer)
+	w.Server, w.Group, w.Kind = h.client.base.Host, req.resource.Group, req.resource.Kind
+	w.Unchanged, w.Renewed, w.Created = shown.before(answer)
 	w.Created = key.Name != "" && (w.Created && req.method == http.MethodPatch || req.method == http.MethodPost)
 	written.Tell(ctx, w)
 	return nil
@@ -375,20 +375,22 @@ func (s *stores) shown(kind Kind, key Key) (all showings) {
 }
 
 // before compares what tables showed before a write with the answer to the write. It reports
-// whether a table showed the state in the answer, and whether one that would show the object
-// did not.
-func (all showings) before(answer object) (unchanged, created bool) {
-	known := false
+// whether a table showed the state in the answer, whether none showed its generation, and whether
+// one that would show the object did not.
+func (all showings) before(answer object) (unchanged, renewed, created bool) {
+	known, generation := false, uint64(max(0, answer.GetGeneration()))
+	renewed = generation > 0
 	for _, s := range all {
 		switch {
 		case s.e != nil && s.e.Is(answer.GetUID()):
 			known = true
 			unchanged = unchanged || s.e.ResourceVersion() == answer.GetResourceVersion()
+			renewed = renewed && s.e.Generation() != generation
 		case s.by.handle.selector.field == "" && s.by.handle.selector.fits(answer):
 			created = true
 		}
 	}
-	return unchanged, created && !known
+	return unchanged, renewed, created && !known
 }
 
 // confirmation returns a write that the server answered with o.

@@ -37,7 +37,10 @@ func Number(v string) (n uint64, ok bool) {
 }
 
 // Numeric reports that a resource version can be compared with others.
-func Numeric(v string) bool { return Reached(v, "0") }
+func Numeric(v string) bool {
+	_, ok := Number(v)
+	return ok
+}
 
 func parse(a, b string) (x, y uint64, ok bool) {
 	x, err := strconv.ParseUint(a, 10, 64)

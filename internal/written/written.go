@@ -24,10 +24,12 @@ type Write struct {
 	Deleted bool
 	// Unchanged is true if a store had the version before: the write has changed nothing.
 	Unchanged bool
-	// Created is true if the write has created the object, as far as stores show. Kind is
-	// the name of the object's kind then.
-	Created bool
-	Kind    string
+	// Renewed is true if the write has made a new generation of the object, as far as stores show.
+	Renewed bool
+	// Created is true if the write has created the object, as far as stores show. Server, Group
+	// and Kind tell what object that is: the server's host, and the group and name of the kind.
+	Created             bool
+	Server, Group, Kind string
 	// Undone are the fields, each with its managers, that others had changed and that an
 	// Ensure put back, as the Ensures before it had done: see [Streak]. A Write with such
 	// fields follows the Ensure's own and has no version.

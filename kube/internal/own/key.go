@@ -173,7 +173,7 @@ func (h *hand[E]) setPast(version string) {
 	if c := h.mark.claim; c != nil && versions.Reached(version, c.Version) {
 		h.settle(true)
 	}
-	h.mark.past = later(h.mark.past, version)
+	h.mark.past = versions.Later(h.mark.past, version)
 }
 
 // buries forgets the dead of a key after the server was asked about the key, and gave a version.

@@ -74,6 +74,7 @@ func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
 		h.mark.past = ""
 	case h.mark.claim == nil:
 		h.claim(is, last, false, seq)
+		h.mark.claim.since = 0 // each read waits for it, however long ago the read began
 	}
 }
 
@@ -114,7 +115,7 @@ func (s State[K, E]) ListEnds(l List, now func(K) Object, each func(K, Verdict[E
 		lane.Heard, lane.Floor = "", ""
 	}
 	if !l.Whole {
-		lane.Floor = later(lane.Floor, l.Version)
+		lane.Floor = versions.Later(lane.Floor, l.Version)
 		return s
 	}
 	return s.Progress(l.Lane, l.Version, now, each)

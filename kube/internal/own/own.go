@@ -189,6 +189,13 @@ type Unsure[K comparable, E any] struct {
 	Last    E
 }
 
+// Known notes that the server's state of a lane was at a version.
+func (s State[K, E]) Known(lane int, version string) State[K, E] {
+	s.lanes = slices.Clone(s.lanes)
+	s.lanes[lane].Floor = versions.Later(s.lanes[lane].Floor, version)
+	return s
+}
+
 // Unsure yields the keys whose content is not sure, of the first began writes.
 func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 	return func(yield func(Unsure[K, E]) bool) {
@@ -222,19 +229,11 @@ func (s *State[K, E]) Remembers() bool { return s.marks.Len() > 0 }
 // older is stale.
 func (s *State[K, E]) Least(key K, now Object) string {
 	m, _ := s.mark(key)
-	least := later(now.Version, m.past)
+	least := versions.Later(now.Version, m.past)
 	if m.claim != nil {
-		least = later(least, m.claim.Version)
+		least = versions.Later(least, m.claim.Version)
 	}
 	return least
-}
-
-// later returns the later one of two versions. If they cannot be compared, it returns the first.
-func later(a, b string) string {
-	if a == "" || versions.Older(a, b) {
-		return b
-	}
-	return a
 }
 
 // with calls f for a key and returns the state after that.
@@ -290,7 +289,7 @@ func (s State[K, E]) Answered(key K, now Object, a Answer[E], began uint64) (Sta
 	}
 	seq := s.seq
 	return s.with(key, now, func(h *hand[E]) {
-		h.lane.Floor = later(h.lane.Floor, a.Version)
+		h.lane.Floor = versions.Later(h.lane.Floor, a.Version)
 		if h.mark.doubt.seq <= began {
 			h.mark.doubt = doubt{}
 		}
@@ -303,7 +302,7 @@ func (s State[K, E]) Answered(key K, now Object, a Answer[E], began uint64) (Sta
 // question was sent.
 func (s State[K, E]) Absent(key K, now Object, version string, began uint64) (State[K, E], Verdict[E]) {
 	return s.with(key, now, func(h *hand[E]) {
-		h.lane.Floor = later(h.lane.Floor, version)
+		h.lane.Floor = versions.Later(h.lane.Floor, version)
 		if h.mark.doubt.seq <= began {
 			h.mark.doubt = doubt{}
 		}
@@ -323,7 +322,7 @@ func (s State[K, E]) Deleted(key K, now Object, uid types.UID, at time.Time) (St
 		if h.mark.deadOf(uid) != nil {
 			return
 		}
-		d := dead{uid: uid, told: h.now.is(uid), floor: later(h.lane.Floor, h.now.Version), seq: seq, at: at}
+		d := dead{uid: uid, told: h.now.is(uid), floor: versions.Later(h.lane.Floor, h.now.Version), seq: seq, at: at}
 		if c := h.mark.claim; c != nil && c.is(uid) {
 			d.told, d.known = d.told || c.own, true
 			h.setPast(c.Version)
@@ -348,6 +347,7 @@ func (s State[K, E]) Deleting(key K, now, was Object, last E) (State[K, E], Verd
 	s.seq++
 	seq := s.seq
 	return s.with(key, now, func(h *hand[E]) {
+		h.lane.Floor = versions.Later(h.lane.Floor, was.Version)
 		c := h.mark.claim
 		switch {
 		case h.mark.deadOf(was.UID) != nil, versions.Reached(h.mark.past, was.Version), // it is gone
@@ -417,7 +417,7 @@ func (s State[K, E]) Progress(
 	}
 	s.lanes = slices.Clone(s.lanes)
 	l := &s.lanes[lane]
-	l.Heard, l.Floor = version, later(l.Floor, version)
+	l.Heard, l.Floor = version, versions.Later(l.Floor, version)
 	reached, ok := versions.Number(version)
 	for first := s.waits[lane]; ok && first != nil && first.version <= reached; first = s.waits[lane] {
 		s.waits = slices.Clone(s.waits)

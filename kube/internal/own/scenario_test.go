@@ -122,6 +122,12 @@ var scenarios = map[string]string{
 		event u1@3            u1@3 wait
 		ended u1@4            none read u1
 	`,
+	"a list of before a deletion of all": `
+		event u1@1            u1@1 read
+		deleting u1@4         u1@1 wait
+		list u1@2 at 3        u1@1 wait
+		list none at 6        none read u1
+	`,
 	"an object that is deleted and was never seen may be before the seen one": `
 		event u1@4            u1@4 read
 		gone u2               u1@4 ask
@@ -208,6 +214,33 @@ func (w *world) hears(words []string) {
 		return
 	}
 	w.apply(v, is)
+}
+
+// A read began before another write, and a list that it has had made shows that the content is old.
+func TestListForAReadThatBeganBefore(t *testing.T) {
+	w := newWorld(budget{})
+	w.hears([]string{"event", "u1@1"})
+	w.store = w.store.LostAll(0, epoch)
+	made := w.store.Began()
+	w.store, _ = w.store.Lost("another", own.Object{}, epoch)
+	w.hears([]string{"metadata", "u1@3", "at", "5"})
+	for u := range w.store.Unsure(made) {
+		if u.Key == key && u.Need == own.Wait {
+			return
+		}
+	}
+	t.Error("the read does not wait for the state in the list")
+}
+
+// A list of before a deletion of all objects, and of after all that the deletion's answer shows of one
+// of them, is stale.
+func TestAnswerToADeletionOfAll(t *testing.T) {
+	w := newWorld(budget{})
+	w.hears([]string{"event", "u1@1"})
+	w.store = w.store.Known(0, "9")
+	if l := (own.List{Version: "7", Floor: w.store.Lane(0).Floor}); !l.Stale() {
+		t.Error("a list of before the answer is not stale")
+	}
 }
 
 // A write of very many keys makes the lane doubtful, and not each key.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -277,19 +278,60 @@ func (c *Codec) Stamp(into Object) {
 // Nil bytes stay null, because the API server takes no empty text for bytes.
 var encodeOptions = json.JoinOptions(
 	jsonv1.DefaultOptionsV1(), json.FormatNilSliceAsNull(false), json.FormatNilMapAsNull(false),
-	json.WithMarshalers(json.JoinMarshalers(
-		json.MarshalToFunc(func(e *jsontext.Encoder, n stdjson.Number) error {
-			return e.WriteValue(jsontext.Value(cmp.Or(n, "0")))
-		}),
-		json.MarshalToFunc(func(e *jsontext.Encoder, b []byte) error {
-			if b == nil {
-				return e.WriteToken(jsontext.Null)
-			}
-			return errors.ErrUnsupported
-		}))))
+	json.WithMarshalers(encoders))
+
+var encoders = json.JoinMarshalers(
+	json.MarshalToFunc(func(e *jsontext.Encoder, n stdjson.Number) error {
+		n = cmp.Or(n, "0")
+		if quoted, _ := json.GetOption(e.Options(), json.StringifyNumbers); quoted {
+			return e.WriteToken(jsontext.String(string(n)))
+		}
+		return e.WriteValue(jsontext.Value(n))
+	}),
+	json.MarshalToFunc(func(e *jsontext.Encoder, b []byte) error {
+		if b == nil {
+			return e.WriteToken(jsontext.Null)
+		}
+		return errors.ErrUnsupported
+	}))
+
+// namedBytesOptions are encodeOptions for types that lead to bytes whose type has a name. They look at
+// each value.
+var namedBytesOptions = json.JoinOptions(encodeOptions, json.WithMarshalers(json.JoinMarshalers(
+	json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
+		if b := reflect.Indirect(reflect.ValueOf(v)); b.IsValid() && isNamedBytes(b.Type()) && b.IsNil() {
+			return e.WriteToken(jsontext.Null)
+		}
+		return errors.ErrUnsupported
+	}), encoders)))
+
+func isNamedBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem() == reflect.TypeFor[byte]() && t.Name() != "" && !jsonfields.Encodes(t)
+}
+
+var optionsByType sync.Map // json.Options by reflect.Type
+
+func optionsOf(t reflect.Type) json.Options {
+	if known, ok := optionsByType.Load(t); ok {
+		return known.(json.Options)
+	}
+	options := encodeOptions
+	for _, reached := range jsonfields.Reachable(t) {
+		if isNamedBytes(reached) {
+			options = namedBytesOptions
+		}
+	}
+	optionsByType.Store(t, options)
+	return options
+}
 
 // EncodeJSON encodes an object, or a part of one. Nil lists and maps are empty ones.
-func EncodeJSON(v any) ([]byte, error) { return json.Marshal(v, encodeOptions) }
+func EncodeJSON(v any) ([]byte, error) {
+	if v == nil {
+		return json.Marshal(v, encodeOptions)
+	}
+	return json.Marshal(v, optionsOf(reflect.TypeOf(v)))
+}
 
 // Builtin reports whether the kind is Kubernetes' own, so that the server decodes objects as Go does.
 func (c *Codec) Builtin() bool { return c.builtin }
