@@ -63,26 +63,13 @@ type mergedChange struct {
 	deleting bool
 }
 
-// objectEnd is a state of an object, and whether it is being deleted then.
-type objectEnd struct {
-	objectState
-	deleting bool
-}
-
-// forget forgets the merged changes of a cause that are writes. Only the depth of the causes
-// still needs them.
-func (cs *causes) forget(c *Cause, w *writes) {
-	if w == nil {
-		return
+// forget forgets the merged changes that are writes.
+func (c *Cause) forget(w *writes) {
+	if w != nil {
+		c.merged = slices.DeleteFunc(c.merged, func(m mergedChange) bool {
+			return w.include(m.version, c.Change.UID(), m.deleting)
+		})
 	}
-	c.merged = slices.DeleteFunc(c.merged, func(m mergedChange) bool {
-		s := objectEnd{objectState{c.Change.UID(), m.version}, m.deleting}
-		own := w.include(m.version, s.uid, m.deleting)
-		if own {
-			cs.chained().add(s)
-		}
-		return own
-	})
 }
 
 // String returns the cause in a few words: "Deployment default/web modified".
@@ -128,23 +115,21 @@ const causesKept = 16
 
 // causes are the merged causes of one reconcile.
 type causes struct {
-	list  []Cause
-	more  int    // causes that are not in the list
-	chain *chain // see loop.go; nil: none
+	list []Cause
+	more int // causes that are not in the list
 	// timed is the reason of a cause that is due at a time. Most waiting keys have only
 	// this one. It is put into the list when the key is handed out.
-	timed Reason
-	due   time.Time
-	of    mark
+	timed      Reason
+	due        time.Time
+	of         mark
+	timedDepth int
+	held       time.Time // since when the key waits because of a hot loop, zero if it does not
 }
 
 // add merges a cause into the others.
 func (cs *causes) add(c Cause) {
 	if !c.due.IsZero() {
-		if c.depth > 0 || cs.chain != nil {
-			cs.chained().timed = c.depth
-		}
-		cs.timed, cs.due, cs.of = c.Reason, c.due, c.of
+		cs.timed, cs.due, cs.of, cs.timedDepth = c.Reason, c.due, c.of, c.depth
 		return
 	}
 	for i := range cs.list {
@@ -154,11 +139,6 @@ func (cs *causes) add(c Cause) {
 			continue
 		case c.Change.Kind() != "":
 			if len(was.merged) == causesKept {
-				for _, m := range was.merged {
-					if m.version != "" {
-						cs.chained().add(objectEnd{objectState{was.Change.UID(), m.version}, m.deleting})
-					}
-				}
 				was.merged = []mergedChange{{}}
 			}
 			was.merged = append(was.merged, mergedChange{was.Change.ResourceVersion(), was.Change.Deleting()})
@@ -174,11 +154,6 @@ func (cs *causes) add(c Cause) {
 	}
 	if len(cs.list) == causesKept {
 		cs.more++
-		if c.Reason == Changed {
-			cs.chained().add(objectEnd{stateOf(c.Change), c.Change.Deleting()})
-		} else {
-			cs.chained().fold(c.depth)
-		}
 		return
 	}
 	cs.list = append(cs.list, c)
@@ -224,10 +199,7 @@ func (cs *causes) dueBy(now time.Time) {
 	if cs.timed == "" || len(cs.list) > 0 && cs.due.After(now) {
 		return
 	}
-	timed := Cause{Reason: cs.timed, of: cs.of}
-	if cs.chain != nil {
-		timed.depth = cs.chain.timed
-	}
+	timed := Cause{Reason: cs.timed, of: cs.of, depth: cs.timedDepth}
 	cs.timed, cs.due, cs.of = "", time.Time{}, mark{}
 	cs.add(timed)
 }

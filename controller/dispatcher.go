@@ -187,23 +187,22 @@ func (d *dispatcher) receive(r request) {
 }
 
 // sift makes room for changes that are merged into others: it forgets those that are writes
-// of the key's turns, except for their depth.
+// of the key's turns.
 func (d *dispatcher) sift(key kube.Key) {
 	it := d.queue.waiting[key]
 	if it == nil {
 		return
 	}
-	it.causes.fold(d.depths.of)
 	for i := range it.causes.list {
 		c := &it.causes.list[i]
 		if len(c.merged) < causesKept {
 			continue
 		}
 		if running := d.queue.running[key]; running != nil {
-			it.causes.forget(c, running.writes)
+			c.forget(running.writes)
 		}
 		if h := d.histories[key]; h != nil {
-			it.causes.forget(c, h.writes)
+			c.forget(h.writes)
 		}
 	}
 }
@@ -249,7 +248,7 @@ func (d *dispatcher) handOut(ctx context.Context, now time.Time, hire func(*turn
 		if h == nil {
 			h = none
 		}
-		depth := it.causes.depth(d.depths.of)
+		depth := it.causes.depth(d.depths)
 		if until := h.putOff(it, depth, d.minInterval, now); until.After(now) {
 			d.queue.postpone(it, until)
 			continue

@@ -69,8 +69,7 @@ type engine[T any] struct {
 	reads   []*kube.Informer
 	counts  *workmetrics.Controller
 	late    error                   // cause of the end of the context if a reconcile takes too long
-	created *memory[written.Streak] // the objects that reconciles have created
-	said    *memory[time.Time]      // when hot loops were reported, by the key
+	streaks *memory[written.Streak] // of hot loops and of objects that reconciles have created
 
 	current atomic.Pointer[dispatcher] // nil before run
 }
@@ -88,8 +87,7 @@ func (c Controller[T]) prepare(env environment) (runner, error) {
 	}
 	e := &engine[T]{
 		Controller: c, environment: env, gvk: c.For.ReadOnly().Kind().GVK,
-		created: newMemory[written.Streak](written.StreakGap, keysKept),
-		said:    newMemory[time.Time](hotAgain, keysKept),
+		streaks: newMemory[written.Streak](written.StreakGap, streaksKept),
 	}
 	e.log = env.log.With("controller", c.Name)
 	e.late = fmt.Errorf("%w: more than %s", errTimeout, c.Timeout)
@@ -212,7 +210,7 @@ func (e *engine[T]) stats() workmetrics.ControllerStats {
 // run implements runner.
 func (e *engine[T]) run(ctx, work context.Context, catchUp bool) {
 	d := newDispatcher(e.Concurrency, e.MinInterval, e.counts, e.depths)
-	d.stop, d.memories = ctx.Done(), append(d.memories, e.created.fade, e.said.fade)
+	d.stop, d.memories = ctx.Done(), append(d.memories, e.streaks.fade)
 	e.current.Store(d)
 	var following, working, dispatching sync.WaitGroup
 	dispatching.Go(func() {

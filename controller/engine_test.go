@@ -122,7 +122,7 @@ func TestHotLoop(t *testing.T) {
 		}
 		before := len(s.ran("hot"))
 		s.put("hot", func(g *gizmo) { g.Spec.Size = 1 })
-		s.sleep(doubt)
+		s.sleep(hotPause)
 		if n := len(s.ran("hot")); n == before {
 			t.Error("somebody else's change waits")
 		}

@@ -93,7 +93,9 @@ func (e *engine[T]) askForAll(ctx context.Context, d *dispatcher, feed *kube.Inf
 		if c.Type == kube.Synced {
 			return
 		}
-		e.askFor(d, []kube.Key{c.Key}, request{due: *due, priority: low, cause: Cause{Reason: Resynced, of: markOf(stateOf(c))}})
+		e.askFor(d, []kube.Key{c.Key}, request{
+			due: *due, priority: low, cause: Cause{Reason: Resynced, of: markOf(stateOf(c)), depth: noDepth},
+		})
 	}
 }
 

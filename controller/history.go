@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -52,12 +53,9 @@ func (h *history) putOff(it *item, depth int, minInterval time.Duration, now tim
 	if h.failures > 0 && now.Before(h.retryAt) && h.causedBySelf(&it.causes) {
 		return h.retryAt // a failure that is written into a status must not cause its own retry
 	}
-	if pause := pauseFor(h.hot, depth); pause > 0 && len(h.removed) == 0 {
-		chain := it.causes.chained()
-		if chain.held.IsZero() {
-			chain.held = now
-		}
-		until = chain.held.Add(pause)
+	if (h.hot || depth >= hotDepth) && len(h.removed) == 0 {
+		it.causes.held = cmp.Or(it.causes.held, now)
+		until = it.causes.held.Add(hotPause)
 	}
 	if least := h.last.Add(minInterval); minInterval > 0 && !h.last.IsZero() && until.Before(least) {
 		until = least

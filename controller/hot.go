@@ -33,14 +33,8 @@ func (e *engine[T]) note(a *attempt[T], w written.Write) {
 	}
 	object := w.Kind + " " + kube.Key{Namespace: w.Namespace, Name: w.Name}.String()
 	if w.Created {
-		tell := false
-		hash := maphash.Comparable(e.created.seed, [3]string{w.Server, w.Group, object})
-		made := e.created.update(hash, now, func(s written.Streak) written.Streak {
-			s, tell = s.Next(now)
-			return s
-		})
-		if tell {
-			a.wrote.fights = append(a.wrote.fights, fmt.Sprintf("%s, created %d times", object, made.Times))
+		if times, tell := e.again(now, written.Fight, w.Server, w.Group, object); tell {
+			a.wrote.fights = append(a.wrote.fights, fmt.Sprintf("%s, created %d times", object, times))
 		}
 	}
 	for _, field := range w.Undone {
@@ -48,42 +42,46 @@ func (e *engine[T]) note(a *attempt[T], w written.Write) {
 	}
 }
 
+// streaksKept are 9 MB of streaks, for each of two periods.
+const streaksKept = 1 << 16
+
+// again counts what happens once more. It returns how often that was in a row, and whether to tell of
+// it: from so many times.
+func (e *engine[T]) again(now time.Time, least int, what ...string) (times int, tell bool) {
+	hash := maphash.String(e.streaks.seed, strings.Join(what, "\x00"))
+	e.streaks.update(hash, now, func(s written.Streak) written.Streak {
+		s, tell = s.Next(now, least)
+		times = s.Times
+		return s
+	})
+	return times, tell
+}
+
 // depthOf returns the depth of a reconcile. The answer to the write that caused it may have
 // come after the change, and the memory of that write may have ended since the start.
-func (e *engine[T]) depthOf(a *attempt[T]) int { return max(a.depth, a.turn.causes.depth(e.depths.of)) }
+func (e *engine[T]) depthOf(a *attempt[T]) int { return max(a.depth, a.turn.causes.depth(e.depths)) }
 
 // sayHot reports a hot loop, and the writes of the reconcile that others keep undoing.
 func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 	a.wrote.Lock()
 	changed, fights := a.wrote.changed, slices.Clone(a.wrote.fights)
 	a.wrote.Unlock()
-	causes := changed || a.next != nil && a.next.cause.depth > 0
-	if a.hot = causes && pauseFor(a.hot, e.depthOf(a)) == hotPause; a.hot && e.tells(a.key, now) {
-		const what = "the object is reconciled in a loop, from now on at most once a second"
-		fields := a.turn.causes.fields()
-		a.run.logger().WarnContext(a.trace, what, "fields", fields, "causes", &a.turn.causes)
-		e.hot(a, what, cmp.Or(fields, a.turn.causes.String()))
+	asks := a.next != nil && a.next.cause.depth > 0 && a.next.cause.depth != noDepth
+	a.hot = (changed || asks) && loops(a.hot, e.depthOf(a))
+	if a.hot {
+		if _, tell := e.again(now, 1, a.key.String()); tell {
+			e.hot(a, "the object is reconciled in a loop, from now on at most once a second",
+				cmp.Or(a.turn.causes.fields(), a.turn.causes.String()))
+		}
 	}
 	for _, fight := range fights {
-		const what = "another writer keeps undoing what the reconcile writes"
-		a.run.logger().WarnContext(a.trace, what, "fields", fight, "causes", &a.turn.causes)
-		e.hot(a, what, fight)
+		e.hot(a, "another writer keeps undoing what the reconcile writes", fight)
 	}
 }
 
-// tells reports whether it is time to report a hot loop of a key.
-func (e *engine[T]) tells(key kube.Key, now time.Time) (tell bool) {
-	e.said.update(maphash.Comparable(e.said.seed, key), now, func(last time.Time) time.Time {
-		if tell = now.Sub(last) >= hotAgain; tell {
-			return now
-		}
-		return last
-	})
-	return tell
-}
-
-// hot counts a hot loop, and tells its object of it.
+// hot reports a hot loop by the log, a metric and an event of the object.
 func (e *engine[T]) hot(a *attempt[T], what, which string) {
+	a.run.logger().WarnContext(a.trace, what, "fields", which, "causes", &a.turn.causes)
 	e.counts.HotLoop()
 	if about := e.regarding(a); about != nil {
 		e.events.Warning(about, "HotLoop", "%s: %s", what, which)

@@ -129,11 +129,11 @@ func (s *stage) memoriesFade(writes int) {
 	known := func() (histories, memories int) {
 		d := e.current.Load()
 		d.inspect(func() { histories = len(d.histories) })
-		e.created.mu.Lock()
-		defer e.created.mu.Unlock()
+		e.streaks.mu.Lock()
+		defer e.streaks.mu.Unlock()
 		e.depths.mu.Lock()
 		defer e.depths.mu.Unlock()
-		return histories, len(e.created.young) + len(e.created.old) + len(e.depths.young) + len(e.depths.old)
+		return histories, len(e.streaks.young) + len(e.streaks.old) + len(e.depths.young) + len(e.depths.old)
 	}
 	s.sleep(pace / 2)
 	if h, m := known(); h != 1 || m != writes {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -13,22 +14,22 @@ import (
 	"github.com/pintle-go/pintle/kube"
 )
 
-// How long a reconcile waits follows from its depth, and from the reconcile before.
-func TestPauseFor(t *testing.T) {
+// Whether a reconcile is in a hot loop follows from its depth, and from the reconcile before.
+func TestLoops(t *testing.T) {
 	for name, test := range map[string]struct {
 		hot   bool
 		depth int
-		want  time.Duration
+		want  bool
 	}{
-		"others' change":                  {false, 0, 0},
-		"a deep plan":                     {false, hotDepth - 1, 0},
-		"a loop begins":                   {false, hotDepth, hotPause},
-		"a loop continues":                {true, 500, hotPause},
-		"a loop continues in a new chain": {true, 1, hotPause},
-		"others' change in a loop":        {true, 0, doubt},
+		"others' change":                  {false, 0, false},
+		"a deep plan":                     {false, hotDepth - 1, false},
+		"a loop begins":                   {false, hotDepth, true},
+		"a loop continues":                {true, 500, true},
+		"a loop continues in a new chain": {true, 1, true},
+		"others' change in a loop":        {true, 0, false},
 	} {
-		if got := pauseFor(test.hot, test.depth); got != test.want {
-			t.Errorf("%s: waits for %s, want %s", name, got, test.want)
+		if got := loops(test.hot, test.depth); got != test.want {
+			t.Errorf("%s: it loops: %t, want %t", name, got, test.want)
 		}
 	}
 }
@@ -50,8 +51,8 @@ func deep(d depths, name string, version, depth int) Cause {
 	return Cause{Reason: Changed, Change: c}
 }
 
-// Causes have the least of their depths, however many there are, and whether they are kept,
-// merged, or only counted.
+// Causes have the least of their depths, whether they are kept or merged. Those that are not kept
+// never make the depth less, and it is always that of one of them.
 func TestDepthOfCauses(t *testing.T) {
 	for name, test := range map[string]struct {
 		depths []int // of changes
@@ -71,46 +72,34 @@ func TestDepthOfCauses(t *testing.T) {
 		"requested soon":              {nil, false, []Cause{{Reason: Requested, depth: 5}}, 5},
 		"requested for later":         {[]int{9}, false, []Cause{{Reason: Requested}}, 0},
 		"a change before the request": {[]int{3}, false, []Cause{{Reason: Requested, depth: 5}}, 3},
+		"a change before a retry":     {[]int{3}, false, []Cause{{Reason: Retried, depth: noDepth}}, 3},
+		"a retry":                     {nil, false, []Cause{{Reason: Retried, depth: noDepth}}, 0},
 	} {
-		for _, many := range []int{1, 20, 300} {
-			for _, first := range []bool{true, false} {
-				d, cs := newDepths(), new(causes)
-				own := func() {
-					for i := range many - 1 {
-						at := fmt.Sprint("more-", i)
-						if test.merged {
-							at = "g"
-						}
-						cs.fold(d.of)
-						cs.add(deep(d, at, 1000+i, 50))
-					}
+		for _, many := range []int{0, 12, 19, 299} {
+			d, cs := newDepths(), new(causes)
+			for i, depth := range test.depths {
+				at := fmt.Sprint("g-", i)
+				if test.merged {
+					at = "g"
 				}
-				if first {
-					own()
+				cs.add(deep(d, at, 1+i, depth))
+			}
+			for _, c := range test.other {
+				cs.add(c)
+			}
+			for i := range many {
+				at := fmt.Sprint("more-", i)
+				if test.merged {
+					at = "g"
 				}
-				for i, depth := range test.depths {
-					at := fmt.Sprint("g-", i)
-					if test.merged {
-						at = "g"
-					}
-					cs.add(deep(d, at, 1+i, depth))
-				}
-				for _, c := range test.other {
-					cs.add(c)
-				}
-				if !first {
-					own()
-				}
-				want := test.want
-				if name == "none" && many > 1 {
-					want = 50
-				}
-				if depth := cs.depth(d.of); depth != want {
-					t.Errorf("%s, with %d changes more, first %t: depth %d, want %d", name, many-1, first, depth, want)
-				}
-				if n := len(cs.chained().rest); n > restKept+causesKept {
-					t.Errorf("%s: %d states are kept", name, n)
-				}
+				cs.add(deep(d, at, 1000+i, 50))
+			}
+			want := test.want
+			if many > 0 && (name == "none" || name == "a retry") || test.merged && many > causesKept {
+				want = 50
+			}
+			if depth := cs.depth(d); depth != want {
+				t.Errorf("%s, with %d changes more: depth %d, want %d", name, many, depth, want)
 			}
 		}
 	}
@@ -122,12 +111,12 @@ func TestDepthOfWrites(t *testing.T) {
 	d, now := newDepths(), time.Unix(0, 0)
 	cs := new(causes)
 	cs.add(deep(d, "g", 5, 0))
-	if depth := cs.depth(d.of); depth != 0 {
+	if depth := cs.depth(d); depth != 0 {
 		t.Errorf("before the answer the depth is %d", depth)
 	}
 	deep(d, "g", 5, 9)
 	deep(d, "g", 5, 12) // as the answer to a write that changed nothing says
-	if depth := cs.depth(d.of); depth != 9 {
+	if depth := cs.depth(d); depth != 9 {
 		t.Errorf("after the answer the depth is %d, want 9", depth)
 	}
 	d.note(written.Write{UID: "gone", Deleted: true}, 4, now)
@@ -153,49 +142,6 @@ func TestDepthsLast(t *testing.T) {
 	d.fade(now)
 	if depth := d.of(objectState{"x", "1"}, false); depth != 8 {
 		t.Errorf("after ten minutes with 400,000 writes the depth is %d", depth)
-	}
-}
-
-// A reconcile writes hundreds of children. The answers come later than the changes, some of them
-// not at all, or others change the children too.
-func TestDepthOfLateAnswers(t *testing.T) {
-	for name, test := range map[string]struct {
-		n       int
-		late    func(i int) bool
-		foreign bool
-		want    int
-	}{
-		"a few":         {40, func(int) bool { return true }, false, 9},
-		"200":           {200, func(int) bool { return true }, false, 9},
-		"400":           {400, func(int) bool { return true }, false, 9},
-		"a quarter":     {900, func(i int) bool { return i%4 == 0 }, false, 9},
-		"the last half": {900, func(i int) bool { return i > 450 }, false, 9},
-		"others, early": {3000, func(i int) bool { return i > 0 }, true, 0},
-	} {
-		d, cs := newDepths(), new(causes)
-		depth := func(i int) int {
-			if test.foreign && i == 0 {
-				return 0
-			}
-			return 9
-		}
-		for i := range test.n {
-			c := deep(d, fmt.Sprint("g-", i), 1, 0)
-			if !test.late(i) {
-				c = deep(d, fmt.Sprint("g-", i), 1, depth(i))
-			}
-			cs.fold(d.of)
-			cs.add(c)
-		}
-		for i := range test.n {
-			deep(d, fmt.Sprint("g-", i), 1, depth(i))
-		}
-		if depth := cs.depth(d.of); depth != test.want {
-			t.Errorf("%s: depth %d, want %d", name, depth, test.want)
-		}
-		if n := len(cs.chained().rest); n > restKept+1 {
-			t.Errorf("%s: %d states are kept", name, n)
-		}
 	}
 }
 
@@ -225,6 +171,7 @@ func TestDepthsEnd(t *testing.T) {
 type world struct {
 	depths  depths
 	writes  map[int][]int // by the object that is reconciled
+	base    map[int]Cause // a change of each object, of a depth that is never the least
 	waiting map[int]*causes
 	hot     map[int]bool
 	version int
@@ -235,15 +182,15 @@ type world struct {
 // change changes an object, by a reconcile of a depth or by others.
 func (w *world) change(object int, by *int) {
 	w.version++
-	s := objectState{types.UID(fmt.Sprint(object)), fmt.Sprint(w.version)}
+	s := objectState{w.base[object].Change.UID(), fmt.Sprint(w.version)}
 	if by != nil {
 		w.depths.note(written.Write{UID: s.uid, ResourceVersion: s.version}, *by, time.Unix(0, 0))
 	}
 	if w.waiting[object] == nil {
-		w.waiting[object] = new(causes)
+		w.waiting[object] = &causes{list: []Cause{w.base[object]}}
 	}
-	w.waiting[object].fold(w.depths.of)
-	w.waiting[object].chained().add(objectEnd{objectState: s})
+	c := &w.waiting[object].list[0]
+	c.merged = append(c.merged, mergedChange{version: s.version})
 }
 
 // step reconciles one of the waiting objects. It returns false if none waits.
@@ -258,9 +205,9 @@ func (w *world) step(pick int) bool {
 		return false
 	}
 	object := all[pick%len(all)]
-	depth := w.waiting[object].depth(w.depths.of)
+	depth := w.waiting[object].depth(w.depths)
 	delete(w.waiting, object)
-	rests := pauseFor(w.hot[object], depth) == hotPause
+	rests := loops(w.hot[object], depth)
 	if rests {
 		w.rested++
 	} else {
@@ -276,9 +223,10 @@ func (w *world) step(pick int) bool {
 func newWorld(objects int) *world {
 	w := &world{
 		depths: newDepths(), writes: make(map[int][]int), waiting: make(map[int]*causes), hot: make(map[int]bool),
+		base: make(map[int]Cause),
 	}
 	for i := range objects {
-		w.writes[i] = nil
+		w.writes[i], w.base[i] = nil, deep(w.depths, fmt.Sprint(i), 0, math.MaxInt32)
 	}
 	return w
 }

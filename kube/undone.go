@@ -33,7 +33,7 @@ func (e *ensured) streak() written.Streak {
 // others' change before the answer to the apply that they undid arrives.
 func (by *ensuring) again(now time.Time) (next written.Streak, tell bool, fields []string) {
 	before := by.before.streak()
-	if next, tell = before.Next(now); !tell {
+	if next, tell = before.Next(now, written.Fight); !tell {
 		return next, false, nil
 	}
 	if fields, err := by.others.Fields(); err == nil && len(fields) > 0 {

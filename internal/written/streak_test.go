@@ -33,7 +33,7 @@ func TestStreak(t *testing.T) {
 		for i, gap := range test.gaps {
 			now = now.Add(gap)
 			var tell bool
-			if s, tell = s.Next(now); tell {
+			if s, tell = s.Next(now, written.Fight); tell {
 				told = append(told, i+1)
 			}
 		}
@@ -55,7 +55,7 @@ func TestStreakWaits(t *testing.T) {
 			now = now.Add(time.Second)
 			before := s
 			var tell bool
-			if s, tell = s.Next(now); tell && (test.known == 0 || i < test.known) {
+			if s, tell = s.Next(now, written.Fight); tell && (test.known == 0 || i < test.known) {
 				var waits bool
 				if s, waits = s.Wait(before); waits {
 					tell = false

@@ -45,26 +45,26 @@ type Streak struct {
 const (
 	// StreakGap is the longest gap in a streak.
 	StreakGap = time.Hour
-	// streakTimes is how many times in a row are told, and streakAgain how often a streak
-	// that continues is told.
-	streakTimes = 5
+	// Fight is how many times in a row are told of what others undo.
+	Fight = 5
+	// streakAgain is how often a streak that continues is told.
 	streakAgain = 5 * time.Minute
 )
 
-// Next returns the streak with one more time, and whether to tell of it.
-func (s Streak) Next(now time.Time) (next Streak, tell bool) {
+// Next returns the streak with one more time, and whether to tell of it: from so many times in a row.
+func (s Streak) Next(now time.Time, least int) (next Streak, tell bool) {
 	if now.Sub(s.last) > StreakGap {
 		s = Streak{told: s.told}
 	}
 	s.Times, s.last = s.Times+1, now
-	if tell = s.Times >= streakTimes && (s.told.IsZero() || now.Sub(s.told) >= streakAgain); tell {
+	if tell = s.Times >= least && (s.told.IsZero() || now.Sub(s.told) >= streakAgain); tell {
 		s.told = now
 	}
 	return s, tell
 }
 
 // patience is after how many times a streak is told although little can be said of it.
-const patience = 4 * streakTimes
+const patience = 4 * Fight
 
 // Wait returns s, a streak that is to be told, as one that is not told yet: more may be known of the
 // next time. It reports false if there were many times already.
