@@ -129,6 +129,7 @@ func (e *election) giveBack(ctx context.Context) {
 			lease, err = e.leases.Update(ctx, unclaimed(lease))
 		}
 		if apierrors.IsConflict(err) && ctx.Err() == nil {
+			time.Sleep(releasePause)
 			continue
 		}
 		if err == nil {
@@ -148,13 +149,13 @@ func (e *election) mayClaim(seen *observation) bool {
 func (e *election) claim(ctx context.Context, seen *observation) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.Duration, fmt.Errorf("no answer within %s", e.Duration))
 	defer cancel()
-	for e.mayClaim(seen) {
+	for again := false; e.mayClaim(seen); again = true {
 		if !e.claims {
 			e.Logger.Info("asking the holder of the lease to step down", "holder", holder(seen.lease))
 		}
 		e.claims = true
 		lease, err := e.leases.Update(ctx, claiming(seen.lease, e.Identity, e.Duration, e.wall()))
-		if apierrors.IsConflict(err) { // the holder has renewed the lease
+		if apierrors.IsConflict(err) && !again { // the holder has renewed the lease
 			lease, err = e.leases.Get(ctx, e.Name)
 			if err == nil {
 				seen.see(lease, e.Identity, e.Duration)
@@ -174,11 +175,12 @@ func (e *election) claim(ctx context.Context, seen *observation) error {
 	return nil
 }
 
-// attempt reads the lease if look is set, and takes the lease if that is allowed.
+// attempt reads the lease if look is set, and takes the lease if that is allowed. It tries
+// at most twice: a server may refuse each try.
 func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*held, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.Duration, fmt.Errorf("no answer within %s", e.Duration))
 	defer cancel()
-	for {
+	for again := false; ; again = true {
 		if look {
 			lease, err := e.leases.Get(ctx, e.Name)
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -195,7 +197,7 @@ func (e *election) attempt(ctx context.Context, seen *observation, look bool) (*
 		e.asked = err != nil && !errors.As(err, &status)
 		// Another process was quicker, or the known state is stale.
 		gone := seen.lease != nil && apierrors.IsNotFound(err)
-		if look = gone || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err); !look {
+		if look = gone || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err); !look || again {
 			return got, err
 		}
 		if ctx.Err() != nil {

@@ -142,13 +142,13 @@ func takenBy(lease *coordinationv1.Lease) string {
 
 // renewOnce renews the lease and extends the term. It returns the resulting lease, which
 // may belong to another process. It returns the lease unchanged if the result is not
-// known.
+// known. It tries at most twice: a server may refuse each try.
 func (e *election) renewOnce(
 	ctx context.Context, term *term, lease *coordinationv1.Lease, within time.Duration,
 ) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %s", within.Round(time.Millisecond)))
 	defer cancel()
-	for {
+	for again := false; ; again = true {
 		from := e.now()
 		next, err := e.leases.Update(ctx, renewed(lease, e.Duration, from.wall))
 		if err == nil {
@@ -168,6 +168,8 @@ func (e *election) renewOnce(
 			return lease, gerr
 		case holder(seen) != e.Identity:
 			return seen, nil
+		case again:
+			return seen, err
 		}
 		lease = seen
 	}
@@ -205,6 +207,7 @@ func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 		next, err := e.leases.Update(ctx, released(lease, e.wall()))
 		if apierrors.IsConflict(err) {
 			// A renewal in flight may have been executed.
+			time.Sleep(releasePause)
 			next, err = e.leases.Get(ctx, e.Name)
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -218,3 +221,6 @@ func (e *election) release(ctx context.Context, lease *coordinationv1.Lease) {
 
 // releaseWithin is the longest time that a stop waits for a server that does not answer.
 const releaseWithin = 5 * time.Second
+
+// releasePause is the time between the tries of a release that the server refuses.
+const releasePause = releaseWithin / 20

@@ -61,12 +61,22 @@ type faults struct {
 	// answers are lost.
 	cut  bool
 	lose int
+	// refuse is the number of updates of the lease that are refused with 409 Conflict.
+	refuse int
 }
 
 func (f *faults) set(change func(*faults)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
+}
+
+// refuses reports whether an update is refused.
+func (f *faults) refuses() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse--
+	return f.refuse >= 0
 }
 
 func (f *faults) take(r *http.Request) (before, after time.Duration, cut, lose bool) {
@@ -185,7 +195,7 @@ func (c *connection) answer(r *http.Request, body []byte) *http.Response {
 	case r.Method == http.MethodPut:
 		var o coordinationv1.Lease
 		apitest.Decode(body, &o)
-		if o.ResourceVersion != c.lease.ResourceVersion || o.UID != c.lease.UID {
+		if o.ResourceVersion != c.lease.ResourceVersion || o.UID != c.lease.UID || c.faults.refuses() {
 			return apitest.Refuse(r, apierrors.NewConflict(resource, o.Name, errors.New("it was changed")))
 		}
 		c.puts++
