@@ -14,6 +14,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pintle-go/pintle/kube"
 )
@@ -153,13 +154,17 @@ type election struct {
 	}
 }
 
-// Validate returns the mistake in the name or in the times for which Run would refuse the
+// Validate returns the mistake in the names or in the times for which Run would refuse the
 // lease, or nil. The lease needs no client for that.
 func (l Lease) Validate() error {
 	l = l.timed()
 	switch {
 	case l.Name == "":
 		return errors.New("the lease has no name")
+	case validation.IsDNS1123Subdomain(l.Name) != nil:
+		return fmt.Errorf("%q cannot be the name of a lease", l.Name)
+	case l.Namespace != "" && validation.IsDNS1123Label(l.Namespace) != nil:
+		return fmt.Errorf("%q cannot be the namespace of a lease", l.Namespace)
 	case l.Duration < time.Second:
 		return fmt.Errorf("duration %s is under a second", l.Duration)
 	case l.Renew < 0 || l.Margin < 0:
