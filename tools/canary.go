@@ -51,6 +51,10 @@ var canaries = []canary{
 	{"panic", "TestPanics|TestPasses|TestRaces", outcome{passed: 1, final: []string{"TestPanics: panic"}}, true},
 	{"fatal error", "TestBreaksTheRuntime", outcome{final: []string{"TestBreaksTheRuntime: panic"}}, false},
 	{"exit", "TestExits", outcome{final: []string{"TestExits: the test did not end"}}, false},
+	{
+		"killed", "TestWaits|TestIsKilled",
+		outcome{passed: 1, final: []string{"TestIsKilled: the test did not end: signal: killed"}}, true,
+	},
 	{"time limit", "TestNeverEnds", outcome{final: []string{"TestNeverEnds: panic"}}, false},
 	{"race", "TestRaces", outcome{final: []string{"TestRaces: data race"}}, true},
 	{"race of a program", "TestShowsARace", outcome{passed: 1, final: []string{"TestShowsARace: data race"}}, true},

@@ -20,9 +20,13 @@ type packageRun struct {
 	pkg    string
 	tests  []*testCase // top-level tests in the order in which they began
 	output testCase    // the output outside of tests
+	last   []string    // the last lines of all output
 	result string      // pass, fail, or skip for a package without tests; empty until it ends
 	broken bool        // it does not compile
 }
+
+// lastLines is the number of lines that a packageRun keeps of all its tests.
+const lastLines = 40
 
 // A testCase is one run of a top-level test. The output of a subtest belongs to its test.
 type testCase struct {
@@ -68,6 +72,7 @@ func (r *testReport) add(line []byte) {
 	switch e.Action {
 	case "output":
 		test.output = append(test.output, e.Output)
+		run.last = append(run.last[max(0, len(run.last)-lastLines+1):], e.Output)
 		test.raced = test.raced || strings.Contains(e.Output, "WARNING: DATA RACE")
 	case "run", "cont", "pause":
 		if !sub {
@@ -107,6 +112,16 @@ func (p *packageRun) test(name string) *testCase {
 	}
 	p.tests = append(p.tests, &testCase{name: name})
 	return p.tests[len(p.tests)-1]
+}
+
+// running returns the names of the tests that have begun and do not wait.
+func (p *packageRun) running() (names []string) {
+	for _, t := range p.tests {
+		if t.running {
+			names = append(names, t.name)
+		}
+	}
+	return names
 }
 
 // progress tells in one line how far the tests are.

@@ -31,6 +31,7 @@ type finding struct {
 	pkg, test string
 	why       string
 	output    []string
+	whole     bool // the summary repeats all of the output
 }
 
 // chance is the reason of a finding that a test has failed by chance.
@@ -57,12 +58,11 @@ func judge(r *testReport) verdict {
 	var packages []string
 	runs := map[string][]*packageRun{}
 	for _, p := range r.runs {
-		if why, t := p.final(); why != "" {
-			output := slices.Concat(t.output, p.output.output)
+		if f := p.final(); f.why != "" {
 			if p.broken {
-				output = r.build
+				f.output = r.build
 			}
-			v.addFinal(finding{p.pkg, t.name, why, output})
+			v.addFinal(f)
 		}
 		if runs[p.pkg] == nil {
 			packages = append(packages, p.pkg)
@@ -89,8 +89,11 @@ func (v *verdict) addFinal(f finding) {
 	}
 }
 
-// final returns the reason why the result of a run is final, and the test that shows it, or "".
-func (p *packageRun) final() (string, *testCase) {
+// final returns the finding that makes the result of a run final. Without one, its reason is "".
+func (p *packageRun) final() finding {
+	shows := func(t *testCase, why string) finding {
+		return finding{pkg: p.pkg, test: t.name, why: why, output: slices.Concat(t.output, p.output.output)}
+	}
 	all := append([]*testCase{&p.output}, p.tests...)
 	find := func(is func(t *testCase) bool) *testCase {
 		if i := slices.IndexFunc(all, is); i >= 0 {
@@ -104,11 +107,11 @@ func (p *packageRun) final() (string, *testCase) {
 		})
 	}
 	if t := find(func(t *testCase) bool { return t.raced }); t != nil {
-		return "data race", t
+		return shows(t, "data race")
 	}
 	if p.result == "fail" {
 		if p.broken {
-			return "it does not compile", &p.output
+			return shows(&p.output, "it does not compile")
 		}
 		for _, c := range []struct {
 			why     string
@@ -121,23 +124,41 @@ func (p *packageRun) final() (string, *testCase) {
 			{"leaked goroutines", leak, false},
 		} {
 			if t := says(c.pattern, c.failed); t != nil {
-				return c.why, t
+				return shows(t, c.why)
 			}
 		}
 	}
-	if t := find(func(t *testCase) bool { return t != &p.output && t.result == "" }); t != nil {
-		return "the test did not end", t
+	if slices.ContainsFunc(p.tests, func(t *testCase) bool { return t.result == "" }) {
+		if names := p.running(); len(names) > 0 {
+			return p.ended(strings.Join(names, ", "), "the test did not end")
+		}
+		return p.ended("", "the package ended while its tests waited")
 	}
 	failed := slices.ContainsFunc(p.tests, func(t *testCase) bool { return t.result == "fail" })
 	switch {
 	case p.result == "":
-		return "the package did not end", &p.output
+		return p.ended("", "the package did not end")
 	case p.result == "fail" && !failed:
-		return "the package failed without a failed test", &p.output
+		return p.ended("", "the package failed without a failed test")
 	case p.result != "fail" && failed:
-		return "the package passed with a failed test", &p.output
+		return shows(&p.output, "the package passed with a failed test")
 	}
-	return "", nil
+	return finding{}
+}
+
+// processEnd matches the line in which go test tells how a test program ended. It tells a signal,
+// and a status only if the program printed nothing.
+var processEnd = regexp.MustCompile(`^(signal: .+|exit status \d+|\*\*\* Test killed.+)\n$`)
+
+// ended returns the finding that the program of a run ended too early. No test tells the cause, so
+// the finding has the last lines of all tests.
+func (p *packageRun) ended(test, why string) finding {
+	for _, line := range p.last {
+		if end := processEnd.FindStringSubmatch(line); end != nil {
+			why += ": " + end[1]
+		}
+	}
+	return finding{p.pkg, test, why, p.last, true}
 }
 
 // tests adds the tests of a package to the verdict. The last run of a test counts.
@@ -162,11 +183,11 @@ func (v *verdict) tests(runs []*packageRun) {
 		switch result := last[name].result; {
 		case failure != nil && result == "pass":
 			v.passed++
-			v.reran = append(v.reran, finding{pkg, name, chance, failure.output})
+			v.reran = append(v.reran, finding{pkg, name, chance, failure.output, false})
 			again = append(again, name)
 			continue
 		case failure != nil:
-			v.failed = append(v.failed, finding{pkg, name, "", failure.output})
+			v.failed = append(v.failed, finding{pkg, name, "", failure.output, false})
 		case result == "pass":
 			v.passed++
 		case result == "skip":
@@ -197,8 +218,7 @@ var unrelated = regexp.MustCompile(
 	`^\s*(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP)|\d{4}/\d\d/\d\d [\d:]+ (DEBUG|INFO|WARN|ERROR))`)
 
 // brief returns the beginning and the end of an output.
-func brief(output []string) []string {
-	lines := strings.Split(strings.Join(output, ""), "\n")
+func brief(lines []string) []string {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" || unrelated.MatchString(line) })
 	if len(lines) > told {
 		lines = slices.Concat(lines[:told/2], []string{"[…]"}, lines[len(lines)-told/2:])
@@ -214,7 +234,11 @@ func (v verdict) print(w io.Writer, took time.Duration) {
 	}{{"reran", v.reran}, {"failed", v.failed}, {"final", v.final}} {
 		for _, f := range group.findings {
 			fmt.Fprintf(w, "test: %s: %s\n", group.title, f)
-			for _, line := range brief(f.output) {
+			lines := strings.Split(strings.TrimSpace(strings.Join(f.output, "")), "\n")
+			if !f.whole {
+				lines = brief(lines)
+			}
+			for _, line := range lines {
 				fmt.Fprintf(w, "\t%s\n", line)
 			}
 		}

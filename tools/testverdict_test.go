@@ -96,6 +96,18 @@ func TestVerdictOfReruns(t *testing.T) {
 			"start run:TestA pass:TestA run:TestB pass",
 			outcome{1, 0, []string{"TestB: the test did not end"}, nil, nil}, false,
 		},
+		"the package ends while tests run": {
+			"start run:TestA pause:TestA run:TestB pause:TestB run:TestC pass:TestC cont:TestB run:TestD fail",
+			outcome{1, 0, []string{"TestB, TestD: the test did not end"}, nil, nil}, false,
+		},
+		"the package ends while tests wait": {
+			"start run:TestA pause:TestA run:TestB pass:TestB fail",
+			outcome{1, 0, []string{": the package ended while its tests waited"}, nil, nil}, false,
+		},
+		"the package is killed after its tests": {
+			"start run:TestA pass:TestA output:=signal:_killed fail",
+			outcome{1, 0, []string{": the package failed without a failed test: signal: killed"}, nil, nil}, false,
+		},
 		"the run was cut off": {
 			"start run:TestA pass:TestA",
 			outcome{1, 0, []string{": the package did not end"}, nil, nil}, false,
@@ -149,6 +161,26 @@ func TestPrintVerdict(t *testing.T) {
 		"test: 1 passed, 0 failed, 0 skipped, 1 of them ran again, in 3 s\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// No test tells why a program has ended, so the summary repeats the last lines of all tests and of
+// none.
+func TestPrintEndedPackage(t *testing.T) {
+	var words strings.Builder
+	words.WriteString("start run:TestA pause:TestA run:TestB output:TestB=early ")
+	var want strings.Builder
+	want.WriteString("test: final: p TestB: the test did not end: signal: killed\n")
+	for i := range (lastLines - 2) / 2 {
+		fmt.Fprintf(&words, "output:TestA=line_%d output:=other_%d ", i, i)
+		fmt.Fprintf(&want, "\tline %d\n\tother %d\n", i, i)
+	}
+	words.WriteString("output:=signal:_killed output:=FAIL fail")
+	want.WriteString("\tsignal: killed\n\tFAIL\ntest: 0 passed, 1 failed, 0 skipped, 0 of them ran again, in 3 s\n")
+	var out strings.Builder
+	judge(play(words.String())).print(&out, 3*time.Second)
+	if out.String() != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want.String())
 	}
 }
 

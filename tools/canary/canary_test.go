@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +68,15 @@ func TestBreaksTheRuntime(*testing.T) {
 }
 
 func TestExits(*testing.T) { os.Exit(3) }
+
+// The parallel test waits when the other one kills the program.
+func TestWaits(t *testing.T) { t.Parallel() }
+
+func TestIsKilled(*testing.T) {
+	fmt.Println("the last line")
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
 
 func TestNeverEnds(*testing.T) { time.Sleep(time.Hour) }
 
