@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/internal/private"
@@ -66,7 +65,7 @@ func build(ctx context.Context) (launcher, error) {
 	}
 	path := filepath.Join(dir, "cluster")
 
-	unlock, err := lock(ctx, filepath.Join(dir, "lock"))
+	unlock, err := private.Lock(ctx, filepath.Join(dir, "lock"))
 	if err != nil {
 		return launcher{}, err
 	}
@@ -182,29 +181,4 @@ func (c *Cluster) run(ctx context.Context, command string, args ...string) error
 		return fmt.Errorf("cluster %s: %w\n%s", command, err, bytes.TrimSpace(said.Bytes()))
 	}
 	return nil
-}
-
-// lock takes the lock of a file. The lock is released when the process ends, at the
-// latest.
-func lock(ctx context.Context, file string) (unlock func(), err error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", file, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("wait for another build: %w", context.Cause(ctx))
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/operators/internal/optest"
 	"github.com/pintle-go/pintle/operators/internal/podrun"
+	"github.com/pintle-go/pintle/operators/internal/program"
 	"github.com/pintle-go/pintle/operators/internal/standins"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/cluster"
@@ -58,7 +59,7 @@ func newLand(t *testing.T) *land {
 			t.Error(err)
 		}
 	})
-	store, err := standins.BuildStore(t.Context(), t.TempDir())
+	store, err := program.Install(t.Context(), program.ObjectStore)
 	l.ok(err)
 	l.runner, err = standins.New(l.client, l.namespace, dir, postgres,
 		standins.Programs{StandIn: standIn.Path(t), Store: store},

@@ -125,7 +125,7 @@ func (s settings) runPods(ctx context.Context, c *local.Cluster) error {
 	if err != nil {
 		return err
 	}
-	store, err := standins.BuildStore(ctx, cache)
+	store, err := program.Install(ctx, program.ObjectStore)
 	if err != nil {
 		return err
 	}

@@ -4,18 +4,15 @@
 package standins
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +23,6 @@ import (
 
 // Package is the stand-ins' program.
 const Package = "github.com/pintle-go/pintle/operators/neon/standin"
-
-// StoreModule is the object store for development: its package and version.
-const StoreModule = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
 // Selector selects the pods of the Neon operator.
 const Selector = "app.kubernetes.io/name=neon"
@@ -87,30 +81,9 @@ func find(pattern string) (Postgres, error) {
 	return p, err
 }
 
-// BuildStore builds the object store below a directory, unless it is there, and returns the
-// path of the program.
-func BuildStore(ctx context.Context, dir string) (string, error) {
-	_, version, _ := strings.Cut(StoreModule, "@")
-	dir = filepath.Join(dir, "versitygw-"+version)
-	path := filepath.Join(dir, "versitygw")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("build %s: %w", StoreModule, err)
-	}
-	cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", StoreModule)
-	cmd.Dir = dir // outside of any module
-	cmd.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", StoreModule, err, out)
-	}
-	return path, nil
-}
-
 // Programs are the paths of the programs that pods run.
 type Programs struct {
-	// StandIn is that of [Package], and Store that of [StoreModule].
+	// StandIn is that of [Package], and Store that of the object store.
 	StandIn, Store string
 }
 

@@ -24,9 +24,9 @@ import (
 	"github.com/pintle-go/pintle/kubetest"
 	"github.com/pintle-go/pintle/operators/internal/install"
 	"github.com/pintle-go/pintle/operators/internal/optest"
+	"github.com/pintle-go/pintle/operators/internal/program"
 	"github.com/pintle-go/pintle/operators/neon/api"
 	"github.com/pintle-go/pintle/operators/neon/internal/images"
-	"github.com/pintle-go/pintle/operators/neon/internal/s3test"
 	"github.com/pintle-go/pintle/plan"
 )
 
@@ -140,16 +140,16 @@ func (w *world) within(what string, took, limit time.Duration) {
 // operator builds the images of the operator and of the managed object store, and the
 // operator's manifests.
 func operator(ctx context.Context, dir string) (archives []string, list []install.Manifest, err error) {
-	program := filepath.Join(dir, "neon")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags=nethttpomithttp2", "-o", program,
+	operator := filepath.Join(dir, "neon")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags=nethttpomithttp2", "-o", operator,
 		"github.com/pintle-go/pintle/operators/neon")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("build the operator: %w\n%s", err, out)
 	}
 	for _, o := range []image.Options{
-		{Binary: program, Name: "ghcr.io/pintle-go/neon:v0.1.0", Output: filepath.Join(dir, "operator.tar")},
-		{Package: s3test.Module, Name: "ghcr.io/versity/versitygw:v1.8.0", Output: filepath.Join(dir, "store.tar")},
+		{Binary: operator, Name: "ghcr.io/pintle-go/neon:v0.1.0", Output: filepath.Join(dir, "operator.tar")},
+		{Package: program.ObjectStore, Name: "ghcr.io/versity/versitygw:v1.8.0", Output: filepath.Join(dir, "store.tar")},
 	} {
 		o.Uncompressed = true
 		if _, err := image.Build(ctx, o); err != nil {
@@ -157,7 +157,7 @@ func operator(ctx context.Context, dir string) (archives []string, list []instal
 		}
 		archives = append(archives, o.Output)
 	}
-	manifests := exec.CommandContext(ctx, program, "manifests")
+	manifests := exec.CommandContext(ctx, operator, "manifests")
 	manifests.Env = []string{"HOME=" + dir, "KUBECONFIG=" + dir + "/none"}
 	text, err := manifests.Output()
 	if err != nil {
