@@ -212,10 +212,12 @@ func (t *shell) read() {
 }
 
 // close waits until no process has the terminal. It hangs up those that are left in the shell's
-// session: bash forgets a program that it starts while Ctrl-C is typed.
+// session: bash forgets a program that it starts while Ctrl-C is typed. Then it kills them: a
+// program may ignore the hang-up, and all programs below nohup do.
 func (t *shell) close(session int) {
 	again := time.NewTicker(interruptPause)
 	defer again.Stop()
+	signal := syscall.SIGHUP
 	for {
 		select {
 		case _, ok := <-t.output:
@@ -224,8 +226,9 @@ func (t *shell) close(session int) {
 			}
 		case <-again.C:
 			for _, pid := range sessionOf(session) {
-				_ = syscall.Kill(pid, syscall.SIGHUP) // it may have ended
+				_ = syscall.Kill(pid, signal) // it may have ended
 			}
+			signal = syscall.SIGKILL
 		}
 	}
 }

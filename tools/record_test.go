@@ -58,9 +58,11 @@ func TestRecordFails(t *testing.T) {
 // have no effect.
 func TestRecordIsInterrupted(t *testing.T) {
 	for name, command := range map[string]string{
-		"at the first":  "touch begun; sleep 600",
-		"not a job":     "(sleep 600 &); touch begun; sleep 600",
-		"at the second": `sh -c 'trap "trap - INT" INT; touch begun; while true; do sleep 1; done'`,
+		"at the first": "touch begun; sleep 600",
+		"not a job":    "(sleep 600 &); touch begun; sleep 600",
+		// So do all programs below nohup.
+		"ignores the hang-up": `(trap "" HUP; sleep 600 &); touch begun; sleep 600`,
+		"at the second":       `sh -c 'trap "trap - INT" INT; touch begun; while true; do sleep 1; done'`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := parseScript("$ " + command + "\n- touch ended\n")
