@@ -145,16 +145,20 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 	if err != nil {
 		return nil, fmt.Errorf("start a shell: %w", err)
 	}
-	t := &shell{file: terminal, output: make(chan []byte)}
+	t := &shell{file: terminal, pid: cmd.Process.Pid, output: make(chan []byte)}
 	go t.read()
 	defer func() {
 		for _, command := range s.after {
-			if _, err := t.do(context.WithoutCancel(ctx), command); err != nil {
+			_, err := t.do(context.WithoutCancel(ctx), command)
+			if errors.Is(err, errNoShell) {
+				err = runAfter(context.WithoutCancel(ctx), dir, command)
+			}
+			if err != nil {
 				failed = errors.Join(failed, err)
 			}
 		}
 		_ = cmd.Process.Signal(syscall.SIGHUP) // the shell hands it on to its jobs
-		t.close(cmd.Process.Pid)
+		t.close()
 		_ = cmd.Wait() // the shell was hung up
 		_ = terminal.Close()
 	}()
@@ -184,9 +188,25 @@ func (s script) record(ctx context.Context, dir string) (lines []screenLine, fai
 	return screen.lines, nil
 }
 
+// errNoShell is the error of a command whose shell has ended. Bash ends if Ctrl-C is typed just
+// while it starts a program: the program has the terminal then, and bash cannot read.
+var errNoShell = errors.New("the shell has ended")
+
+// runAfter runs a command in a shell of its own, which has no jobs of the session.
+func runAfter(ctx context.Context, dir, command string) error {
+	fmt.Printf("$ %s\n", command)
+	cmd := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "-c", command)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, userEnv(), os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s: %w", command, err)
+	}
+	return nil
+}
+
 // shell is an interactive shell in a terminal.
 type shell struct {
 	file   *os.File
+	pid    int
 	output chan []byte
 }
 
@@ -214,7 +234,7 @@ func (t *shell) read() {
 // close waits until no process has the terminal. It hangs up those that are left in the shell's
 // session: bash forgets a program that it starts while Ctrl-C is typed. Then it kills them: a
 // program may ignore the hang-up, and all programs below nohup do.
-func (t *shell) close(session int) {
+func (t *shell) close() {
 	again := time.NewTicker(interruptPause)
 	defer again.Stop()
 	signal := syscall.SIGHUP
@@ -225,7 +245,7 @@ func (t *shell) close(session int) {
 				return
 			}
 		case <-again.C:
-			for _, pid := range sessionOf(session) {
+			for _, pid := range sessionOf(t.pid) {
 				_ = syscall.Kill(pid, signal) // it may have ended
 			}
 			signal = syscall.SIGKILL
@@ -237,14 +257,8 @@ func (t *shell) close(session int) {
 func sessionOf(session int) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is right
 	for _, stat := range stats {
-		data, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		// The name of the program, in parentheses, may have spaces. Then come the state, the parent, the
-		// process group and the session.
-		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		fields := statOf(pid)
 		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(session) {
 			pids = append(pids, pid)
 		}
@@ -252,9 +266,26 @@ func sessionOf(session int) (pids []int) {
 	return pids
 }
 
+// statOf returns the state, the parent, the process group, the session and more of a process, on
+// Linux. Of one that does not exist it returns nothing.
+func statOf(pid int) []string {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // without the file, data is empty
+	// The name of the program, in parentheses, may have spaces.
+	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+}
+
+// ended reports whether the shell has ended. Nobody has waited for it, so its id is still its own.
+func (t *shell) ended() bool {
+	fields := statOf(t.pid)
+	return len(fields) > 0 && fields[0] == "Z"
+}
+
 // do runs a command and returns its output, without the echo of the command.
 func (t *shell) do(ctx context.Context, command string) ([]piece, error) {
 	fmt.Printf("$ %s\n", command)
+	if t.ended() {
+		return nil, errNoShell
+	}
 	if _, err := t.file.WriteString(command + "\n"); err != nil {
 		return nil, fmt.Errorf("type %s: %w", command, err)
 	}
@@ -306,6 +337,9 @@ func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 				return nil, err
 			}
 		case <-again.C:
+			if t.ended() { // another program may have the terminal
+				return nil, errNoShell
+			}
 			if ctx.Err() == nil {
 				continue
 			}
@@ -314,7 +348,7 @@ func (t *shell) prompt(ctx context.Context) ([]piece, error) {
 			}
 		case text, ok := <-t.output:
 			if !ok {
-				return nil, errors.New("the shell has ended")
+				return nil, errNoShell
 			}
 			_, _ = os.Stdout.Write(text)
 			all.Write(text)

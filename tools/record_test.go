@@ -94,6 +94,22 @@ func TestRecordIsInterrupted(t *testing.T) {
 	}
 }
 
+// TestRecordWithoutShell ends the shell while another program has the terminal. The last command
+// runs all the same.
+func TestRecordWithoutShell(t *testing.T) {
+	s, err := parseScript("$ sleep 600 & exit\n- touch ended\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if lines, err := s.record(t.Context(), dir); !errors.Is(err, errNoShell) {
+		t.Errorf("got %v, %v", lines, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestParseScriptFails(t *testing.T) {
 	for _, text := range []string{"", "+ a\n", "echo a\n"} {
 		if s, err := parseScript(text); err == nil {
