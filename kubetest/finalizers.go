@@ -70,7 +70,7 @@ func (s *server) removeFinalizers(ctx context.Context, namespace string) error {
 
 // removeFinalizersOf removes the finalizers of all objects of a kind in a namespace.
 func (s *server) removeFinalizersOf(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	var objects struct {
 		Items []struct {

@@ -81,11 +81,11 @@ func (c *Cluster) deleteNamespace(name string) error {
 	if c.command != "" && !c.options.ServerOnly {
 		// First, so that the first try empties the namespace. A kind whose server does not answer must not
 		// take the time of the deletion.
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err = server.removeFinalizers(ctx, name)
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return errors.Join(err, server.send(ctx, http.MethodDelete, "/api/v1/namespaces/"+name, jsonType, nil))
 }

@@ -83,7 +83,7 @@ func (b *Binary) Run(t testing.TB, kubeconfig string, args ...string) *program.P
 	}
 	t.Cleanup(func() {
 		// t.Context() has ended by now.
-		if err := p.Stop(context.Background(), 10*time.Second); err != nil {
+		if err := p.Stop(context.Background(), time.Minute); err != nil {
 			t.Error(err)
 		}
 		if lines, _ := p.Lines(); t.Failed() {

@@ -220,7 +220,7 @@ func (w *world) explain() {
 	if !w.Failed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	show := func(name string, s *plan.Status) {
 		w.Logf("%s\n%s", name, strings.Join(plan.Tree{}.Lines(s, time.Now()), "\n"))
