@@ -60,7 +60,7 @@ test: ## test all modules but Neon, with the race detector if there is a C compi
 	$(tools) test $$race -beside operators/thirdparty -beside bench -beside tools $$light; \
 	if [ -n "$$race" ]; then \
 		echo "test: allocations, without the race detector, which allocates memory itself"; \
-		CGO_ENABLED=0 go test -trimpath -run '^TestAllocations$$' ./kube/internal/wire ./kube/internal/intent; \
+		$(lint) go test -vet=off -run '^TestAllocations$$' ./kube/internal/wire ./kube/internal/intent; \
 	fi
 
 test-neon: ## test the Neon operator, with the race detector if there is a C compiler

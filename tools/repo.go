@@ -85,8 +85,11 @@ func openRepo(dir string) (*Repo, error) {
 // of the local cluster's build. So both share one build cache, and a check does not compile
 // Kubernetes a second time.
 func (r *Repo) Env(more ...string) []string {
-	return append(append(userEnv(), "GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "CGO_ENABLED=0"), more...)
+	return slices.Concat(userEnv(), clusterFlags, more)
 }
+
+// clusterFlags are the settings with which the local cluster and make lint compile.
+var clusterFlags = []string{"GOFLAGS=-trimpath -gcflags=all=-dwarf=false", "CGO_ENABLED=0"}
 
 // userEnv returns the environment of a person at work in the repository. The tools
 // themselves run outside the workspace, and their commands must not inherit that.

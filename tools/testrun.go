@@ -39,8 +39,9 @@ var errTold = errors.New("the findings are above")
 // one package of the workspace more at a time than there are processors, because one often
 // waits: for pods, for leases, or for another package that has the machine's only real
 // node. The slowest packages begin first, or the run would end with one of them alone. The
-// other modules have one package at a time, one module after the other. Tests named
-// TestSoak are left out: make soak runs them. So is go vet, which make lint runs.
+// other modules have one package at a time, one module after the other. They have make lint's flags,
+// so that what they need is compiled once. Tests named TestSoak are left out: make soak runs them. So
+// is go vet, which make lint runs.
 //
 // No result is taken from the cache of go test: many tests build and start programs of
 // which the go command knows nothing.
@@ -51,8 +52,12 @@ func runTests(ctx context.Context, repo *Repo, args []string) error {
 	timeout := flags.Duration("timeout", 30*time.Minute, "time limit of one package")
 	flags.Func("beside", "`directory` of a module outside the workspace, relative to the repository; may be repeated",
 		func(dir string) error {
+			env := []string{"GOWORK=off"}
+			if dir != "tools" { // its tests read Go's own sources, whose place -trimpath hides
+				env = append(env, clusterFlags...)
+			}
 			run.batches = append(run.batches, batch{
-				Dir: filepath.Join(repo.Dir, dir), Env: []string{"GOWORK=off"},
+				Dir: filepath.Join(repo.Dir, dir), Env: env,
 				Flags: []string{"-p=1"}, Packages: []string{"./..."}, Skip: "^TestSoak",
 			})
 			return nil
