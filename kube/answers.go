@@ -31,7 +31,7 @@ func (s *stores) wrote(by *handle, kind Kind, o object, raw wire.Raw) {
 }
 
 func (t *table) wrote(by *handle, key Key, o object, raw wire.Raw) {
-	a := own.Answer[*entry]{
+	a := own.Answer{
 		Object: own.Object{
 			Exists: true, UID: o.GetUID(), Version: o.GetResourceVersion(), Deleting: o.GetDeletionTimestamp() != nil,
 		},
@@ -65,9 +65,9 @@ func (t *table) readsAs(by *handle) bool {
 }
 
 // answered notes the server's answer to a write of this process.
-func (t *table) answered(key Key, a own.Answer[*entry]) {
+func (t *table) answered(key Key, a own.Answer) {
 	t.write(func(d *draft) {
-		var v own.Verdict[*entry]
+		var v own.Verdict
 		d.next.own, v = d.next.own.Answered(key, d.next.object(key), a, 0)
 		if v.Take {
 			d.obey(key, v, a.Last)
@@ -91,7 +91,7 @@ func (s *stores) wrotePart(kind Kind, o object) {
 	key := KeyOf(o)
 	s.each(kind, key.Namespace, func(t *table) {
 		t.ensured.forget(partsOf(key)...)
-		t.answered(key, own.Answer[*entry]{
+		t.answered(key, own.Answer{
 			Object: own.Object{Exists: true, UID: o.GetUID(), Version: o.GetResourceVersion()},
 			Own:    true, Last: wire.MetadataEntry(o), Bare: true,
 		})
@@ -110,7 +110,7 @@ func (t *table) deleted(key Key, uid types.UID) {
 		t.ensured.gone(key, uid)
 	}
 	t.write(func(d *draft) {
-		var v own.Verdict[*entry]
+		var v own.Verdict
 		d.next.own, v = d.next.own.Deleted(key, d.next.object(key), uid, time.Now())
 		d.rule(key, v)
 	})
@@ -123,10 +123,10 @@ func (s *stores) deleting(kind Kind, namespace, version string, objects []keyed)
 		t.write(func(d *draft) {
 			d.next.own = d.next.own.Known(t.laneOf(namespace), version)
 			for _, o := range objects {
-				var v own.Verdict[*entry]
+				var v own.Verdict
 				now, was := d.next.object(o.key), objectOf(o.entry)
 				if wanted := t.handle.selector.labels; wanted != nil && !wanted.Matches(o.entry.Labels()) {
-					d.next.own, v = d.next.own.Answered(o.key, now, own.Answer[*entry]{Object: was, Out: true}, 0)
+					d.next.own, v = d.next.own.Answered(o.key, now, own.Answer{Object: was, Out: true}, 0)
 				} else {
 					d.next.own, v = d.next.own.Deleting(o.key, now, was, o.entry)
 				}
@@ -191,7 +191,7 @@ func (t *table) unsure(key Key) {
 			d.next.own = d.next.own.LostIn(t.laneOf(key.Namespace), time.Now())
 			return
 		}
-		var v own.Verdict[*entry]
+		var v own.Verdict
 		d.next.own, v = d.next.own.Lost(key, d.next.object(key), time.Now())
 		d.rule(key, v)
 	})

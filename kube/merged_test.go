@@ -231,7 +231,7 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 		}
 		table := l.feed.table
 		ensure := func(o modelObject) {
-			table.answered(o.key, own.Answer[*entry]{Own: true,
+			table.answered(o.key, own.Answer{Own: true,
 				Object: own.Object{Exists: true, UID: o.uid, Version: strconv.FormatInt(o.rv, 10)}})
 		}
 		s.put(key("busy"), "two") // the loop waits at it
@@ -266,7 +266,7 @@ func TestObjectsThatCameAndWentUnseen(t *testing.T) {
 		other := holdLoop(t, maps)
 		other.rest()
 		table.write(func(d *draft) {
-			d.rule(key("never"), own.Verdict[*entry]{Ended: []own.End[*entry]{{UID: "never", Last: entryOf(t, table, "never")}}})
+			d.rule(key("never"), own.Verdict{Ended: []own.End{{UID: "never", Last: entryOf(t, table, "never")}}})
 		})
 		for _, l := range []*heldLoop{l, other} {
 			wantLines(t, "what was never told of", linesOf(t, l.rest()), "ADDED never ours", "DELETED never ours")

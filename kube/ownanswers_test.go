@@ -273,7 +273,7 @@ func TestEnsuredIsForgottenWithItsObject(t *testing.T) {
 // asked answers the question of a reader about the object.
 func (e *ensuredTable) asked(is *entry) {
 	part := own.Object{Exists: true, UID: "uid", Version: "11"}
-	e.table.answered(e.at, own.Answer[*entry]{Own: true, Object: part}) // so that the content is not sure
+	e.table.answered(e.at, own.Answer{Own: true, Object: part}) // so that the content is not sure
 	mine, _, _ := e.questions([]Key{e.at})
 	e.answer(e.t.Context(), e.at, mine[e.at], e.entry(e.at), &fetched{entry: is, rv: "12"}, nil)
 }

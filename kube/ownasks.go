@@ -185,11 +185,11 @@ func (t *table) answer(ctx context.Context, key Key, q *question, before *entry,
 			q.again = true // it is unknown which of the two is later
 			return
 		}
-		var v own.Verdict[*entry]
+		var v own.Verdict
 		if is == nil {
 			d.next.own, v = d.next.own.Absent(key, now, version, q.began)
 		} else {
-			a := own.Answer[*entry]{Object: objectOf(is), Whole: true, Out: !fits, Last: is}
+			a := own.Answer{Object: objectOf(is), Whole: true, Out: !fits, Last: is}
 			d.next.own, v = d.next.own.Answered(key, now, a, q.began)
 		}
 		if v.Drop {

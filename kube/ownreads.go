@@ -120,7 +120,7 @@ func (t *table) sureOf(ctx context.Context, may func(*entry) bool) (*sure, error
 			return nil, err
 		}
 	}
-	matters := func(s *snapshot, u own.Unsure[Key, *entry]) bool {
+	matters := func(s *snapshot, u own.Unsure[Key]) bool {
 		e := s.entry(u.Key) // the write may have taken it out of those that are asked for
 		return !u.Claimed || u.Last == nil || may(u.Last) || e != nil && may(e)
 	}

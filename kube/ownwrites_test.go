@@ -393,7 +393,7 @@ func TestManyOwnWritesWhileTheWatchIsAway(t *testing.T) {
 		const n = 10000
 		table := c.store.reads.table
 		for i := range n {
-			table.answered(key(fmt.Sprint("o", i)), own.Answer[*entry]{Own: true,
+			table.answered(key(fmt.Sprint("o", i)), own.Answer{Own: true,
 				Object: own.Object{Exists: true, UID: "u", Version: fmt.Sprint(1000 + i)}})
 		}
 		left := func() int { return len(table.now().own.Marked(0)) }

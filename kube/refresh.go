@@ -133,7 +133,7 @@ func (t *table) relistIn(
 	}
 	t.write(func(d *draft) {
 		list := func(key Key, e *entry) {
-			var v own.Verdict[*entry]
+			var v own.Verdict
 			d.next.own, v = d.next.own.Listed(l, key, d.next.object(key), objectOf(e), e)
 			d.rule(key, v)
 		}

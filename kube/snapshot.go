@@ -32,7 +32,7 @@ type snapshot struct {
 	// number counts the contents of a table. Snapshots that differ only in own have one number.
 	number uint64
 	// own is what the table knows besides its watch.
-	own own.State[Key, *entry]
+	own own.State[Key]
 }
 
 // builtIndex is an index with its content for one snapshot.
@@ -94,7 +94,7 @@ func (s *snapshot) draft(known *indexKeys) *draft {
 
 // obey does what a verdict says about a key. The content takes the entry e, or loses its object,
 // whose last state is e, if e is known.
-func (d *draft) obey(key Key, v own.Verdict[*entry], e *entry) {
+func (d *draft) obey(key Key, v own.Verdict, e *entry) {
 	if was := d.next.entry(key); v.OwnWas && was != nil {
 		was.SetOwn()
 	}
@@ -193,7 +193,7 @@ func (d *draft) progress(lane int, rv string) {
 }
 
 // rule obeys a verdict that takes nothing.
-func (d *draft) rule(key Key, v own.Verdict[*entry]) { d.obey(key, v, nil) }
+func (d *draft) rule(key Key, v own.Verdict) { d.obey(key, v, nil) }
 
 // deref returns the entry of one side of a difference, or nil if there is none.
 func deref(e **entry) *entry {

@@ -54,7 +54,7 @@ func newTable(h *handle, indexes []indexer) *table {
 	}
 	laneOf := func(key Key) int { return t.laneOf(key.Namespace) }
 	selects := h.selector.label != "" || h.selector.field != ""
-	first := &snapshot{own: own.New[Key, *entry](len(t.lanes), laneOf, selects)}
+	first := &snapshot{own: own.New(len(t.lanes), laneOf, selects)}
 	for _, x := range indexes {
 		first.indexes = append(first.indexes, builtIndex{x, x.empty()})
 	}

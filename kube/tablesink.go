@@ -160,7 +160,7 @@ func (s *tableSink) list(d *draft, l own.List, key Key, e *entry) {
 	if e == nil && s.keeps(key) {
 		return
 	}
-	var v own.Verdict[*entry]
+	var v own.Verdict
 	d.next.own, v = d.next.own.Listed(l, key, d.next.object(key), objectOf(e), e)
 	d.obey(key, v, e)
 }
@@ -181,7 +181,7 @@ func (s *tableSink) event(kind string, rec wire.Record) error {
 			e = old
 		}
 		is := own.Object{Exists: true, UID: rec.UID, Version: rec.ResourceVersion, Deleting: e != nil && e.Deleting()}
-		var v own.Verdict[*entry]
+		var v own.Verdict
 		d.next.own, v = d.next.own.Event(key, objectOf(old), is, deleted)
 		d.obey(key, v, e)
 		d.progress(s.lane, rec.ResourceVersion)

@@ -6,17 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/internal/versions"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // hand is a key in hand: its mark and content, and the verdict so far.
-type hand[E any] struct {
+type hand struct {
 	lane *Lane
-	mark Mark[E]
+	mark Mark
 	now  Object
-	out  Verdict[E]
+	out  Verdict
 }
 
-func (h *hand[E]) take() {
+func (h *hand) take() {
 	h.out.Take, h.out.Drop = true, false
 	if c := h.mark.claim; c != nil && c.shown {
 		other := *c
@@ -26,14 +27,14 @@ func (h *hand[E]) take() {
 	h.unsure()
 }
 
-func (h *hand[E]) drop() { h.out.Drop = h.now.Exists }
+func (h *hand) drop() { h.out.Drop = h.now.Exists }
 
-func (h *hand[E]) ended(uid types.UID, last E) {
-	h.out.Ended = append(h.out.Ended, End[E]{uid, last})
+func (h *hand) ended(uid types.UID, last *wire.Entry) {
+	h.out.Ended = append(h.out.Ended, End{uid, last})
 }
 
 // settle ends the claim. If its object is gone, the loops learn of that.
-func (h *hand[E]) settle(gone bool) {
+func (h *hand) settle(gone bool) {
 	c := h.mark.claim
 	h.mark.claim = nil
 	switch {
@@ -48,8 +49,8 @@ func (h *hand[E]) settle(gone bool) {
 }
 
 // claim makes a claim, which takes the place of an earlier one.
-func (h *hand[E]) claim(o Object, last E, own bool, seq uint64) {
-	c := &claim[E]{Object: o, last: last, own: own, seq: seq, since: seq}
+func (h *hand) claim(o Object, last *wire.Entry, own bool, seq uint64) {
+	c := &claim{Object: o, last: last, own: own, seq: seq, since: seq}
 	if was := h.mark.claim; was != nil {
 		c.since = was.since
 		if was.is(o.UID) {
@@ -63,7 +64,7 @@ func (h *hand[E]) claim(o Object, last E, own bool, seq uint64) {
 	}
 }
 
-func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
+func (h *hand) answered(a Answer, began, seq uint64) {
 	if a.Own && h.now.is(a.UID) {
 		h.out.OwnWas = true
 	}
@@ -147,7 +148,7 @@ func (h *hand[E]) answered(a Answer[E], began, seq uint64) {
 
 // opaque notes an answer whose order among the states that the watch shows is not known. The
 // content takes the answer to a question. It holds until the watch shows another state.
-func (h *hand[E]) opaque(a Answer[E], began, seq uint64) {
+func (h *hand) opaque(a Answer, began, seq uint64) {
 	c := h.mark.claim
 	switch {
 	case a.Own:
@@ -166,7 +167,7 @@ func (h *hand[E]) opaque(a Answer[E], began, seq uint64) {
 }
 
 // setPast notes that the selection has no object of the key at a version.
-func (h *hand[E]) setPast(version string) {
+func (h *hand) setPast(version string) {
 	if !versions.Numeric(version) || versions.Reached(h.lane.Heard, version) {
 		return
 	}
@@ -177,14 +178,14 @@ func (h *hand[E]) setPast(version string) {
 }
 
 // buries forgets the dead of a key after the server was asked about the key, and gave a version.
-func (h *hand[E]) buries(version string, began uint64) {
+func (h *hand) buries(version string, began uint64) {
 	over := func(d dead) bool {
 		return d.seq <= began && versions.Numeric(version) && !versions.Older(version, d.floor)
 	}
 	h.mark.dead = slices.DeleteFunc(h.mark.dead, over)
 }
 
-func (h *hand[E]) absent(version string, began uint64) {
+func (h *hand) absent(version string, began uint64) {
 	if c := h.mark.claim; c != nil && c.over(version, began) {
 		h.settle(true)
 	}
@@ -196,7 +197,7 @@ func (h *hand[E]) absent(version string, began uint64) {
 
 // over reports that an answer as of a version, to a question that was sent after began writes, has
 // seen the write of the claim.
-func (c *claim[E]) over(version string, began uint64) bool {
+func (c *claim) over(version string, began uint64) bool {
 	if versions.Numeric(version) && versions.Numeric(c.Version) && !c.Deleting {
 		return versions.Reached(version, c.Version)
 	}
@@ -205,14 +206,14 @@ func (c *claim[E]) over(version string, began uint64) bool {
 
 // ends reports that the claim ends because the content, whose object is now, has everything up to a
 // version. The end of an object that is being deleted is still to come.
-func (c *claim[E]) ends(version string, now Object) bool {
+func (c *claim) ends(version string, now Object) bool {
 	return c != nil && versions.Numeric(c.Version) && versions.Reached(version, c.Version) &&
 		(!c.Deleting || !now.is(c.UID))
 }
 
 // unsure notes that the content has or takes an object of which it is not known whether it is
 // before or after one that this process has deleted.
-func (h *hand[E]) unsure() {
+func (h *hand) unsure() {
 	for _, d := range h.mark.dead {
 		if !d.known && d.seq > h.mark.doubt.seq {
 			h.mark.doubt = doubt{d.seq, d.at}
@@ -220,7 +221,7 @@ func (h *hand[E]) unsure() {
 	}
 }
 
-func (h *hand[E]) event(is Object, deleted, selects bool) {
+func (h *hand) event(is Object, deleted, selects bool) {
 	if h.mark.deadOf(is.UID) != nil {
 		if deleted && !selects { // otherwise the object may have left the selection before
 			h.mark.dead = slices.DeleteFunc(h.mark.dead, func(d dead) bool { return d.uid == is.UID })
@@ -252,7 +253,7 @@ func (h *hand[E]) event(is Object, deleted, selects bool) {
 }
 
 // caughtUp notes that the content has everything up to a version.
-func (h *hand[E]) caughtUp(version string) {
+func (h *hand) caughtUp(version string) {
 	if versions.Reached(version, h.mark.past) {
 		h.mark.past = ""
 	}

@@ -1,9 +1,8 @@
 package own
 
 import (
-	"slices"
-
 	"github.com/pintle-go/pintle/internal/versions"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // List is a complete list of a lane, of the objects or of their metadata.
@@ -27,9 +26,9 @@ func (l List) Stale() bool { return !l.Restored && versions.Older(l.Version, l.F
 // Listed notes the state of a key in a list: that of an object, or none. last is that state. It is
 // called for each key whose listed state is not the one in the content, and for each that is
 // marked ([State.Marked]).
-func (s State[K, E]) Listed(l List, key K, now, is Object, last E) (State[K, E], Verdict[E]) {
+func (s State[K]) Listed(l List, key K, now, is Object, last *wire.Entry) (State[K], Verdict) {
 	seq := s.seq
-	return s.with(key, now, func(h *hand[E]) {
+	return s.with(key, now, func(h *hand) {
 		if h.mark.doubt.seq <= l.Began {
 			h.mark.doubt = doubt{}
 		}
@@ -49,7 +48,7 @@ func (s State[K, E]) Listed(l List, key K, now, is Object, last E) (State[K, E],
 	})
 }
 
-func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
+func (h *hand) listed(l List, is Object, last *wire.Entry, seq uint64) {
 	// A list that has come as far as a state, and shows an earlier one, is of a server whose storage was
 	// restored and whose versions went on.
 	behind := func(version string) bool { return !versions.Reached(l.Version, version) }
@@ -79,7 +78,7 @@ func (h *hand[E]) listed(l List, is Object, last E, seq uint64) {
 }
 
 // restored takes a listed state as it is.
-func (h *hand[E]) restored(l List, is Object) {
+func (h *hand) restored(l List, is Object) {
 	if c := h.mark.claim; c != nil && c.seq <= l.Began {
 		h.settle(!is.is(c.UID))
 	}
@@ -92,7 +91,7 @@ func (h *hand[E]) restored(l List, is Object) {
 }
 
 // Marked returns the keys of a lane that something is remembered of.
-func (s *State[K, E]) Marked(lane int) (keys []K) {
+func (s *State[K]) Marked(lane int) (keys []K) {
 	for key := range s.marks.All() {
 		if s.laneOf(key) == lane {
 			keys = append(keys, key)
@@ -103,9 +102,8 @@ func (s *State[K, E]) Marked(lane int) (keys []K) {
 
 // ListEnds notes that all keys of a list have been noted. now returns the content of a key after
 // that; each is called as by Progress.
-func (s State[K, E]) ListEnds(l List, now func(K) Object, each func(K, Verdict[E])) State[K, E] {
-	s.lanes = slices.Clone(s.lanes)
-	lane := &s.lanes[l.Lane]
+func (s State[K]) ListEnds(l List, now func(K) Object, each func(K, Verdict)) State[K] {
+	lane := s.change(l.Lane)
 	for _, d := range lane.doubts() {
 		if d.seq <= l.Began {
 			*d = doubt{}

@@ -19,8 +19,8 @@ import (
 // number of steps leads to, and checks the promises of the package's documentation in each.
 
 type (
-	state   = own.State[string, types.UID]
-	verdict = own.Verdict[types.UID]
+	state   = own.State[string]
+	verdict = own.Verdict
 )
 
 // fact is the state of the server at a version: an object, or none. Version n is history[n-1].
@@ -78,7 +78,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const key = "key"
 
 func newWorld(left budget) world {
-	w := world{store: own.New[string, types.UID](1, func(string) int { return 0 }, left.relabels > 0), left: left}
+	w := world{store: own.New(1, func(string) int { return 0 }, left.relabels > 0), left: left}
 	if left.metadata { // the store has been filled
 		w.progress(0)
 	}
@@ -179,8 +179,8 @@ func (w *world) arrives(l letter) {
 		if !slices.Contains(w.ours, l.uid) {
 			w.ours = append(w.ours, l.uid)
 		}
-		w.store, v = w.store.Answered(key, w.now, own.Answer[types.UID]{
-			Object: is, Whole: l.kind == "wrote", Own: true, Out: w.fact(l.version).out, Last: l.uid,
+		w.store, v = w.store.Answered(key, w.now, own.Answer{
+			Object: is, Whole: l.kind == "wrote", Own: true, Out: w.fact(l.version).out,
 		}, 0)
 		for _, e := range v.Ended { // the answer may come after the watch has shown the end
 			w.told = slices.DeleteFunc(w.told, func(uid types.UID) bool { return uid == e.UID })
@@ -193,7 +193,7 @@ func (w *world) arrives(l letter) {
 	case "deleting":
 		w.acked = max(w.acked, l.version)
 		is.Version, is.Deleting = strconv.Itoa(l.object), false
-		w.store, v = w.store.Deleting(key, w.now, is, l.uid)
+		w.store, v = w.store.Deleting(key, w.now, is, nil)
 		w.apply(v, own.Object{})
 	case "lost":
 		if w.left.honest {
@@ -219,8 +219,8 @@ func (w *world) answer(l letter) {
 	}
 	var v verdict
 	if is.Exists {
-		w.store, v = w.store.Answered(key, w.now, own.Answer[types.UID]{
-			Object: is, Whole: true, Out: f.out, Last: is.UID,
+		w.store, v = w.store.Answered(key, w.now, own.Answer{
+			Object: is, Whole: true, Out: f.out,
 		}, l.began)
 	} else {
 		w.store, v = w.store.Absent(key, w.now, version, l.began)
@@ -235,7 +235,7 @@ func (w *world) list(l letter) {
 	}
 	is := w.at(l.object)
 	var v verdict
-	w.store, v = w.store.Listed(list, key, w.now, is, is.UID)
+	w.store, v = w.store.Listed(list, key, w.now, is, nil)
 	w.apply(v, is)
 	w.store = w.store.ListEnds(list, w.content, w.each)
 	if list.Whole {

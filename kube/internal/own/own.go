@@ -9,6 +9,7 @@ import (
 
 	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/hamt"
+	"github.com/pintle-go/pintle/kube/internal/wire"
 )
 
 // Object is a state of an object. The zero value says that there is none.
@@ -24,13 +25,13 @@ type Object struct {
 func (o Object) is(uid types.UID) bool { return o.Exists && o.UID == uid }
 
 // End is the end of an object that the content did not have when it ended.
-type End[E any] struct {
+type End struct {
 	UID  types.UID
-	Last E // its last known state
+	Last *wire.Entry // its last known state
 }
 
 // Verdict tells a store how a key changes. The zero value changes nothing.
-type Verdict[E any] struct {
+type Verdict struct {
 	// Take: the content takes the state that the call was about.
 	Take bool
 	// Drop: the content loses its object.
@@ -40,12 +41,12 @@ type Verdict[E any] struct {
 	OwnWas, OwnIs bool
 	// Ended are the objects whose ends the loops learn of, besides that of the object that the
 	// content loses.
-	Ended []End[E]
+	Ended []End
 }
 
 // Mark holds the memory of a key. See the package's documentation.
-type Mark[E any] struct {
-	claim *claim[E]
+type Mark struct {
+	claim *claim
 	doubt doubt
 	dead  []dead
 	// past is the version at which the store's selection had no object of the key, or only the one
@@ -55,9 +56,9 @@ type Mark[E any] struct {
 
 // claim is a write. If it is Deleting, it is a deletion whose answer had the object as it was
 // before: the object is gone, or has a deletion timestamp.
-type claim[E any] struct {
+type claim struct {
 	Object
-	last E
+	last *wire.Entry
 	bare bool // see Answer
 	own  bool
 	seq  uint64
@@ -82,11 +83,11 @@ type dead struct {
 	at    time.Time
 }
 
-func (m *Mark[E]) empty() bool {
+func (m *Mark) empty() bool {
 	return m.claim == nil && m.doubt.seq == 0 && len(m.dead) == 0 && m.past == ""
 }
 
-func (m *Mark[E]) deadOf(uid types.UID) *dead {
+func (m *Mark) deadOf(uid types.UID) *dead {
 	i := slices.IndexFunc(m.dead, func(d dead) bool { return d.uid == uid })
 	if i < 0 {
 		return nil
@@ -110,9 +111,9 @@ type Lane struct {
 func (l *Lane) doubts() []*doubt { return []*doubt{&l.doubt, &l.unnamed} }
 
 // State is the memory of a store. It is never changed: each call returns another one.
-type State[K comparable, E any] struct {
+type State[K comparable] struct {
 	lanes  []Lane
-	marks  hamt.Map[K, *Mark[E]] // a mark is never changed
+	marks  hamt.Map[K, *Mark] // a mark is never changed
 	laneOf func(K) int
 	// selects: the store has a selector, so the watch also shows the end of an object that leaves it.
 	selects bool
@@ -130,18 +131,27 @@ const (
 
 // New returns the state of a store with some lanes. laneOf tells which lane has a key, and selects
 // whether the store has a selector.
-func New[K comparable, E any](lanes int, laneOf func(K) int, selects bool) State[K, E] {
-	return State[K, E]{
+func New[K comparable](lanes int, laneOf func(K) int, selects bool) State[K] {
+	return State[K]{
 		lanes: make([]Lane, lanes), laneOf: laneOf, selects: selects, waits: make([]*waits[K], lanes),
 	}
 }
 
 // Lane returns a lane's versions.
-func (s *State[K, E]) Lane(lane int) Lane { return s.lanes[lane] }
+func (s *State[K]) Lane(lane int) Lane { return s.lanes[lane] }
+
+// change returns a lane of the state that is in the making. It is not inlined, because the code
+// of a copy is long.
+//
+//go:noinline
+func (s *State[K]) change(lane int) *Lane {
+	s.lanes = slices.Clone(s.lanes)
+	return &s.lanes[lane]
+}
 
 // Began returns the number of writes so far. An answer to a question that is sent after that has seen
 // their effects, if they had any by then.
-func (s *State[K, E]) Began() uint64 { return s.seq }
+func (s *State[K]) Began() uint64 { return s.seq }
 
 // Need is the task of a read of a key.
 type Need int
@@ -154,20 +164,20 @@ const (
 )
 
 // Look tells the task of a read of a key.
-func (s *State[K, E]) Look(key K) Need {
+func (s *State[K]) Look(key K) Need {
 	m, _ := s.mark(key)
 	return s.need(key, &m)
 }
 
 // mark returns a copy of a key's mark, and whether there is one.
-func (s *State[K, E]) mark(key K) (m Mark[E], marked bool) {
+func (s *State[K]) mark(key K) (m Mark, marked bool) {
 	if is, ok := s.marks.Get(key); ok {
 		return *is, true
 	}
 	return m, false
 }
 
-func (s *State[K, E]) need(key K, m *Mark[E]) Need {
+func (s *State[K]) need(key K, m *Mark) Need {
 	switch {
 	case s.lanes[s.laneOf(key)].doubt.seq > 0:
 		return AskLane
@@ -180,27 +190,27 @@ func (s *State[K, E]) need(key K, m *Mark[E]) Need {
 }
 
 // Unsure is a key whose content is not sure.
-type Unsure[K comparable, E any] struct {
+type Unsure[K comparable] struct {
 	Key  K
 	Need Need
 	// Claimed: Last is the object as the answer to the latest write has it. Otherwise nothing is
 	// known about the object.
 	Claimed bool
-	Last    E
+	Last    *wire.Entry
 }
 
 // Known notes that the server's state of a lane was at a version.
-func (s State[K, E]) Known(lane int, version string) State[K, E] {
-	s.lanes = slices.Clone(s.lanes)
-	s.lanes[lane].Floor = versions.Later(s.lanes[lane].Floor, version)
+func (s State[K]) Known(lane int, version string) State[K] {
+	l := s.change(lane)
+	l.Floor = versions.Later(l.Floor, version)
 	return s
 }
 
 // Unsure yields the keys whose content is not sure, of the first began writes.
-func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
-	return func(yield func(Unsure[K, E]) bool) {
+func (s *State[K]) Unsure(began uint64) iter.Seq[Unsure[K]] {
+	return func(yield func(Unsure[K]) bool) {
 		for key, m := range s.marks.All() {
-			u := Unsure[K, E]{Key: key, Need: s.need(key, m)}
+			u := Unsure[K]{Key: key, Need: s.need(key, m)}
 			switch {
 			case u.Need == Read, u.Need == Wait && m.claim.since > began:
 				continue
@@ -216,18 +226,18 @@ func (s *State[K, E]) Unsure(began uint64) iter.Seq[Unsure[K, E]] {
 
 // Doubtful reports that the outcome of one of the first began writes is not known, and its key is
 // not remembered.
-func (s *State[K, E]) Doubtful(began uint64) bool {
+func (s *State[K]) Doubtful(began uint64) bool {
 	return slices.ContainsFunc(s.lanes, func(l Lane) bool {
 		return slices.ContainsFunc(l.doubts(), func(d *doubt) bool { return d.seq > 0 && d.seq <= began })
 	})
 }
 
 // Remembers reports that something is remembered of any key.
-func (s *State[K, E]) Remembers() bool { return s.marks.Len() > 0 }
+func (s *State[K]) Remembers() bool { return s.marks.Len() > 0 }
 
 // Least returns the latest known version of a key, whose content is now. An answer that is
 // older is stale.
-func (s *State[K, E]) Least(key K, now Object) string {
+func (s *State[K]) Least(key K, now Object) string {
 	m, _ := s.mark(key)
 	least := versions.Later(now.Version, m.past)
 	if m.claim != nil {
@@ -237,15 +247,14 @@ func (s *State[K, E]) Least(key K, now Object) string {
 }
 
 // with calls f for a key and returns the state after that.
-func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Verdict[E]) {
-	lanes, lane := slices.Clone(s.lanes), s.laneOf(key)
+func (s State[K]) with(key K, now Object, f func(*hand)) (State[K], Verdict) {
+	lane := s.laneOf(key)
 	m, had := s.mark(key)
 	was := m.doubt.seq > 0
 	awaited, awaits := m.awaits(now, true)
 	m.dead = slices.Clone(m.dead)
-	h := hand[E]{lane: &lanes[lane], mark: m, now: now}
+	h := hand{lane: s.change(lane), mark: m, now: now}
 	f(&h)
-	s.lanes = lanes
 	switch is := h.mark.doubt.seq > 0; {
 	case is && !was:
 		s.doubts++
@@ -267,7 +276,7 @@ func (s State[K, E]) with(key K, now Object, f func(*hand[E])) (State[K, E], Ver
 }
 
 // Answer is a state of an object that the server has answered.
-type Answer[E any] struct {
+type Answer struct {
 	Object
 	// Whole: the content can take the state. Otherwise only its metadata is known.
 	Whole bool
@@ -275,20 +284,20 @@ type Answer[E any] struct {
 	Out bool
 	// Own: the answer is to a write of this process, not to a question.
 	Own  bool
-	Last E
+	Last *wire.Entry
 	// Bare: Last has the identity of the object, and neither its labels nor its owners.
 	Bare bool
 }
 
 // Answered notes an answer. now is the content's object of the key. began is Began at the time
 // when a question was sent; for a write it does not count.
-func (s State[K, E]) Answered(key K, now Object, a Answer[E], began uint64) (State[K, E], Verdict[E]) {
+func (s State[K]) Answered(key K, now Object, a Answer, began uint64) (State[K], Verdict) {
 	if a.Own {
 		s.seq++
 		began = 0 // another write, whose outcome is not known, may have been done since
 	}
 	seq := s.seq
-	return s.with(key, now, func(h *hand[E]) {
+	return s.with(key, now, func(h *hand) {
 		h.lane.Floor = versions.Later(h.lane.Floor, a.Version)
 		if h.mark.doubt.seq <= began {
 			h.mark.doubt = doubt{}
@@ -300,8 +309,8 @@ func (s State[K, E]) Answered(key K, now Object, a Answer[E], began uint64) (Sta
 // Absent notes that the selection has no object of a key, as of a version. The answer must not be
 // older than Least. If versions cannot be compared, the content must not have changed since the
 // question was sent.
-func (s State[K, E]) Absent(key K, now Object, version string, began uint64) (State[K, E], Verdict[E]) {
-	return s.with(key, now, func(h *hand[E]) {
+func (s State[K]) Absent(key K, now Object, version string, began uint64) (State[K], Verdict) {
+	return s.with(key, now, func(h *hand) {
 		h.lane.Floor = versions.Later(h.lane.Floor, version)
 		if h.mark.doubt.seq <= began {
 			h.mark.doubt = doubt{}
@@ -312,13 +321,13 @@ func (s State[K, E]) Absent(key K, now Object, version string, began uint64) (St
 }
 
 // Deleted notes that this process has deleted the object with a uid, and that it is gone.
-func (s State[K, E]) Deleted(key K, now Object, uid types.UID, at time.Time) (State[K, E], Verdict[E]) {
+func (s State[K]) Deleted(key K, now Object, uid types.UID, at time.Time) (State[K], Verdict) {
 	if uid == "" {
 		return s.Lost(key, now, at)
 	}
 	s.seq++
 	seq := s.seq
-	return s.with(key, now, func(h *hand[E]) {
+	return s.with(key, now, func(h *hand) {
 		if h.mark.deadOf(uid) != nil {
 			return
 		}
@@ -343,10 +352,10 @@ func (s State[K, E]) Deleted(key K, now Object, uid types.UID, at time.Time) (St
 
 // Deleting notes that this process has deleted an object together with others, and that the server
 // has answered with the object as it was before.
-func (s State[K, E]) Deleting(key K, now, was Object, last E) (State[K, E], Verdict[E]) {
+func (s State[K]) Deleting(key K, now, was Object, last *wire.Entry) (State[K], Verdict) {
 	s.seq++
 	seq := s.seq
-	return s.with(key, now, func(h *hand[E]) {
+	return s.with(key, now, func(h *hand) {
 		h.lane.Floor = versions.Later(h.lane.Floor, was.Version)
 		c := h.mark.claim
 		switch {
@@ -369,54 +378,50 @@ func (s State[K, E]) Deleting(key K, now, was Object, last E) (State[K, E], Verd
 }
 
 // Lost notes a write of a key whose outcome is not known.
-func (s State[K, E]) Lost(key K, now Object, at time.Time) (State[K, E], Verdict[E]) {
+func (s State[K]) Lost(key K, now Object, at time.Time) (State[K], Verdict) {
 	s.seq++
 	seq := s.seq
 	if s.doubts >= maxDoubts {
-		s.lanes = slices.Clone(s.lanes)
-		s.lanes[s.laneOf(key)].doubt = doubt{seq, at}
-		return s, Verdict[E]{}
+		s.change(s.laneOf(key)).doubt = doubt{seq, at}
+		return s, Verdict{}
 	}
-	return s.with(key, now, func(h *hand[E]) { h.mark.doubt = doubt{seq, at} })
+	return s.with(key, now, func(h *hand) { h.mark.doubt = doubt{seq, at} })
 }
 
 // LostIn notes a write in a lane whose outcome is not known, and for which the server makes the name.
-func (s State[K, E]) LostIn(lane int, at time.Time) State[K, E] {
+func (s State[K]) LostIn(lane int, at time.Time) State[K] {
 	s.seq++
-	s.lanes = slices.Clone(s.lanes)
-	s.lanes[lane].unnamed = doubt{s.seq, at}
+	s.change(lane).unnamed = doubt{s.seq, at}
 	return s
 }
 
 // LostAll notes a write of any keys of a lane whose outcome is not known.
-func (s State[K, E]) LostAll(lane int, at time.Time) State[K, E] {
+func (s State[K]) LostAll(lane int, at time.Time) State[K] {
 	s.seq++
-	s.lanes = slices.Clone(s.lanes)
-	s.lanes[lane].doubt = doubt{s.seq, at}
+	s.change(lane).doubt = doubt{s.seq, at}
 	return s
 }
 
 // Event notes that the watch of a key's lane shows a state of an object or, if deleted is true, its
 // end. The caller calls Progress with the version afterwards.
-func (s State[K, E]) Event(key K, now, is Object, deleted bool) (State[K, E], Verdict[E]) {
+func (s State[K]) Event(key K, now, is Object, deleted bool) (State[K], Verdict) {
 	if _, marked := s.marks.Get(key); !marked { // by far the most events
-		h := hand[E]{now: now}
+		h := hand{now: now}
 		h.event(is, deleted, s.selects)
 		return s, h.out
 	}
-	return s.with(key, now, func(h *hand[E]) { h.event(is, deleted, s.selects) })
+	return s.with(key, now, func(h *hand) { h.event(is, deleted, s.selects) })
 }
 
 // Progress notes that the content of a lane has everything up to a version. now returns the content
 // of a key. It calls each with the verdicts about keys, which neither take nor drop anything.
-func (s State[K, E]) Progress(
-	lane int, version string, now func(K) Object, each func(K, Verdict[E]),
-) State[K, E] {
+func (s State[K]) Progress(
+	lane int, version string, now func(K) Object, each func(K, Verdict),
+) State[K] {
 	if version == "" || versions.Older(version, s.lanes[lane].Heard) {
 		return s
 	}
-	s.lanes = slices.Clone(s.lanes)
-	l := &s.lanes[lane]
+	l := s.change(lane)
 	l.Heard, l.Floor = version, versions.Later(l.Floor, version)
 	reached, ok := versions.Number(version)
 	for first := s.waits[lane]; ok && first != nil && first.version <= reached; first = s.waits[lane] {
@@ -425,8 +430,8 @@ func (s State[K, E]) Progress(
 		object := now(first.key)
 		m, _ := s.mark(first.key)
 		if versions.Reached(version, m.past) || m.claim.ends(version, object) {
-			var v Verdict[E]
-			s, v = s.with(first.key, object, func(h *hand[E]) { h.caughtUp(version) })
+			var v Verdict
+			s, v = s.with(first.key, object, func(h *hand) { h.caughtUp(version) })
 			each(first.key, v)
 		}
 	}
@@ -435,14 +440,14 @@ func (s State[K, E]) Progress(
 
 // Tick ends the memories of a lane that are old enough. Its watch must have told everything until
 // lately: what it tells later is of after them.
-func (s State[K, E]) Tick(lane int, at time.Time) State[K, E] {
+func (s State[K]) Tick(lane int, at time.Time) State[K] {
 	for key, m := range s.marks.All() {
 		if s.laneOf(key) != lane {
 			continue
 		}
 		old := func(d dead) bool { return at.Sub(d.at) >= Kept }
 		if slices.ContainsFunc(m.dead, old) || m.doubt.seq > 0 && at.Sub(m.doubt.at) >= Kept {
-			s, _ = s.with(key, Object{}, func(h *hand[E]) {
+			s, _ = s.with(key, Object{}, func(h *hand) {
 				h.mark.dead = slices.DeleteFunc(h.mark.dead, old)
 				if at.Sub(h.mark.doubt.at) >= Kept {
 					h.mark.doubt = doubt{}
@@ -450,8 +455,7 @@ func (s State[K, E]) Tick(lane int, at time.Time) State[K, E] {
 			})
 		}
 	}
-	s.lanes = slices.Clone(s.lanes)
-	for _, d := range s.lanes[lane].doubts() {
+	for _, d := range s.change(lane).doubts() {
 		if at.Sub(d.at) >= Kept {
 			*d = doubt{}
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // Print returns the memory besides the lanes' versions, or "".
-func Print[K comparable, E any](s *State[K, E]) string {
+func Print[K comparable](s *State[K]) string {
 	var lines []string
 	for key, m := range s.marks.All() {
 		line := append(fmt.Append(nil, key, " doubt ", m.doubt.seq, " past "), m.past...)

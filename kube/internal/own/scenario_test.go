@@ -185,9 +185,9 @@ func (w *world) hears(words []string) {
 		w.store = w.store.Progress(0, words[1], w.content, w.each)
 		return
 	case "deleting":
-		w.store, v = w.store.Deleting(key, w.now, is, is.UID)
+		w.store, v = w.store.Deleting(key, w.now, is, nil)
 	case "wrote", "part":
-		a := own.Answer[types.UID]{Object: is, Whole: words[0] == "wrote", Own: true, Last: is.UID}
+		a := own.Answer{Object: is, Whole: words[0] == "wrote", Own: true}
 		w.store, v = w.store.Answered(key, w.now, a, 0)
 	case "gone":
 		w.store, v = w.store.Deleted(key, w.now, is.UID, epoch)
@@ -198,7 +198,7 @@ func (w *world) hears(words []string) {
 			w.store, v = w.store.Absent(key, w.now, words[3], w.store.Began())
 			break
 		}
-		a := own.Answer[types.UID]{Object: is, Whole: true, Last: is.UID}
+		a := own.Answer{Object: is, Whole: true}
 		w.store, v = w.store.Answered(key, w.now, a, w.store.Began())
 	default:
 		l := own.List{
@@ -208,7 +208,7 @@ func (w *world) hears(words []string) {
 		if l.Stale() {
 			return
 		}
-		w.store, v = w.store.Listed(l, key, w.now, is, is.UID)
+		w.store, v = w.store.Listed(l, key, w.now, is, nil)
 		w.apply(v, is)
 		w.store = w.store.ListEnds(l, w.content, w.each)
 		return
@@ -245,7 +245,7 @@ func TestAnswerToADeletionOfAll(t *testing.T) {
 
 // A write of very many keys makes the lane doubtful, and not each key.
 func TestDoubtsAreBounded(t *testing.T) {
-	s := own.New[int, types.UID](1, func(int) int { return 0 }, false)
+	s := own.New(1, func(int) int { return 0 }, false)
 	for i := range 5000 {
 		s, _ = s.Lost(i, own.Object{}, epoch)
 	}
@@ -268,18 +268,18 @@ func TestManyMarks(t *testing.T) {
 	object := func(i, version int) own.Object {
 		return own.Object{Exists: true, UID: types.UID(strconv.Itoa(i)), Version: strconv.Itoa(version)}
 	}
-	for name, wrote := range map[string]func(s own.State[int, int], i int) own.State[int, int]{
-		"objects that are deleted together": func(s own.State[int, int], i int) own.State[int, int] {
-			s, _ = s.Deleting(i, object(i, 1+i), object(i, 1+i), i)
+	for name, wrote := range map[string]func(s own.State[int], i int) own.State[int]{
+		"objects that are deleted together": func(s own.State[int], i int) own.State[int] {
+			s, _ = s.Deleting(i, object(i, 1+i), object(i, 1+i), nil)
 			return s
 		},
-		"objects that are written": func(s own.State[int, int], i int) own.State[int, int] {
-			s, _ = s.Answered(i, object(i, 1+i), own.Answer[int]{Object: object(i, marks+1+i), Own: true, Last: i}, 0)
+		"objects that are written": func(s own.State[int], i int) own.State[int] {
+			s, _ = s.Answered(i, object(i, 1+i), own.Answer{Object: object(i, marks+1+i), Own: true}, 0)
 			return s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, asked := own.New[int, int](1, func(int) int { return 0 }, false), 0
+			s, asked := own.New(1, func(int) int { return 0 }, false), 0
 			for i := range marks {
 				s = wrote(s, i)
 			}
@@ -287,7 +287,7 @@ func TestManyMarks(t *testing.T) {
 			for i := range marks {
 				is := object(i, marks+1+i)
 				s, _ = s.Event(i, object(i, 1+i), is, name != "objects that are written")
-				s = s.Progress(0, is.Version, now, func(int, own.Verdict[int]) {})
+				s = s.Progress(0, is.Version, now, func(int, own.Verdict) {})
 			}
 			if s.Remembers() {
 				t.Error("something is remembered although the watch has shown all")
@@ -308,7 +308,7 @@ func TestQuestionsAndOpaqueVersions(t *testing.T) {
 	w.hears([]string{"wrote", "u1@c"})
 	ask := func(uid types.UID, version string, began uint64) (v verdict) {
 		is := own.Object{Exists: true, UID: uid, Version: version}
-		w.store, v = w.store.Answered(key, w.now, own.Answer[types.UID]{Object: is, Whole: true, Last: uid}, began)
+		w.store, v = w.store.Answered(key, w.now, own.Answer{Object: is, Whole: true}, began)
 		w.apply(v, is)
 		return v
 	}

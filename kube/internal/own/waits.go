@@ -50,7 +50,7 @@ func (w *waits[K]) length() int {
 // awaits returns the version at which the content has everything that a part of a mark waits for. It
 // returns false if there is none. A claim of an object that is being deleted, and that the content
 // has, waits for the object's end. Kept says that the content keeps the object that it has.
-func (m *Mark[E]) awaits(now Object, kept bool) (version uint64, ok bool) {
+func (m *Mark) awaits(now Object, kept bool) (version uint64, ok bool) {
 	if version, ok = versions.Number(m.past); ok {
 		return version, true // the claim is later
 	}
