@@ -281,12 +281,13 @@ func ownedBy(owner types.UID) pick {
 	}
 }
 
-type keySet = hamt.Map[Key, struct{}]
+// keySet has no values. Their type is a pointer, as that of the other maps, so that one code serves all.
+type keySet = hamt.Map[Key, *struct{}]
 
 // keyIndex maps values to the keys of objects, and keys back to values.
 type keyIndex[K comparable] struct {
 	at hamt.Map[K, *keySet] // a set is never changed
-	of hamt.Map[Key, []K]
+	of hamt.Map[Key, *[]K]
 }
 
 // entries yields the entries of a snapshot that have a value.
@@ -305,13 +306,19 @@ func (x keyIndex[K]) entries(s *snapshot, value K) iter.Seq2[Key, *entry] {
 }
 
 func (x keyIndex[K]) values(key Key) any {
-	values, _ := x.of.Get(key)
+	return x.valuesOf(key)
+}
+
+func (x keyIndex[K]) valuesOf(key Key) (values []K) {
+	if found, ok := x.of.Get(key); ok {
+		values = *found
+	}
 	return values
 }
 
 func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 	is, _ := values.([]K)
-	was, _ := x.of.Get(key)
+	was := x.valuesOf(key)
 	if slices.Equal(was, is) {
 		return x
 	}
@@ -334,13 +341,13 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 		if !ok {
 			keys = new(keySet)
 		}
-		more := keys.With(edit, key, struct{}{})
+		more := keys.With(edit, key, nil)
 		x.at = x.at.With(edit, v, &more)
 	}
 	if len(is) == 0 {
 		x.of = x.of.Without(edit, key)
 	} else {
-		x.of = x.of.With(edit, key, is)
+		x.of = x.of.With(edit, key, new(is))
 	}
 	return x
 }
@@ -348,7 +355,7 @@ func (x keyIndex[K]) with(edit *hamt.Edit, key Key, values any) indexed {
 // keyCollector makes a keyIndex.
 type keyCollector[K comparable] struct {
 	values func(Key, *reading) []K
-	byKey  hamt.Builder[Key, []K]
+	byKey  hamt.Builder[Key, *[]K]
 	groups map[K][]Key
 }
 
@@ -357,7 +364,7 @@ func (c *keyCollector[K]) add(key Key, r *reading) {
 	if len(is) == 0 {
 		return
 	}
-	c.byKey.Add(key, is)
+	c.byKey.Add(key, new(is))
 	if c.groups == nil {
 		c.groups = make(map[K][]Key)
 	}
@@ -370,10 +377,10 @@ func (c *keyCollector[K]) add(key Key, r *reading) {
 
 func (c *keyCollector[K]) indexed(edit *hamt.Edit) indexed {
 	var at hamt.Builder[K, *keySet]
-	var keys hamt.Builder[Key, struct{}]
+	var keys hamt.Builder[Key, *struct{}]
 	for v, group := range c.groups {
 		for _, key := range group {
-			keys.Add(key, struct{}{})
+			keys.Add(key, nil)
 		}
 		set := keys.Map(edit)
 		at.Add(v, &set)
