@@ -101,6 +101,9 @@ func (h *handle) orNone() *handle {
 // noHandle is what a zero value of a type of handles works with. It is never changed.
 var noHandle handle
 
+// within is not inlined: it would be part of each type's Namespaces.
+//
+//go:noinline
 func (h *handle) within() []string { return slices.Clone(h.namespaces) }
 
 // For returns a handle for the objects of a kind. T has all fields of the kind, and embeds
