@@ -54,9 +54,7 @@
 // of several controllers of a Run. A reconcile causes the next one by a write with its context,
 // or by a request for less than a second, be it an After, a retry or a resync. After a chain of
 // 100 such reconciles the object is reconciled once a second at most, until something else
-// causes a reconcile, or a reconcile causes no other. A change by others waits a tenth of a
-// second at most then. Steps of such a chain that take more than a minute each may not be
-// recognized.
+// causes a reconcile, or a reconcile causes no other. A change by others waits for that second too.
 //
 // If others undo what reconciles write, each reconcile has a cause of its own, and none is
 // delayed. An Ensure that puts the same back for the fifth time in a row, and an object of one

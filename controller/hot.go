@@ -68,20 +68,24 @@ func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 	a.wrote.Unlock()
 	asks := a.next != nil && a.next.cause.depth > 0 && a.next.cause.depth != noDepth
 	a.hot = (changed || asks) && loops(a.hot, e.depthOf(a))
+	log, causes := a.run.logger(), &a.turn.causes
 	if a.hot {
 		if _, tell := e.again(now, 1, a.key.String()); tell {
-			e.hot(a, "the object is reconciled in a loop, from now on at most once a second",
-				cmp.Or(a.turn.causes.fields(), a.turn.causes.String()))
+			const what = "the object is reconciled in a loop, from now on at most once a second"
+			fields := cmp.Or(causes.fields(), causes.String())
+			log.WarnContext(a.trace, what, "fields", fields, "causes", causes)
+			e.hot(a, what, fields)
 		}
 	}
 	for _, fight := range fights {
-		e.hot(a, "another writer keeps undoing what the reconcile writes", fight)
+		const what = "another writer keeps undoing what the reconcile writes"
+		log.WarnContext(a.trace, what, "fields", fight, "causes", causes)
+		e.hot(a, what, fight)
 	}
 }
 
-// hot reports a hot loop by the log, a metric and an event of the object.
+// hot counts a hot loop, and tells its object of it.
 func (e *engine[T]) hot(a *attempt[T], what, which string) {
-	a.run.logger().WarnContext(a.trace, what, "fields", which, "causes", &a.turn.causes)
 	e.counts.HotLoop()
 	if about := e.regarding(a); about != nil {
 		e.events.Warning(about, "HotLoop", "%s: %s", what, which)
