@@ -27,7 +27,7 @@ type Write struct {
 	// Renewed is true if the write has made a new generation of the object, as far as stores show.
 	Renewed bool
 	// Created is true if the write has created the object, as far as stores show. Server, Group
-	// and Kind tell what object that is: the server's host, and the group and name of the kind.
+	// and Kind identify that object: the server's host, and the group and name of the kind.
 	Created             bool
 	Server, Group, Kind string
 	// Undone are the fields, each with its managers, that others had changed and that an
@@ -45,7 +45,7 @@ type Streak struct {
 const (
 	// StreakGap is the longest gap in a streak.
 	StreakGap = time.Hour
-	// Fight is how many times in a row are told of what others undo.
+	// Fight is the number of times in a row from which a fight with others is told.
 	Fight = 5
 	// streakAgain is how often a streak that continues is told.
 	streakAgain = 5 * time.Minute
