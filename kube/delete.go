@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,7 +52,7 @@ func (h *handle) delete(ctx context.Context, name string, options []metav1.Delet
 	if status, ok := wire.DecodeStatus(body); ok {
 		if status.Status == metav1.StatusFailure {
 			h.client.stores.lost(req.resource, key, errLost)
-			return req.wrap(&apierrors.StatusError{ErrStatus: *status})
+			return req.wrap(wire.StatusError(status))
 		}
 		var uid types.UID
 		if status.Details != nil {
@@ -145,7 +144,7 @@ func (h *handle) deletesAll(ctx context.Context, req *request) (body []byte, con
 		return nil, "", req.wrap(err)
 	}
 	if status, ok := wire.DecodeStatus(body); ok && status.Status == metav1.StatusFailure {
-		return nil, "", req.wrap(&apierrors.StatusError{ErrStatus: *status})
+		return nil, "", req.wrap(wire.StatusError(status))
 	}
 	return body, contentType, nil
 }

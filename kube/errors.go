@@ -81,7 +81,7 @@ func statusError(resp *http.Response, r *request) error {
 			status.Details.RetryAfterSeconds = int32(s)
 		}
 		if !namesNothing(status) || !servesNot(resp, r) {
-			return hint(&apierrors.StatusError{ErrStatus: *status})
+			return hint(wire.StatusError(status))
 		}
 	}
 	// If an object is missing, the answer is a Status that names the object. If a path is

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -112,7 +111,7 @@ func (s Subresource[S]) ask(ctx context.Context, req *request) (*S, error) {
 	o := new(S)
 	if status, ok := wire.DecodeStatus(answer); ok && reflect.TypeFor[S]() != reflect.TypeFor[metav1.Status]() {
 		if status.Status == metav1.StatusFailure {
-			return nil, req.wrap(&apierrors.StatusError{ErrStatus: *status})
+			return nil, req.wrap(wire.StatusError(status))
 		}
 		return o, nil // the server answers evictions and bindings with success, not with an S
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -143,6 +144,14 @@ func jsonType(object []byte) (is metav1.TypeMeta) {
 		return nil
 	})
 	return is
+}
+
+// StatusError returns a failure as an error. If the server gave no message, the error has one of its own.
+func StatusError(s *metav1.Status) *apierrors.StatusError {
+	if s.Message == "" {
+		s.Message = fmt.Sprintf("status %d, reason %s, without a message", s.Code, cmp.Or(s.Reason, "unknown"))
+	}
+	return &apierrors.StatusError{ErrStatus: *s}
 }
 
 // DecodeStatus decodes a metav1.Status in JSON or protobuf. It reports whether body is a

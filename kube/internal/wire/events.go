@@ -9,7 +9,6 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pintle-go/pintle/kube/internal/scan"
 )
@@ -59,7 +58,7 @@ func NewEvents(contentType string, r io.Reader, most int64) *Events {
 }
 
 // Next returns the next event. Its object is valid until the next call. The error is
-// io.EOF if the server has ended the watch. It is an [apierrors.StatusError] if the
+// io.EOF if the server has ended the watch. It is an apierrors.StatusError if the
 // server has told the reason. It wraps [ErrEvent] if the event is malformed.
 func (e *Events) Next() (Event, error) {
 	frame, err := e.frames.next()
@@ -89,7 +88,7 @@ func statusOf(object []byte) error {
 	if !ok {
 		return errors.New("the watch ended with an error that is not a Status")
 	}
-	return &apierrors.StatusError{ErrStatus: *status}
+	return StatusError(status)
 }
 
 type jsonFrames struct {
