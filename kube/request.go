@@ -185,6 +185,10 @@ func (c *Client) send(ctx context.Context, r *request) (resp *http.Response, sen
 	if err != nil {
 		return nil, wrote.Load(), err
 	}
+	if resp.StatusCode < http.StatusOK { // the body of a switch of protocols does not end
+		resp.Body.Close()
+		return nil, true, fmt.Errorf("%w: %s", wire.ErrAnswer, resp.Status)
+	}
 	c.warn(resp, r)
 	return resp, true, nil
 }
