@@ -29,18 +29,21 @@ golangci-lint := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 compile = while sleep 15 >/dev/null 2>&1; do echo "$@: still compiling, $$SECONDS s"; done & trap "kill $$!" EXIT; \
 	go build -o /dev/null ./cluster; GOWORK=off go build -C tools -o /dev/null .
 
+# The operators are built with the same settings, so their packages are not compiled again.
+shipped = CGO_ENABLED=0 go build -trimpath
+
 help: ## list the targets
 	@echo "make TARGET:"
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 run: ## start a cluster and the operators on it (ONCE=1, CLUSTER=current)
 	@echo "run: building the operators and, the first time, Kubernetes: some minutes on two cores"
-	@go build -o bin/run ./operators/cmd/run
+	@$(shipped) -o bin/run ./operators/cmd/run
 	@exec bin/run # go run would report an error after Ctrl-C
 
 dev: ## run the operators, and restart one when a source file of it is saved (CLUSTER=current)
 	@echo "dev: building the operators and, the first time, Kubernetes: some minutes on two cores"
-	@go build -o bin/dev ./operators/cmd/dev
+	@$(shipped) -o bin/dev ./operators/cmd/dev
 	@exec bin/dev # go run would report an error after Ctrl-C
 
 # The tests of Neon take as long as all others together.
