@@ -15,10 +15,11 @@ type hand struct {
 	mark Mark
 	now  Object
 	out  Verdict
+	took types.UID // the object that the content takes
 }
 
-func (h *hand) take() {
-	h.out.Take, h.out.Drop = true, false
+func (h *hand) take(uid types.UID) {
+	h.out.Take, h.out.Drop, h.took = true, false, uid
 	if c := h.mark.claim; c != nil && c.shown {
 		other := *c
 		other.shown = false
@@ -137,7 +138,7 @@ func (h *hand) answered(a Answer, began, seq uint64) {
 		h.drop()
 		h.setPast(a.Version)
 	case a.Whole:
-		h.take()
+		h.take(a.UID)
 		h.mark.past = ""
 		h.out.OwnIs = h.out.OwnIs || a.Own
 	default:
@@ -160,7 +161,7 @@ func (h *hand) opaque(a Answer, began, seq uint64) {
 		h.drop()
 	case a.Whole:
 		h.settle(c != nil && !c.is(a.UID))
-		h.take()
+		h.take(a.UID)
 		h.claim(a.Object, a.Last, false, seq)
 		h.mark.claim.shown = true
 	}
@@ -247,7 +248,7 @@ func (h *hand) event(is Object, deleted, selects bool) {
 	case deleted && h.now.is(is.UID):
 		h.drop()
 	case !deleted && (!h.now.is(is.UID) || h.now.Version != is.Version || is.Version == ""):
-		h.take()
+		h.take(is.UID)
 		h.mark.past = ""
 	}
 }
