@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pintle-go/pintle/internal/crdtag"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
@@ -29,7 +30,7 @@ func (b *builder) membersOf(t reflect.Type, at place) (members []member, blanks 
 			name := strings.ToLower(f.Name[:1]) + f.Name[1:]
 			fail(f.Owner, f.StructField, "json", fmt.Errorf("the field has no name in JSON: give it one, as in json:%q", name))
 		default:
-			members = append(members, member{f.StructField, f.Member, f.Optional(), f.Quoted, f.Owner})
+			members = append(members, member{f.StructField, f.Member, f.Optional() || crdtag.Optional(f.Tag), f.Quoted, f.Owner})
 		}
 	}
 	for _, owner := range jsonfields.Structs(t) {

@@ -2,7 +2,6 @@ package crd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/pintle-go/pintle/crd/internal/nearest"
 	"github.com/pintle-go/pintle/crd/internal/source"
 	"github.com/pintle-go/pintle/crd/internal/tag"
+	"github.com/pintle-go/pintle/internal/crdtag"
 )
 
 // directive is one part of a crd tag: key=value, or a key alone.
@@ -75,81 +75,23 @@ const (
 	inValues = source.Values
 )
 
-// parseTag parses a crd tag:
-//
-//	tag       = directive { "," directive }
-//	directive = { ( "items" | "values" ) "." } key [ "=" value ]
-//	value     = text without a comma | "'" anything, with ” for a quote "'"
-func parseTag(text string) ([]directive, error) {
-	var list []directive
+// parseTag parses a crd tag, whose names are { ( "items" | "values" ) "." } key.
+func parseTag(text string) (list []directive, err error) {
 	seen := map[string]bool{}
-	for rest, more := text, true; more; {
-		var d directive
-		var err error
-		if d, rest, more, err = parseDirective(rest); err != nil {
-			return nil, err
-		}
+	err = crdtag.Parse(text, func(part crdtag.Directive) error {
+		path := strings.Split(part.Name, ".")
+		d := directive{path: path[:len(path)-1], key: path[len(path)-1], value: part.Value, given: part.Given}
 		if err := d.check(list); err != nil {
-			return nil, err
+			return err
 		}
-		name := strings.Join(append(slices.Clone(d.path), d.key), ".")
-		if seen[name] && keys[d.key]&repeatable == 0 {
-			return nil, fmt.Errorf("%s is given twice", name)
+		if seen[part.Name] && keys[d.key]&repeatable == 0 {
+			return fmt.Errorf("%s is given twice", part.Name)
 		}
-		seen[name] = true
+		seen[part.Name] = true
 		list = append(list, d)
-	}
-	return list, nil
-}
-
-// parseDirective cuts the first directive off a tag. It reports whether another directive
-// follows.
-func parseDirective(text string) (d directive, rest string, more bool, err error) {
-	end := strings.IndexAny(text, ",=")
-	if end < 0 {
-		end = len(text)
-	}
-	name := strings.TrimSpace(text[:end])
-	if name == "" {
-		return d, "", false, errors.New("a key is missing: it is written key=value,key=value")
-	}
-	path := strings.Split(name, ".")
-	d.path, d.key = path[:len(path)-1], path[len(path)-1]
-	rest = text[end:]
-	if value, ok := strings.CutPrefix(rest, "="); ok {
-		d.given = true
-		if d.value, rest, err = parseValue(value); err != nil {
-			return d, "", false, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	rest, more = strings.CutPrefix(rest, ",")
-	return d, rest, more, nil
-}
-
-// parseValue cuts a value off a tag. The rest is empty or begins with a comma.
-func parseValue(s string) (value, rest string, err error) {
-	quoted, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "'")
-	if !ok {
-		value, _, _ = strings.Cut(s, ",")
-		return strings.TrimSpace(value), s[len(value):], nil
-	}
-	var b strings.Builder
-	for {
-		before, after, closed := strings.Cut(quoted, "'")
-		if !closed {
-			return "", "", errors.New("the closing ' is missing")
-		}
-		b.WriteString(before)
-		if quoted, ok = strings.CutPrefix(after, "'"); ok {
-			b.WriteByte('\'')
-			continue
-		}
-		rest = strings.TrimLeft(after, " ")
-		if rest != "" && rest[0] != ',' {
-			return "", "", fmt.Errorf("a comma is missing before %q (a ' inside quotes is written '')", rest)
-		}
-		return b.String(), rest, nil
-	}
+		return nil
+	})
+	return list, err
 }
 
 // schemaNames are names of OpenAPI and kubebuilder for keys, in lower case.

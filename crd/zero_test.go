@@ -27,6 +27,10 @@ type Roster struct {
 		Names []string `json:"names"`
 	} `json:"shifts"`
 	Share json.Number `json:"share,omitempty" crd:"type=number"`
+	// The server refuses these if they are empty, and their tags make them optional.
+	Guests []string          `json:"guests" crd:"optional,minItems=1"`
+	Badges map[string]string `json:"badges" crd:"optional,minProperties=1"`
+	Doors  []string          `json:"doors" crd:"minItems=1,default='[\"front\"]'"`
 }
 
 func (Team) GVK() kube.GVK { return kube.GVK{Group: "zero.pintle.test", Version: "v1", Kind: "Team"} }
@@ -38,7 +42,7 @@ func team(name string) *Team {
 }
 
 // A type that Of accepts can be written with its zero value, by each verb: a list or a map that the
-// definition requires is sent empty if it is nil.
+// definition requires is sent empty if it is nil, and one that is optional or has a default is not sent.
 func TestZeroValueIsWritten(t *testing.T) {
 	s := start(t)
 	s.install(t, of[Team](t, "zero.pintle.test", crd.Options{}))
@@ -53,6 +57,10 @@ func TestZeroValueIsWritten(t *testing.T) {
 		}
 	}
 	created := did("create")(teams.Create(soon(t), team("created")))
+	if is := created.Spec; is.Guests != nil || is.Badges != nil || len(is.Doors) != 1 {
+		t.Errorf("created as %+v", is)
+	}
+	created.Spec.Doors = nil
 	created.Labels = map[string]string{"a": "b"}
 	did("update")(teams.Update(soon(t), created))
 	did("apply")(teams.Apply(soon(t), team("applied")))

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pintle-go/pintle/internal/crdtag"
 	"github.com/pintle-go/pintle/internal/jsonfields"
 )
 
@@ -182,7 +183,7 @@ func (f field) required() bool {
 	default:
 		return false
 	}
-	return !f.OmitEmpty && !f.OmitZero
+	return !f.OmitEmpty && !f.OmitZero && !crdtag.Optional(f.Tag)
 }
 
 // absence returns the test for values of the field that are left out before they are

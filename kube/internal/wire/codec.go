@@ -315,17 +315,24 @@ func optionsOf(t reflect.Type) json.Options {
 	if known, ok := optionsByType.Load(t); ok {
 		return known.(json.Options)
 	}
-	options := encodeOptions
+	options, leaving := encodeOptions, make(map[reflect.Type]reflect.Type)
 	for _, reached := range jsonfields.Reachable(t) {
 		if isNamedBytes(reached) {
 			options = namedBytesOptions
 		}
+		if is := leavingOut(reached); is != nil {
+			leaving[reached] = is
+		}
+	}
+	if len(leaving) > 0 {
+		options = leavesOut(options, leaving)
 	}
 	optionsByType.Store(t, options)
 	return options
 }
 
-// EncodeJSON encodes an object, or a part of one. Nil lists and maps are empty ones.
+// EncodeJSON encodes an object, or a part of one. Nil lists and maps are empty ones. Those that the tag
+// crd makes optional are left out.
 func EncodeJSON(v any) ([]byte, error) {
 	if v == nil {
 		return json.Marshal(v, encodeOptions)

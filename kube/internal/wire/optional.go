@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pintle-go/pintle/internal/crdtag"
+	"github.com/pintle-go/pintle/internal/jsonfields"
+)
+
+// leavingOut returns struct type t with other tags, by which encoding/json leaves out the nil lists and
+// maps that a definition does not require. It returns nil if t has no such field, and for a t that
+// embeds structs: such types cannot be made.
+func leavingOut(t reflect.Type) reflect.Type {
+	if t.Kind() != reflect.Struct || jsonfields.Encodes(t) {
+		return nil
+	}
+	var fields []reflect.StructField
+	found := false
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			return nil
+		}
+		list := f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() != reflect.Uint8
+		if tag := f.Tag.Get("json"); (list || f.Type.Kind() == reflect.Map) && tag != "-" && crdtag.Optional(f.Tag) {
+			found = true
+			f.Tag = reflect.StructTag("json:" + strconv.Quote(tag+",omitzero"))
+		}
+		fields = append(fields, f)
+	}
+	if !found {
+		return nil
+	}
+	return reflect.StructOf(fields)
+}
+
+// leavesOut returns options that encode values of some types as values of other types.
+func leavesOut(options json.Options, as map[reflect.Type]reflect.Type) json.Options {
+	others, _ := json.GetOption(options, json.WithMarshalers)
+	return json.JoinOptions(options, json.WithMarshalers(json.JoinMarshalers(
+		json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
+			from := reflect.Indirect(reflect.ValueOf(v))
+			if !from.IsValid() || as[from.Type()] == nil {
+				return errors.ErrUnsupported
+			}
+			to := reflect.New(as[from.Type()])
+			to.Elem().Set(from.Convert(to.Type().Elem()))
+			return json.MarshalEncode(e, to.Interface())
+		}), others)))
+}
