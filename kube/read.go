@@ -172,6 +172,9 @@ func (h *handle) listPage(
 	}
 	left := false
 	each := func(item wire.Raw) error {
+		if err := h.codec.CheckItem(item); err != nil {
+			return err
+		}
 		o := h.newObject()
 		err := h.codec.Decode(item, o)
 		if err != nil {

@@ -126,6 +126,17 @@ func (c *Codec) answers(is metav1.TypeMeta) bool {
 	return is.Kind == c.gvk.Kind && (is.APIVersion == "" || err == nil && gv.Group == c.gvk.Group)
 }
 
+// CheckItem refuses an item of a list that names another kind.
+func (c *Codec) CheckItem(raw Raw) error {
+	if raw.Protobuf { // it names no kind
+		return nil
+	}
+	if is := jsonType(raw.Bytes); !c.answers(is) {
+		return fmt.Errorf("read list: %w: a %s of %s", ErrAnswer, is.Kind, cmp.Or(is.APIVersion, "no apiVersion"))
+	}
+	return nil
+}
+
 var errFound = errors.New("found")
 
 // jsonType reads apiVersion and kind of a JSON object. Servers write them first. What is
