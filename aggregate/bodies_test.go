@@ -96,7 +96,7 @@ func TestBodies(t *testing.T) {
 	time.Sleep(time.Second) // the server waits for the rest
 	large := object("large", `{"weight":1,"height":1,"unknown":"`+strings.Repeat("x", 1<<20)+`"}`)
 	began := time.Now()
-	if got := f.do("POST", path+"?timeout=20s", large); got.Code != http.StatusCreated {
+	if got := f.do("POST", path+"?timeout=40s", large); got.Code != http.StatusCreated {
 		t.Errorf("a large body beside a slow one: %d %.300s", got.Code, got.Body)
 	}
 	t.Logf("answered after %s", time.Since(began))

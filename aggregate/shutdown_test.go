@@ -195,7 +195,13 @@ func TestRollingRestart(t *testing.T) {
 	}
 	one = restart(one, two)
 	restart(two, one)
-	time.Sleep(time.Second) // some load on the last two
+	before := requests.Load()
+	kubetest.Eventually(t, "the last two have some load", func() error {
+		if n := requests.Load() - before; n < 100 {
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	})
 	stop()
 	t.Logf("%d requests", requests.Load())
 	if requests.Load() < 100 {
