@@ -295,15 +295,15 @@ var encoders = json.JoinMarshalers(
 		return errors.ErrUnsupported
 	}))
 
-// namedBytesOptions are encodeOptions for types that lead to bytes whose type has a name. They look at
+// namedBytesEncoders are the encoders for types that lead to bytes whose type has a name. They look at
 // each value.
-var namedBytesOptions = json.JoinOptions(encodeOptions, json.WithMarshalers(json.JoinMarshalers(
+var namedBytesEncoders = json.JoinMarshalers(
 	json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
 		if b := reflect.Indirect(reflect.ValueOf(v)); b.IsValid() && isNamedBytes(b.Type()) && b.IsNil() {
 			return e.WriteToken(jsontext.Null)
 		}
 		return errors.ErrUnsupported
-	}), encoders)))
+	}), encoders)
 
 func isNamedBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem() == reflect.TypeFor[byte]() && t.Name() != "" && !jsonfields.Encodes(t)
@@ -315,17 +315,21 @@ func optionsOf(t reflect.Type) json.Options {
 	if known, ok := optionsByType.Load(t); ok {
 		return known.(json.Options)
 	}
-	options, leaving := encodeOptions, make(map[reflect.Type]reflect.Type)
+	with, leaving := encoders, make(map[reflect.Type]reflect.Type)
 	for _, reached := range jsonfields.Reachable(t) {
 		if isNamedBytes(reached) {
-			options = namedBytesOptions
+			with = namedBytesEncoders
 		}
 		if is := leavingOut(reached); is != nil {
 			leaving[reached] = is
 		}
 	}
 	if len(leaving) > 0 {
-		options = leavesOut(options, leaving)
+		with = json.JoinMarshalers(leavesOut(leaving), with)
+	}
+	options := encodeOptions
+	if with != encoders {
+		options = json.JoinOptions(options, json.WithMarshalers(with))
 	}
 	optionsByType.Store(t, options)
 	return options

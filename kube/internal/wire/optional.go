@@ -39,17 +39,15 @@ func leavingOut(t reflect.Type) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// leavesOut returns options that encode values of some types as values of other types.
-func leavesOut(options json.Options, as map[reflect.Type]reflect.Type) json.Options {
-	others, _ := json.GetOption(options, json.WithMarshalers)
-	return json.JoinOptions(options, json.WithMarshalers(json.JoinMarshalers(
-		json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
-			from := reflect.Indirect(reflect.ValueOf(v))
-			if !from.IsValid() || as[from.Type()] == nil {
-				return errors.ErrUnsupported
-			}
-			to := reflect.New(as[from.Type()])
-			to.Elem().Set(from.Convert(to.Type().Elem()))
-			return json.MarshalEncode(e, to.Interface())
-		}), others)))
+// leavesOut encodes values of some types as values of other types, which differ only in tags.
+func leavesOut(as map[reflect.Type]reflect.Type) *json.Marshalers {
+	return json.MarshalToFunc(func(e *jsontext.Encoder, v any) error {
+		from := reflect.Indirect(reflect.ValueOf(v))
+		if !from.IsValid() || as[from.Type()] == nil {
+			return errors.ErrUnsupported
+		}
+		to := reflect.New(as[from.Type()])
+		to.Elem().Set(from.Convert(to.Type().Elem()))
+		return json.MarshalEncode(e, to.Interface())
+	})
 }
