@@ -183,6 +183,8 @@ func (r *reflector) listItem(item wire.Raw, read *listed) error {
 	case err != nil:
 		read.unread++
 		return r.keep(item, err)
+	case !r.selects(rec):
+		return nil
 	}
 	return asSinkError(r.sink.item(rec))
 }

@@ -142,6 +142,9 @@ func (h *handle) list(ctx context.Context, namespace string, yield func(object, 
 			if objects++; first == (Key{}) && o != nil {
 				first = KeyOf(o)
 			}
+			if err == nil && !h.selector.fits(o) { // the server ignores selectors
+				return true
+			}
 			return yield(o, err)
 		})
 		rv = cmp.Or(rv, meta.ResourceVersion)
@@ -177,7 +180,12 @@ func (h *handle) listPage(
 		}
 		o := h.newObject()
 		err := h.codec.Decode(item, o)
-		if err != nil {
+		switch is := o.GetNamespace(); {
+		case is != "" && req.namespace != "" && is != req.namespace:
+			return fmt.Errorf("%w: the object is %s", wire.ErrAnswer, KeyOf(o))
+		case err == nil && o.GetName() == "":
+			err = req.wrap(fmt.Errorf("%w: an object without a name", wire.ErrAnswer))
+		case err != nil:
 			err = req.wrap(err)
 		}
 		if !yield(o, err) {

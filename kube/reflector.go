@@ -268,13 +268,22 @@ func (r *reflector) tell() {
 	r.sink.setTrouble(t)
 }
 
-// record makes a record of an object, which must have a name.
+// record makes a record of an object, which must have a name and be in the reflector's namespace.
 func (r *reflector) record(raw wire.Raw) (wire.Record, error) {
 	rec, err := r.recorder.Record(raw)
-	if err == nil && rec.Key.Name == "" {
+	switch is := rec.Key.Namespace; {
+	case is != "" && r.namespace != "" && is != r.namespace:
+		err = fmt.Errorf("%w: the object is %s", wire.ErrAnswer, rec.Key)
+	case err == nil && rec.Key.Name == "":
 		err = fmt.Errorf("read %s: it has no name", r.kind.Kind)
 	}
 	return rec, err
+}
+
+// selects reports whether the labels of an object match. A server that serves a kind without a store
+// may ignore the selector.
+func (r *reflector) selects(rec wire.Record) bool {
+	return r.selector.labels == nil || rec.Bare || r.selector.labels.Matches(rec.Labels())
 }
 
 func (r *reflector) wrap(err error) error {

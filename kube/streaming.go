@@ -201,6 +201,9 @@ func (s *stream) take(ev wire.Event) error {
 		return nil // this program is too old for the event type
 	}
 	rec, err := s.record(ev.Object)
+	if err == nil && !s.selects(rec) {
+		ev.Type = wire.Deleted // an object that has left the selection ends
+	}
 	switch {
 	case errors.Is(err, wire.ErrAnswer):
 		return fmt.Errorf("read event: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pintle-go/pintle/kube/internal/scan"
@@ -28,6 +29,11 @@ type Record struct {
 	sent []byte
 	// Bare: only the identity is known, because the object cannot be read.
 	Bare bool
+}
+
+// Labels returns the labels for a selector. They are valid as long as the record is.
+func (rec *Record) Labels() labels.Labels {
+	return (&Entry{data: rec.meta, split: uint32(len(rec.meta))}).Labels()
 }
 
 // Decode decodes a record. If it fails, into still has its metadata.
