@@ -165,6 +165,21 @@ func checkLoop[T any](events func(func(WatchEvent[T], error) bool), c *checker, 
 // a resourceVersion. It tries again until ctx ends. If the resourceVersion is compacted,
 // it returns nil.
 func serverAt(ctx context.Context, h *handle, namespace, rv string) (map[Key]version, error) {
+	for {
+		state, err := listVersions(ctx, h, namespace, rv)
+		switch {
+		case err == nil:
+			return state, nil
+		case isExpired(err):
+			return nil, nil
+		}
+		if serr := sleep(ctx, 200*time.Millisecond); serr != nil { // the server may be down
+			return nil, fmt.Errorf("%w: %w", serr, err)
+		}
+	}
+}
+
+func listVersions(ctx context.Context, h *handle, namespace, rv string) (map[Key]version, error) {
 	req, err := h.request(ctx, "list", "GET", namespace)
 	if err != nil {
 		return nil, err
@@ -176,22 +191,7 @@ func serverAt(ctx context.Context, h *handle, namespace, rv string) (map[Key]ver
 		req.query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
 	}
 	req.accept = metadataCodec().Accept(wire.AList)
-	for {
-		state, err := listVersions(ctx, h.client, req)
-		switch {
-		case err == nil:
-			return state, nil
-		case isExpired(err):
-			return nil, nil
-		}
-		if serr := sleep(ctx, 200*time.Millisecond); serr != nil {
-			return nil, fmt.Errorf("%w: %w", serr, err)
-		}
-	}
-}
-
-func listVersions(ctx context.Context, c *Client, req *request) (map[Key]version, error) {
-	resp, err := c.do(ctx, req)
+	resp, err := h.client.do(ctx, req)
 	if err != nil {
 		return nil, err
 	}
