@@ -157,32 +157,6 @@ func (s *stores) unsureOfAll(kind Kind, namespace string) {
 	})
 }
 
-// begin tells the tables that a write of an object begins. The caller calls end after it has told them
-// of the answer.
-func (s *stores) begin(kind Kind, key Key) (end func()) {
-	type begun struct {
-		by *table
-		n  uint64
-	}
-	var at any = key
-	if key.Name == "" { // the server makes it
-		at = nil
-	}
-	var all []begun
-	s.each(kind, key.Namespace, func(t *table) {
-		b := begun{by: t}
-		t.write(func(d *draft) {
-			d.next.own.UnderWay, b.n = d.next.own.UnderWay.Begin(t.laneOf(key.Namespace), at)
-		})
-		all = append(all, b)
-	})
-	return func() {
-		for _, b := range all {
-			b.by.write(func(d *draft) { d.next.own.UnderWay = d.next.own.UnderWay.Return(b.n) })
-		}
-	}
-}
-
 // executing calls a function that sends a write of an object. That function may be broken
 // off by a panic or by the end of the goroutine, in a trace or in the code by which the
 // type decodes itself. The server may have executed the write by then.

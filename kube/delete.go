@@ -37,7 +37,6 @@ func (h *handle) delete(ctx context.Context, name string, options []metav1.Delet
 		_, _, err := h.client.roundTrip(ctx, req)
 		return err
 	}
-	defer h.client.stores.begin(req.resource, key)()
 	var body []byte
 	var contentType string
 	err = h.client.stores.executing(req.resource, key, func() (err error) {

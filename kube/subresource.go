@@ -93,10 +93,8 @@ func (s Subresource[S]) exchange(ctx context.Context, verb, method, name, conten
 	if method == http.MethodGet || s.handle.write.DryRun {
 		return s.ask(ctx, req)
 	}
-	key := Key{req.namespace, req.name}
-	defer s.handle.client.stores.begin(req.resource, key)()
 	var o *S
-	err = s.handle.client.stores.executing(req.resource, key, func() (err error) {
+	err = s.handle.client.stores.executing(req.resource, Key{req.namespace, req.name}, func() (err error) {
 		o, err = s.ask(ctx, req)
 		return err
 	})

@@ -334,7 +334,6 @@ func (h *handle) writes(ctx context.Context, req *request, key Key, answer objec
 		_, err := h.exchange(ctx, req, answer)
 		return err
 	}
-	defer h.client.stores.begin(req.resource, key)()
 	shown := h.client.stores.shown(req.resource, key)
 	var raw wire.Raw
 	err := h.client.stores.executing(req.resource, key, func() (err error) {

@@ -14,16 +14,13 @@
 //     deleted, whose uid never comes back, or of one that has left the store's selection.
 //   - the lane's floor: the latest version that is known. A list that is older is not taken.
 //
-// While a write is under way, the ends of its key that the loops have learned of are remembered too: its
-// answer may come after them.
-//
 // A lane is one list and watch of a store, of a namespace or of all.
 //
 // The package makes these promises, and its model test checks them:
 //
 //  1. A read is not older than the last own answer about the key.
 //  2. An object that this process wrote, and that ends, is told: each loop over changes learns of
-//     its end once, even if the watch never showed it.
+//     its end, even if the watch never showed it.
 //  3. No end is told of an object that exists and that the store's selection has.
 //  4. The floor of a lane goes back only if the server's storage was restored.
 //  5. When all answers have come, the watch has caught up and ten minutes have passed, nothing is

@@ -15,11 +15,10 @@ type hand struct {
 	mark Mark
 	now  Object
 	out  Verdict
-	took types.UID // the object that the content takes
 }
 
-func (h *hand) take(uid types.UID) {
-	h.out.Take, h.out.Drop, h.took = true, false, uid
+func (h *hand) take() {
+	h.out.Take, h.out.Drop = true, false
 	if c := h.mark.claim; c != nil && c.shown {
 		other := *c
 		other.shown = false
@@ -138,7 +137,7 @@ func (h *hand) answered(a Answer, began, seq uint64) {
 		h.drop()
 		h.setPast(a.Version)
 	case a.Whole:
-		h.take(a.UID)
+		h.take()
 		h.mark.past = ""
 		h.out.OwnIs = h.out.OwnIs || a.Own
 	default:
@@ -161,7 +160,7 @@ func (h *hand) opaque(a Answer, began, seq uint64) {
 		h.drop()
 	case a.Whole:
 		h.settle(c != nil && !c.is(a.UID))
-		h.take(a.UID)
+		h.take()
 		h.claim(a.Object, a.Last, false, seq)
 		h.mark.claim.shown = true
 	}
@@ -248,7 +247,7 @@ func (h *hand) event(is Object, deleted, selects bool) {
 	case deleted && h.now.is(is.UID):
 		h.drop()
 	case !deleted && (!h.now.is(is.UID) || h.now.Version != is.Version || is.Version == ""):
-		h.take(is.UID)
+		h.take()
 		h.mark.past = ""
 	}
 }

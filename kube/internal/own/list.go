@@ -69,7 +69,7 @@ func (h *hand) listed(l List, is Object, last *wire.Entry, seq uint64) {
 	case h.mark.claim != nil && !h.mark.claim.is(is.UID) && versions.Older(is.Version, h.mark.claim.Version):
 	case h.now.is(is.UID) && h.now.Version == is.Version && is.Version != "":
 	case l.Whole:
-		h.take(is.UID)
+		h.take()
 		h.mark.past = ""
 	case h.mark.claim == nil:
 		h.claim(is, last, false, seq)
@@ -84,7 +84,7 @@ func (h *hand) restored(l List, is Object) {
 	}
 	h.mark.past, h.mark.dead = "", nil
 	if is.Exists {
-		h.take(is.UID)
+		h.take()
 	} else {
 		h.drop()
 	}

@@ -40,7 +40,6 @@ type letter struct {
 	object  int       // version of the object in a list or an answer
 	began   uint64
 	floor   string
-	n       uint64 // of the write
 }
 
 type world struct {
@@ -53,10 +52,9 @@ type world struct {
 	now   own.Object
 	mine  bool // this process wrote the content's object
 	// ours are the objects that this process has written, as far as it knows by answers. told are
-	// those whose ends were told to a loop that has seen nothing else, and shown those whose ends were
-	// told to one that has seen each content.
-	ours, told, shown []types.UID
-	acked             int // the latest version of an own write that was answered
+	// those whose ends were told.
+	ours, told []types.UID
+	acked      int // the latest version of an own write that was answered
 	// left are the steps that are left, by kind.
 	left budget
 }
@@ -73,8 +71,6 @@ type budget struct {
 	// honest: the server answers no question from before, so that a read is not older than a write
 	// whose answer was lost.
 	honest bool
-	// unnamed: the server makes the names.
-	unnamed bool
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -92,7 +88,7 @@ func newWorld(left budget) world {
 func (w *world) clone() world {
 	c := *w
 	c.history, c.letters, c.asked = slices.Clone(w.history), slices.Clone(w.letters), slices.Clone(w.asked)
-	c.ours, c.told, c.shown = slices.Clone(w.ours), slices.Clone(w.told), slices.Clone(w.shown)
+	c.ours, c.told = slices.Clone(w.ours), slices.Clone(w.told)
 	return c
 }
 
@@ -144,11 +140,8 @@ func (w *world) newUID() types.UID {
 // apply obeys a verdict, as a store does.
 func (w *world) apply(v verdict, is own.Object) {
 	w.mine = w.mine || v.OwnWas
-	if lost := w.now; lost.Exists && (v.Drop || v.Take && lost.UID != is.UID) {
-		w.shown = append(w.shown, lost.UID)
-		if w.mine {
-			w.told = append(w.told, lost.UID)
-		}
+	if lost := w.now; lost.Exists && (v.Drop || v.Take && lost.UID != is.UID) && w.mine {
+		w.tell(lost.UID)
 	}
 	switch {
 	case v.Take && w.now.UID != is.UID:
@@ -159,7 +152,7 @@ func (w *world) apply(v verdict, is own.Object) {
 		w.mine, w.now = false, own.Object{}
 	}
 	for _, e := range v.Ended {
-		w.told, w.shown = append(w.told, e.UID), append(w.shown, e.UID)
+		w.tell(e.UID)
 	}
 	w.mine = w.mine || v.OwnIs
 }
@@ -167,6 +160,8 @@ func (w *world) apply(v verdict, is own.Object) {
 func (w *world) content(string) own.Object { return w.now }
 
 func (w *world) each(_ string, v verdict) { w.apply(v, own.Object{}) }
+
+func (w *world) tell(uid types.UID) { w.told = append(w.told, uid) }
 
 func (w *world) progress(version int) {
 	w.store = w.store.Progress(0, strconv.Itoa(version), w.content, w.each)
@@ -187,6 +182,9 @@ func (w *world) arrives(l letter) {
 		w.store, v = w.store.Answered(key, w.now, own.Answer{
 			Object: is, Whole: l.kind == "wrote", Own: true, Out: w.fact(l.version).out,
 		}, 0)
+		for _, e := range v.Ended { // the answer may come after the watch has shown the end
+			w.told = slices.DeleteFunc(w.told, func(uid types.UID) bool { return uid == e.UID })
+		}
 		w.apply(v, is)
 	case "deleted":
 		w.acked = max(w.acked, l.version)
@@ -206,9 +204,6 @@ func (w *world) arrives(l letter) {
 		w.answer(l)
 	case "list":
 		w.list(l)
-	}
-	if l.n > 0 {
-		w.store.UnderWay = w.store.UnderWay.Return(l.n)
 	}
 }
 
@@ -300,15 +295,7 @@ func (w *world) steps() (names []string, next []world) {
 				w.left.writes--
 				version := w.change(f)
 				uid := types.UID(cmp.Or(string(f.uid), string(is.uid)))
-				l := letter{kind: kind, version: version, uid: uid, object: version - 1}
-				switch {
-				case kind == "deleting":
-				case w.left.unnamed && name == "create":
-					w.store.UnderWay, l.n = w.store.UnderWay.Begin(0, nil)
-				default:
-					w.store.UnderWay, l.n = w.store.UnderWay.Begin(0, key)
-				}
-				w.letters = append(w.letters, l)
+				w.letters = append(w.letters, letter{kind: kind, version: version, uid: uid, object: version - 1})
 			})
 		}
 		known := w.left.blind || w.now.UID == is.uid || slices.Contains(w.ours, is.uid)
@@ -382,15 +369,13 @@ func (w *world) wrong() string {
 	if w.store.Look(key) == own.Read && !w.readable() {
 		return fmt.Sprintf("a read gives %v, older than the own write %d", w.now, w.acked)
 	}
-	for _, told := range [][]types.UID{w.told, w.shown} {
-		for i, uid := range told {
-			switch {
-			case w.wasOut(uid):
-			case w.present().UID == uid:
-				return fmt.Sprintf("the end of %s is told, and it exists", uid)
-			case slices.Contains(told[:i], uid):
-				return fmt.Sprintf("the end of %s is told twice", uid)
-			}
+	for i, uid := range w.told {
+		switch {
+		case w.wasOut(uid):
+		case w.present().UID == uid:
+			return fmt.Sprintf("the end of %s is told, and it exists", uid)
+		case slices.Contains(w.told[:i], uid):
+			return fmt.Sprintf("the end of %s is told twice", uid)
 		}
 	}
 	return ""
@@ -492,7 +477,6 @@ func TestModel(t *testing.T) {
 		least int // states: fewer show that the test looks at less
 	}{
 		{"writes", budget{foreign: 2, writes: 3, losses: 1, blind: true}, 35000},
-		{"writes without names", budget{foreign: 2, writes: 2, losses: 1, unnamed: true}, 2500},
 		{"others", budget{foreign: 4, writes: 2, blind: true}, 23000},
 		{"deletions of all", budget{foreign: 2, writes: 2, losses: 1, asks: 1, all: true}, 18000},
 		{"selection", budget{foreign: 1, relabels: 2, writes: 2, losses: 1, asks: 1}, 41000},

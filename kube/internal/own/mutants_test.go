@@ -51,13 +51,6 @@ var mutants = []struct{ name, file, from, to string }{
 	{"an object that leaves the selection by an own write stays", "key.go", "	case a.Out:\n		h.drop()", "	case a.Out:"},
 	{"the past is remembered for ever", "key.go",
 		"	if versions.Reached(version, h.mark.past) {\n		h.mark.past = \"\"", "	if false {\n		h.mark.past = \"\""},
-	{"an end that is shown during a write is told again", "writing.go",
-		"		is.tell(told{h.now.UID, u.begun})", ""},
-	{"an end that is shown during a write is told to few", "writing.go", "h.out.OwnWas = true", ""},
-	{"an end that one answer tells is told by the next one", "writing.go", "is.tell(told{e.UID, u.begun})", ""},
-	{"an end is told again by a write without a name", "writing.go", "(w.key == nil || w.key == key)", "w.key == key"},
-	{"an end is forgotten when the first write has returned", "writing.go", "if is.writes[0].n <= t.n {", "if false {"},
-	{"a write is under way for ever", "writing.go", "if w.n != n {", "if true {"},
 	{"the past waits for no version", "waits.go", "if version, ok = versions.Number(m.past); ok {", "if false {"},
 }
 

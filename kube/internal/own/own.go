@@ -120,8 +120,6 @@ type State[K comparable] struct {
 	seq     uint64
 	doubts  int
 	waits   []*waits[K] // of each lane
-	// UnderWay are the writes under way, of which the caller tells.
-	UnderWay *UnderWay
 }
 
 const (
@@ -257,7 +255,6 @@ func (s State[K]) with(key K, now Object, f func(*hand)) (State[K], Verdict) {
 	m.dead = slices.Clone(m.dead)
 	h := hand{lane: s.change(lane), mark: m, now: now}
 	f(&h)
-	s.UnderWay = s.UnderWay.ends(lane, key, &h)
 	switch is := h.mark.doubt.seq > 0; {
 	case is && !was:
 		s.doubts++
@@ -411,7 +408,6 @@ func (s State[K]) Event(key K, now, is Object, deleted bool) (State[K], Verdict)
 	if _, marked := s.marks.Get(key); !marked { // by far the most events
 		h := hand{now: now}
 		h.event(is, deleted, s.selects)
-		s.UnderWay = s.UnderWay.ends(s.laneOf(key), key, &h)
 		return s, h.out
 	}
 	return s.with(key, now, func(h *hand) { h.event(is, deleted, s.selects) })

@@ -29,15 +29,6 @@ func Print[K comparable](s *State[K]) string {
 			lines = append(lines, fmt.Sprint("lane ", i, " unnamed ", l.unnamed.seq))
 		}
 	}
-	if u := s.UnderWay; u != nil {
-		for _, w := range u.writes {
-			lines = append(lines, fmt.Sprint("writing ", w.key, w.lane))
-		}
-		for _, t := range u.told {
-			began := slices.IndexFunc(u.writes, func(w writing) bool { return w.n > t.n })
-			lines = append(lines, fmt.Sprint("told ", t.uid, " ", began))
-		}
-	}
 	slices.Sort(lines)
 	return strings.Join(lines, "; ")
 }

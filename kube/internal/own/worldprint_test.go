@@ -28,7 +28,7 @@ func (w *world) print() string {
 	b = append(append(append(b, w.now.UID...), ' '), w.now.Version...)
 	b = appendBools(b, w.now.Exists, w.now.Deleting, w.mine)
 	b = appendInts(b, w.seen, int(w.store.Began()), w.acked)
-	for _, uids := range [][]types.UID{w.ours, w.told, w.shown} {
+	for _, uids := range [][]types.UID{w.ours, w.told} {
 		b = append(b, '|')
 		for _, uid := range uids {
 			b = append(append(b, uid...), ' ')
