@@ -34,3 +34,20 @@ func TestEncodedNilBytesAndQuotedNumbers(t *testing.T) {
 		t.Errorf("encoding/json has %s, %v", std, err)
 	}
 }
+
+// pair is a list with an idea of its own of what is zero.
+type pair []string
+
+func (p pair) IsZero() bool { return len(p) < 2 }
+
+// A list that is not nil is sent, whatever its type takes for zero.
+func TestOptionalListIsNotLost(t *testing.T) {
+	v := struct {
+		One  pair `json:"one" crd:"optional"`
+		None pair `json:"none"`
+	}{One: pair{"a"}}
+	got, err := EncodeJSON(&v)
+	if want := `{"one":["a"],"none":[]}`; err != nil || string(got) != want {
+		t.Errorf("%s, want %s: %v", got, want, err)
+	}
+}

@@ -27,7 +27,9 @@ func leavingOut(t reflect.Type) reflect.Type {
 			return nil
 		}
 		list := f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() != reflect.Uint8
-		if tag := f.Tag.Get("json"); (list || f.Type.Kind() == reflect.Map) && tag != "-" && crdtag.Optional(f.Tag) {
+		asked := reflect.PointerTo(f.Type).Implements(reflect.TypeFor[interface{ IsZero() bool }]()) // by omitzero
+		tag := f.Tag.Get("json")
+		if (list || f.Type.Kind() == reflect.Map) && !asked && tag != "-" && crdtag.Optional(f.Tag) {
 			found = true
 			f.Tag = reflect.StructTag("json:" + strconv.Quote(tag+",omitzero"))
 		}
