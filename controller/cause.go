@@ -117,6 +117,7 @@ const causesKept = 16
 type causes struct {
 	list []Cause
 	more int // causes that are not in the list
+	rest int // one more than the least depth of those that count, see loop.go; 0: none does
 	// timed is the reason of a cause that is due at a time. Most waiting keys have only
 	// this one. It is put into the list when the key is handed out.
 	timed      Reason
@@ -153,7 +154,10 @@ func (cs *causes) add(c Cause) {
 		return
 	}
 	if len(cs.list) == causesKept {
-		cs.more++
+		if c.Reason == Changed {
+			c.depth = noDepth // it is not known yet
+		}
+		cs.leaveOut(c.depth)
 		return
 	}
 	cs.list = append(cs.list, c)

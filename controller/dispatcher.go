@@ -186,13 +186,14 @@ func (d *dispatcher) receive(r request) {
 	d.counts.Added(added)
 }
 
-// sift makes room for changes that are merged into others: it forgets those that are writes
-// of the key's turns.
+// sift makes room for a cause, and for changes that are merged into others: it forgets those
+// that are writes of the key's turns.
 func (d *dispatcher) sift(key kube.Key) {
 	it := d.queue.waiting[key]
 	if it == nil {
 		return
 	}
+	it.causes.makeRoom(d.depths)
 	for i := range it.causes.list {
 		c := &it.causes.list[i]
 		if len(c.merged) < causesKept {

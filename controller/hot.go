@@ -66,7 +66,7 @@ func (e *engine[T]) sayHot(a *attempt[T], now time.Time) {
 	a.wrote.Lock()
 	changed, fights := a.wrote.changed, slices.Clone(a.wrote.fights)
 	a.wrote.Unlock()
-	asks := a.next != nil && a.next.cause.depth > 0 && a.next.cause.depth != noDepth
+	asks := a.next != nil && a.next.cause.depth > 0
 	a.hot = (changed || asks) && loops(a.hot, e.depthOf(a))
 	log, causes := a.run.logger(), &a.turn.causes
 	if a.hot {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pintle-go/pintle/internal/written"
@@ -17,12 +18,11 @@ import (
 // else has depth 0: what others change, a longer wait, a resync, the first listing. So work
 // that others give ends a chain, and a plan of many layers is as deep as it has layers.
 //
-// Causes that are only counted, and changes that are merged and not kept, have no part in that.
-// Each depth is that of a chain of writes, so a chain that ends is never taken for a loop.
+// Of many causes some are only counted. They are those whose depth is known, as long as there are such.
 //
 // A loop may lead through another controller, which answers a write of a spec with a write of the
 // status. So others' changes that leave the generation as it is have the depth of a write that
-// made it, if they come within answerTime. However many answers one write has, they have one depth.
+// made it, if they come within a second. However many answers one write has, they have one depth.
 
 const (
 	// hotDepth is the depth of a hot loop.
@@ -30,9 +30,6 @@ const (
 	// hotPause is how long a reconcile in a hot loop waits. A reconcile that asks for another
 	// one after this time or more causes no loop.
 	hotPause = time.Second
-	// answerTime is at least how long changes by others may answer a write. A reconcile in a hot
-	// loop must write again in this time: the answer to its write may come before the server's.
-	answerTime = 2 * hotPause
 	// noDepth is the depth of a cause that neither continues a chain nor ends one.
 	noDepth = math.MaxInt
 )
@@ -53,18 +50,11 @@ func loops(hot bool, depth int) bool { return depth >= hotDepth || hot && depth 
 // it has caused, so the result can be another one a moment later.
 func (cs *causes) depth(d depths) int {
 	least := noDepth
+	if cs.rest > 0 {
+		least = cs.rest - 1
+	}
 	for i := range cs.list {
-		c := &cs.list[i]
-		if c.Reason != Changed {
-			least = min(least, c.depth)
-			continue
-		}
-		least = min(least, d.of(stateOf(c.Change), c.Change.Deleting()))
-		for _, m := range c.merged {
-			if m.version != "" {
-				least = min(least, d.of(objectState{c.Change.UID(), m.version}, m.deleting))
-			}
-		}
+		least = min(least, cs.list[i].depthBy(d))
 	}
 	if least == noDepth {
 		return 0
@@ -72,15 +62,54 @@ func (cs *causes) depth(d depths) int {
 	return least
 }
 
+// depthBy returns the depth of a cause.
+func (c *Cause) depthBy(d depths) int {
+	if c.Reason != Changed {
+		return c.depth
+	}
+	least := d.of(stateOf(c.Change), c.Change.Deleting())
+	for _, m := range c.merged {
+		if m.version != "" {
+			least = min(least, d.of(objectState{c.Change.UID(), m.version}, m.deleting))
+		}
+	}
+	return least
+}
+
+// makeRoom leaves a cause out if there are many. It takes one whose depth is known: the answer to the
+// write that led to another one may still be on its way, and what others change must not be left out.
+func (cs *causes) makeRoom(d depths) {
+	for i := 0; len(cs.list) == causesKept && i < causesKept; i++ {
+		if depth := cs.list[i].depthBy(d); depth > 0 {
+			cs.list = slices.Delete(cs.list, i, i+1)
+			cs.leaveOut(depth)
+		}
+	}
+}
+
+// leaveOut counts a cause that is not kept. A change that is not kept has noDepth.
+func (cs *causes) leaveOut(depth int) {
+	cs.more++
+	if depth != noDepth && (cs.rest == 0 || depth < cs.rest) {
+		cs.rest = depth + 1
+	}
+}
+
 // depths holds the depths of the writes of all reconciles of a program. The depth of a state is
 // negative if it is an answer of others to a write.
 type depths struct {
 	*memory[int32]
-	made *memory[int32] // the depths of the last writes that made a generation, by the uid
+	made *memory[making] // by the uid
+}
+
+// making is the last write that made a generation of an object.
+type making struct {
+	depth int32
+	at    time.Time
 }
 
 func newDepths() depths {
-	return depths{newMemory[int32](depthsTime, depthsKept), newMemory[int32](answerTime, depthsKept)}
+	return depths{newMemory[int32](depthsTime, depthsKept), newMemory[making](hotPause, depthsKept)}
 }
 
 func (d depths) hash(s objectState) uint64 { return maphash.Comparable(d.seed, s) }
@@ -116,7 +145,7 @@ func (d depths) note(w written.Write, reconcile int, now time.Time) (changed boo
 		d.update(d.hash(objectState{uid: w.UID}), now, least)
 	}
 	if w.Renewed && changed {
-		d.made.update(d.hash(objectState{uid: w.UID}), now, func(int32) int32 { return depth })
+		d.made.update(d.hash(objectState{uid: w.UID}), now, func(making) making { return making{depth, now} })
 	}
 	return changed
 }
@@ -126,7 +155,7 @@ func (d depths) answer(c kube.Change, now time.Time) {
 	if c.Type != kube.Modified || !d.made.fade(now) {
 		return
 	}
-	if depth := d.made.get(d.hash(objectState{uid: c.UID()})); depth > 0 && !c.NewGeneration() {
-		d.update(d.hash(stateOf(c)), now, func(known int32) int32 { return cmp.Or(known, -depth) })
+	if m := d.made.get(d.hash(objectState{uid: c.UID()})); now.Sub(m.at) < hotPause && !c.NewGeneration() {
+		d.update(d.hash(stateOf(c)), now, func(known int32) int32 { return cmp.Or(known, -m.depth) })
 	}
 }

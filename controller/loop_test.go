@@ -51,8 +51,8 @@ func deep(d depths, name string, version, depth int) Cause {
 	return Cause{Reason: Changed, Change: c}
 }
 
-// Causes have the least of their depths, whether they are kept or merged. Those that are not kept
-// never make the depth less, and it is always that of one of them.
+// Causes have the least of their depths, however many there are, and whether they are kept or counted.
+// Of changes of one object those count that are kept.
 func TestDepthOfCauses(t *testing.T) {
 	for name, test := range map[string]struct {
 		depths []int // of changes
@@ -72,34 +72,51 @@ func TestDepthOfCauses(t *testing.T) {
 		"requested soon":              {nil, false, []Cause{{Reason: Requested, depth: 5}}, 5},
 		"requested for later":         {[]int{9}, false, []Cause{{Reason: Requested}}, 0},
 		"a change before the request": {[]int{3}, false, []Cause{{Reason: Requested, depth: 5}}, 3},
-		"a change before a retry":     {[]int{3}, false, []Cause{{Reason: Retried, depth: noDepth}}, 3},
-		"a retry":                     {nil, false, []Cause{{Reason: Retried, depth: noDepth}}, 0},
+		"a change of a source behind": {[]int{3}, false, []Cause{{Reason: Resynced, depth: noDepth}}, 3},
+		"a source behind":             {nil, false, []Cause{{Reason: Resynced, depth: noDepth}}, 0},
 	} {
 		for _, many := range []int{0, 12, 19, 299} {
-			d, cs := newDepths(), new(causes)
-			for i, depth := range test.depths {
-				at := fmt.Sprint("g-", i)
-				if test.merged {
-					at = "g"
+			for _, first := range []bool{true, false} {
+				d, cs := newDepths(), new(causes)
+				add := func(c Cause) {
+					cs.makeRoom(d)
+					cs.add(c)
 				}
-				cs.add(deep(d, at, 1+i, depth))
-			}
-			for _, c := range test.other {
-				cs.add(c)
-			}
-			for i := range many {
-				at := fmt.Sprint("more-", i)
-				if test.merged {
-					at = "g"
+				own := func() {
+					for i := range many {
+						at := fmt.Sprint("more-", i)
+						if test.merged {
+							at = "g"
+						}
+						add(deep(d, at, 1000+i, 50))
+					}
 				}
-				cs.add(deep(d, at, 1000+i, 50))
-			}
-			want := test.want
-			if many > 0 && (name == "none" || name == "a retry") || test.merged && many > causesKept {
-				want = 50
-			}
-			if depth := cs.depth(d); depth != want {
-				t.Errorf("%s, with %d changes more: depth %d, want %d", name, many, depth, want)
+				if first {
+					own()
+				}
+				for i, depth := range test.depths {
+					at := fmt.Sprint("g-", i)
+					if test.merged {
+						at = "g"
+					}
+					add(deep(d, at, 1+i, depth))
+				}
+				for _, c := range test.other {
+					add(c)
+				}
+				if !first {
+					own()
+				}
+				want := test.want
+				if many > 0 && (name == "none" || name == "a source behind") || test.merged && many > causesKept && !first {
+					want = 50
+				}
+				if depth := cs.depth(d); depth != want {
+					t.Errorf("%s, with %d changes more, first %t: depth %d, want %d", name, many, first, depth, want)
+				}
+				if len(cs.list) > causesKept {
+					t.Errorf("%s: %d causes are kept", name, len(cs.list))
+				}
 			}
 		}
 	}

@@ -407,8 +407,6 @@ func (e *engine[T]) next(a *attempt[T], now time.Time) *request {
 	next.key, next.cause.of = a.key, markOf(objectState{a.uid, a.read})
 	if max(next.due.Sub(now), e.MinInterval) < hotPause {
 		next.cause.depth = e.depthOf(a) + 1
-	} else if next.cause.Reason == Retried { // other causes may come before it is due
-		next.cause.depth = noDepth
 	}
 	e.prioritize(next)
 	return next
