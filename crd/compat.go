@@ -43,7 +43,7 @@ func (e *IncompatibleError) Error() string {
 // same version of the next definition. Unless a webhook converts objects, it also
 // compares the version with the other versions as which the objects can be read. A
 // mismatch that two live versions already have is not counted against the next
-// definition. The error of a definition ([Definition.Err]) is a reason too.
+// definition, if objects lose no more by it than they may lose now. The error of a definition ([Definition.Err]) is a reason too.
 func Compare(live, next *Definition) []string {
 	if err := cmp.Or(live.err, next.err); err != nil {
 		return []string{err.Error()}
@@ -64,7 +64,7 @@ func Compare(live, next *Definition) []string {
 			if name != v.Name && (next.converts() || !v.Served && !v.Storage) {
 				continue
 			}
-			was := already(stored, live.Version(v.Name))
+			was := already(live, next, stored, &v)
 			for _, b := range compareVersions(stored, &v) {
 				if !slices.Contains(was, b) {
 					breaks = append(breaks, b)
@@ -94,12 +94,17 @@ func (d *Definition) converts() bool {
 	return d.Spec.Conversion != nil && d.Spec.Conversion.Strategy == "Webhook"
 }
 
-// already returns the reasons that two live versions already have, if there are two.
-func already(stored, as *Version) []string {
-	if as == nil {
+// already returns the reasons why objects of a stored version do not fit another version of the next
+// definition that hold as well for the live definition: objects lose no more by the next one. They do
+// lose more if a webhook converts them now, if the other version could not be used or is the one that
+// objects are stored in from now on, or if nobody can read them as the stored version any more.
+func already(live, next *Definition, stored, as *Version) []string {
+	was, kept := live.Version(as.Name), next.Version(stored.Name)
+	if was == nil || live.converts() || !was.Served && !was.Storage || as.Storage && !was.Storage ||
+		stored.Served && (kept == nil || !kept.Served) {
 		return nil
 	}
-	return compareVersions(stored, as)
+	return compareVersions(stored, was)
 }
 
 // compareVersions returns the reasons why objects of one version may not fit another.

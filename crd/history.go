@@ -57,7 +57,7 @@ func (d *Definition) noted(before *Definition) (*Definition, error) {
 }
 
 // supersedes reports whether a live definition came after another one and serves the
-// programs that were made for the other.
+// programs that were made for the other. One whose names the server refuses serves nobody.
 func (d *Definition) supersedes(old *Definition) (bool, error) {
 	own, err := old.digest()
 	if err != nil {
@@ -65,7 +65,8 @@ func (d *Definition) supersedes(old *Definition) (bool, error) {
 	}
 	past := d.history()
 	i := slices.Index(past, own)
-	return i >= 0 && i < len(past)-1 && d.serves(old), nil
+	refused := d.Status.condition("NamesAccepted").Status == "False"
+	return i >= 0 && i < len(past)-1 && !refused && d.serves(old), nil
 }
 
 // serves reports whether a definition accepts and keeps every value that another one
@@ -80,11 +81,19 @@ func (d *Definition) serves(o *Definition) bool {
 			continue
 		}
 		as := d.Version(v.Name)
-		if as == nil || !as.Served || !as.Subresources.have(v.Subresources) || len(compareVersions(&v, as)) > 0 {
+		if as == nil || !as.Served || !as.Subresources.have(v.Subresources) ||
+			len(missing(paths(v.SelectableFields), paths(as.SelectableFields))) > 0 || len(compareVersions(&v, as)) > 0 {
 			return false
 		}
 	}
 	return true
+}
+
+func paths(selectable []SelectableField) (paths []string) {
+	for _, f := range selectable {
+		paths = append(paths, f.JSONPath)
+	}
+	return paths
 }
 
 // have reports whether s has every subresource of o.

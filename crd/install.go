@@ -3,6 +3,7 @@ package crd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Install applies definitions and returns when the API server serves their kinds, or with
@@ -21,9 +23,10 @@ import (
 // [IncompatibleError] that has each reason. If another definition already has one of
 // the names, that is an error too.
 //
-// A program that was rolled back finds the definition of a later release. Install leaves
-// that definition unchanged and returns no error if the later definition accepts and
-// keeps every value that the older one does. The client's logger gets a line about that.
+// A program that was rolled back, or an old replica that starts again, finds the definition of
+// a later release. Install leaves that definition unchanged and returns no error if the later
+// definition accepts and keeps every value that the older one does, and has its versions,
+// subresources and selectable fields. The client's logger gets a line about that.
 // Install knows the later definition by an annotation in which it notes the definitions that
 // it has applied. A definition that was installed in another way, such as by kubectl apply,
 // has no such annotation: then an older definition is an IncompatibleError if it has less.
@@ -54,7 +57,13 @@ func install(ctx context.Context, client *kube.Client, force bool, defs []*Defin
 		return err // there is no client
 	}
 	i := installer{definitions, force, cmp.Or(client.Config().Logger, slog.Default())}
-	// Install applies all definitions before it waits for the first.
+	// Install compares all definitions before it applies the first, and applies all before it
+	// waits for the first.
+	for _, d := range defs {
+		if _, _, err := i.compared(ctx, d); err != nil {
+			return fmt.Errorf("install %s: %w", d.Name, err)
+		}
+	}
 	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
 		var err error
@@ -83,42 +92,77 @@ type installer struct {
 // apply applies a definition, unless stored objects may not fit it or a later definition
 // is installed. It returns the previous definition and the one that is now installed.
 func (i installer) apply(ctx context.Context, d *Definition) (before, now *Definition, err error) {
-	before, err = i.definitions.Get(ctx, d.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		before = nil
-	case err != nil:
-		return nil, nil, err
-	case before.DeletionTimestamp != nil:
-		// The deletion removes the objects too, and would remove a definition applied
-		// now.
-		i.log.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
-		if err := i.definitions.UntilGone(ctx, d.Name); err != nil {
-			return nil, nil, err
-		}
-		before = nil
-	case !i.force:
-		// A definition that loses nothing is applied even if it is older.
-		breaks := Compare(before, d)
-		if len(breaks) == 0 {
-			break
-		}
-		newer, err := before.supersedes(d)
+	for {
+		before, stays, err := i.compared(ctx, d)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case newer:
+		case stays:
 			i.log.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
+		case before != nil && before.DeletionTimestamp != nil:
+			// The deletion removes the objects too, and would remove a definition applied
+			// now.
+			i.log.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
+			if err := i.definitions.UntilGone(ctx, d.Name); err != nil {
+				return nil, nil, err
+			}
+			continue
 		}
-		return nil, nil, &IncompatibleError{Reasons: breaks, served: before.serves(d)}
+		patch, err := d.patch(before)
+		if err != nil {
+			return nil, nil, err
+		}
+		_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
+		if apierrors.IsConflict(err) && before != nil {
+			continue // somebody has changed the definition since it was compared
+		}
+		return before, d, err
 	}
+}
+
+// compared returns the installed definition, nil if there is none. It returns an error if stored
+// objects may not fit d. If a later definition is installed that serves the programs of d, it
+// stays.
+func (i installer) compared(ctx context.Context, d *Definition) (before *Definition, stays bool, err error) {
+	before, err = i.definitions.Get(ctx, d.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
+	case err != nil || i.force || before.DeletionTimestamp != nil:
+		return before, false, err
+	}
+	if stays, err = before.supersedes(d); err != nil || stays {
+		return before, stays, err
+	}
+	if breaks := Compare(before, d); len(breaks) > 0 {
+		return nil, false, &IncompatibleError{Reasons: breaks, served: before.serves(d)}
+	}
+	return before, false, nil
+}
+
+// patch returns the apply of a definition that replaces another one, or none if that is nil. The server
+// refuses it if the other one has changed: a later release may have come between.
+func (d *Definition) patch(before *Definition) ([]byte, error) {
 	wanted, err := d.noted(before)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	_, err = i.definitions.Apply(ctx, wanted)
-	return before, d, err
+	meta := map[string]any{"name": d.Name, "annotations": wanted.Annotations}
+	if len(d.Labels) > 0 {
+		meta["labels"] = d.Labels
+	}
+	if before != nil {
+		meta["uid"], meta["resourceVersion"] = before.UID, before.ResourceVersion
+	}
+	gvk := d.GVK()
+	patch, err := json.Marshal(map[string]any{
+		"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind, "metadata": meta, "spec": wanted.Spec,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode definition: %w", err)
+	}
+	return patch, nil
 }
 
 // patience is the time for which a refusal of other names counts as stale. The server may

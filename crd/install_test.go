@@ -237,7 +237,7 @@ func TestVersions(t *testing.T) {
 // up taken names for other taken names. It is no error once the names are free.
 func TestNamesTaken(t *testing.T) {
 	s := start(t)
-	first := of[Echo](t, s.group(), crd.Options{ShortNames: []string{"x", "y"}})
+	first := of[Echo](t, s.group(), crd.Options{ShortNames: []string{"x", "y", "w"}})
 	s.install(t, first)
 	taken := func(short string) error {
 		d := caseOf[Old](t, s, crd.Options{ShortNames: []string{short}})
@@ -256,7 +256,10 @@ func TestNamesTaken(t *testing.T) {
 	if err := taken("z"); err != nil {
 		t.Errorf("free: %v", err)
 	}
-	if err := taken("y"); err == nil || !strings.Contains(err.Error(), "names are in use") {
+	if err := taken("y"); err != nil {
+		t.Errorf("an older one beside an established one: %v", err)
+	}
+	if err := taken("w"); err == nil || !strings.Contains(err.Error(), "names are in use") {
 		t.Errorf("taken after it was established: %v", err)
 	}
 	if err := taken("z"); err != nil {

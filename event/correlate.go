@@ -71,20 +71,20 @@ func (c *correlator) observe(id identity, now time.Time) bool {
 		return true
 	}
 	s := &series{identity: id, first: now, last: now, count: 1, apart: firstApart}
-	if !own.take(now) || !c.room(s) {
+	if !own.take(now) || !c.room(s, now) {
 		return false
 	}
 	if c.series == nil {
 		c.series = make(map[identity]*series)
 	}
 	c.series[id] = s
-	c.lanes.enqueue(s)
+	c.lanes.enqueue(s, now)
 	return true
 }
 
 // room makes room for another series. If necessary it forgets a series that the server
 // has completely, or the latest one of the namespace with the most waiting.
-func (c *correlator) room(s *series) bool {
+func (c *correlator) room(s *series, now time.Time) bool {
 	if len(c.series) < maxSeries {
 		return true
 	}
@@ -103,7 +103,7 @@ func (c *correlator) room(s *series) bool {
 		waiting = len(own.queue)
 	}
 	if longest := c.lanes.longest(); longest != nil && len(longest.queue) > waiting+1 {
-		c.forget(c.lanes.drop(longest))
+		c.forget(c.lanes.drop(longest, now))
 		return true
 	}
 	return false
@@ -129,7 +129,7 @@ func (c *correlator) bucket(o corev1.ObjectReference, now time.Time) *bucket {
 
 // wrote records that the server knows of count events.
 func (c *correlator) wrote(s *series, count int32, now time.Time) {
-	c.lanes.of(s).done()
+	c.lanes.done(c.lanes.of(s), now)
 	s.written, s.sent, s.tries = count, 0, 0
 	s.again = now.Add(s.apart)
 	s.apart = min(2*s.apart, tokenAfter)
@@ -137,21 +137,21 @@ func (c *correlator) wrote(s *series, count int32, now time.Time) {
 
 // failed pauses the namespace of a series, and returns whether the series is retried.
 func (c *correlator) failed(s *series, now time.Time) bool {
-	c.lanes.of(s).rest(now)
+	c.lanes.rest(c.lanes.of(s), now)
 	s.sent = 0
 	if s.tries++; s.tries >= maxTries {
 		c.forget(s)
 		return false
 	}
-	c.lanes.again(s)
+	c.lanes.again(s, now)
 	return true
 }
 
 // brokenOff has the event of a request that was broken off written again.
-func (c *correlator) brokenOff(s *series) {
-	c.lanes.of(s).done()
+func (c *correlator) brokenOff(s *series, now time.Time) {
+	c.lanes.done(c.lanes.of(s), now)
 	s.sent = 0
-	c.lanes.again(s)
+	c.lanes.again(s, now)
 }
 
 // refused drops a series that the server refuses. If the server refuses all events of the
@@ -159,16 +159,16 @@ func (c *correlator) brokenOff(s *series) {
 func (c *correlator) refused(s *series, namespace bool, now time.Time) {
 	s.sent = 0
 	if c.forget(s); namespace {
-		c.lanes.of(s).rest(now)
+		c.lanes.rest(c.lanes.of(s), now)
 	} else {
-		c.lanes.of(s).done()
+		c.lanes.done(c.lanes.of(s), now)
 	}
 }
 
 // giveUp drops the waiting series of the namespace of a series.
-func (c *correlator) giveUp(s *series) {
+func (c *correlator) giveUp(s *series, now time.Time) {
 	from := c.lanes.of(s)
-	for dropped := c.lanes.drop(from); dropped != nil; dropped = c.lanes.drop(from) {
+	for dropped := c.lanes.drop(from, now); dropped != nil; dropped = c.lanes.drop(from, now) {
 		c.forget(dropped)
 	}
 }
@@ -190,7 +190,7 @@ func (c *correlator) sweep(now time.Time, all bool) {
 		case s.queued, s.sent == s.count:
 		case s.count > s.written:
 			if all || !now.Before(s.again) && c.bucket(s.regarding, now).take(now) {
-				c.lanes.enqueue(s)
+				c.lanes.enqueue(s, now)
 			}
 		case now.Sub(s.last) >= forgetAfter:
 			c.forget(s)

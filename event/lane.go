@@ -1,6 +1,7 @@
 package event
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 
@@ -18,6 +19,10 @@ type lane struct {
 	due       time.Time // when the next request may be made
 	pause     time.Duration
 	told      bool // its failure was logged
+	// turn: it is among those whose turn comes. resting and full are its places in these
+	// heaps, one more than the index; 0: it is not there.
+	turn          bool
+	resting, full int
 }
 
 const (
@@ -25,11 +30,65 @@ const (
 	maxPause = time.Minute
 )
 
-// lanes are the namespaces that have events to write, or a pause.
+// lanes are the namespaces that have events to write, or a pause. There may be thousands of
+// them, so no step but sweep and hurry looks at all.
 type lanes struct {
-	byName map[string]*lane
-	turns  []*lane // the next is first
-	queued int
+	byName  map[string]*lane
+	turns   []*lane  // those that may make a request, the next one first
+	resting laneHeap // those that must wait for it, the first one to be due at the top
+	fullest laneHeap // all, the one with the most waiting series at the top
+	queued  int
+}
+
+// laneHeap is a heap of lanes for container/heap.
+type laneHeap struct {
+	lanes []*lane
+	less  func(a, b *lane) bool
+	place func(*lane) *int // the field of a lane that has its place in this heap
+}
+
+func (h *laneHeap) Len() int           { return len(h.lanes) }
+func (h *laneHeap) Less(i, j int) bool { return h.less(h.lanes[i], h.lanes[j]) }
+
+func (h *laneHeap) Swap(i, j int) {
+	h.lanes[i], h.lanes[j] = h.lanes[j], h.lanes[i]
+	*h.place(h.lanes[i]), *h.place(h.lanes[j]) = i+1, j+1
+}
+
+func (h *laneHeap) Push(x any) {
+	h.lanes = append(h.lanes, x.(*lane))
+	*h.place(h.lanes[len(h.lanes)-1]) = len(h.lanes)
+}
+
+func (h *laneHeap) Pop() any {
+	last := h.lanes[len(h.lanes)-1]
+	h.lanes[len(h.lanes)-1] = nil
+	h.lanes = h.lanes[:len(h.lanes)-1]
+	*h.place(last) = 0
+	return last
+}
+
+// set has a lane in the heap, at its place, or not.
+func (h *laneHeap) set(l *lane, in bool) {
+	switch at := *h.place(l); {
+	case in && at == 0:
+		heap.Push(h, l)
+	case in:
+		heap.Fix(h, at-1)
+	case at > 0:
+		heap.Remove(h, at-1)
+	}
+}
+
+// moved puts a lane where it belongs after it has changed.
+func (l *lanes) moved(x *lane, now time.Time) {
+	waits := !x.busy && len(x.queue) > 0
+	l.fullest.set(x, true)
+	l.resting.set(x, waits && now.Before(x.due))
+	if waits && !now.Before(x.due) && !x.turn {
+		x.turn = true
+		l.turns = append(l.turns, x)
+	}
 }
 
 // namespaceOf returns the namespace in which the event of a series is written.
@@ -47,30 +106,44 @@ func (l *lanes) of(s *series) *lane {
 	if found == nil {
 		if l.byName == nil {
 			l.byName = make(map[string]*lane)
+			l.resting = laneHeap{
+				less:  func(a, b *lane) bool { return a.due.Before(b.due) },
+				place: func(x *lane) *int { return &x.resting },
+			}
+			l.fullest = laneHeap{
+				less:  func(a, b *lane) bool { return len(a.queue) > len(b.queue) },
+				place: func(x *lane) *int { return &x.full },
+			}
 		}
 		found = &lane{namespace: name, pause: minPause}
 		l.byName[name] = found
-		l.turns = append(l.turns, found)
+		l.fullest.set(found, true)
 	}
 	return found
 }
 
 // enqueue queues a series after the others of its namespace.
-func (l *lanes) enqueue(s *series) {
+func (l *lanes) enqueue(s *series, now time.Time) {
 	s.queued = true
 	l.queued++
 	to := l.of(s)
 	to.queue = append(to.queue, s)
+	l.moved(to, now)
 }
 
 // next takes the oldest waiting series of the lane whose turn it is. The lane is busy
-// until done is called.
+// until done or rest is called.
 func (l *lanes) next(now time.Time) *series {
-	for i, from := range l.turns {
+	for len(l.resting.lanes) > 0 && !now.Before(l.resting.lanes[0].due) {
+		l.moved(l.resting.lanes[0], now)
+	}
+	for len(l.turns) > 0 {
+		from := l.turns[0]
+		l.turns[0] = nil
+		l.turns, from.turn = l.turns[1:], false
 		if from.busy || len(from.queue) == 0 || now.Before(from.due) {
-			continue
+			continue // it has changed since its turn was noted
 		}
-		l.turns = append(slices.Delete(l.turns, i, i+1), from)
 		s := from.queue[0]
 		from.queue[0] = nil
 		if from.queue = from.queue[1:]; len(from.queue) == 0 {
@@ -78,6 +151,7 @@ func (l *lanes) next(now time.Time) *series {
 		}
 		s.queued, from.busy = false, true
 		l.queued--
+		l.moved(from, now)
 		return s
 	}
 	return nil
@@ -86,25 +160,32 @@ func (l *lanes) next(now time.Time) *series {
 // due returns the time at which next returns a series again if nothing else happens. ok
 // is false if it never does.
 func (l *lanes) due() (at time.Time, ok bool) {
-	for _, from := range l.turns {
-		if !from.busy && len(from.queue) > 0 && (!ok || from.due.Before(at)) {
-			at, ok = from.due, true
+	for _, x := range l.turns {
+		if !x.busy && len(x.queue) > 0 && x.resting == 0 {
+			return x.due, true
 		}
 	}
-	return at, ok
+	if len(l.resting.lanes) == 0 {
+		return at, false
+	}
+	return l.resting.lanes[0].due, true
 }
 
 // done ends a successful request.
-func (l *lane) done() { l.busy, l.pause, l.due = false, minPause, time.Time{} }
+func (l *lanes) done(x *lane, now time.Time) {
+	x.busy, x.pause, x.due = false, minPause, time.Time{}
+	l.moved(x, now)
+}
 
 // rest ends a failed request. The next one is made after a growing pause.
-func (l *lane) rest(now time.Time) {
-	l.busy, l.due = false, now.Add(l.pause)
-	l.pause = min(2*l.pause, maxPause)
+func (l *lanes) rest(x *lane, now time.Time) {
+	x.busy, x.due = false, now.Add(x.pause)
+	x.pause = min(2*x.pause, maxPause)
+	l.moved(x, now)
 }
 
 // again puts a series back to the front, unless repetitions have been queued meanwhile.
-func (l *lanes) again(s *series) {
+func (l *lanes) again(s *series, now time.Time) {
 	if s.queued {
 		return
 	}
@@ -112,20 +193,19 @@ func (l *lanes) again(s *series) {
 	l.queued++
 	to := l.of(s)
 	to.queue = slices.Insert(to.queue, 0, s)
+	l.moved(to, now)
 }
 
-// longest returns the lane with the most waiting series.
-func (l *lanes) longest() (longest *lane) {
-	for _, one := range l.turns {
-		if longest == nil || len(one.queue) > len(longest.queue) {
-			longest = one
-		}
+// longest returns the lane with the most waiting series, nil if there is no lane.
+func (l *lanes) longest() *lane {
+	if len(l.fullest.lanes) == 0 {
+		return nil
 	}
-	return longest
+	return l.fullest.lanes[0]
 }
 
 // drop removes and returns the last waiting series of a lane, nil if none waits.
-func (l *lanes) drop(from *lane) *series {
+func (l *lanes) drop(from *lane, now time.Time) *series {
 	if len(from.queue) == 0 {
 		return nil
 	}
@@ -135,23 +215,25 @@ func (l *lanes) drop(from *lane) *series {
 	from.queue = from.queue[:last]
 	s.queued = false
 	l.queued--
+	l.moved(from, now)
 	return s
 }
 
 // sweep forgets the lanes that have neither events nor a pause.
 func (l *lanes) sweep(now time.Time) {
-	l.turns = slices.DeleteFunc(l.turns, func(one *lane) bool {
-		over := !one.busy && len(one.queue) == 0 && !now.Before(one.due.Add(maxPause))
-		if over {
-			delete(l.byName, one.namespace)
+	for name, x := range l.byName {
+		if !x.busy && len(x.queue) == 0 && !now.Before(x.due.Add(maxPause)) {
+			delete(l.byName, name)
+			l.resting.set(x, false)
+			l.fullest.set(x, false)
 		}
-		return over
-	})
+	}
 }
 
 // hurry ends all pauses.
-func (l *lanes) hurry() {
-	for _, one := range l.turns {
-		one.due, one.pause = time.Time{}, minPause
+func (l *lanes) hurry(now time.Time) {
+	for _, x := range l.byName {
+		x.due, x.pause = time.Time{}, minPause
+		l.moved(x, now)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
 
 	"github.com/pintle-go/pintle/internal/apitest"
 )
@@ -199,5 +201,71 @@ func TestHangingRequestsAreNotRepeated(t *testing.T) {
 			t.Errorf("%d requests for one event at the end", n)
 		}
 		expect(t, s, map[string]int32{"Started a": 1, "Started b": 1})
+	})
+}
+
+// The lane whose turn it is, the next time and the fullest lane are those that a look at all lanes
+// finds, whatever happened to them.
+func TestLanes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l lanes
+		now := time.Unix(1000, 0)
+		var flying []*series
+		namespace := func() string { return string(rune('a' + rapid.IntRange(0, 5).Draw(t, "namespace"))) }
+		end := func(how func(*series)) {
+			if len(flying) == 0 {
+				t.Skip("nothing is under way")
+			}
+			i := rapid.IntRange(0, len(flying)-1).Draw(t, "request")
+			s := flying[i]
+			flying = slices.Delete(flying, i, i+1)
+			how(s)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"enqueue": func(*rapid.T) {
+				s := new(series)
+				s.regarding.Namespace = namespace()
+				l.enqueue(s, now)
+			},
+			"next": func(t *rapid.T) {
+				may := false
+				for _, x := range l.byName {
+					may = may || !x.busy && len(x.queue) > 0 && !now.Before(x.due)
+				}
+				s := l.next(now)
+				if (s != nil) != may {
+					t.Fatalf("next gives %v, and one may make a request: %t", s, may)
+				}
+				if s != nil {
+					flying = append(flying, s)
+				}
+			},
+			"done":  func(*rapid.T) { end(func(s *series) { l.done(l.of(s), now) }) },
+			"rest":  func(*rapid.T) { end(func(s *series) { l.rest(l.of(s), now); l.again(s, now) }) },
+			"wait":  func(t *rapid.T) { now = now.Add(time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "time"))) },
+			"drop":  func(*rapid.T) { s := new(series); s.regarding.Namespace = namespace(); l.drop(l.of(s), now) },
+			"sweep": func(*rapid.T) { l.sweep(now) },
+			"hurry": func(*rapid.T) { l.hurry(now) },
+			"": func(t *rapid.T) {
+				var first time.Time
+				waiting, most, queued := false, 0, 0
+				for _, x := range l.byName {
+					most, queued = max(most, len(x.queue)), queued+len(x.queue)
+					if !x.busy && len(x.queue) > 0 && (!waiting || x.due.Before(first)) {
+						first, waiting = x.due, true
+					}
+				}
+				at, ok := l.due()
+				if ok != waiting || ok && at.After(now) && !at.Equal(first) {
+					t.Fatalf("due at %v (%t), want %v (%t)", at, ok, first, waiting)
+				}
+				if x := l.longest(); x == nil && most > 0 || x != nil && len(x.queue) != most {
+					t.Fatalf("the fullest lane is %+v, the most is %d", x, most)
+				}
+				if queued != l.queued {
+					t.Fatalf("%d are queued, counted %d", queued, l.queued)
+				}
+			},
+		})
 	})
 }

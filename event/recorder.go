@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -250,14 +251,14 @@ func identify(e Event) (identity, error) {
 	if id.regarding, err = reference(e.Regarding); err != nil {
 		return id, err
 	}
-	if e.Related != nil {
+	if !isNil(e.Related) {
 		id.related, err = reference(e.Related)
 	}
 	return id, err
 }
 
 func reference(o Object) (corev1.ObjectReference, error) {
-	if o == nil {
+	if isNil(o) {
 		return corev1.ObjectReference{}, errors.New("the event has no object that it regards")
 	}
 	gvk := o.GetObjectKind().GroupVersionKind()
@@ -274,6 +275,12 @@ func reference(o Object) (corev1.ObjectReference, error) {
 	return corev1.ObjectReference{
 		APIVersion: apiVersion, Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
 	}, nil
+}
+
+// isNil reports whether an object is nil, or a nil pointer of its type.
+func isNil(o Object) bool {
+	v := reflect.ValueOf(o)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // clean makes a text acceptable to the server.

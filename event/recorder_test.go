@@ -271,8 +271,14 @@ func TestBadEvents(t *testing.T) {
 	r.Normal(pod("a"), "not a word", "x")
 	r.Normal(pod("a"), strings.Repeat("R", 129), "x")
 	r.Normal(&corev1.Pod{}, "Reason", "x")
-	if n := strings.Count(log.String(), "cannot record an event"); n != 4 {
-		t.Errorf("%d of 4 are logged:\n%s", n, log.String())
+	r.Normal((*corev1.Pod)(nil), "Reason", "x")
+	r.Failure((*corev1.Pod)(nil), time.Time{}, "Reason", errors.New("x"))
+	if n := strings.Count(log.String(), "cannot record an event"); n != 6 {
+		t.Errorf("%d of 6 are logged:\n%s", n, log.String())
+	}
+	r.Record(Event{Regarding: pod("a"), Related: (*corev1.Pod)(nil), Reason: "Reason"})
+	if len(r.state.series) != 1 {
+		t.Error("an event whose related object is nil is not recorded")
 	}
 	t.Log(log.String())
 	for _, r := range []*Recorder{{}, {Client: new(kube.Client)}, {Client: new(kube.Client), Controller: "a b"}} {

@@ -108,7 +108,7 @@ func (w *writer) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state.sweep(time.Now(), true)
-	w.state.lanes.hurry()
+	w.state.lanes.hurry(time.Now())
 	w.until, w.pause = time.Time{}, minPause
 }
 
@@ -160,7 +160,7 @@ func (w *writer) settle(r result, stopping bool) {
 	default:
 		about := aboutNamespace(err)
 		if w.state.refused(s, about, now); about && stopping {
-			w.state.giveUp(s)
+			w.state.giveUp(s, now)
 		}
 	}
 	if unreachable(err) { // other namespaces would fail too
@@ -179,7 +179,7 @@ func (w *writer) breakOff(r result) {
 		w.state.wrote(r.series, r.count, time.Now())
 		return
 	}
-	w.state.brokenOff(r.series)
+	w.state.brokenOff(r.series, time.Now())
 }
 
 // tell logs that a namespace begins to fail, and that it works again. If many namespaces

@@ -157,9 +157,11 @@ func (m *Metrics) Collect(report func(*Scrape)) {
 }
 
 // Append registers a function that each scrape calls. The function writes further metrics
-// in the text format, such as those of another library. Families that already exist are
-// left out, so the Go runtime and the process are shown once. If the function returns an
-// error, all of its text is left out.
+// in the text format, such as those of another library. Series that already exist are left
+// out, so the Go runtime and the process are shown once. A family may have series of both,
+// as in a program that is moved from controller-runtime; if its types differ, that of the
+// text is left out, which [Metrics.Err] tells. If the function returns an error, all of its
+// text is left out.
 func (m *Metrics) Append(write func(io.Writer) error) {
 	if write == nil {
 		m.note(errors.New("append metrics: the function is nil"))

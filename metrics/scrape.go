@@ -61,7 +61,7 @@ func (m *Metrics) text() []byte {
 	for _, report := range collectors {
 		report(s)
 	}
-	var more [][]byte
+	var more foreign
 	var wrong []error
 	for _, write := range writers {
 		var text bytes.Buffer
@@ -69,7 +69,7 @@ func (m *Metrics) text() []byte {
 			wrong = append(wrong, fmt.Errorf("append metrics: %w", err))
 			continue
 		}
-		more = append(more, text.Bytes())
+		more.read(text.Bytes())
 	}
 
 	m.mu.Lock()
@@ -83,14 +83,12 @@ func (m *Metrics) text() []byte {
 
 	slices.SortFunc(families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
 	b := make([]byte, 0, m.size.Load()*9/8+1024)
-	shown := make(map[string]bool, len(families))
 	for _, f := range families {
-		shown[f.name] = true
+		start := len(b)
 		b = appendFamily(b, f, f.all(s.series[f]))
+		b = more.appendTo(b, start, f)
 	}
-	for _, text := range more {
-		b = appendFamilies(b, text, shown)
-	}
+	b = more.appendRest(b)
 	for _, err := range wrong {
 		b = append(appendEscaped(append(b, "# error: "...), err.Error(), false), '\n')
 	}
@@ -116,59 +114,4 @@ func (f *family) all(reported []*series) []*series {
 		}
 	}
 	return all
-}
-
-// appendFamilies appends the families of a text that were not shown before.
-func appendFamilies(b, text []byte, shown map[string]bool) []byte {
-	var names []string
-	var name []byte // the family of the last comment
-	skip := false
-	for line := range bytes.Lines(text) {
-		if about, ok := commentAbout(line); ok {
-			if !bytes.Equal(about, name) {
-				name, skip = about, shown[string(about)]
-				names = append(names, string(about))
-			}
-		} else if skip && !isSample(line, name) {
-			name, skip = nil, false // the sample is of a family without comments
-		}
-		if !skip {
-			b = append(b, line...)
-		}
-	}
-	if n := len(b); n > 0 && b[n-1] != '\n' {
-		b = append(b, '\n')
-	}
-	for _, n := range names {
-		shown[n] = true
-	}
-	return b
-}
-
-// commentAbout returns the name of the family whose help or type a line gives.
-func commentAbout(line []byte) (name []byte, ok bool) {
-	rest, help := bytes.CutPrefix(line, []byte("# HELP "))
-	if !help {
-		if rest, ok = bytes.CutPrefix(line, []byte("# TYPE ")); !ok {
-			return nil, false
-		}
-	}
-	name, _, _ = bytes.Cut(bytes.TrimRight(rest, "\r\n"), []byte(" "))
-	return name, len(name) > 0
-}
-
-// isSample reports whether a line is a sample of a family, or not a sample at all.
-func isSample(line, family []byte) bool {
-	rest, ok := bytes.CutPrefix(line, family)
-	if !ok {
-		return len(line) == 0 || bytes.ContainsRune([]byte("#\r\n"), rune(line[0]))
-	}
-	if end := bytes.IndexAny(rest, "{ \t\r\n"); end >= 0 {
-		rest = rest[:end]
-	}
-	switch string(rest) {
-	case "", "_bucket", "_sum", "_count":
-		return true
-	}
-	return false
 }

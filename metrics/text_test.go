@@ -180,6 +180,50 @@ func TestAppend(t *testing.T) {
 	}
 }
 
+// A program that is being moved shows the series of both libraries, in one family each.
+func TestAppendToAFamily(t *testing.T) {
+	m := metrics.New()
+	m.Gauge("depth", "", "name").With("ours").Set(1)
+	m.Gauge("unused", "", "name")
+	m.Histogram("seconds", "", []float64{1}, "name", "to").With("ours", "x").Observe(2)
+	m.Counter("mixed_total", "").With().Add(1)
+	m.Append(func(w io.Writer) error {
+		_, err := io.WriteString(w, `# HELP depth D.
+# TYPE depth gauge
+depth{name="ours"} 7
+depth{name="theirs"} 5
+# TYPE unused gauge
+unused{name="theirs"} 6
+# TYPE seconds histogram
+seconds_bucket{to="x",name="ours",le="9"} 3
+seconds_bucket{name="theirs",to="x",le="9"} 4
+seconds_bucket{name="theirs",to="x",le="+Inf"} 4
+seconds_sum{name="theirs",to="x"} 8
+seconds_count{name="theirs",to="x"} 4
+# TYPE mixed_total gauge
+mixed_total{name="theirs"} 1
+`)
+		return err
+	})
+	text := scrape(t, m.Handler())
+	expect(t, text, "depth{name=\"ours\"} 1\ndepth{name=\"theirs\"} 5", "# TYPE unused gauge\nunused{name=\"theirs\"} 6",
+		`seconds_count{name="ours",to="x"} 1`+"\n"+`seconds_bucket{name="theirs",to="x",le="9"} 4`, "mixed_total 1")
+	for _, absent := range []string{`depth{name="ours"} 7`, `le="9"} 3`, `mixed_total{`} {
+		if strings.Contains(text, absent) {
+			t.Errorf("%q is there:\n%s", absent, text)
+		}
+	}
+	for _, once := range []string{"# TYPE depth ", "# TYPE seconds ", "# HELP depth"} {
+		if n := strings.Count(text, once); n > 1 {
+			t.Errorf("%q is there %d times", once, n)
+		}
+	}
+	const want = `use counter "mixed_total": it is appended as a gauge`
+	if err := m.Err(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Err is %v, want %s", err, want)
+	}
+}
+
 func TestHandler(t *testing.T) {
 	small := metrics.New()
 	large := metrics.New()

@@ -133,7 +133,14 @@ func member(v reflect.Value, name string) reflect.Value {
 	if !v.IsValid() || v.Kind() != reflect.Struct {
 		return reflect.Value{}
 	}
-	f := v.FieldByName(name)
+	at, ok := v.Type().FieldByName(name)
+	if !ok {
+		return reflect.Value{}
+	}
+	f, err := v.FieldByIndexErr(at.Index)
+	if err != nil { // an embedded pointer is nil
+		return reflect.Value{}
+	}
 	for f.IsValid() && f.Kind() == reflect.Pointer {
 		f = f.Elem()
 	}

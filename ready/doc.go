@@ -8,18 +8,20 @@
 //
 // # Rules
 //
-// The rules for workloads are those of kubectl rollout status. A status that is
-// older than the spec (status.observedGeneration) is never ready. An object whose
-// deletion has begun is never ready.
+// The rules for workloads are those of kubectl rollout status. Beside these, all replicas
+// are available, and none is left to remove. A status that is older than the spec
+// (status.observedGeneration) is never ready. An object whose deletion has begun is never
+// ready.
 //
 //   - Deployment: all replicas are updated and available, and no old one is left.
 //     Failed: the progress deadline is exceeded.
 //   - StatefulSet: all replicas are ready and available, and those that the update
-//     strategy updates are updated.
+//     strategy updates are updated, also if a rollout is taken back.
 //   - DaemonSet: a pod is updated and available on each node that needs one.
-//   - ReplicaSet, ReplicationController: all replicas are available.
+//   - ReplicaSet, ReplicationController: all replicas are available, and no more exist.
 //   - Pod: it is Ready or has succeeded. Failed: its phase is Failed.
-//   - Job: it is complete. Failed: it has the condition Failed.
+//   - Job: it is complete. Failed: it has the condition Failed. A suspended Job may be
+//     either, if its pods ended so.
 //   - CronJob: it exists.
 //   - Service: a LoadBalancer has an address; any other Service has its cluster IP.
 //   - PersistentVolumeClaim: it is bound. Failed: it has lost its volume.

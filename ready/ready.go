@@ -66,9 +66,9 @@ func byKind(o any) State {
 	case *appsv1.DaemonSet:
 		return daemonSet(o)
 	case *appsv1.ReplicaSet:
-		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.AvailableReplicas)
+		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.Replicas, o.Status.AvailableReplicas)
 	case *corev1.ReplicationController:
-		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.AvailableReplicas)
+		return replicas(o.Generation, o.Status.ObservedGeneration, o.Spec.Replicas, o.Status.Replicas, o.Status.AvailableReplicas)
 	case *corev1.Pod:
 		return pod(o)
 	case *batchv1.Job:

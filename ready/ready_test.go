@@ -164,6 +164,9 @@ func TestOf(t *testing.T) {
 		"deployment has old ones": {ready.Of(deploymentOf(nil, appsv1.DeploymentStatus{
 			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 3,
 		})), waits("2 old replicas are left")},
+		"deployment scales down": {ready.Of(deploymentOf(nil, appsv1.DeploymentStatus{
+			ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3,
+		})), waits("2 replicas are left to remove")},
 		"deployment starts": {ready.Of(deploymentOf(nil, appsv1.DeploymentStatus{
 			ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1,
 		})), waits("0 of 1 replicas available")},
@@ -178,7 +181,15 @@ func TestOf(t *testing.T) {
 			ReadyReplicas: 3, AvailableReplicas: 3, UpdatedReplicas: 3, CurrentRevision: "b", UpdateRevision: "b",
 		})), good},
 		"set starts": {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{ReadyReplicas: 2})), waits("2 of 3 replicas ready")},
-		"set waits":  {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{ReadyReplicas: 3, AvailableReplicas: 1})), waits("1 of 3 replicas available")},
+		"set waits": {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{
+			ReadyReplicas: 3, UpdatedReplicas: 3, AvailableReplicas: 1,
+		})), waits("1 of 3 replicas available")},
+		"set whose rollout is taken back": {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{
+			ReadyReplicas: 3, AvailableReplicas: 3, UpdatedReplicas: 2, CurrentRevision: "a", UpdateRevision: "a",
+		})), waits("2 of 3 replicas updated")},
+		"set scales down": {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{
+			Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5,
+		})), waits("2 replicas are left to remove")},
 		"set updates": {ready.Of(setOf(rolling, appsv1.StatefulSetStatus{
 			ReadyReplicas: 3, AvailableReplicas: 3, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "b",
 		})), waits("1 of 3 replicas updated")},
@@ -330,17 +341,44 @@ func TestOf(t *testing.T) {
 func TestConditions(t *testing.T) {
 	done := jobOf(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
 	broken := jobOf(batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue})
+	suspended := func(end batchv1.JobConditionType) *batchv1.Job {
+		return jobOf(
+			batchv1.JobCondition{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue},
+			batchv1.JobCondition{Type: end, Status: corev1.ConditionTrue},
+		)
+	}
 	for name, c := range map[string]struct {
 		job                  *batchv1.Job
 		ready, failed, ended bool
 	}{
 		"runs": {jobOf(), false, false, false}, "complete": {done, true, false, true}, "failed": {broken, false, true, true},
+		"complete after it was suspended": {suspended(batchv1.JobComplete), true, false, true},
+		"failed after it was suspended":   {suspended(batchv1.JobFailed), false, true, true},
 	} {
 		if ready.Is(c.job) != c.ready || ready.HasFailed(c.job) != c.failed || ready.HasEnded(c.job) != c.ended {
 			t.Errorf(
 				"%s: Is %t, HasFailed %t, HasEnded %t", name, ready.Is(c.job), ready.HasFailed(c.job), ready.HasEnded(c.job),
 			)
 		}
+	}
+}
+
+// shelf has conditions of an embedded struct, which may be nil.
+type shelf struct {
+	kube.Object
+	Status struct{ *shelfConditions }
+}
+
+type shelfConditions struct{ Conditions []metav1.Condition }
+
+func TestEmbeddedStatus(t *testing.T) {
+	s := new(shelf)
+	if state := ready.Of(s); state.Phase != ready.Ready {
+		t.Errorf("without conditions it is %v", state)
+	}
+	s.Status.shelfConditions = &shelfConditions{[]metav1.Condition{is("Ready", metav1.ConditionFalse, 0)}}
+	if state := ready.Of(s); state.Phase != ready.Waiting {
+		t.Errorf("it is %v", state)
 	}
 }
 

@@ -32,8 +32,17 @@ func deployment(d *appsv1.Deployment) State {
 		return waiting("%d of %d replicas updated%s", s.UpdatedReplicas, want, refused(s.Conditions))
 	case s.Replicas > s.UpdatedReplicas:
 		return waiting("%d old replicas are left", s.Replicas-s.UpdatedReplicas)
-	case s.AvailableReplicas < want:
-		return waiting("%d of %d replicas available", s.AvailableReplicas, want)
+	}
+	return counted(want, s.Replicas, s.AvailableReplicas)
+}
+
+// counted is the rule for a number of pods: so many, no more of them, are available.
+func counted(want, are, available int32) State {
+	switch {
+	case are > want:
+		return waiting("%d replicas are left to remove", are-want)
+	case available < want:
+		return waiting("%d of %d replicas available", available, want)
 	}
 	return ready()
 }
@@ -56,22 +65,18 @@ func statefulSet(set *appsv1.StatefulSet) State {
 	if s.ReadyReplicas < want {
 		return waiting("%d of %d replicas ready", s.ReadyReplicas, want)
 	}
-	if s.AvailableReplicas < want {
-		return waiting("%d of %d replicas available", s.AvailableReplicas, want)
-	}
-	strategy := set.Spec.UpdateStrategy
-	switch {
-	case strategy.Type == appsv1.OnDeleteStatefulSetStrategyType:
-		return ready() // the pods are replaced when somebody deletes them
-	case strategy.RollingUpdate != nil && strategy.RollingUpdate.Partition != nil && *strategy.RollingUpdate.Partition > 0:
-		if update := want - *strategy.RollingUpdate.Partition; s.UpdatedReplicas < update {
+	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType { // then somebody deletes the old pods
+		update := want
+		if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
+			update -= *r.Partition
+		}
+		// The revisions do not count: they are equal when a rollout is taken back, and pods of
+		// the other template still run.
+		if s.UpdatedReplicas < update {
 			return waiting("%d of %d replicas updated", s.UpdatedReplicas, update)
 		}
-		return ready()
-	case s.UpdateRevision != s.CurrentRevision:
-		return waiting("%d of %d replicas updated", s.UpdatedReplicas, want)
 	}
-	return ready()
+	return counted(want, s.Replicas, s.AvailableReplicas)
 }
 
 func daemonSet(set *appsv1.DaemonSet) State {
@@ -88,18 +93,15 @@ func daemonSet(set *appsv1.DaemonSet) State {
 }
 
 // replicas is the rule for a kind that keeps a number of pods and never updates one.
-func replicas(generation, observed int64, asked *int32, available int32) State {
-	want := wanted(asked)
-	switch {
-	case observed < generation:
+func replicas(generation, observed int64, asked *int32, are, available int32) State {
+	if observed < generation {
 		return unseen()
-	case available < want:
-		return waiting("%d of %d replicas available", available, want)
 	}
-	return ready()
+	return counted(wanted(asked), are, available)
 }
 
 func job(j *batchv1.Job) State {
+	suspended := false
 	for _, c := range j.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
@@ -110,8 +112,11 @@ func job(j *batchv1.Job) State {
 		case batchv1.JobFailed:
 			return failed("the job failed: %s", cmp.Or(c.Message, c.Reason))
 		case batchv1.JobSuspended:
-			return waiting("the job is suspended")
+			suspended = true // it may end all the same, with the pods that it had
 		}
+	}
+	if suspended {
+		return waiting("the job is suspended")
 	}
 	want := int32(1)
 	if j.Spec.Completions != nil {
