@@ -4,6 +4,7 @@ import (
 	"context"
 	"sort"
 
+	"github.com/pintle-go/pintle/internal/versions"
 	"github.com/pintle-go/pintle/kube/internal/hamt"
 )
 
@@ -114,6 +115,9 @@ func (s *subscription) showEnd(e end, to *snapshot, yield func(Change) bool) boo
 	was, _ := s.seen.Get(e.key)
 	switch {
 	case was != nil && was.Is(e.entry.UID()):
+		if versions.Older(e.entry.ResourceVersion(), was.ResourceVersion()) {
+			return true // the object has come back to the selection, and the loop was shown it since
+		}
 	case e.own:
 		if is := to.entry(e.key); was != nil && is != nil && is.Is(was.UID()) {
 			was = nil
