@@ -43,7 +43,8 @@ func (e *IncompatibleError) Error() string {
 // same version of the next definition. Unless a webhook converts objects, it also
 // compares the version with the other versions as which the objects can be read. A
 // mismatch that two live versions already have is not counted against the next
-// definition, if objects lose no more by it than they may lose now. The error of a definition ([Definition.Err]) is a reason too.
+// definition, if objects lose no more by it than they may lose now. The error of a
+// definition ([Definition.Err]) is a reason too.
 func Compare(live, next *Definition) []string {
 	if err := cmp.Or(live.err, next.err); err != nil {
 		return []string{err.Error()}

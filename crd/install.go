@@ -92,7 +92,7 @@ type installer struct {
 // apply applies a definition, unless stored objects may not fit it or a later definition
 // is installed. It returns the previous definition and the one that is now installed.
 func (i installer) apply(ctx context.Context, d *Definition) (before, now *Definition, err error) {
-	for {
+	for try := 1; ; try++ {
 		before, stays, err := i.compared(ctx, d)
 		switch {
 		case err != nil:
@@ -114,10 +114,27 @@ func (i installer) apply(ctx context.Context, d *Definition) (before, now *Defin
 			return nil, nil, err
 		}
 		_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
-		if apierrors.IsConflict(err) && before != nil {
-			continue // somebody has changed the definition since it was compared
+		if !apierrors.IsConflict(err) || before == nil || try == maxConflicts {
+			return before, d, err
 		}
-		return before, d, err
+		// Somebody has changed the definition since it was compared.
+		if err := wait(ctx, time.Duration(try)*10*time.Millisecond, err); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// maxConflicts is how often a definition may have changed between its comparison and its apply. The
+// server changes the status of a new one some times in its first second.
+const maxConflicts = 20
+
+// wait waits, or returns an error that wraps err when the context ends.
+func wait(ctx context.Context, d time.Duration, err error) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	case <-time.After(d):
+		return nil
 	}
 }
 
@@ -248,10 +265,8 @@ func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata
 		case !errors.Is(err, kube.ErrNotServed) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err):
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-time.After(100 * time.Millisecond):
+		if err := wait(ctx, 100*time.Millisecond, err); err != nil {
+			return err
 		}
 	}
 }
