@@ -5,16 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"sync"
 
 	"github.com/pintle-go/pintle/kube"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
-	utilexec "k8s.io/client-go/util/exec"
 )
 
 // Streams says which container's process to talk to, and where its streams go. A nil stream is
@@ -38,6 +33,13 @@ type Streams struct {
 	Resize <-chan Size
 }
 
+func (s *Streams) stderr() io.Writer {
+	if s.TTY {
+		return nil
+	}
+	return s.Stderr
+}
+
 // Size is the size of a terminal. Its counterparts are remotecommand.TerminalSize of
 // client-go and TerminalSize of kube-rs.
 type Size = remotecommand.TerminalSize
@@ -51,12 +53,22 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with status %d", e.Code) }
 
-// Exec runs a command in a container. It returns when the command has ended, or when ctx
-// has ended: that cuts the connection and may leave the command running. If the command
-// ended with another status than 0, the error is an [ExitError]. Nothing is written to
-// Stdout and Stderr after Exec has returned. If the end of ctx ended Exec, a goroutine of
-// client-go that pings the connection lasts up to five seconds. The counterparts are
-// remotecommand of client-go and Api::exec of kube-rs.
+// Exec runs a command in a container. It returns when the command has ended and its output
+// is written, or when ctx has ended: that cuts the connection and may leave the command
+// running. If the command ended with another status than 0, the error is an [ExitError].
+//
+// If the connection is lost before the command's status has come, the error wraps
+// [io.ErrUnexpectedEOF], and the output may be incomplete. The first error of Stdin, Stdout
+// or Stderr cuts the connection and is Exec's error, as in os/exec: half of an input is not
+// followed by the end that a whole input has, but what the command then sees depends on
+// its container runtime.
+//
+// Stdout and Stderr are written at the same time, unless they are equal. Exec holds up to
+// 1 MiB of what one of them does not take, so that it does not hold up the other. If Exec
+// ends with an error, it waits at most a second for a Write that blocks. Otherwise nothing is
+// written after Exec has returned.
+//
+// The counterparts are remotecommand of client-go and Api::exec of kube-rs.
 func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, command []string, s Streams) error {
 	if len(command) == 0 {
 		return &kube.Error{Verb: "exec", Kind: "Pod", Name: name, Err: errors.New("no command is given")}
@@ -66,7 +78,7 @@ func Exec[T any](ctx context.Context, pods kube.Handle[T], name string, command 
 		Command:   command,
 		Stdin:     s.Stdin != nil,
 		Stdout:    s.Stdout != nil,
-		Stderr:    s.Stderr != nil && !s.TTY,
+		Stderr:    s.stderr() != nil,
 		TTY:       s.TTY,
 	})
 }
@@ -79,12 +91,12 @@ func Attach[T any](ctx context.Context, pods kube.Handle[T], name string, s Stre
 		Container: s.Container,
 		Stdin:     s.Stdin != nil,
 		Stdout:    s.Stdout != nil,
-		Stderr:    s.Stderr != nil && !s.TTY,
+		Stderr:    s.stderr() != nil,
 		TTY:       s.TTY,
 	})
 }
 
-func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o Streams, query any) error {
+func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, s Streams, query any) error {
 	at, err := kube.Locate(ctx, pods, verb, name, verb)
 	if err != nil {
 		return err
@@ -94,104 +106,18 @@ func run[T any](ctx context.Context, pods kube.Handle[T], name, verb string, o S
 		return at.Wrap(err)
 	}
 	at.URL.RawQuery = values.Encode()
-	// The goroutine that waits for sizes ends with the call.
-	streaming, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// The transports' goroutines may write for a moment after ctx has ended.
-	var gate gate
-	defer gate.close()
-	streams := remotecommand.StreamOptions{Stdin: o.Stdin, Tty: o.TTY}
-	if o.Stdout != nil {
-		streams.Stdout = gate.writer(o.Stdout)
-	}
-	if o.Stderr != nil && !o.TTY {
-		streams.Stderr = gate.writer(o.Stderr)
-	}
-	if o.Resize != nil {
-		streams.TerminalSizeQueue = sizes{streaming.Done(), o.Resize}
-	}
-	err = fallback(
-		func() error { return stream(streaming, at.Config, webSocket, at.URL, streams) },
-		func() error { return stream(streaming, at.Config, spdyStream, at.URL, streams) },
+	c, err := fallback(ctx,
+		func() (*channels, error) { return webSocketChannels(ctx, at, s) },
+		func() (*channels, error) { return spdyChannels(ctx, at, s) },
 	)
-	var exit utilexec.ExitError
 	switch {
 	case err == nil:
-		return nil
-	case errors.As(err, &exit) && exit.Exited():
-		return at.Wrap(&ExitError{exit.ExitStatus()})
+		err = s.converse(ctx, c)
 	case ctx.Err() != nil:
-		return at.Wrap(context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
-	return at.Wrap(err)
-}
-
-func isExit(err error) bool {
-	var exit utilexec.ExitError
-	return errors.As(err, &exit)
-}
-
-func stream(
-	ctx context.Context, config *rest.Config, dial executor, u *url.URL, streams remotecommand.StreamOptions,
-) error {
-	e, err := dial(config, u)
 	if err != nil {
-		return err
-	}
-	return e.StreamWithContext(ctx, streams)
-}
-
-type executor func(*rest.Config, *url.URL) (remotecommand.Executor, error)
-
-func webSocket(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
-	return remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
-}
-
-func spdyStream(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
-	return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
-}
-
-// sizes is a queue of terminal sizes that ends with a context.
-type sizes struct {
-	done <-chan struct{}
-	from <-chan Size
-}
-
-func (s sizes) Next() *Size {
-	select {
-	case size, ok := <-s.from:
-		if ok {
-			return &size
-		}
-	case <-s.done:
+		return at.Wrap(err)
 	}
 	return nil
-}
-
-// gate lets writers through until it is closed.
-type gate struct {
-	mu     sync.Mutex
-	closed bool
-}
-
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-}
-
-func (g *gate) writer(w io.Writer) io.Writer { return gated{g, w} }
-
-type gated struct {
-	*gate
-	to io.Writer
-}
-
-func (g gated) Write(p []byte) (int, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return 0, io.ErrClosedPipe
-	}
-	return g.to.Write(p)
 }

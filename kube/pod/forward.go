@@ -1,21 +1,23 @@
 package pod
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"strings"
+	"strconv"
+	"sync"
+	"time"
 
 	"github.com/pintle-go/pintle/kube"
-	"k8s.io/apimachinery/pkg/util/httpstream"                     //nolint:staticcheck // client-go v0.36 asks for these types
-	httpstreamspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy" //nolint:staticcheck // the same
+	corev1 "k8s.io/api/core/v1"
 	constants "k8s.io/apimachinery/pkg/util/portforward"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/client-go/transport/websocket"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // PortForwardOptions tells where to listen. The zero value listens on a free port.
@@ -30,8 +32,9 @@ type PortForwardOptions struct {
 // PortForward forwards connections from a local port to a port of a pod. It returns nil
 // when ctx ends, once it has stopped listening and has cut its connections. It returns an
 // error if it cannot begin or loses its connection to the pod. If the pod refuses a
-// single connection, that connection is closed and klog logs it. The counterparts are
-// portforward of client-go and Api::portforward of kube-rs.
+// single connection, klog logs it, and the others go on. A connection that is refused or cut
+// is reset, so that its local program does not take what has come for the whole. The
+// counterparts are portforward of client-go and Api::portforward of kube-rs.
 func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, port int, o PortForwardOptions) error {
 	at, err := kube.Locate(ctx, pods, "forward port of", name, "portforward")
 	if err != nil {
@@ -40,85 +43,178 @@ func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, p
 	if port < 1 || port > 65535 || o.Local < 0 || o.Local > 65535 {
 		return at.Wrap(fmt.Errorf("from %d to %d: ports are between 1 and 65535", o.Local, port))
 	}
-	d := &dialer{ctx: ctx, at: at}
-	ready := make(chan struct{})
-	var trouble bytes.Buffer // the reason why it does not listen
-	forwarder, err := portforward.NewOnAddresses(d, []string{"127.0.0.1"}, []string{fmt.Sprintf("%d:%d", o.Local, port)},
-		ctx.Done(), ready, io.Discard, &trouble)
-	if err != nil {
-		return at.Wrap(err)
+	tunnel, err := fallback(ctx,
+		func() (httpstream.Connection, error) { return webSocketTunnel(ctx, at) },
+		func() (httpstream.Connection, error) {
+			return dialSPDY(ctx, at, portforward.PortForwardProtocolV1Name)
+		},
+	)
+	if err == nil {
+		err = (&forwarder{tunnel: tunnel, port: port}).run(ctx, o)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-		if o.Ready != nil {
-			ports, err := forwarder.GetPorts()
-			if err == nil {
-				o.Ready(int(ports[0].Local))
-			}
-		}
-		err = <-ended
-	case err = <-ended:
-	}
-	switch {
-	case ctx.Err() != nil || err == nil:
+	if err == nil || ctx.Err() != nil {
 		return nil //nolint:nilerr // the end of ctx is how it is meant to end
-	case d.err != nil: // client-go keeps only its text
-		err = d.err
-	case trouble.Len() > 0:
-		err = errors.New(strings.TrimSpace(trouble.String()))
 	}
 	return at.Wrap(err)
 }
 
-// dialer is client-go's tunnel of SPDY in a websocket, with plain SPDY as the fallback.
-// It differs from client-go's dialer only by its context.
-type dialer struct {
-	ctx context.Context //nolint:containedctx // client-go's Dial has none, and one dialer serves one call
-	at  *kube.Location
-	err error
+// webSocketTunnel opens a tunnel of SPDY in a websocket. It differs from client-go's dialer
+// only by its context.
+func webSocketTunnel(ctx context.Context, at *kube.Location) (httpstream.Connection, error) {
+	ws, err := dialWebSocket(ctx, at, constants.WebsocketsSPDYTunnelingPrefix+portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	return spdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("client", ws), portforward.PingPeriod)
 }
 
-func (d *dialer) Dial(protocols ...string) (conn httpstream.Connection, protocol string, err error) {
-	err = fallback(
-		func() (err error) { conn, protocol, err = d.tunnel(protocols); return err },
-		func() (err error) { conn, protocol, err = d.spdy(protocols); return err },
-	)
-	d.err = err
-	return conn, protocol, err
+// forwarder differs from client-go's in what a connection's end means: client-go ends all
+// when the pod refuses one, and ends a connection that is cut like one that has ended.
+type forwarder struct {
+	tunnel httpstream.Connection
+	port   int
+
+	work sync.WaitGroup
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	over bool
 }
 
-func (d *dialer) tunnel(protocols []string) (httpstream.Connection, string, error) {
-	transport, holder, err := websocket.RoundTripperFor(d.at.Config)
+var errLostPod = errors.New("lost connection to pod")
+
+func (f *forwarder) run(ctx context.Context, o PortForwardOptions) error {
+	defer f.end()
+	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Local)))
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	req, err := http.NewRequestWithContext(d.ctx, http.MethodGet, d.at.URL.String(), nil)
-	if err != nil {
-		return nil, "", err
+	defer listener.Close()
+	if o.Ready != nil {
+		o.Ready(listener.Addr().(*net.TCPAddr).Port)
 	}
-	tunnelled := make([]string, len(protocols))
-	for i, p := range protocols {
-		tunnelled[i] = constants.WebsocketsSPDYTunnelingPrefix + p
+	failed := make(chan error, 1)
+	go func() { failed <- f.accept(ctx, listener) }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-f.tunnel.CloseChan():
+		return errLostPod
+	case err := <-failed:
+		return err
 	}
-	ws, err := websocket.Negotiate(transport, holder, req, tunnelled...)
-	if err != nil {
-		return nil, "", err
-	}
-	conn, err := httpstreamspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("client", ws),
-		portforward.PingPeriod)
-	return conn, strings.TrimPrefix(ws.Subprotocol(), constants.WebsocketsSPDYTunnelingPrefix), err
 }
 
-func (d *dialer) spdy(protocols []string) (httpstream.Connection, string, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(d.at.Config)
-	if err != nil {
-		return nil, "", err
+// end cuts all connections. It waits at most a second, because client-go's SPDY waits for a peer
+// that does not read.
+func (f *forwarder) end() {
+	f.mu.Lock()
+	f.over = true
+	for local := range f.open {
+		reset(local)
 	}
-	req, err := http.NewRequestWithContext(d.ctx, http.MethodPost, d.at.URL.String(), nil)
-	if err != nil {
-		return nil, "", err
+	f.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		_ = f.tunnel.Close() // nothing is left to be sent
+		f.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeDelay):
 	}
-	return spdy.Negotiate(upgrader, &http.Client{Transport: transport}, req, protocols...)
+}
+
+func (f *forwarder) accept(ctx context.Context, listener net.Listener) error {
+	for id := 0; ; id++ {
+		local, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		if f.over {
+			f.mu.Unlock()
+			reset(local)
+			return nil
+		}
+		if f.open == nil {
+			f.open = map[net.Conn]bool{}
+		}
+		f.open[local] = true
+		f.work.Add(1)
+		f.mu.Unlock()
+		go f.serve(ctx, local, id)
+	}
+}
+
+func (f *forwarder) serve(ctx context.Context, local net.Conn, id int) {
+	defer f.work.Done()
+	err := f.relay(local, id)
+	f.mu.Lock()
+	delete(f.open, local)
+	over := f.over
+	f.mu.Unlock()
+	if err == nil {
+		local.Close()
+		return
+	}
+	reset(local)
+	if !over {
+		utilruntime.HandleErrorWithContext(ctx, err, "A forwarded connection was cut", "port", f.port)
+	}
+}
+
+func reset(conn net.Conn) {
+	_ = conn.(*net.TCPConn).SetLinger(0) // it is closed anyway
+	conn.Close()
+}
+
+// relay moves a connection's bytes both ways until the pod's have ended.
+func (f *forwarder) relay(local net.Conn, id int) error {
+	trouble, err := f.stream(corev1.StreamTypeError, id)
+	if err != nil {
+		return err
+	}
+	defer f.tunnel.RemoveStreams(trouble)
+	said := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(trouble) // it ends without an error
+		said <- string(text)
+	}()
+	_ = trouble.Close() // nothing is written to it
+	data, err := f.stream(corev1.StreamTypeData, id)
+	if err != nil {
+		_ = trouble.Reset() // ends said
+		return err
+	}
+	defer f.tunnel.RemoveStreams(data)
+	go func() {
+		_, err := io.Copy(data, local)
+		if err == nil {
+			err = data.Close()
+		}
+		if err != nil {
+			_ = data.Reset() // ends the copy below
+		}
+	}()
+	_, err = io.Copy(local, data)
+	// What still comes would hold up the other stream.
+	_ = data.Reset()
+	if text := <-said; text != "" {
+		return errors.New(text)
+	}
+	select {
+	case <-f.tunnel.CloseChan(): // all streams then end alike
+		return errLostPod
+	default:
+		return err
+	}
+}
+
+func (f *forwarder) stream(kind string, id int) (httpstream.Stream, error) {
+	headers := http.Header{}
+	headers.Set(corev1.StreamType, kind)
+	headers.Set(corev1.PortHeader, strconv.Itoa(f.port))
+	headers.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(id))
+	return f.tunnel.CreateStream(headers)
 }

@@ -11,7 +11,11 @@
 // # Caveats
 //
 // Exec, Attach and PortForward use websockets, and use SPDY if a server or a proxy cannot
-// do those. They are neither repeated nor resumed: a lost connection is an error.
+// do those. They are neither repeated nor resumed: a lost connection is an error. After a
+// connection by SPDY has ended, a goroutine of client-go that pings it lasts up to ten seconds.
+//
+// The API server's word is believed. If it loses the kubelet in the middle of a log, it
+// ends the log like a whole one.
 package pod
 
 import (
