@@ -24,13 +24,17 @@ const (
 	heldBytes = 1 << 20
 )
 
-// webSocketChannels opens the channels of v5.channel.k8s.io: the first byte of a message is
-// its channel.
 func webSocketChannels(ctx context.Context, at *kube.Location, s Streams) (*channels, error) {
 	ws, err := dialWebSocket(ctx, at, remotecommand.StreamProtocolV5Name)
 	if err != nil {
 		return nil, err
 	}
+	return s.channels(ws), nil
+}
+
+// channels opens the channels of v5.channel.k8s.io: the first byte of a message is its
+// channel.
+func (s *Streams) channels(ws *websocket.Conn) *channels {
 	d := demux{remotecommand.StreamErr: newPipe()}
 	writing, done := new(sync.Mutex), make(chan struct{})
 	c := &channels{status: d[remotecommand.StreamErr]}
@@ -55,7 +59,7 @@ func webSocketChannels(ctx context.Context, at *kube.Location, s Streams) (*chan
 	}
 	go d.run(ws)
 	go ping(ws, done)
-	return c, nil
+	return c
 }
 
 func ping(ws *websocket.Conn, done <-chan struct{}) {
@@ -64,8 +68,9 @@ func ping(ws *websocket.Conn, done <-chan struct{}) {
 	for {
 		select {
 		case <-ticker.C:
-			// A peer that does not answer is found by the deadline of the next read.
-			_ = ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(pingPeriod))
+			// A peer that does not answer is found by the deadline of the next read. A shorter
+			// deadline here would end the writing to a peer that is slow.
+			_ = ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(readTimeout))
 		case <-done:
 			return
 		}
@@ -99,14 +104,13 @@ type demux map[byte]*pipe
 
 // run reads messages until the connection ends.
 func (d demux) run(ws *websocket.Conn) {
-	alive := func() error { return ws.SetReadDeadline(time.Now().Add(readTimeout)) }
-	ws.SetPongHandler(func(string) error { return alive() })
+	in := incoming{ws: ws}
+	ws.SetPongHandler(func(string) error { return in.alive() })
 	buffer := make([]byte, 32<<10)
 	for {
-		// The time in which a Write of the caller has blocked does not count.
-		err := alive()
+		err := in.next()
 		if err == nil {
-			err = d.next(ws, buffer)
+			err = d.message(&in, buffer)
 		}
 		if websocket.IsCloseError(err, websocket.CloseNormalClosure) {
 			err = io.EOF
@@ -118,15 +122,32 @@ func (d demux) run(ws *websocket.Conn) {
 	}
 }
 
-func (d demux) next(ws *websocket.Conn, buffer []byte) error {
-	kind, message, err := ws.NextReader()
-	if err != nil {
+// incoming reads messages. Each Read has its own deadline, so the time in which a Write of
+// the caller has blocked does not count.
+type incoming struct {
+	ws      *websocket.Conn
+	message io.Reader
+}
+
+func (in *incoming) alive() error { return in.ws.SetReadDeadline(time.Now().Add(readTimeout)) }
+
+func (in *incoming) next() error {
+	if err := in.alive(); err != nil {
 		return err
 	}
-	if kind != websocket.BinaryMessage {
-		return fmt.Errorf("message of type %d", kind)
+	kind, message, err := in.ws.NextReader()
+	if err == nil && kind != websocket.BinaryMessage {
+		err = fmt.Errorf("message of type %d", kind)
 	}
-	return d.message(message, buffer)
+	in.message = message
+	return err
+}
+
+func (in *incoming) Read(p []byte) (int, error) {
+	if err := in.alive(); err != nil {
+		return 0, err
+	}
+	return in.message.Read(p)
 }
 
 func (d demux) message(message io.Reader, buffer []byte) error {

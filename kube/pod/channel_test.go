@@ -1,10 +1,19 @@
 package pod
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/gorilla/websocket"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
 )
 
@@ -77,4 +86,93 @@ func FuzzResult(f *testing.F) {
 			t.Errorf("%q is a success", message)
 		}
 	})
+}
+
+// inMemory has the two ends of a websocket in virtual time.
+func inMemory(t *testing.T) (client, server *websocket.Conn) {
+	t.Helper()
+	a, b := net.Pipe()
+	made := make(chan *websocket.Conn)
+	go func() {
+		r := bufio.NewReader(b)
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			t.Error(err)
+		}
+		var up websocket.Upgrader
+		ws, err := up.Upgrade(hijacked{httptest.NewRecorder(), b, r}, req, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		made <- ws
+	}()
+	client, _, err := websocket.NewClient(a, &url.URL{Scheme: "ws", Host: "x"}, nil, 0, 0) //nolint:staticcheck // takes a connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, <-made
+}
+
+type hijacked struct {
+	http.ResponseWriter
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, bufio.NewReadWriter(h.r, bufio.NewWriter(h.conn)), nil
+}
+
+// TestSilentPeer has a peer that no longer answers.
+func TestSilentPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := inMemory(t)
+		defer server.Close()
+		s := &Streams{Stdout: io.Discard}
+		begun := time.Now()
+		err := s.converse(t.Context(), s.channels(client))
+		if !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(begun) != readTimeout {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestSlowWriter has a Write that takes longer than a peer may be silent, and more output
+// than is held.
+func TestSlowWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := inMemory(t)
+		defer server.Close()
+		const messages = 100
+		go func() {
+			for range messages {
+				_ = server.WriteMessage(websocket.BinaryMessage, append([]byte{1}, make([]byte, 32<<10)...))
+			}
+			_ = server.WriteMessage(websocket.BinaryMessage, []byte("\x03{\"status\":\"Success\"}"))
+			_ = server.Close()
+		}()
+		go func() { // answers pings
+			for {
+				if _, _, err := server.ReadMessage(); err != nil {
+					return
+				}
+			}
+		}()
+		w := new(slow)
+		s := &Streams{Stdout: w}
+		if err := s.converse(t.Context(), s.channels(client)); err != nil || w.n != messages*32<<10 {
+			t.Errorf("%v: %d bytes", err, w.n)
+		}
+	})
+}
+
+// slow takes its time for the first Write.
+type slow struct{ n int }
+
+func (s *slow) Write(p []byte) (int, error) {
+	if s.n == 0 {
+		time.Sleep(time.Hour)
+	}
+	s.n += len(p)
+	return len(p), nil
 }

@@ -143,7 +143,7 @@ func (s *Streams) input(to io.WriteCloser, cut context.CancelCauseFunc) {
 				return
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // an error that wraps it is no end
 			_ = to.Close() // the same
 			return
 		}

@@ -253,8 +253,11 @@ func TestCallersErrors(t *testing.T) {
 		}
 		<-s.CloseChan()
 	})
-	ended := make(chan bool, 1)
-	half := io.MultiReader(strings.NewReader("insert;\n"), iotest.ErrReader(errDisk))
+	ended := make(chan bool, 2)
+	half := func(err error) io.Reader {
+		return io.MultiReader(strings.NewReader("insert;\n"), iotest.ErrReader(err))
+	}
+	cutOff := fmt.Errorf("read backup.sql: %w", io.EOF)
 	psql := channels(t, func(ws *websocket.Conn) {
 		for {
 			_, message, err := ws.ReadMessage()
@@ -282,7 +285,8 @@ func TestCallersErrors(t *testing.T) {
 		"short write": {output(stdout, success), pod.Streams{Stdout: shortWriter{}}, io.ErrShortWrite,
 			"write stdout: short write"},
 		"stdout by SPDY": {spdy, pod.Streams{Stdout: &full{2500}}, errDisk, "write stdout: no space left on device"},
-		"stdin":          {psql, pod.Streams{Stdin: half}, errDisk, "read stdin: no space left on device"},
+		"stdin":          {psql, pod.Streams{Stdin: half(errDisk)}, errDisk, "read stdin: no space left on device"},
+		"stdin, cut off": {psql, pod.Streams{Stdin: half(cutOff)}, cutOff, "read stdin: read backup.sql: EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := exec(t.Context(), c.pods, c.streams)
@@ -291,8 +295,10 @@ func TestCallersErrors(t *testing.T) {
 			}
 		})
 	}
-	if <-ended {
-		t.Error("the command was told that half of its input is the whole")
+	for range 2 {
+		if <-ended {
+			t.Error("the command was told that half of its input is the whole")
+		}
 	}
 }
 

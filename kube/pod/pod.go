@@ -11,11 +11,11 @@
 // # Caveats
 //
 // Exec, Attach and PortForward use websockets, and use SPDY if a server or a proxy cannot
-// do those. They are neither repeated nor resumed: a lost connection is an error. After a
-// connection by SPDY has ended, a goroutine of client-go that pings it lasts up to ten seconds.
+// do those. They are neither repeated nor resumed: a lost connection is an error.
 //
-// The API server's word is believed. If it loses the kubelet in the middle of a log, it
-// ends the log like a whole one.
+// The API server's word is believed. If it loses the kubelet, it ends a log like a whole one,
+// and may say of a command that it has succeeded. A program that must have the whole output
+// has the command end it with a mark, as pg_dump does.
 package pod
 
 import (
