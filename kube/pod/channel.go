@@ -105,7 +105,7 @@ type demux map[byte]*pipe
 // run reads messages until the connection ends.
 func (d demux) run(ws *websocket.Conn) {
 	in := incoming{ws: ws}
-	ws.SetPongHandler(func(string) error { return in.alive() })
+	ws.SetPongHandler(func(string) error { in.alive(); return nil })
 	buffer := make([]byte, 32<<10)
 	for {
 		err := in.next()
@@ -129,12 +129,13 @@ type incoming struct {
 	message io.Reader
 }
 
-func (in *incoming) alive() error { return in.ws.SetReadDeadline(time.Now().Add(readTimeout)) }
+func (in *incoming) alive() {
+	// A connection that has ended may still have something to be read.
+	_ = in.ws.SetReadDeadline(time.Now().Add(readTimeout))
+}
 
 func (in *incoming) next() error {
-	if err := in.alive(); err != nil {
-		return err
-	}
+	in.alive()
 	kind, message, err := in.ws.NextReader()
 	if err == nil && kind != websocket.BinaryMessage {
 		err = fmt.Errorf("message of type %d", kind)
@@ -144,9 +145,7 @@ func (in *incoming) next() error {
 }
 
 func (in *incoming) Read(p []byte) (int, error) {
-	if err := in.alive(); err != nil {
-		return 0, err
-	}
+	in.alive()
 	return in.message.Read(p)
 }
 

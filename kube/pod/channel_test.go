@@ -19,7 +19,9 @@ import (
 
 // FuzzMessage demultiplexes what a server may send.
 func FuzzMessage(f *testing.F) {
-	for _, seed := range []string{"", "\x01", "\x01text", "\x02text", "\x03{}", "\x09x", "\xff", "\xff\x01", "\xff\x03more", "\xff\xff"} {
+	for _, seed := range []string{
+		"", "\x01", "\x01text", "\x02text", "\x03{}", "\x09x", "\xff", "\xff\x01", "\xff\x03more", "\xff\xff",
+	} {
 		f.Add([]byte(seed), []byte("\x01after"))
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -106,7 +108,8 @@ func inMemory(t *testing.T) (client, server *websocket.Conn) {
 		}
 		made <- ws
 	}()
-	client, _, err := websocket.NewClient(a, &url.URL{Scheme: "ws", Host: "x"}, nil, 0, 0) //nolint:staticcheck // takes a connection
+	//nolint:staticcheck // the only one that takes a connection
+	client, _, err := websocket.NewClient(a, &url.URL{Scheme: "ws", Host: "x"}, nil, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,35 +61,41 @@ func (s *Streams) converse(ctx context.Context, c *channels) error {
 	if c.resize != nil && s.Resize != nil {
 		go s.sizes(ctx, c.resize)
 	}
-	told := make(chan error, 1)
+	told, lost := make(chan error, 1), make(chan error, 1)
 	go func() {
 		message, err := io.ReadAll(io.LimitReader(c.status, maxStatusBytes))
 		exit, err := result(message, err)
-		if err != nil {
-			cut(err)
-			return
+		switch {
+		case err == nil:
+			told <- exit
+		case ctx.Err() == nil: // otherwise it was cut here
+			lost <- err
 		}
-		told <- exit
 	}()
 
-	var exit error
+	late := make(chan struct{})
+	hurry := sync.OnceFunc(func() { time.AfterFunc(closeDelay, func() { close(late) }) })
+	var exit, failure error
 	select {
 	case exit = <-told:
-		select {
-		case <-written:
-		case <-ctx.Done():
-		}
+	case failure = <-lost: // what has come is still written
+		hurry()
 	case <-ctx.Done():
 	}
-	failure := context.Cause(ctx)
+	select {
+	case <-written:
+	case <-ctx.Done():
+	case <-late:
+	}
+	if failure == nil {
+		failure = context.Cause(ctx)
+	}
 	cut(nil)
-	delay := time.NewTimer(closeDelay)
-	defer delay.Stop()
+	hurry()
 	for _, end := range []chan struct{}{written, closed} {
 		select {
 		case <-end:
-		case <-delay.C:
-			delay.Reset(0) // there is no more time for the other
+		case <-late:
 		}
 	}
 	over.Store(true)

@@ -90,9 +90,11 @@ func TestStatus(t *testing.T) {
 	for said, want := range map[string]string{
 		success: "",
 		exit7:   "exec Pod/exec default/p: the command exited with status 7",
-		strings.ReplaceAll(exit7, `"7"`, `"3221225786"`):                                    "exec Pod/exec default/p: the command exited with status 3221225786",
-		`{"status":"Failure","reason":"InternalError","message":"no such file","code":500}`: "exec Pod/exec default/p: no such file",
-		strings.ReplaceAll(exit7, "details", "other"):                                       "exec Pod/exec default/p: ",
+		strings.ReplaceAll(exit7, `"7"`, `"3221225786"`): "exec Pod/exec default/p: " +
+			"the command exited with status 3221225786",
+		`{"status":"Failure","reason":"InternalError","message":"no such file","code":500}`: "exec Pod/exec " +
+			"default/p: no such file",
+		strings.ReplaceAll(exit7, "details", "other"): "exec Pod/exec default/p: ",
 	} {
 		long := strings.Repeat("y", 10_000)
 		by := map[string]kube.Resource[corev1.Pod]{
@@ -207,8 +209,9 @@ func TestResize(t *testing.T) {
 		sizes <- pod.Size{Width: 99, Height: 30}
 		sizes <- pod.Size{Width: 101, Height: 31}
 		var out bytes.Buffer
-		err := exec(t.Context(), pods, pod.Streams{Stdout: &out, Stderr: iotest.TruncateWriter(&out, 0), TTY: true, Resize: sizes})
-		if want := `{"Width":99,"Height":30}` + "\n" + `{"Width":101,"Height":31}` + "\n"; err != nil || out.String() != want {
+		err := exec(t.Context(), pods, pod.Streams{Stdout: &out, Stderr: &out, TTY: true, Resize: sizes})
+		want := `{"Width":99,"Height":30}` + "\n" + `{"Width":101,"Height":31}` + "\n"
+		if err != nil || out.String() != want {
 			t.Errorf("%s: %v, %q", name, err, &out)
 		}
 	}
@@ -272,20 +275,23 @@ func TestCallersErrors(t *testing.T) {
 			}
 		}
 	})
+	const diskFull = "write stdout: no space left on device"
 	for name, c := range map[string]struct {
 		pods    kube.Resource[corev1.Pod]
 		streams pod.Streams
 		is      error
 		want    string
 	}{
-		"stdout":         {output(stdout, success), pod.Streams{Stdout: &full{2500}}, errDisk, "write stdout: no space left on device"},
-		"stderr":         {output(stderr, success), pod.Streams{Stderr: &full{2500}}, errDisk, "write stderr: no space left on device"},
-		"exit, too":      {output(stdout, exit7), pod.Streams{Stdout: &full{2500}}, errDisk, "write stdout: no space left on device"},
-		"endless output": {endless(stdout), pod.Streams{Stdout: &full{2500}}, errDisk, "write stdout: no space left on device"},
+		"stdout": {output(stdout, success), pod.Streams{Stdout: &full{2500}}, errDisk, diskFull},
+		"stderr": {output(stderr, success), pod.Streams{Stderr: &full{2500}}, errDisk,
+			"write stderr: no space left on device"},
+		"exit, too":      {output(stdout, exit7), pod.Streams{Stdout: &full{2500}}, errDisk, diskFull},
+		"endless output": {endless(stdout), pod.Streams{Stdout: &full{2500}}, errDisk, diskFull},
 		"short write": {output(stdout, success), pod.Streams{Stdout: shortWriter{}}, io.ErrShortWrite,
 			"write stdout: short write"},
-		"stdout by SPDY": {spdy, pod.Streams{Stdout: &full{2500}}, errDisk, "write stdout: no space left on device"},
-		"stdin":          {psql, pod.Streams{Stdin: half(errDisk)}, errDisk, "read stdin: no space left on device"},
+		"stdout by SPDY": {spdy, pod.Streams{Stdout: &full{2500}}, errDisk, diskFull},
+		"stdin": {psql, pod.Streams{Stdin: half(errDisk)}, errDisk,
+			"read stdin: no space left on device"},
 		"stdin, cut off": {psql, pod.Streams{Stdin: half(cutOff)}, cutOff, "read stdin: read backup.sql: EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,9 +337,12 @@ func TestBlockedWriter(t *testing.T) {
 			for ws.WriteMessage(websocket.BinaryMessage, append([]byte{stdout}, make([]byte, 10_000)...)) == nil {
 			}
 		}), is: context.Canceled},
-		"ctx, after the command": {pods: hello(func(ws *websocket.Conn) { send(ws, status, exit7) }), is: context.Canceled},
-		"loss":                   {pods: hello(func(*websocket.Conn) { <-lost }), end: func() { close(lost) }, is: io.ErrUnexpectedEOF},
-		"stdin":                  {pods: hello(untilGone), stdin: in, end: func() { broken.CloseWithError(errDisk) }, is: errDisk},
+		"ctx, after the command": {pods: hello(func(ws *websocket.Conn) { send(ws, status, exit7) }),
+			is: context.Canceled},
+		"loss": {pods: hello(func(*websocket.Conn) { <-lost }), end: func() { close(lost) },
+			is: io.ErrUnexpectedEOF},
+		"stdin": {pods: hello(untilGone), stdin: in, end: func() { broken.CloseWithError(errDisk) },
+			is: errDisk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
