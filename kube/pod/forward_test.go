@@ -35,6 +35,7 @@ func kubelet(t *testing.T, webSocket bool, lose <-chan bool, serve func(c relaye
 			case <-s.CloseChan():
 				return
 			case <-lose:
+				s.conn.Close() // without a word
 				return
 			case stream := <-s.streams:
 				id := stream.Headers().Get(corev1.PortForwardRequestIDHeader)
@@ -65,7 +66,7 @@ func kubelet(t *testing.T, webSocket bool, lose <-chan bool, serve func(c relaye
 			t.Error(err)
 			return
 		}
-		s := session{streams: make(chan httpstream.Stream, 100)}
+		s := session{conn: ws.NetConn(), streams: make(chan httpstream.Stream, 100)}
 		s.Connection, err = spdy.NewServerConnection(portforward.NewTunnelingConnection("server", ws),
 			func(stream httpstream.Stream, _ <-chan struct{}) error {
 				s.streams <- stream
@@ -185,7 +186,7 @@ func TestForwardLost(t *testing.T) {
 		lose := make(chan bool)
 		dial, _, ended := forward(t, kubelet(t, webSocket, lose, func(c relayed) {
 			write(c.data, halfLine)
-			<-lose
+			_, _ = io.Copy(io.Discard, c.data) // until it is lost
 		}))
 		c := dial()
 		if _, err := io.ReadFull(c, make([]byte, len(halfLine))); err != nil {
