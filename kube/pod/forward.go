@@ -32,8 +32,8 @@ type PortForwardOptions struct {
 // PortForward forwards connections from a local port to a port of a pod. It returns nil
 // when ctx ends, once it has stopped listening and has cut its connections. It returns an
 // error if it cannot begin or loses its connection to the pod. If the pod refuses a
-// single connection, klog logs it, and the others go on. A connection that is refused or cut
-// is reset, so that its local program does not take what has come for the whole. The
+// single connection, it is closed, klog logs it, and the others go on. A connection that is
+// cut is reset, so that its local program does not take what has come for the whole. The
 // counterparts are portforward of client-go and Api::portforward of kube-rs.
 func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, port int, o PortForwardOptions) error {
 	at, err := kube.Locate(ctx, pods, "forward port of", name, "portforward")
@@ -149,17 +149,17 @@ func (f *forwarder) accept(ctx context.Context, listener net.Listener) error {
 
 func (f *forwarder) serve(ctx context.Context, local net.Conn, id int) {
 	defer f.work.Done()
-	err := f.relay(local, id)
+	received, err := f.relay(local, id)
 	f.mu.Lock()
 	delete(f.open, local)
 	over := f.over
 	f.mu.Unlock()
-	if err == nil {
+	if err == nil || received == 0 { // a reset may come before the local program has connected
 		local.Close()
-		return
+	} else {
+		reset(local)
 	}
-	reset(local)
-	if !over {
+	if err != nil && !over {
 		utilruntime.HandleErrorWithContext(ctx, err, "A forwarded connection was cut", "port", f.port)
 	}
 }
@@ -170,10 +170,10 @@ func reset(conn net.Conn) {
 }
 
 // relay moves a connection's bytes both ways until the pod's have ended.
-func (f *forwarder) relay(local net.Conn, id int) error {
+func (f *forwarder) relay(local net.Conn, id int) (received int64, err error) {
 	trouble, err := f.stream(corev1.StreamTypeError, id)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.tunnel.RemoveStreams(trouble)
 	said := make(chan string, 1)
@@ -185,7 +185,7 @@ func (f *forwarder) relay(local net.Conn, id int) error {
 	data, err := f.stream(corev1.StreamTypeData, id)
 	if err != nil {
 		_ = trouble.Reset() // ends said
-		return err
+		return 0, err
 	}
 	defer f.tunnel.RemoveStreams(data)
 	go func() {
@@ -197,17 +197,17 @@ func (f *forwarder) relay(local net.Conn, id int) error {
 			_ = data.Reset() // ends the copy below
 		}
 	}()
-	_, err = io.Copy(local, data)
+	received, err = io.Copy(local, data)
 	// What still comes would hold up the other stream.
 	_ = data.Reset()
 	if text := <-said; text != "" {
-		return errors.New(text)
+		return received, errors.New(text)
 	}
 	select {
 	case <-f.tunnel.CloseChan(): // all streams then end alike
-		return errLostPod
+		return received, errLostPod
 	default:
-		return err
+		return received, err
 	}
 }
 
