@@ -55,7 +55,7 @@ func TestNoStatus(t *testing.T) {
 			_ = ws.WriteMessage(websocket.TextMessage, []byte("\x03"+success))
 		}),
 		"SPDY closed": spdy(func(session) {}),
-		"SPDY, FIN":   spdy(func(s session) { s.conn.Close() }),
+		"SPDY, FIN":   spdy(func(s session) { s.conn.Close(); <-s.CloseChan() }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -72,6 +72,7 @@ func TestNoStatus(t *testing.T) {
 		err := exec(t.Context(), spdy(func(s session) {
 			_ = s.conn.(*net.TCPConn).SetLinger(0)
 			s.conn.Close()
+			<-s.CloseChan()
 		}), pod.Streams{Stdout: io.Discard})
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got error %v", err)

@@ -65,7 +65,16 @@ func webSocketTunnel(ctx context.Context, at *kube.Location) (httpstream.Connect
 	if err != nil {
 		return nil, err
 	}
-	return spdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("client", ws), portforward.PingPeriod)
+	conn := quiet{portforward.NewTunnelingConnection("client", ws)}
+	return spdy.NewClientConnectionWithPings(conn, portforward.PingPeriod)
+}
+
+// quiet closes without an error: SPDY would keep a goroutine for minutes to tell it.
+type quiet struct{ net.Conn }
+
+func (q quiet) Close() error {
+	_ = q.Conn.Close()
+	return nil
 }
 
 // forwarder differs from client-go's in what a connection's end means: client-go ends all

@@ -36,6 +36,7 @@ func kubelet(t *testing.T, webSocket bool, lose <-chan bool, serve func(c relaye
 				return
 			case <-lose:
 				s.conn.Close() // without a word
+				<-s.CloseChan()
 				return
 			case stream := <-s.streams:
 				id := stream.Headers().Get(corev1.PortForwardRequestIDHeader)
@@ -77,8 +78,7 @@ func kubelet(t *testing.T, webSocket bool, lose <-chan bool, serve func(c relaye
 			return
 		}
 		pair(s)
-		s.Close()
-		<-s.CloseChan()
+		s.end()
 	})
 }
 

@@ -108,9 +108,18 @@ func spdyOnly(t *testing.T, protocol string, play func(s session)) kube.Resource
 			})
 		s.conn = kept.conn
 		play(s)
+		s.end()
+	})
+}
+
+// end closes a connection that has not ended. The library waits for minutes if it is closed twice.
+func (s session) end() {
+	select {
+	case <-s.CloseChan():
+	default:
 		s.Close()
 		<-s.CloseChan()
-	})
+	}
 }
 
 // open waits for the streams of a command.
