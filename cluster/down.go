@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
@@ -24,7 +25,7 @@ func down(ctx context.Context, t target, args []string) error {
 	remove, quiet := false, false
 	_, err := t.parse("down", "", args, func(flags *flag.FlagSet) {
 		flags.BoolVar(&quiet, "quiet", false, "print only errors")
-		flags.BoolVar(&remove, "delete", false, "also remove the cluster's objects and all its files")
+		flags.BoolVar(&remove, "delete", false, "also remove the cluster's objects and all its files; other files in its directory stay")
 	})
 	if err != nil {
 		return err
@@ -38,8 +39,7 @@ func down(ctx context.Context, t target, args []string) error {
 		say = func(string, ...any) {}
 	}
 	if !dir.Exists() {
-		say("there is no cluster in %s", dir)
-		return nil
+		return absent(say, dir)
 	}
 	if err := endSupervisor(ctx, say, dir); err != nil {
 		return err
@@ -57,6 +57,15 @@ func down(ctx context.Context, t target, args []string) error {
 		return err
 	}
 	return cleanUp(say, dir, remove)
+}
+
+// absent tells that there is no cluster. That a record is damaged is an error.
+func absent(say sayer, dir state.Dir) error {
+	if _, err := dir.Record(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("nothing proves that %s belongs to a cluster, so it stays as it is: %w", dir, err)
+	}
+	say("there is no cluster in %s", dir)
+	return nil
 }
 
 // endSupervisor tells the supervisor to stop, if there is one, and waits until it has
@@ -102,18 +111,46 @@ func killSupervisor(say sayer, dir state.Dir) error {
 // cleanUp ends the remaining processes of a crashed supervisor, and removes the files
 // that are not to be kept.
 func cleanUp(say sayer, dir state.Dir, remove bool) error {
+	record, err := dir.Record()
+	if errors.Is(err, fs.ErrNotExist) { // the cluster was never started
+		remove, err = true, nil
+	}
+	if err != nil {
+		return err
+	}
+	lock, err := dir.Supervise()
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return supervisor.ErrRunning
+	}
+	defer lock.Release()
+	if remove || record.Settings.Ephemeral {
+		return discard(say, dir, lock)
+	}
 	if err := sweep(say, dir); err != nil {
 		return err
 	}
-	record, err := dir.Record()
-	if remove || (err == nil && record.Settings.Ephemeral) {
-		if err := dir.Remove(); err != nil {
-			return err
-		}
-		say("the cluster is down and removed")
+	say("the cluster is down; its objects are kept in %s (down --delete removes them)", dir)
+	return nil
+}
+
+// discard ends the remaining processes of a cluster and removes it. The caller holds the
+// supervisor's lock.
+func discard(say sayer, dir state.Dir, lock *state.Lock) error {
+	if err := sweep(say, dir); err != nil {
+		return err
+	}
+	left, err := dir.Remove(lock)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		say("the cluster is down and removed; %s stays with files that are not the cluster's: %s", dir, strings.Join(left, ", "))
 		return nil
 	}
-	say("the cluster is down; its objects are kept in %s (down --delete removes them)", dir)
+	say("the cluster in %s is down and removed", dir)
 	return nil
 }
 
@@ -147,11 +184,7 @@ func prune(say sayer, dir state.Dir) error {
 }
 
 func pruneOne(say sayer, dir state.Dir) error {
-	record, err := dir.Record()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process has just removed it
-	}
-	if err != nil || !record.Settings.Ephemeral || record.Owner.PID == 0 || record.Owner.Alive() {
+	if is, err := abandoned(dir); !is {
 		return err
 	}
 	work, err := dir.TryWork()
@@ -167,8 +200,18 @@ func pruneOne(say sayer, dir state.Dir) error {
 		return err // another process is ending it
 	}
 	defer lock.Release()
-	if err := sweep(say, dir); err != nil {
+	if is, err := abandoned(dir); !is { // another process has started it again meanwhile
 		return err
 	}
-	return dir.Remove()
+	return discard(say, dir, lock)
+}
+
+// abandoned reports whether a cluster is to be removed with its owner, and the owner has
+// ended.
+func abandoned(dir state.Dir) (bool, error) {
+	record, err := dir.Record()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // another process has just removed it
+	}
+	return err == nil && record.Settings.Ephemeral && record.Owner.PID != 0 && !record.Owner.Alive(), err
 }

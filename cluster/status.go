@@ -33,8 +33,8 @@ func status(ctx context.Context, t target, args []string) error {
 	if !running {
 		if dir.Exists() {
 			say("the cluster in %s is not running", dir)
-		} else {
-			say("there is no cluster in %s", dir)
+		} else if err := absent(say, dir); err != nil {
+			return err
 		}
 		return exitStatus(1)
 	}

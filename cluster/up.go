@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ func (l list) Set(value string) error {
 }
 
 func (f *upFlags) check(t target) error {
-	f.settings.Name = t.name
+	f.settings.Name = cmp.Or(t.name, defaultName)
 	switch f.node {
 	case "":
 	case "real":
@@ -122,6 +123,9 @@ func up(ctx context.Context, t target, args []string) error {
 		return sayRunning(ctx, say, dir, f, flags)
 	}
 	if lock, err = freshen(ctx, say, dir, lock, f.settings.Ephemeral); err != nil {
+		return err
+	}
+	if err := dir.Mark(state.Record{Settings: f.settings, Owner: config.Owner}); err != nil {
 		return err
 	}
 	say("starting cluster %q in %s", t.name, dir)
@@ -238,9 +242,6 @@ const statusOwned = 3
 // freshen removes the remains of an earlier run that must not be kept. It returns the
 // lock, which may be another one afterwards.
 func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ephemeral bool) (*state.Lock, error) {
-	if err := sweep(say, dir); err != nil {
-		return lock, err
-	}
 	record, err := dir.Record()
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // the cluster does not exist yet
@@ -248,7 +249,7 @@ func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ep
 	case err != nil:
 		return lock, err
 	case record.Settings.Ephemeral: // its earlier run did not end in order
-		if err := dir.Remove(); err != nil {
+		if err := cleanUp(say, dir, true); err != nil {
 			return lock, err
 		}
 		lock.Release()
@@ -256,7 +257,7 @@ func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ep
 	case ephemeral:
 		return lock, fmt.Errorf("--ephemeral would remove the objects kept in %s: use another cluster, or down --delete", dir)
 	}
-	return lock, nil
+	return lock, sweep(say, dir)
 }
 
 // sayRunning handles up on a running cluster. That is an error only if other settings are

@@ -25,6 +25,25 @@ func (l *Lock) Release() {
 	}
 }
 
+// holds returns an error if this is not the lock that other processes find in a file.
+func (l *Lock) holds(file string) error {
+	if l == nil {
+		return fmt.Errorf("%s is not locked", file)
+	}
+	opened, err := l.file.Stat()
+	if err != nil {
+		return fmt.Errorf("check lock: %w", err)
+	}
+	there, err := os.Lstat(file)
+	if err != nil {
+		return fmt.Errorf("check lock: %w", err)
+	}
+	if !os.SameFile(opened, there) {
+		return fmt.Errorf("%s was replaced", file)
+	}
+	return nil
+}
+
 // Work claims the directory and takes the lock that up and down hold while they change a
 // cluster. While another process holds it, Work calls waiting (once) and waits.
 func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
@@ -42,22 +61,20 @@ func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 
 // TryWork takes the lock of [Dir.Work] in a directory that exists. It does not wait, and
 // returns nil if another process holds the lock.
-func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock)) }
+func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock), 0) }
 
 // Supervise takes the supervisor's lock, which shows that a supervisor runs. It does not
 // wait, and returns nil if another process holds the lock.
 func (d Dir) Supervise() (*Lock, error) {
-	return try(d.Path(supervisorLock))
+	return try(d.Path(supervisorLock), os.O_CREATE)
 }
 
 // Supervised reports whether a supervisor runs.
 func (d Dir) Supervised() (bool, error) {
-	if !d.Exists() {
-		return false, nil
-	}
-	lock, err := d.Supervise()
+	// It makes no file: the directory may be the user's, or is just being removed.
+	lock, err := try(d.Path(supervisorLock), 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // another process has just removed it
+		return false, nil
 	}
 	if err != nil {
 		return false, err
@@ -73,7 +90,7 @@ func (d Dir) Supervised() (bool, error) {
 // holds it, Take calls waiting (once) and waits.
 func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
 	for told := false; ; {
-		lock, err := try(file)
+		lock, err := try(file, os.O_CREATE)
 		if lock != nil || err != nil {
 			return lock, err
 		}
@@ -89,8 +106,9 @@ func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
 	}
 }
 
-func try(file string) (*Lock, error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+// try opens a file with a further flag, and takes its lock if no process holds it.
+func try(file string, flag int) (*Lock, error) {
+	f, err := os.OpenFile(file, flag|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}

@@ -7,6 +7,9 @@
 //	kubeconfig       the administrator's kubeconfig
 //	pki/ etcd/       survive a restart
 //	logs/ processes/ logs and records of the components (package process)
+//	authentication.yaml kubeconfigs/ volume-plugins/ node/ of the components
+//
+// Nothing else in the directory is the cluster's: [Dir.Remove] leaves it.
 //
 // Locks are the kernel's (flock): they end with the process that holds them, so no lock
 // is ever stale.
@@ -114,47 +117,18 @@ func (d Dir) Claim() error {
 		return fmt.Errorf("read state directory: %w", err)
 	}
 	if len(entries) > 0 && !d.Exists() {
-		return fmt.Errorf("%s is not empty and belongs to no cluster: choose another --dir", d)
+		_, err := d.Record()
+		return fmt.Errorf("%s is not empty and belongs to no cluster: choose another --dir (%w)", d, err)
 	}
 	// The administrator's key will be in it.
 	return private.Dir(string(d))
 }
 
-// Exists reports whether the directory belongs to a cluster.
+// Exists reports whether the directory belongs to a cluster: its record is there, or nothing
+// but locks yet.
 func (d Dir) Exists() bool {
-	_, err := os.Lstat(d.Path(workLock))
-	return err == nil
-}
-
-// Remove removes the directory and its content. Nothing may be mounted there.
-func (d Dir) Remove() error {
-	mounts, err := mountsUnder(string(d))
-	if err != nil {
-		return err
-	}
-	if len(mounts) > 0 {
-		return fmt.Errorf("remove state directory: %s is still mounted", mounts[0])
-	}
-	socket, err := d.Socket()
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove control socket: %w", err)
-	}
-	// The directory is first renamed: other processes see all of it or nothing, and
-	// create no file in a directory that is being removed.
-	doomed, err := os.MkdirTemp(filepath.Dir(string(d)), ".removed-*")
-	if err != nil {
-		return fmt.Errorf("remove state directory: %w", err)
-	}
-	if err := os.Rename(string(d), filepath.Join(doomed, "cluster")); err != nil {
-		return fmt.Errorf("remove state directory: %w", errors.Join(err, os.Remove(doomed)))
-	}
-	if err := os.RemoveAll(doomed); err != nil {
-		return fmt.Errorf("remove state directory: %w", err)
-	}
-	return nil
+	_, err := d.Record()
+	return err == nil || d.bare()
 }
 
 // A Record has the properties of a cluster that its data does not contain.
@@ -172,6 +146,9 @@ type Record struct {
 	// Bootstrapped is the binary whose API server has made the objects that it makes at its
 	// first start.
 	Bootstrapped string `json:"bootstrapped,omitempty"`
+
+	// HadNode tells that a real node has made its directory.
+	HadNode bool `json:"hadNode,omitempty"`
 
 	// The port is tried again at the next start, so that copies of the kubeconfig stay
 	// valid.
@@ -196,15 +173,19 @@ type Settings struct {
 	SchedulerArgs         []string `json:"schedulerArgs,omitempty"`
 }
 
-// Record reads the record. It returns fs.ErrNotExist if there is none.
+// Record reads the record, which proves that the directory is a cluster's. It returns
+// fs.ErrNotExist if there is none.
 func (d Dir) Record() (Record, error) {
-	data, err := os.ReadFile(d.Path("cluster.json"))
+	data, err := os.ReadFile(d.Path(record))
 	if err != nil {
 		return Record{}, fmt.Errorf("read cluster record: %w", err)
 	}
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Record{}, fmt.Errorf("parse cluster record %s: %w", d.Path("cluster.json"), err)
+		return Record{}, fmt.Errorf("parse cluster record %s: %w", d.Path(record), err)
+	}
+	if r.Settings.Name == "" { // a file of another program
+		return Record{}, fmt.Errorf("parse cluster record %s: it names no cluster", d.Path(record))
 	}
 	return r, nil
 }
@@ -215,5 +196,5 @@ func (d Dir) SetRecord(r Record) error {
 	if err != nil {
 		return fmt.Errorf("encode cluster record: %w", err)
 	}
-	return pki.WriteFile(d.Path("cluster.json"), append(data, '\n'), 0o600)
+	return pki.WriteFile(d.Path(record), append(data, '\n'), 0o600)
 }

@@ -72,8 +72,8 @@ func TestLocks(t *testing.T) {
 	if second, err := dir.Supervise(); second != nil || err != nil {
 		t.Errorf("second supervisor: %v %v", second, err)
 	}
-	if err := dir.Remove(); err != nil {
-		t.Fatal(err)
+	if left, err := dir.Remove(lock); err != nil || len(left) > 0 {
+		t.Fatal(left, err)
 	}
 	check(false)
 	lock.Release()

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/pintle-go/pintle/cluster/internal/state"
 )
 
 // A Status is the status that a running cluster reports.
@@ -63,8 +65,8 @@ func (s *supervisor) listen() (*serving, error) {
 		return nil, err
 	}
 	// The process that left it is gone: this process holds the supervisor's lock.
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove old control socket: %w", err)
+	if err := state.RemoveSocket(socket); err != nil {
+		return nil, err
 	}
 	listener, err := net.Listen("unix", socket)
 	if err != nil {

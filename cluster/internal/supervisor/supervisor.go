@@ -85,7 +85,7 @@ type Environment struct {
 var ErrRunning = errors.New("the cluster is running already")
 
 // Run runs the cluster until ctx ends or it is told to stop. It returns when all
-// components have ended and, for an ephemeral cluster, the state directory is removed.
+// components have ended and, for an ephemeral cluster, its files are removed.
 // The error tells why the cluster could not start or could not continue; it is nil after
 // an orderly end.
 func Run(ctx context.Context, config Config) (err error) {
@@ -98,7 +98,13 @@ func Run(ctx context.Context, config Config) (err error) {
 	}
 	defer lock.Release()
 	if config.Settings.Ephemeral {
-		defer func() { err = errors.Join(err, config.Dir.Remove()) }()
+		defer func() {
+			left, removed := config.Dir.Remove(lock)
+			if len(left) > 0 {
+				config.Log.Warn("the directory stays, because other programs made files in it", "files", left)
+			}
+			err = errors.Join(err, removed)
+		}()
 	}
 	// Ports are free when they are chosen, but another program may use them first.
 	for tries := 3; ; tries-- {
@@ -218,6 +224,7 @@ func (s *supervisor) prepare(ctx context.Context) error {
 		*r = state.Record{
 			Settings: s.Settings, Owner: s.Owner, Socket: socket, Binary: s.Binary, APIServerPort: ports.APIServer,
 			Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self, Bootstrapped: record.Bootstrapped,
+			HadNode: record.HadNode || record.Settings.RealNode,
 		}
 	})
 	if err != nil {
