@@ -11,7 +11,7 @@
 // It is a launcher: the components are in cmd/kubernetes, cmd/node and cmd/kubectl. It
 // builds each of them on first use. Where to read on:
 //
-//	up.go, down.go, status.go, logs.go, kubectl.go, load.go, disturb.go
+//	up.go, running.go, down.go, status.go, logs.go, kubectl.go, load.go, disturb.go
 //	                      the commands
 //	supervise.go          the process that up leaves running
 //	nodes.go              the nodes that a cluster gets

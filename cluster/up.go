@@ -119,8 +119,8 @@ func up(ctx context.Context, t target, args []string) error {
 		return err
 	}
 	defer func() { lock.Release() }()
-	if running {
-		return sayRunning(ctx, say, dir, f, flags)
+	if running != nil {
+		return sayRunning(say, dir, f, flags, config.Owner, *running)
 	}
 	if lock, err = freshen(ctx, say, dir, lock, f.settings.Ephemeral); err != nil {
 		return err
@@ -188,23 +188,28 @@ func claim(ctx context.Context, say sayer, dir state.Dir) (*state.Lock, error) {
 	return dir.Work(ctx, func() { say("waiting for another up or down of this cluster") })
 }
 
-// claimOrAdopt locks the state directory, and reports whether the cluster runs. If the
-// cluster is kept for a next owner, it runs and belongs to that owner now, or it has been
-// ended: a cluster that is damaged, or has another version of Kubernetes, is not used.
+// claimOrAdopt locks the state directory, and returns the cluster's status if it runs. A
+// cluster that starts or stops is waited for. If the cluster is kept for a next owner, it
+// runs and belongs to that owner now, or it has been ended: a cluster that is damaged, or has
+// another version of Kubernetes, is not used.
 func (f *upFlags) claimOrAdopt(
 	ctx context.Context, say sayer, dir state.Dir, config supervisor.Config,
-) (lock *state.Lock, running bool, err error) {
+) (*state.Lock, *supervisor.Status, error) {
 	for {
-		if lock, err = claim(ctx, say, dir); err != nil {
-			return nil, false, err
+		lock, err := claim(ctx, say, dir)
+		if err != nil {
+			return nil, nil, err
 		}
-		running, err := dir.Supervised()
-		if err == nil && running && f.keep > 0 {
-			running, err = adopt(ctx, say, dir, config)
+		running, err := settled(ctx, say, dir)
+		if f.keep > 0 && (running != nil || errors.Is(err, errSilent)) {
+			var adopted bool
+			if adopted, err = adopt(ctx, say, dir, config); !adopted {
+				running = nil
+			}
 		}
 		if err != nil {
 			lock.Release()
-			return nil, false, err
+			return nil, nil, err
 		}
 		if dir.Exists() {
 			return lock, running, nil
@@ -260,15 +265,16 @@ func freshen(ctx context.Context, say sayer, dir state.Dir, lock *state.Lock, ep
 	return lock, sweep(say, dir)
 }
 
-// sayRunning handles up on a running cluster. That is an error only if other settings are
-// asked for.
-func sayRunning(ctx context.Context, say sayer, dir state.Dir, f upFlags, flags *flag.FlagSet) error {
-	s, err := supervisor.NewClient(dir).Status(ctx)
+// sayRunning handles up on a running cluster. That is an error only if other settings or
+// another owner are asked for.
+func sayRunning(
+	say sayer, dir state.Dir, f upFlags, flags *flag.FlagSet, owner process.Identity, s supervisor.Status,
+) error {
+	record, err := dir.Record()
 	if err != nil {
 		return err
 	}
-	record, err := dir.Record()
-	if err != nil {
+	if err := checkOwner(owner, record.Owner); err != nil {
 		return err
 	}
 	asked := false
@@ -287,8 +293,24 @@ func sayRunning(ctx context.Context, say sayer, dir state.Dir, f upFlags, flags 
 		return errors.New("the cluster is running already, in the background: end it first, with down")
 	}
 	say("cluster %q is running already, since %s", s.Name, s.Started.Format(time.DateTime))
+	if owner.PID == 0 && record.Owner.PID != 0 {
+		say("it belongs to process %d, and ends with it", record.Owner.PID)
+	}
 	sayHow(say, target{name: s.Name, path: string(dir)}, s)
 	return nil
+}
+
+// checkOwner returns an error if a running cluster would not end with the owner that up is
+// called with.
+func checkOwner(asked, is process.Identity) error {
+	switch {
+	case asked.PID == 0 || asked == is:
+		return nil
+	case is.PID == 0:
+		return fmt.Errorf("the cluster is running without an owner, so it would not end with process %d: end it first, with down",
+			asked.PID)
+	}
+	return fmt.Errorf("the cluster is running and belongs to process %d, not to %d: end it first, with down", is.PID, asked.PID)
 }
 
 func sayHow(say sayer, t target, s supervisor.Status) {

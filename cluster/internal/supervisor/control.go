@@ -43,6 +43,9 @@ func (s *supervisor) status() Status {
 		Name: s.Settings.Name, Phase: s.phase, PID: os.Getpid(), Dir: string(s.Dir),
 		Kubeconfig: s.Dir.Kubeconfig(), Server: s.plane.Server(), Started: s.started,
 	}
+	if s.Owner.PID != 0 && s.Keep == 0 && !s.Owner.Alive() { // watchOwner is about to see it
+		status.Phase = Stopping
+	}
 	if s.readyAfter > 0 {
 		status.ReadyAfter = s.readyAfter.Round(time.Millisecond).String()
 	}
@@ -102,7 +105,7 @@ func (s *supervisor) handler() http.Handler {
 	})
 	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
 		s.Log.Info("received a request to stop")
-		s.end(errStopped)
+		s.stop()
 	})
 	mux.HandleFunc("POST /owner", func(w http.ResponseWriter, r *http.Request) {
 		var by Ownership

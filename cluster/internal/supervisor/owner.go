@@ -96,7 +96,7 @@ func (s *supervisor) settle(ctx context.Context, t *tenure) {
 	case stay:
 	case leave:
 		s.Log.Info("the process that owned the cluster has ended", "pid", t.Owner.PID, "kept", t.Keep)
-		s.end(errStopped)
+		s.stop()
 	case empty:
 		s.Log.Info("the process that owns the cluster has ended: the cluster is kept", "pid", t.Owner.PID, "for", t.Keep)
 		t.since = time.Now()
@@ -104,7 +104,7 @@ func (s *supervisor) settle(ctx context.Context, t *tenure) {
 		defer cancel()
 		if err := s.probe.empty(ctx, s.fresh); err != nil {
 			s.Log.Error("the cluster is not kept", "error", err)
-			s.end(errStopped)
+			s.stop()
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (s *supervisor) adopt(ctx context.Context, t *tenure, by Ownership) error {
 	if !t.since.IsZero() {
 		if err := s.sound(ctx); err != nil {
 			s.Log.Error("the cluster cannot be used again", "error", err)
-			s.end(errStopped)
+			s.stop()
 			return fmt.Errorf("%w: %w", ErrEnding, err)
 		}
 	}

@@ -127,6 +127,7 @@ func attempt(ctx context.Context, config Config) error {
 	}
 	defer s.group.Close()
 	defer s.probe.close()
+	defer context.AfterFunc(ctx, func() { s.setPhase(Stopping) })()
 	return s.run(ctx)
 }
 
@@ -264,8 +265,7 @@ func (s *supervisor) run(ctx context.Context) error {
 		err = s.settled(ctx)
 	}
 	if err == nil {
-		s.setPhase(Ready)
-		if s.Ready != nil {
+		if s.setPhase(Ready) && s.Ready != nil {
 			s.Ready(s.status())
 		}
 		<-ctx.Done()
@@ -417,8 +417,18 @@ func (s *supervisor) is(phase string) bool {
 	return s.phase == phase
 }
 
-func (s *supervisor) setPhase(phase string) {
+// setPhase sets the phase, and reports whether it could: a cluster that stops stays so.
+func (s *supervisor) setPhase(phase string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.phase = phase
+	if s.phase != Stopping {
+		s.phase = phase
+	}
+	return s.phase == phase
+}
+
+// stop ends the cluster. From now on its status says so.
+func (s *supervisor) stop() {
+	s.setPhase(Stopping)
+	s.end(errStopped)
 }

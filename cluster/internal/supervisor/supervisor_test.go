@@ -14,6 +14,7 @@ import (
 
 	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/internal/leak"
 )
@@ -108,6 +109,33 @@ func TestActions(t *testing.T) {
 	if config.Dir.Exists() {
 		t.Error("the directory of an ephemeral cluster is left")
 	}
+}
+
+// A cluster that stops never says again that it is ready, and one whose owner has ended is
+// about to stop.
+func TestPhase(t *testing.T) {
+	ended := 0
+	s := &supervisor{phase: Starting, plane: &controlplane.Plane{}, end: func(error) { ended++ }}
+	expect := func(want string) {
+		t.Helper()
+		if got := s.status().Phase; got != want {
+			t.Errorf("phase %q, want %q", got, want)
+		}
+	}
+	expect(Starting)
+	if !s.setPhase(Ready) {
+		t.Error("a cluster that starts does not get ready")
+	}
+	expect(Ready)
+	s.Owner = process.Identity{PID: os.Getpid(), Started: "another time"}
+	expect(Stopping)
+	s.Keep = time.Minute
+	expect(Ready)
+	s.stop()
+	if s.setPhase(Ready) || ended != 1 {
+		t.Errorf("it is ready again, ended %d times", ended)
+	}
+	expect(Stopping)
 }
 
 // failingNode is a node that always fails.
