@@ -69,20 +69,10 @@ func absent(say sayer, dir state.Dir) error {
 }
 
 // endSupervisor tells the supervisor to stop, if there is one, and waits until it has
-// stopped.
+// stopped. A supervisor that has just started does not listen yet: it is told again.
 func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
-	running, err := dir.Supervised()
-	if err != nil || !running {
-		return err
-	}
-	err = supervisor.NewClient(dir).Stop(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return killSupervisor(say, dir)
-	}
-	if err != nil {
-		// It may not listen yet, or it may already be ending.
-		say("%v", err)
-	}
+	client := supervisor.NewClient(dir)
+	told, said := false, false
 	for deadline := time.Now().Add(downLimit); ; time.Sleep(20 * time.Millisecond) {
 		running, err := dir.Supervised()
 		if err != nil || !running {
@@ -91,21 +81,49 @@ func endSupervisor(ctx context.Context, say sayer, dir state.Dir) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if !told {
+			err := client.Stop(ctx)
+			switch told = err == nil; {
+			case told:
+				deadline = time.Now().Add(downLimit)
+			case errors.Is(err, context.DeadlineExceeded):
+				return killSupervisor(say, dir)
+			case !said:
+				say("waiting for the supervisor to listen, or to end (%v)", err)
+				said = true
+			}
+		}
 		if time.Now().After(deadline) {
 			return killSupervisor(say, dir)
 		}
 	}
 }
 
-// killSupervisor ends a stuck supervisor.
+// killSupervisor ends a stuck supervisor: the process of the record, if it is the same one.
 func killSupervisor(say sayer, dir state.Dir) error {
 	record, err := dir.Record()
 	if err != nil {
 		return err
 	}
 	say("the supervisor (process %d) does not end the cluster: killing the supervisor", record.Supervisor.PID)
-	_, err = process.End(record.Supervisor, 20*time.Second)
-	return err
+	was, err := process.End(record.Supervisor, 20*time.Second)
+	if err != nil {
+		return err
+	}
+	deadline := time.Now()
+	if was { // its lock is free when the last of its threads has ended
+		deadline = deadline.Add(10 * time.Second)
+	}
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		running, err := dir.Supervised()
+		if err != nil || !running {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("end the supervisor: its lock in %s belongs to another process than %d, which the record names",
+				dir, record.Supervisor.PID)
+		}
+	}
 }
 
 // cleanUp ends the remaining processes of a crashed supervisor, and removes the files

@@ -140,3 +140,38 @@ func TestSettled(t *testing.T) {
 		})
 	}
 }
+
+// down tells a supervisor that does not listen yet again, once it does.
+func TestEndsASupervisorThatStarts(t *testing.T) {
+	p := play(t, "starting")
+	deaf, ended := make(chan struct{}), make(chan error, 1)
+	tell := sync.OnceFunc(func() { close(deaf) })
+	go func() { ended <- endSupervisor(t.Context(), func(string, ...any) { tell() }, p.dir) }()
+	<-deaf
+	p.listen(t)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stops != 1 {
+		t.Errorf("it was told %d times", p.stops)
+	}
+}
+
+// A supervisor whose process is not the recorded one is not killed, and counts as running.
+func TestKillsOnlyTheRecordedSupervisor(t *testing.T) {
+	p := play(t, "ready")
+	o := newOwner(t)
+	record := state.Record{Settings: state.Settings{Name: "x"}}
+	record.Supervisor = process.Identity{PID: o.cmd.Process.Pid, Started: "another time"}
+	if err := p.dir.SetRecord(record); err != nil {
+		t.Fatal(err)
+	}
+	if err := killSupervisor(say, p.dir); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("killSupervisor: %v", err)
+	}
+	if _, err := process.Identify(o.cmd.Process.Pid); err != nil {
+		t.Errorf("the stranger: %v", err)
+	}
+}

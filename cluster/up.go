@@ -384,14 +384,13 @@ func awaitReport(ctx context.Context, say sayer, cmd *exec.Cmd, pipe io.Reader, 
 		return *r.Status, cmd.Process.Release()
 	}
 	waited := cmd.Wait()
-	if waited == nil {
-		waited = errors.New("exit status 0")
-	}
 	switch {
 	case ctx.Err() != nil:
 		return supervisor.Status{}, errors.New("interrupted: the cluster was stopped again")
 	case r.Error != "":
 		return supervisor.Status{}, errors.New(r.Error)
+	case waited == nil: // it was told to
+		return supervisor.Status{}, errors.New("the cluster was stopped before it was ready")
 	}
 	return supervisor.Status{}, fmt.Errorf("the supervisor has ended (%w); the end of %s:\n    %s",
 		waited, log, strings.Join(process.Tail(log, 8), "\n    "))

@@ -270,8 +270,10 @@ func (s *supervisor) run(ctx context.Context) error {
 		}
 		<-ctx.Done()
 	}
-	s.setPhase(Stopping)
-	s.end(errStopped)
+	if errors.Is(context.Cause(ctx), errStopped) {
+		err = errStopped // what failed then does not matter, and is not tried again
+	}
+	s.stop()
 	stopNodes()
 	nodesDone.Wait()
 	s.stopAll()
