@@ -6,8 +6,10 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/process"
@@ -186,19 +188,19 @@ func sweep(say sayer, dir state.Dir) error {
 }
 
 // prune removes the clusters beside dir whose owner has ended and that have no supervisor
-// to remove them.
-func prune(say sayer, dir state.Dir) error {
-	siblings, err := filepath.Glob(filepath.Join(filepath.Dir(string(dir)), "*", "cluster.json"))
-	if err != nil {
-		return fmt.Errorf("list clusters: %w", err)
+// to remove them. It tidies up after others: what it cannot remove, it reports.
+func prune(report sayer, dir state.Dir) {
+	beside := filepath.Dir(string(dir))
+	entries, err := os.ReadDir(beside)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		report("look for clusters whose owner has ended: %v", err)
 	}
-	for _, file := range siblings {
-		sibling := state.Dir(filepath.Dir(file))
-		if err := pruneOne(say, sibling); err != nil {
-			return fmt.Errorf("remove %s, whose owner has ended: %w", sibling, err)
+	for _, e := range entries {
+		sibling := state.Dir(filepath.Join(beside, e.Name()))
+		if err := pruneOne(func(string, ...any) {}, sibling); err != nil {
+			report("leaving %s, which may be a cluster whose owner has ended: %v", sibling, err)
 		}
 	}
-	return nil
 }
 
 func pruneOne(say sayer, dir state.Dir) error {
@@ -228,8 +230,8 @@ func pruneOne(say sayer, dir state.Dir) error {
 // ended.
 func abandoned(dir state.Dir) (bool, error) {
 	record, err := dir.Record()
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // another process has just removed it
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrPermission) {
+		return false, nil // it is none, it is another user's, or another process has just removed it
 	}
 	return err == nil && record.Settings.Ephemeral && record.Owner.PID != 0 && !record.Owner.Alive(), err
 }

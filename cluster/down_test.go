@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -130,4 +131,22 @@ func TestRemainsOfAnEphemeralCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect("cluster.json", "etcd", "notes", "pintle.lock")
+}
+
+// What is damaged beside a new cluster is reported, and the remains of others are removed.
+func TestPruneBesideADamagedCluster(t *testing.T) {
+	beside := filepath.Join(t.TempDir(), "with [brackets]")
+	at := func(name string) cluster { return cluster{t: t, dir: state.Dir(filepath.Join(beside, name))} }
+	damaged, old := at("a-damaged"), at("old")
+	damaged.write("cluster.json", "")
+	at("").write("file", "")
+	old.record(state.Record{Settings: state.Settings{Name: "x", Ephemeral: true}, Owner: gone(t)})
+	old.write("pintle.lock", "")
+	var reports []string
+	prune(func(format string, args ...any) { reports = append(reports, fmt.Sprintf(format, args...)) }, at("new").dir)
+	if len(reports) != 1 || !strings.Contains(reports[0], string(damaged.dir)) {
+		t.Errorf("reports %q", reports)
+	}
+	damaged.expect("cluster.json")
+	old.expect()
 }

@@ -109,7 +109,7 @@ func up(ctx context.Context, t target, args []string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	config, err := f.config(ctx, say, dir, cancel)
+	config, err := f.config(ctx, dir, cancel)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func up(ctx context.Context, t target, args []string) error {
 
 // config returns the supervisor's configuration, and builds Kubernetes if necessary. It
 // calls cancel if the owner ends meanwhile.
-func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel func()) (supervisor.Config, error) {
+func (f *upFlags) config(ctx context.Context, dir state.Dir, cancel func()) (supervisor.Config, error) {
 	config := supervisor.Config{
 		Dir: dir, Settings: f.settings, Nodes: nodesFor(f.settings),
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -170,9 +170,7 @@ func (f *upFlags) config(ctx context.Context, say sayer, dir state.Dir, cancel f
 		}
 		config.Keep = f.keep
 		go config.Owner.Await(ctx, cancel)
-		if err := prune(say, dir); err != nil {
-			return supervisor.Config{}, err
-		}
+		prune(say, dir) // with --quiet too
 	}
 	if config.Binary, err = builder().Program(ctx, build.ControlPlane); err != nil {
 		return config, err
