@@ -52,7 +52,7 @@ func load(ctx context.Context, dir, archive string) error {
 
 // containerdSocketOf returns the path by which the host reaches the containerd of the
 // cluster in dir. The path of a socket is limited to about a hundred bytes, so for a long
-// directory the path goes through a link in [state.Short].
+// directory the path goes through a link in [state.Dir.Short].
 func containerdSocketOf(dir string) (string, error) {
 	path := filepath.Join(nodeDir(dir), "run", "containerd.sock")
 	if len(path) < 100 {
@@ -74,6 +74,6 @@ func containerdSocketOf(dir string) (string, error) {
 
 // shortLink returns the path of a link to a node's sockets.
 func shortLink(dir string) (string, error) {
-	short, err := state.Short()
+	short, err := state.Dir(dir).Short()
 	return filepath.Join(short, clusterID(dir)), err
 }

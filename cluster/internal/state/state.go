@@ -3,7 +3,7 @@
 //
 //	pintle.lock      held while up or down works on the directory
 //	supervisor.lock  held by the supervisor for as long as it lives
-//	cluster.json     the record: settings, ports, the path of the control socket
+//	cluster.json     the record: settings, ports, the directory of long sockets
 //	kubeconfig       the administrator's kubeconfig
 //	pki/ etcd/       survive a restart
 //	logs/ processes/ logs and records of the components (package process)
@@ -80,15 +80,41 @@ func (d Dir) Path(elements ...string) string {
 func (d Dir) Kubeconfig() string { return d.Path("kubeconfig") }
 
 // Socket is the path of the supervisor's control socket. The path of a socket is limited
-// to about a hundred bytes, so the socket of a long directory is in [Short].
+// to about a hundred bytes, so the socket of a long directory is in [Dir.Short].
 func (d Dir) Socket() (string, error) {
-	if path := d.Path("control.sock"); len(path) < 100 {
+	if path := d.Path("control.sock"); len(path) < maxSocket {
 		return path, nil
 	}
-	short, err := Short()
+	short, err := d.Short()
 	hash := sha256.Sum256([]byte(d))
 	return filepath.Join(short, fmt.Sprintf("%x.sock", hash[:8])), err
 }
+
+// Short returns the directory of the sockets whose path would be too long. The supervisor has
+// recorded it, because it depends on the environment. Before that it is [Short].
+func (d Dir) Short() (string, error) {
+	if r, err := d.Record(); err == nil {
+		if r.Short != "" {
+			return r.Short, nil
+		}
+		if short := filepath.Dir(r.Socket); r.Socket != "" && short != string(d) { // an earlier version's record
+			return short, nil
+		}
+	}
+	return Short()
+}
+
+// ChooseShort returns what a supervisor records as [Dir.Short]. It is empty for a directory whose
+// sockets have short paths.
+func (d Dir) ChooseShort() (string, error) {
+	if len(d.Path(node, "run", "containerd.sock")) < maxSocket { // the longest one
+		return "", nil
+	}
+	return Short()
+}
+
+// maxSocket is the length from which on the path of a socket is too long.
+const maxSocket = 100
 
 // longTemp is the length of a temporary directory's path above which the path of a socket
 // in it would be too long.
@@ -134,8 +160,11 @@ func (d Dir) Exists() bool {
 // A Record has the properties of a cluster that its data does not contain.
 type Record struct {
 	Settings Settings `json:"settings"`
-	Socket   string   `json:"socket"`
-	Binary   string   `json:"binary"` // of Kubernetes
+	Socket   string   `json:"socket,omitempty"` // written by earlier versions, see [Dir.Short]
+	Binary   string   `json:"binary"`           // of Kubernetes
+
+	// Short is the directory of the sockets whose path would be too long, if there are any.
+	Short string `json:"short,omitempty"`
 
 	// Supervisor is the process that runs the cluster, or that ran it last.
 	Supervisor process.Identity `json:"supervisor,omitzero"`

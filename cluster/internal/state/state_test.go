@@ -97,6 +97,57 @@ func TestSocketPathIsShort(t *testing.T) {
 	}
 }
 
+// shortTemp makes a directory that is short enough for sockets.
+func shortTemp(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// A command whose environment names another temporary directory finds the cluster that runs.
+func TestSocketIsThatOfTheSupervisor(t *testing.T) {
+	for name, record := range map[string]func(short, socket string) Record{
+		"this version's":   func(short, _ string) Record { return Record{Short: short} },
+		"an earlier one's": func(_, socket string) Record { return Record{Socket: socket} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := Dir(filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
+			t.Setenv("TMPDIR", shortTemp(t))
+			short, err := dir.ChooseShort()
+			if err != nil || short == "" {
+				t.Fatal(short, err)
+			}
+			want, err := dir.Socket()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := record(short, want)
+			r.Settings.Name = "x"
+			if err := dir.SetRecord(r); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("TMPDIR", shortTemp(t))
+			if got, err := dir.Socket(); err != nil || got != want {
+				t.Errorf("socket %s, %v, want %s", got, err, want)
+			}
+			if again, err := dir.ChooseShort(); err != nil || again == short {
+				t.Errorf("the next supervisor's sockets are in %s, %v", again, err)
+			}
+		})
+	}
+	if short, err := Dir("/a").ChooseShort(); short != "" || err != nil {
+		t.Errorf("a short directory: %q, %v", short, err)
+	}
+}
+
 // No socket is opened and no key is written in a directory that another user has made.
 func TestStrangersDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -217,13 +217,19 @@ func (s *supervisor) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(s.Dir.Path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("make etcd's directory: %w", err)
 	}
-	socket, err := s.Dir.Socket()
+	// The socket of an earlier run may be where this run's environment does not lead.
+	if old, err := s.Dir.Socket(); err == nil && record.Short != "" {
+		if err := state.RemoveSocket(old); err != nil {
+			return err
+		}
+	}
+	short, err := s.Dir.ChooseShort()
 	if err != nil {
 		return err
 	}
 	err = s.note(func(r *state.Record) {
 		*r = state.Record{
-			Settings: s.Settings, Owner: s.Owner, Socket: socket, Binary: s.Binary, APIServerPort: ports.APIServer,
+			Settings: s.Settings, Owner: s.Owner, Short: short, Binary: s.Binary, APIServerPort: ports.APIServer,
 			Services: s.plane.Services, Pods: s.plane.Pods, Supervisor: self, Bootstrapped: record.Bootstrapped,
 			HadNode: record.HadNode || record.Settings.RealNode,
 		}
