@@ -83,6 +83,7 @@ func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()
 		}
 		return fmt.Errorf("start real node: %w", err)
 	}
+	n.tell(r.processes[kubelet], nil)
 	ready()
 	for {
 		select {
@@ -93,20 +94,23 @@ func (n *Node) Run(ctx context.Context, env supervisor.Environment, ready func()
 				return p.Err()
 			}
 		case a := <-n.acts:
-			a.done <- r.restartKubelet(ctx)
+			err := r.restartKubelet(ctx, r.startKubelet)
+			n.tell(r.processes[kubelet], err)
+			a.done <- err
 		}
 	}
 }
 
-// restartKubelet kills the kubelet and starts another one.
-func (r *run) restartKubelet(ctx context.Context) error {
-	p := r.processes[kubelet]
-	delete(r.processes, kubelet) // its end ends nothing else
-	if err := p.Kill(); err != nil {
-		return err
+// restartKubelet kills the kubelet, if the last restart has left one, and starts another one.
+func (r *run) restartKubelet(ctx context.Context, start func(context.Context) error) error {
+	if p := r.processes[kubelet]; p != nil {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		delete(r.processes, kubelet) // its end ends nothing else
+		<-p.Done()
 	}
-	<-p.Done()
-	return r.startKubelet(ctx)
+	return start(ctx)
 }
 
 func (r *run) start(ctx context.Context) error {
@@ -333,7 +337,7 @@ func (r *run) launch(spec process.Spec) error {
 		return err
 	}
 	if err := r.cgroup.join(p.PID()); err != nil {
-		return err
+		return errors.Join(err, p.Kill()) // nothing else would end it
 	}
 	r.processes[spec.Name] = p
 	go func() {

@@ -38,10 +38,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/pintle-go/pintle/cluster/image"
 	"github.com/pintle-go/pintle/cluster/internal/build"
 	"github.com/pintle-go/pintle/cluster/internal/controlplane"
+	"github.com/pintle-go/pintle/cluster/internal/process"
+	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
 // Name is the name of the node.
@@ -58,6 +61,34 @@ type Node struct {
 
 	network *Network
 	acts    chan act
+
+	mu     sync.Mutex
+	status supervisor.ComponentStatus // the kubelet's
+}
+
+// Status returns the state of the kubelet, once it was started.
+func (n *Node) Status() []supervisor.ComponentStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.status.Name == "" {
+		return nil
+	}
+	return []supervisor.ComponentStatus{n.status}
+}
+
+// tell sets the state of the kubelet: its process, or why there is none.
+func (n *Node) tell(p *process.Process, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.status = supervisor.ComponentStatus{Name: "kubelet", State: "running"}
+	if p != nil {
+		n.status.PID = p.PID()
+	} else {
+		n.status.State = "failed"
+	}
+	if err != nil {
+		n.status.LastEnd = fmt.Sprintf("restart kubelet: %v", err)
+	}
 }
 
 // act is a request to restart the kubelet.

@@ -52,6 +52,11 @@ func (s *supervisor) status() Status {
 	for _, c := range s.components {
 		status.Components = append(status.Components, c.status())
 	}
+	for _, n := range s.Nodes {
+		if a, ok := n.(Actor); ok {
+			status.Components = append(status.Components, a.Status()...)
+		}
+	}
 	return status
 }
 

@@ -69,6 +69,9 @@ type Actor interface {
 	// Programs returns the names of these programs.
 	Programs() []string
 
+	// Status returns the states of these programs, for the status of the cluster.
+	Status() []ComponentStatus
+
 	// Act performs an action on one of them, while Run runs, and returns when it is complete.
 	Act(ctx context.Context, program, action string) error
 }
