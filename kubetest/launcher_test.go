@@ -120,9 +120,17 @@ func TestSourceOf(t *testing.T) {
 		}
 	}
 	mod := filepath.Join(checkout, "cluster", "go.mod")
-	if err := os.WriteFile(mod, nil, 0o600); err != nil {
-		t.Fatal(err)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(mod, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	write("module evil\n\ngo 1.26.0\n") // a program of the user's, beside a test of a vendored module
+	if got, ok := sourceOf(checkout); ok {
+		t.Errorf("source of another module: %+v", got)
+	}
+	write("module " + clusterModule + "\n")
 	if got, ok := sourceOf(checkout); !ok || got != (source{checkout: filepath.Dir(mod)}) {
 		t.Errorf("source of a checkout: %+v, %v", got, ok)
 	}

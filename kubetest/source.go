@@ -79,7 +79,7 @@ func sourceOf(dir string) (source, bool) {
 		return source{}, false
 	}
 	checkout := filepath.Join(dir, "cluster")
-	if _, err := os.Stat(filepath.Join(checkout, "go.mod")); err == nil {
+	if isModule(checkout, clusterModule) {
 		return source{checkout: checkout}, true
 	}
 	name, version, _ := strings.Cut(filepath.Base(dir), "@")
@@ -98,12 +98,21 @@ func sourceAround(file string) (source, bool) {
 		return source{}, false
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && slices.Contains(strings.Split(string(mod), "\n"), "module "+rootModule) {
+		if isModule(dir, rootModule) {
 			return sourceOf(dir)
 		}
 	}
 	return source{}, false
+}
+
+// isModule reports whether a directory has the go.mod of a module. In a vendored module a
+// directory named cluster beside the test is the user's own.
+func isModule(dir, module string) bool {
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return err == nil && slices.ContainsFunc(strings.Split(string(mod), "\n"), func(line string) bool {
+		fields := strings.Fields(line)
+		return len(fields) > 1 && fields[0] == "module" && strings.Trim(fields[1], `"`) == module
+	})
 }
 
 // moduleSum returns the checksum of a version of a module: from the module cache, or from
