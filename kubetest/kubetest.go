@@ -143,10 +143,15 @@ func Open(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Private {
+	where := os.Getenv(clusterVariable)
+	switch {
+	case where != "" && where != "current":
+		return nil, fmt.Errorf("%s=%q: want current, or nothing", clusterVariable, where)
+	case options.Nodes < 0:
+		return nil, fmt.Errorf("Options.Nodes is %d: want 0 or more", options.Nodes)
+	case options.Private:
 		return start(ctx, options, keep)
-	}
-	if os.Getenv(clusterVariable) == "current" {
+	case where == "current":
 		return current(options)
 	}
 	return shared.open(ctx, options, keep)
