@@ -67,7 +67,7 @@ func settled(ctx context.Context, say sayer, dir state.Dir) (*supervisor.Status,
 			return nil, fmt.Errorf("%w (%w)", errSilent, answer)
 		case wait:
 			if time.Since(heard) > downLimit {
-				return nil, fmt.Errorf("%w (phase %q, %v)", errSilent, s.Phase, answer)
+				return nil, errors.Join(fmt.Errorf("%w (phase %q)", errSilent, s.Phase), answer)
 			}
 		}
 		if s.Phase != said && s.Phase != "" {
