@@ -120,7 +120,7 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{}, err
-	case is != nil && !thing.ours() && (t.Adopt == nil || !t.Adopt(ref, is)):
+	case is != nil && !thing.Made && !t.isOwn(key, thing, ref, is, n.wanted):
 		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, kube.ErrTaken)
 	case is != nil:
 		t.hold(key)
@@ -179,6 +179,7 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	t.remember(n.plan.sightOf(*c.record), nil, "", nil).sent = n.wanted
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	is, err := call(limited, t.target(), func(ctx context.Context) (*T, error) { return t.Create(ctx, ref, n.wanted) })

@@ -6,6 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,8 +66,15 @@ type Things[T any] struct {
 	// than Poll, such as the rest of its life; at least 2 s. Zero means Poll, as does no Next.
 	Next func(is *T) time.Duration
 
-	// Adopt reports that a thing which exists before the plan creates it is the owner's.
-	// Default: it is somebody else's, and the error of the node wraps [kube.ErrTaken].
+	// Adopt reports whether a thing that was found is the owner's, although no creation of it
+	// was answered. The thing may have existed before, or somebody else may have made it
+	// meanwhile. A target that stores the Token of a [Ref] with the thing shows whose it is:
+	// the Token is empty before the first creation. A thing that is not the owner's is neither
+	// changed nor deleted, and the error of the node wraps [kube.ErrTaken].
+	//
+	// Default: a thing is the owner's if Create was called and the name has the owner's uid, or
+	// if the thing equals in all fields the one that Create was to make. Another process does
+	// not know the latter when it deletes the thing, and leaves it.
 	Adopt func(r Ref, is *T) bool
 	// Outcome returns the part of a created thing that must not be lost, such as a password
 	// or an id that the target has given. It is recorded before any node that needs this one
@@ -253,23 +263,45 @@ func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal 
 	return removal{err: t.Keep.release(ctx, p, s)}
 }
 
+// isOwn reports whether a thing that was found is the owner's, although no creation of it was
+// answered. Somebody else may have made one of the name.
+func (t *Things[T]) isOwn(key sightKey, thing *ThingStatus, ref Ref, is *T, wants ...*T) bool {
+	switch {
+	case t.Adopt != nil && t.Adopt(ref, is):
+		return true
+	case !thing.ours():
+		return false
+	case strings.Contains(ref.Name, string(ref.Owner)):
+		return true
+	case t.Adopt != nil:
+		return false
+	}
+	if last := t.last(key); last != nil {
+		wants = append(wants, last.sent)
+	}
+	return slices.ContainsFunc(wants, func(want *T) bool { return want != nil && reflect.DeepEqual(is, want) })
+}
+
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
-// created, it may appear after it was deleted. The same holds for a thing that was created
-// a moment ago, unless the target shows it before.
+// created, it may appear later. The same holds for a thing that was created a moment ago,
+// unless the target shows it before. Meanwhile, no other owner of this process makes one of
+// the name. What was found in doubt, or has another owner, is deleted only if it is the owner's.
 func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
+	key := p.sightOf(s)
 	if !s.Thing.ours() {
-		t.forget(p.sightOf(s)) // it may hold the name for a creation that was refused
+		t.forget(key) // it may hold the name for a creation that was refused
 		return removal{}
 	}
 	begun, calls := time.Now(), 1
 	hidden := t.isHidden(s.Thing, begun)
+	unsure := !t.hold(key) || s.Thing.uncertain()
 	observes := s.Undo == undoWait || t.inDoubt(s.Thing, begun)
-	for _, more := range []bool{hidden, observes} {
+	for _, more := range []bool{hidden || unsure, observes} {
 		if more {
 			calls++
 		}
 	}
-	done, wait, err := t.target().turn(ctx, p.sightOf(s), calls)
+	done, wait, err := t.target().turn(ctx, key, calls)
 	switch {
 	case err != nil:
 		return removal{err: err}
@@ -281,20 +313,23 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	if err != nil {
 		return removal{err: err}
 	}
-	if hidden {
+	leave := false
+	if hidden || unsure {
 		is, err := t.observe(ctx, ref)
 		if err != nil {
 			return removal{err: err}
 		}
-		hidden = is == nil
-		shown := !hidden
+		leave = unsure && (is == nil || !t.isOwn(key, s.Thing, ref, is))
+		shown := hidden && is != nil && !leave
+		hidden = hidden && is == nil
 		defer func() { out.shown = shown }()
 	}
-	if err := t.delete(ctx, ref); err != nil {
-		return removal{err: err}
+	if !leave {
+		if err := t.delete(ctx, ref); err != nil {
+			return removal{err: err}
+		}
 	}
-	t.forget(p.sightOf(s))
-	if observes {
+	if observes && !leave {
 		switch is, err := t.observe(ctx, ref); {
 		case err != nil:
 			return removal{err: err}
@@ -313,6 +348,7 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 			return removal{err: err}
 		}
 	}
+	t.forget(key)
 	return removal{}
 }
 
