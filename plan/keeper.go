@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pintle-go/pintle/internal/finalizers"
 	"github.com/pintle-go/pintle/kube"
 )
 
@@ -37,7 +40,7 @@ type kept struct {
 // InSecret keeps each outcome in a Secret of its own: the keys of the outcome are the keys
 // of the Secret. The Secret is in the owner's namespace, or in the handle's if the owner is
 // cluster-scoped, and [OutcomeName] is its name. It is deleted after the thing, or retained
-// with it.
+// with it. A finalizer keeps it until then, also if its namespace is deleted first.
 func InSecret(secrets kube.Resource[corev1.Secret]) Keeper { return inSecret{secrets} }
 
 // OutcomeName returns the name of the Secret that has the outcome of a thing.
@@ -55,6 +58,16 @@ func OutcomeName(kind, thing string) string {
 // tokenAnnotation tells of which thing a Secret has the outcome: there may have been
 // another one of the same name.
 const tokenAnnotation = "plan.pintle.dev/token"
+
+// outcomeFinalizer keeps the Secret of an outcome until its thing is gone, also if somebody
+// deletes the Secret or its namespace before.
+const outcomeFinalizer = "plan.pintle.dev/outcome"
+
+// isGuarded reports whether the Secret of an outcome stays as long as its thing needs it.
+// Nobody would take the finalizer away after an owner without a Cleanup.
+func (p *Plan) isGuarded(o *corev1.Secret) bool {
+	return slices.Contains(o.Finalizers, outcomeFinalizer) || o.DeletionTimestamp != nil || !finalizers.HasCleanup(p.owner)
+}
 
 type inSecret struct{ secrets kube.Resource[corev1.Secret] }
 
@@ -85,7 +98,7 @@ func (k inSecret) load(ctx context.Context, p *Plan, s NodeStatus) (kept, error)
 	for name, value := range o.Data {
 		outcome[name] = string(value)
 	}
-	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o)}, nil
+	return kept{outcome: outcome, token: o.Annotations[tokenAnnotation], right: p.Owns(o) && p.isGuarded(o)}, nil
 }
 
 // keeps reports that a Secret has the outcome of a recorded thing.
@@ -102,6 +115,9 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 	o.Namespace, o.Name = key.Namespace, key.Name
 	// With an owner reference, the garbage collector could delete the Secret before the thing.
 	o.Annotations = map[string]string{tokenAnnotation: s.Thing.Token, Mark: p.mark().String()}
+	if finalizers.HasCleanup(p.owner) {
+		o.Finalizers = []string{outcomeFinalizer}
+	}
 	for name, value := range outcome {
 		o.Data[name] = []byte(value)
 	}
@@ -135,7 +151,15 @@ func (k inSecret) drop(ctx context.Context, p *Plan, s NodeStatus) error {
 	secrets, key := k.of(p, s)
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {
-		err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
+		if slices.Contains(is.Finalizers, outcomeFinalizer) {
+			var patch []byte
+			if patch, err = p.withoutReference(is, nil); err == nil {
+				is, err = secrets.Patch(ctx, key.Name, types.MergePatchType, patch)
+			}
+		}
+		if err == nil && is.DeletionTimestamp == nil {
+			err = secrets.Delete(ctx, key.Name, metav1.DeleteOptions{Preconditions: asSeen(is)})
+		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the outcome of %s %s: %w", s.Kind, s.ObjectName, err)

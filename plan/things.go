@@ -319,7 +319,8 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		return removal{err: err}
 	}
 	leave := false
-	if hidden || unsure {
+	lost := t.Outcome != nil && s.Thing.Made && len(ref.Outcome) == 0
+	if hidden || unsure || lost {
 		is, err := t.observe(ctx, ref)
 		if err != nil {
 			return removal{err: err}
@@ -327,6 +328,12 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 		leave = unsure && (is == nil || !t.isOwn(key, s.Thing, ref, is))
 		shown := hidden && is != nil && !leave
 		hidden = hidden && is == nil
+		if lost && is != nil && !leave {
+			if ref.Outcome = t.Outcome(is); len(ref.Outcome) == 0 {
+				return removal{err: fmt.Errorf("delete %s %s: its outcome is lost, and it shows none: delete it in %s by hand",
+					t.Kind, ref.Name, t.target())}
+			}
+		}
 		defer func() { out.shown = shown }()
 	}
 	if !leave {
