@@ -43,7 +43,7 @@ func TestCheckOwner(t *testing.T) {
 		asked, is process.Identity
 		want      string
 	}{
-		{none, none, ""}, {none, a, ""}, {a, a, ""}, {a, none, "without an owner"}, {a, b, "belongs to process 1"},
+		{none, none, ""}, {none, a, ""}, {a, a, ""}, {a, none, "without an owner"}, {a, b, "with process 1 as its owner"},
 	} {
 		err := checkOwner(test.asked, test.is)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

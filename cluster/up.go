@@ -305,10 +305,10 @@ func checkOwner(asked, is process.Identity) error {
 	case asked.PID == 0 || asked == is:
 		return nil
 	case is.PID == 0:
-		return fmt.Errorf("the cluster is running without an owner, so it would not end with process %d: end it first, with down",
-			asked.PID)
+		return fmt.Errorf("the cluster is running without an owner, so it would not end with process %d: "+
+			"end it first, with down", asked.PID)
 	}
-	return fmt.Errorf("the cluster is running and belongs to process %d, not to %d: end it first, with down", is.PID, asked.PID)
+	return fmt.Errorf("the cluster is running with process %d as its owner, so it would not end with process %d: end it first, with down", is.PID, asked.PID)
 }
 
 func sayHow(say sayer, t target, s supervisor.Status) {

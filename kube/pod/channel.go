@@ -19,7 +19,7 @@ const (
 	pingPeriod  = 5 * time.Second
 	readTimeout = 12*pingPeriod + time.Second
 
-	// heldBytes limits what is held of a stream that the caller does not take. It is much
+	// heldBytes limits the bytes that are held of a stream that the caller does not take. It is much
 	// more than the pipe of an operating system holds.
 	heldBytes = 1 << 20
 )
@@ -183,7 +183,7 @@ func (d demux) end(err error) {
 	d[remotecommand.StreamErr].end(err)
 }
 
-// pipe holds what has arrived and was not yet taken. Each channel has its own, because all
+// pipe holds the bytes that have arrived and were not yet taken. Each channel has its own, because all
 // channels of a websocket wait when one does.
 type pipe struct {
 	mu      sync.Mutex

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/remotecommand"
 )
 
-// FuzzMessage demultiplexes what a server may send.
+// FuzzMessage demultiplexes messages of any bytes.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x01", "\x01text", "\x02text", "\x03{}", "\x09x", "\xff", "\xff\x01", "\xff\x03more", "\xff\xff",
@@ -65,7 +65,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzResult decodes what a server may send as a status.
+// FuzzResult decodes a status of any bytes.
 func FuzzResult(f *testing.F) {
 	for _, seed := range []string{
 		"", "{", "{}", `{"status":"Success"}`, `{"status":"Failure"}`, `{"status":"Failure","reason":"NonZeroExitCode"}`,

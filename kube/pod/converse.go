@@ -78,7 +78,7 @@ func (s *Streams) converse(ctx context.Context, c *channels) error {
 	var exit, failure error
 	select {
 	case exit = <-told:
-	case failure = <-lost: // what has come is still written
+	case failure = <-lost: // the data that has come is still written
 		hurry()
 	case <-ctx.Done():
 	}
@@ -190,8 +190,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.to.Write(p)
 }
 
-// result decodes a status. The first error is what the command or the server said, the
-// second says that there was no status. What follows a status cannot be lost.
+// result decodes a status. The first error is that of the command or the server, the second
+// says that there was no status. Nothing that follows a status matters.
 func result(message []byte, lost error) (exit, none error) {
 	var status metav1.Status
 	if len(message) > 0 {

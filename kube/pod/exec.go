@@ -60,11 +60,11 @@ func (e *ExitError) Error() string { return fmt.Sprintf("the command exited with
 // If the connection is lost before the command's status has come, the error wraps
 // [io.ErrUnexpectedEOF], and the output may be incomplete. The first error of Stdin, Stdout
 // or Stderr cuts the connection and is Exec's error, as in os/exec: half of an input is not
-// followed by the end that a whole input has, but what the command then sees depends on
-// its container runtime.
+// followed by the end that a whole input has. The container runtime decides how the command
+// learns of that.
 //
-// Stdout and Stderr are written at the same time, unless they are equal. Exec holds up to
-// 1 MiB of what one of them does not take, so that it does not hold up the other. If Exec
+// Stdout and Stderr are written at the same time, unless they are equal. If one of
+// them blocks, Exec keeps up to 1 MiB of its output, so that the other goes on. If Exec
 // ends with an error, it waits at most a second for a Write that blocks. Otherwise nothing is
 // written after Exec has returned.
 //

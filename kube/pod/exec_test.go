@@ -68,7 +68,7 @@ func TestNoStatus(t *testing.T) {
 			}
 		})
 	}
-	t.Run("SPDY, RST", func(t *testing.T) { // takes with it what was not read
+	t.Run("SPDY, RST", func(t *testing.T) { // the data that was not read goes with it
 		err := exec(t.Context(), spdy(func(s session) {
 			_ = s.conn.(*net.TCPConn).SetLinger(0)
 			s.conn.Close()

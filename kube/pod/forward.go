@@ -33,7 +33,7 @@ type PortForwardOptions struct {
 // when ctx ends, once it has stopped listening and has cut its connections. It returns an
 // error if it cannot begin or loses its connection to the pod. If the pod refuses a
 // single connection, it is closed, klog logs it, and the others go on. A connection that is
-// cut is reset, so that its local program does not take what has come for the whole. The
+// cut is reset, so that its local program does not take a part of the data for all of it. The
 // counterparts are portforward of client-go and Api::portforward of kube-rs.
 func PortForward[T any](ctx context.Context, pods kube.Handle[T], name string, port int, o PortForwardOptions) error {
 	at, err := kube.Locate(ctx, pods, "forward port of", name, "portforward")
@@ -77,7 +77,7 @@ func (q quiet) Close() error {
 	return nil
 }
 
-// forwarder differs from client-go's in what a connection's end means: client-go ends all
+// forwarder differs from client-go's in the ends of connections: client-go ends all
 // when the pod refuses one, and ends a connection that is cut like one that has ended.
 type forwarder struct {
 	tunnel httpstream.Connection
@@ -207,7 +207,7 @@ func (f *forwarder) relay(local net.Conn, id int) (received int64, err error) {
 		}
 	}()
 	received, err = io.Copy(local, data)
-	// What still comes would hold up the other stream.
+	// Data that still comes would hold up the other stream.
 	_ = data.Reset()
 	if text := <-said; text != "" {
 		return received, errors.New(text)

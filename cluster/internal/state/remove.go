@@ -24,7 +24,7 @@ const node = "node"
 // unfinished matches the files that a process leaves if it is killed while it writes.
 var unfinished = regexp.MustCompile(`^\.(authentication\.yaml|cluster\.json|kubeconfig)\.[0-9]+$`)
 
-// bare reports whether the directory has nothing but locks: a cluster is about to start in
+// bare reports whether the directory has only locks: a cluster is about to start in
 // it, or was just removed from it.
 func (d Dir) bare() bool {
 	entries, err := os.ReadDir(string(d))

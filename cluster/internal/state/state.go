@@ -150,8 +150,8 @@ func (d Dir) Claim() error {
 	return private.Dir(string(d))
 }
 
-// Exists reports whether the directory belongs to a cluster: its record is there, or nothing
-// but locks yet.
+// Exists reports whether the directory belongs to a cluster: its record is there, or there are
+// only locks yet.
 func (d Dir) Exists() bool {
 	_, err := d.Record()
 	return err == nil || d.bare()
