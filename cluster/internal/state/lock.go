@@ -61,18 +61,24 @@ func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 
 // TryWork takes the lock of [Dir.Work] in a directory that exists. It does not wait, and
 // returns nil if another process holds the lock.
-func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock), 0) }
+func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock), 0, syscall.LOCK_EX) }
 
-// Supervise takes the supervisor's lock, which shows that a supervisor runs. It does not
-// wait, and returns nil if another process holds the lock.
+// Supervise takes the supervisor's lock, which shows that a supervisor runs. It returns nil if
+// another supervisor holds the lock. It waits a second for those who only look.
 func (d Dir) Supervise() (*Lock, error) {
-	return try(d.Path(supervisorLock), os.O_CREATE)
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(5 * time.Millisecond) {
+		lock, err := try(d.Path(supervisorLock), os.O_CREATE, syscall.LOCK_EX)
+		if lock != nil || err != nil || time.Now().After(deadline) {
+			return lock, err
+		}
+	}
 }
 
 // Supervised reports whether a supervisor runs.
 func (d Dir) Supervised() (bool, error) {
 	// It makes no file: the directory may be the user's, or is just being removed.
-	lock, err := try(d.Path(supervisorLock), 0)
+	// Two who look share the lock, so that neither takes the other for a supervisor.
+	lock, err := try(d.Path(supervisorLock), 0, syscall.LOCK_SH)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -90,7 +96,7 @@ func (d Dir) Supervised() (bool, error) {
 // holds it, Take calls waiting (once) and waits.
 func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
 	for told := false; ; {
-		lock, err := try(file, os.O_CREATE)
+		lock, err := try(file, os.O_CREATE, syscall.LOCK_EX)
 		if lock != nil || err != nil {
 			return lock, err
 		}
@@ -106,13 +112,13 @@ func Take(ctx context.Context, file string, waiting func()) (*Lock, error) {
 	}
 }
 
-// try opens a file with a further flag, and takes its lock if no process holds it.
-func try(file string, flag int) (*Lock, error) {
+// try opens a file with a further flag, and takes its lock, exclusive or shared, if it is free.
+func try(file string, flag, how int) (*Lock, error) {
 	f, err := os.OpenFile(file, flag|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		f.Close()
 		return nil, nil

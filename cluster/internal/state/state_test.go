@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,4 +179,46 @@ func TestRecord(t *testing.T) {
 	if got, err := dir.Record(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("record: %+v %v, want %+v", got, err, want)
 	}
+}
+
+// To look for a supervisor keeps none from its start, and none who looks sees another who does.
+func TestLooksDoNotLock(t *testing.T) {
+	dir := Dir(filepath.Join(t.TempDir(), "cluster"))
+	if err := dir.Claim(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := dir.Supervise()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Release()
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for range 500 {
+				if is, err := dir.Supervised(); is || err != nil {
+					t.Errorf("supervised, without a supervisor: %v", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	all.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := dir.Supervised(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range 100 {
+		lock, err := dir.Supervise()
+		if err != nil || lock == nil {
+			t.Errorf("supervisor %d: %v %v", i, lock, err)
+		}
+		lock.Release()
+	}
+	cancel()
+	all.Wait()
 }
