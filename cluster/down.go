@@ -43,20 +43,27 @@ func down(ctx context.Context, t target, args []string) error {
 	if !dir.Exists() {
 		return absent(say, dir)
 	}
+	// An up that begins now waits, and starts the cluster again. A cluster that starts is ended
+	// without this lock, which its up holds.
+	lock, err := dir.TryWork()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	defer func() { lock.Release() }()
 	if err := endSupervisor(ctx, say, dir); err != nil {
 		return err
 	}
-	if !dir.Exists() { // it was an ephemeral cluster
+	if !dir.Exists() || lock != nil && !dir.Holds(lock) { // it was ephemeral; up may have made another one
 		say("the cluster is down and removed")
 		return nil
 	}
-	lock, err := claim(ctx, say, dir)
-	if err != nil {
-		return err
-	}
-	defer lock.Release()
-	if err := endSupervisor(ctx, say, dir); err != nil {
-		return err
+	if lock == nil {
+		if lock, err = claim(ctx, say, dir); err != nil {
+			return err
+		}
+		if err := endSupervisor(ctx, say, dir); err != nil {
+			return err
+		}
 	}
 	return cleanUp(say, dir, remove)
 }

@@ -60,6 +60,7 @@ type played struct {
 	lock  *state.Lock
 	left  []string // the phases of the next answers; the last one stays
 	stops int
+	told  func() // called by a stop
 }
 
 // play takes the lock. The supervisor answers from listen on.
@@ -105,6 +106,9 @@ func (p *played) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	if r.URL.Path == "/stop" {
 		p.stops++
+		if p.told != nil {
+			p.told()
+		}
 		p.lock.Release()
 		return
 	}
@@ -157,6 +161,50 @@ func TestEndsASupervisorThatStarts(t *testing.T) {
 	if p.stops != 1 {
 		t.Errorf("it was told %d times", p.stops)
 	}
+}
+
+// An up that begins while down ends the cluster waits for down, which would end the next one too.
+func TestUpWaitsForDown(t *testing.T) {
+	p := play(t, "ready")
+	cluster{t: t, dir: p.dir}.record(state.Record{Settings: state.Settings{Name: "x"}})
+	p.told = func() {
+		if work, err := p.dir.TryWork(); work != nil || err != nil {
+			work.Release()
+			t.Errorf("an up could begin: %v", err)
+		}
+	}
+	p.listen(t)
+	if err := down(t.Context(), target{path: string(p.dir)}, nil); err != nil || p.stops != 1 {
+		t.Errorf("down: %v, told %d times", err, p.stops)
+	}
+	work, err := p.dir.TryWork()
+	if work == nil || err != nil {
+		t.Errorf("after down: %v", err)
+	}
+	work.Release()
+}
+
+// A down of an ephemeral cluster leaves one that up has made after it.
+func TestDownLeavesTheNextCluster(t *testing.T) {
+	p := play(t, "ready")
+	c := cluster{t: t, dir: p.dir}
+	c.record(state.Record{Settings: state.Settings{Name: "x", Ephemeral: true}})
+	p.told = func() {
+		if _, err := p.dir.Remove(p.lock); err != nil {
+			t.Error(err)
+		}
+		work, err := p.dir.Work(t.Context(), func() {})
+		if err != nil {
+			t.Error(err)
+		}
+		work.Release()
+		c.record(state.Record{Settings: state.Settings{Name: "next"}})
+	}
+	p.listen(t)
+	if err := down(t.Context(), target{path: string(p.dir)}, []string{"--delete"}); err != nil || p.stops != 1 {
+		t.Errorf("down: %v, told %d times", err, p.stops)
+	}
+	c.expect("cluster.json", "pintle.lock")
 }
 
 // A supervisor whose process is not the recorded one is not killed, and counts as running.

@@ -63,6 +63,9 @@ func (d Dir) Work(ctx context.Context, waiting func()) (*Lock, error) {
 // returns nil if another process holds the lock.
 func (d Dir) TryWork() (*Lock, error) { return try(d.Path(workLock), 0, syscall.LOCK_EX) }
 
+// Holds reports whether a lock of [Dir.Work] still excludes others: the cluster was not removed.
+func (d Dir) Holds(work *Lock) bool { return work.holds(d.Path(workLock)) == nil }
+
 // Supervise takes the supervisor's lock, which shows that a supervisor runs. It returns nil if
 // another supervisor holds the lock. It waits a second for those who only look.
 func (d Dir) Supervise() (*Lock, error) {
