@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // FuzzMessage demultiplexes messages of any bytes.
@@ -178,4 +180,36 @@ func (s *slow) Write(p []byte) (int, error) {
 	}
 	s.n += len(p)
 	return len(p), nil
+}
+
+// TestMutePod ends a tunnel whose pod reads, but does not answer a stream that begins.
+func TestMutePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		conn, err := spdy.NewClientConnection(quiet{near})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &forwarder{tunnel: tunnel{conn, near}, port: 80}
+		ended, refused := make(chan bool), make(chan bool)
+		go func() {
+			defer close(refused)
+			if _, err := f.stream(corev1.StreamTypeError, 0); err == nil {
+				t.Error("nobody has answered it")
+			}
+		}()
+		go func() {
+			_, _ = io.Copy(io.Discard, far)
+			close(ended)
+		}()
+		synctest.Wait()
+		f.end()
+		select {
+		case <-ended:
+		case <-time.After(time.Hour):
+			t.Error("its connection stays")
+			near.Close()
+		}
+		<-refused
+	})
 }

@@ -66,7 +66,20 @@ func webSocketTunnel(ctx context.Context, at *kube.Location) (httpstream.Connect
 		return nil, err
 	}
 	conn := quiet{portforward.NewTunnelingConnection("client", ws)}
-	return spdy.NewClientConnectionWithPings(conn, portforward.PingPeriod)
+	made, err := spdy.NewClientConnectionWithPings(conn, portforward.PingPeriod)
+	return tunnel{made, conn}, err
+}
+
+// tunnel ends with its connection: SPDY alone would wait without end for the answer to a stream
+// that begins, and for a peer that does not read.
+type tunnel struct {
+	httpstream.Connection
+	conn net.Conn
+}
+
+func (t tunnel) Close() error {
+	time.AfterFunc(closeDelay, func() { _ = t.conn.Close() })
+	return t.Connection.Close()
 }
 
 // quiet closes without an error: SPDY would keep a goroutine for minutes to tell it.
