@@ -41,7 +41,8 @@ type Things[T any] struct {
 	// Observe returns a thing, nil if there is none of that name.
 	Observe func(ctx context.Context, r Ref) (*T, error)
 	// Create makes a thing, and returns it as it is then. An error that wraps [ErrRefused]
-	// says that the thing was not made. After any other error the plan does not know that.
+	// says that the thing was not made, such as because another one has the name. After any other
+	// error the plan does not know that, and may take the other one for its own.
 	Create func(ctx context.Context, r Ref, want *T) (*T, error)
 	// Differs reports that a thing must be changed. It is required if Update is set.
 	Differs func(is, want *T) bool
@@ -281,8 +282,8 @@ func (t *Things[T]) isOwn(key sightKey, thing *ThingStatus, ref Ref, is *T, want
 	case t.Adopt != nil:
 		return false
 	}
-	if last := t.last(key); last != nil {
-		wants = append(wants, last.sent)
+	if last := t.last(key); last != nil && last.sent != nil {
+		wants = []*T{last.sent} // what is wanted now may be another one
 	}
 	return slices.ContainsFunc(wants, func(want *T) bool { return want != nil && reflect.DeepEqual(is, want) })
 }

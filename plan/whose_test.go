@@ -161,3 +161,37 @@ func TestDeletionInDoubtTakesNoSuccessor(t *testing.T) {
 		}
 	}
 }
+
+// What equals the thing as it is wanted now, but not the one that Create was to make, is not the
+// owner's: it was not made by that creation.
+func TestTakenThingThatIsWantedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		theirs := tool{Name: "a", Color: "green"}
+		known := s.shed.things()
+		known.Adopt = nil
+		known.Create = func(context.Context, Ref, *tool) (*tool, error) {
+			is := theirs
+			s.shed.tools = []*tool{&is}
+			return nil, errors.New("409 Conflict")
+		}
+		color := "red"
+		describe := func(p *Plan) {
+			Step(p, "a", known, func(Inputs) (*tool, error) { return &tool{Name: "a", Color: color}, nil })
+		}
+		_ = s.run(describe)
+		color = "green"
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			if err := s.run(describe); !errors.Is(err, kube.ErrTaken) {
+				t.Errorf("got %v", err)
+				break
+			}
+		}
+		s.remove(describe)
+		if is := s.shed.find("a"); is == nil || *is != theirs {
+			t.Errorf("the tool of somebody else is %+v; calls are %v", is, s.shed.calls)
+		}
+		s.kill()
+	})
+}
