@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,10 +64,26 @@ const tokenAnnotation = "plan.pintle.dev/token"
 // deletes the Secret or its namespace before.
 const outcomeFinalizer = "plan.pintle.dev/outcome"
 
-// isGuarded reports whether the Secret of an outcome stays as long as its thing needs it.
-// Nobody would take the finalizer away after an owner without a Cleanup.
+// isGuarded reports whether the Secret of an outcome stays as long as its thing needs it, and no
+// longer. Nobody would take the finalizer away after an owner without a Cleanup.
 func (p *Plan) isGuarded(o *corev1.Secret) bool {
-	return slices.Contains(o.Finalizers, outcomeFinalizer) || o.DeletionTimestamp != nil || !finalizers.HasCleanup(p.owner)
+	guards := finalizers.HasCleanup(p.owner)
+	return slices.Contains(o.Finalizers, outcomeFinalizer) == guards || guards && o.DeletionTimestamp != nil
+}
+
+// guard adds the finalizer to the Secret of an outcome, or takes it away. An apply sends no finalizers.
+func (p *Plan) guard(ctx context.Context, secrets kube.Resource[corev1.Secret], is *corev1.Secret) error {
+	all := slices.DeleteFunc(slices.Clone(is.Finalizers), func(name string) bool { return name == outcomeFinalizer })
+	if finalizers.HasCleanup(p.owner) {
+		all = append(all, outcomeFinalizer)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": is.UID, "resourceVersion": is.ResourceVersion, "finalizers": all,
+	}})
+	if err == nil {
+		_, err = secrets.Patch(ctx, is.Name, types.MergePatchType, patch)
+	}
+	return err
 }
 
 type inSecret struct{ secrets kube.Resource[corev1.Secret] }
@@ -75,6 +92,9 @@ type inSecret struct{ secrets kube.Resource[corev1.Secret] }
 func (k inSecret) of(p *Plan, s NodeStatus) (kube.Resource[corev1.Secret], kube.Key) {
 	key := kube.Key{Namespace: p.owner.GetNamespace(), Name: OutcomeName(s.Kind, s.ObjectName)}
 	if key.Namespace == "" {
+		if all := k.secrets.Namespaces(); len(all) == 1 {
+			key.Namespace = all[0]
+		}
 		return k.secrets, key
 	}
 	return k.secrets.In(key.Namespace), key
@@ -115,9 +135,6 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 	o.Namespace, o.Name = key.Namespace, key.Name
 	// With an owner reference, the garbage collector could delete the Secret before the thing.
 	o.Annotations = map[string]string{tokenAnnotation: s.Thing.Token, Mark: p.mark().String()}
-	if finalizers.HasCleanup(p.owner) {
-		o.Finalizers = []string{outcomeFinalizer}
-	}
 	for name, value := range outcome {
 		o.Data[name] = []byte(value)
 	}
@@ -126,7 +143,10 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 		err = p.mayTake(is, nil, "Secret")
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		_, err = secrets.Ensure(ctx, o)
+		is, err = secrets.Ensure(ctx, o)
+	}
+	if err == nil && !p.isGuarded(is) {
+		err = p.guard(ctx, secrets, is)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the outcome of %s %s: %w", s.Kind, s.ObjectName, err)
@@ -136,6 +156,9 @@ func (k inSecret) save(ctx context.Context, p *Plan, s NodeStatus, outcome map[s
 
 func (k inSecret) release(ctx context.Context, p *Plan, s NodeStatus) error {
 	_, key := k.of(p, s)
+	if key.Namespace == "" {
+		return nil // it is not known where the Secret of a cluster-scoped owner is
+	}
 	secrets := p.anyOf(NodeStatus{APIVersion: "v1", Kind: "Secret", Namespace: key.Namespace, ObjectName: key.Name})
 	is, err := secrets.Get(ctx, key.Name)
 	if err == nil && p.Owns(is) {

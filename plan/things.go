@@ -295,8 +295,7 @@ func (t *Things[T]) isOwn(key sightKey, thing *ThingStatus, ref Ref, is *T, want
 func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
 	key := p.sightOf(s)
 	if !s.Thing.ours() {
-		t.forget(key) // it may hold the name for a creation that was refused
-		return removal{}
+		return t.dropped(ctx, p, s) // it may hold the name for a creation that was refused
 	}
 	begun, calls := time.Now(), 1
 	hidden := t.isHidden(s.Thing, begun)
@@ -356,12 +355,17 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	case hidden:
 		return removal{waits: t.hides(s.Thing)}
 	}
+	return t.dropped(ctx, p, s)
+}
+
+// dropped forgets a thing that is gone, and deletes its outcome or that of a former one of the name.
+func (t *Things[T]) dropped(ctx context.Context, p *Plan, s NodeStatus) removal {
 	if t.Keep != nil && t.Outcome != nil {
 		if err := t.Keep.drop(ctx, p, s); err != nil {
 			return removal{err: err}
 		}
 	}
-	t.forget(key)
+	t.forget(p.sightOf(s))
 	return removal{}
 }
 
