@@ -104,7 +104,7 @@ func (d Dir) Short() (string, error) {
 	return Short()
 }
 
-// ChooseShort returns what a supervisor records as [Dir.Short]. It is empty for a directory whose
+// ChooseShort returns the directory that a supervisor records for [Dir.Short]. It is empty for one whose
 // sockets have short paths.
 func (d Dir) ChooseShort() (string, error) {
 	if len(d.Path(node, "run", "containerd.sock")) < maxSocket { // the longest one

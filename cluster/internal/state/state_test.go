@@ -12,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pintle-go/pintle/internal/leak"
 	"github.com/pintle-go/pintle/internal/private"
 )
+
+func TestMain(m *testing.M) { os.Exit(leak.Run(m)) }
 
 func TestNamed(t *testing.T) {
 	t.Setenv(HomeVariable, "/somewhere")
@@ -181,7 +184,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// To look for a supervisor keeps none from its start, and none who looks sees another who does.
+// A program that looks for a supervisor keeps none from its start, and is not taken for one.
 func TestLooksDoNotLock(t *testing.T) {
 	dir := Dir(filepath.Join(t.TempDir(), "cluster"))
 	if err := dir.Claim(); err != nil {
