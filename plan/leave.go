@@ -230,12 +230,7 @@ func (p *Plan) removeThing(ctx context.Context, s NodeStatus, retains bool) remo
 	case retains && known:
 		return things.release(ctx, p, s)
 	case retains:
-		// Its outcome may be in a Secret. A program without such things need not be allowed to read it.
-		err := inSecret{}.release(ctx, p, s)
-		if apierrors.IsForbidden(err) {
-			err = nil
-		}
-		return removal{err: err}
+		return removal{}
 	case !known:
 		return removal{err: fmt.Errorf("delete %s %s: the plan has no Things of this kind: add them with Knows", s.Kind, s.ObjectName)}
 	}

@@ -193,7 +193,7 @@ func anythingHappens(t *rapid.T, draw func(t *rapid.T) []bed, requests int) {
 	process := func() {
 		marks = rapid.Bool().Draw(t, "marks") // it may be of another release
 		tools = w.shed.things()
-		tools.Adopt = func(r Ref, is *tool) bool { return retained(is.Name) || hasToken(r, is) }
+		tools.Adopt = func(r Ref, is *tool) bool { return retained(is.Name) }
 		tools.Outcome = func(is *tool) map[string]string {
 			if is.ID == "" {
 				return nil

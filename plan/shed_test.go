@@ -141,7 +141,7 @@ func (s *shed) things() *Things[tool] {
 		return &c
 	}
 	return &Things[tool]{
-		Kind: "Tool", Name: func(t *tool) string { return t.Name }, Idempotent: s.unique, Adopt: hasToken,
+		Kind: "Tool", Name: func(t *tool) string { return t.Name }, Idempotent: s.unique,
 		Observe: func(ctx context.Context, r Ref) (is *tool, err error) {
 			err = s.call(ctx, "observe "+r.Name, "", func() error {
 				if is = show(s.find(r.Name)); is != nil && s.secretive {
@@ -197,9 +197,6 @@ func (s *shed) things() *Things[tool] {
 		},
 	}
 }
-
-// hasToken reports whether a tool was made by the creation that a Ref tells of.
-func hasToken(r Ref, is *tool) bool { return r.Token != "" && is.Token == r.Token }
 
 // occupy takes one of the target's places for another owner.
 func (t *Target) occupy() (done func(), err error) {

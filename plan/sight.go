@@ -12,7 +12,6 @@ import (
 // process remembers it until it is due.
 type sight[T any] struct {
 	is      *T                // nil: it was not there
-	sent    *T                // what Create was to make since; nil: it was not called
 	token   string            // of its record
 	outcome map[string]string // nil: it is not known
 	at      time.Time

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/internal/finalizers"
-	"github.com/pintle-go/pintle/internal/gate"
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
@@ -120,8 +119,8 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	is, err := t.observe(ctx, ref)
 	switch {
 	case err != nil:
-		return answer{again: t.retryIn(c.record)}, err
-	case is != nil && !thing.Made && !t.isOwn(key, thing, ref, is, n.wanted):
+		return answer{}, err
+	case is != nil && !thing.ours() && (t.Adopt == nil || !t.Adopt(ref, is)):
 		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, kube.ErrTaken)
 	case is != nil:
 		t.hold(key)
@@ -144,15 +143,6 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	// The call keeps its place at the target until the creation.
 	ends = false
 	return answer{create: true, wait: "about to be created"}, nil
-}
-
-// retryIn returns the time after which an observation that has failed is repeated. It is the
-// thing's own: the back-off of its owner grows with the failures of all nodes.
-func (t *Things[T]) retryIn(r *NodeStatus) time.Duration {
-	if r.State != Failed {
-		return soonest
-	}
-	return min(max(soonest, time.Since(r.Since.Time)/4), cmp.Or(t.Poll, 5*time.Minute))
 }
 
 // writes reports that a call to observe the thing is likely to be followed by another one,
@@ -188,10 +178,6 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	ref, k, err := t.ref(ctx, n.plan, *c.record)
 	if err != nil {
 		return answer{}, err
-	}
-	t.remember(n.plan.sightOf(*c.record), nil, "", nil).sent = n.wanted
-	if err := gate.Open(ctx); err != nil {
-		return answer{refused: true}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
 	}
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -241,9 +227,6 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 		return answer{got: seen}, nil
 	case !writes && t.target().limited():
 		return answer{got: seen, wait: "about to be changed", again: patience}, nil
-	}
-	if err := gate.Open(ctx); err != nil {
-		return answer{}, fmt.Errorf("update %s %s: %w", t.Kind, ref.Name, err)
 	}
 	ref.Outcome = outcome
 	is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Update(ctx, ref, is, n.wanted) })

@@ -6,16 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/pintle-go/pintle/internal/gate"
 )
 
 // Things says how the things of a type are observed, created, changed and deleted outside
@@ -41,8 +36,7 @@ type Things[T any] struct {
 	// Observe returns a thing, nil if there is none of that name.
 	Observe func(ctx context.Context, r Ref) (*T, error)
 	// Create makes a thing, and returns it as it is then. An error that wraps [ErrRefused]
-	// says that the thing was not made, such as because another one has the name. After any other
-	// error the plan does not know that, and may take the other one for its own.
+	// says that the thing was not made. After any other error the plan does not know that.
 	Create func(ctx context.Context, r Ref, want *T) (*T, error)
 	// Differs reports that a thing must be changed. It is required if Update is set.
 	Differs func(is, want *T) bool
@@ -69,15 +63,8 @@ type Things[T any] struct {
 	// than Poll, such as the rest of its life; at least 2 s. Zero means Poll, as does no Next.
 	Next func(is *T) time.Duration
 
-	// Adopt reports whether a thing that was found is the owner's, although no creation of it
-	// was answered. The thing may have existed before, or somebody else may have made it
-	// meanwhile. A target that stores the Token of a [Ref] with the thing shows whose it is:
-	// the Token is empty before the first creation. A thing that is not the owner's is neither
-	// changed nor deleted, and the error of the node wraps [kube.ErrTaken].
-	//
-	// Default: a thing is the owner's if Create was called and the name has the owner's uid, or
-	// if the thing equals in all fields the one that Create was to make. Another process does
-	// not know the latter when it deletes the thing, and leaves it.
+	// Adopt reports that a thing which exists before the plan creates it is the owner's.
+	// Default: it is somebody else's, and the error of the node wraps [kube.ErrTaken].
 	Adopt func(r Ref, is *T) bool
 	// Outcome returns the part of a created thing that must not be lost, such as a password
 	// or an id that the target has given. It is recorded before any node that needs this one
@@ -236,10 +223,7 @@ func (t *Things[T]) observe(ctx context.Context, ref Ref) (*T, error) {
 }
 
 func (t *Things[T]) delete(ctx context.Context, ref Ref) error {
-	err := gate.Open(ctx)
-	if err == nil {
-		_, err = call(ctx, t.target(), func(ctx context.Context) (*T, error) { return nil, t.Delete(ctx, ref) })
-	}
+	_, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return nil, t.Delete(ctx, ref) })
 	if err != nil {
 		return fmt.Errorf("delete %s %s: %w", t.Kind, ref.Name, err)
 	}
@@ -269,44 +253,23 @@ func (t *Things[T]) release(ctx context.Context, p *Plan, s NodeStatus) removal 
 	return removal{err: t.Keep.release(ctx, p, s)}
 }
 
-// isOwn reports whether a thing that was found is the owner's, although no creation of it was
-// answered. Somebody else may have made one of the name.
-func (t *Things[T]) isOwn(key sightKey, thing *ThingStatus, ref Ref, is *T, wants ...*T) bool {
-	switch {
-	case t.Adopt != nil && t.Adopt(ref, is):
-		return true
-	case !thing.ours():
-		return false
-	case strings.Contains(ref.Name, string(ref.Owner)):
-		return true
-	case t.Adopt != nil:
-		return false
-	}
-	if last := t.last(key); last != nil && last.sent != nil {
-		wants = []*T{last.sent} // what is wanted now may be another one
-	}
-	return slices.ContainsFunc(wants, func(want *T) bool { return want != nil && reflect.DeepEqual(is, want) })
-}
-
 // remove deletes a recorded thing. As long as it is uncertain whether the thing was
-// created, it may appear later. The same holds for a thing that was created a moment ago,
-// unless the target shows it before. Meanwhile, no other owner of this process makes one of
-// the name. What was found in doubt, or has another owner, is deleted only if it is the owner's.
+// created, it may appear after it was deleted. The same holds for a thing that was created
+// a moment ago, unless the target shows it before.
 func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out removal) {
-	key := p.sightOf(s)
 	if !s.Thing.ours() {
-		return t.dropped(ctx, p, s) // it may hold the name for a creation that was refused
+		t.forget(p.sightOf(s)) // it may hold the name for a creation that was refused
+		return removal{}
 	}
 	begun, calls := time.Now(), 1
 	hidden := t.isHidden(s.Thing, begun)
-	unsure := !t.hold(key) || s.Thing.uncertain()
 	observes := s.Undo == undoWait || t.inDoubt(s.Thing, begun)
-	for _, more := range []bool{hidden || unsure, observes} {
+	for _, more := range []bool{hidden, observes} {
 		if more {
 			calls++
 		}
 	}
-	done, wait, err := t.target().turn(ctx, key, calls)
+	done, wait, err := t.target().turn(ctx, p.sightOf(s), calls)
 	switch {
 	case err != nil:
 		return removal{err: err}
@@ -318,30 +281,20 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	if err != nil {
 		return removal{err: err}
 	}
-	leave := false
-	lost := t.Outcome != nil && s.Thing.Made && len(ref.Outcome) == 0
-	if hidden || unsure || lost {
+	if hidden {
 		is, err := t.observe(ctx, ref)
 		if err != nil {
 			return removal{err: err}
 		}
-		leave = unsure && (is == nil || !t.isOwn(key, s.Thing, ref, is))
-		shown := hidden && is != nil && !leave
-		hidden = hidden && is == nil
-		if lost && is != nil && !leave {
-			if ref.Outcome = t.Outcome(is); len(ref.Outcome) == 0 {
-				return removal{err: fmt.Errorf("delete %s %s: its outcome is lost, and it shows none: delete it in %s by hand",
-					t.Kind, ref.Name, t.target())}
-			}
-		}
+		hidden = is == nil
+		shown := !hidden
 		defer func() { out.shown = shown }()
 	}
-	if !leave {
-		if err := t.delete(ctx, ref); err != nil {
-			return removal{err: err}
-		}
+	if err := t.delete(ctx, ref); err != nil {
+		return removal{err: err}
 	}
-	if observes && !leave {
+	t.forget(p.sightOf(s))
+	if observes {
 		switch is, err := t.observe(ctx, ref); {
 		case err != nil:
 			return removal{err: err}
@@ -355,17 +308,11 @@ func (t *Things[T]) remove(ctx context.Context, p *Plan, s NodeStatus) (out remo
 	case hidden:
 		return removal{waits: t.hides(s.Thing)}
 	}
-	return t.dropped(ctx, p, s)
-}
-
-// dropped forgets a thing that is gone, and deletes its outcome or that of a former one of the name.
-func (t *Things[T]) dropped(ctx context.Context, p *Plan, s NodeStatus) removal {
 	if t.Keep != nil && t.Outcome != nil {
 		if err := t.Keep.drop(ctx, p, s); err != nil {
 			return removal{err: err}
 		}
 	}
-	t.forget(p.sightOf(s))
 	return removal{}
 }
 
