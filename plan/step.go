@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/internal/finalizers"
+	"github.com/pintle-go/pintle/internal/gate"
 	"github.com/pintle-go/pintle/internal/glance"
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/ready"
@@ -179,6 +180,9 @@ func (n *thingNode[T]) create(ctx context.Context, c claim) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := gate.Open(ctx); err != nil {
+		return answer{refused: true}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, err)
+	}
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	is, err := call(limited, t.target(), func(ctx context.Context) (*T, error) { return t.Create(ctx, ref, n.wanted) })
@@ -227,6 +231,9 @@ func (n *thingNode[T]) found(ctx context.Context, c claim, ref Ref, k kept, is *
 		return answer{got: seen}, nil
 	case !writes && t.target().limited():
 		return answer{got: seen, wait: "about to be changed", again: patience}, nil
+	}
+	if err := gate.Open(ctx); err != nil {
+		return answer{}, fmt.Errorf("update %s %s: %w", t.Kind, ref.Name, err)
 	}
 	ref.Outcome = outcome
 	is, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return t.Update(ctx, ref, is, n.wanted) })

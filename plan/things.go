@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pintle-go/pintle/internal/gate"
 )
 
 // Things says how the things of a type are observed, created, changed and deleted outside
@@ -223,7 +225,10 @@ func (t *Things[T]) observe(ctx context.Context, ref Ref) (*T, error) {
 }
 
 func (t *Things[T]) delete(ctx context.Context, ref Ref) error {
-	_, err := call(ctx, t.target(), func(ctx context.Context) (*T, error) { return nil, t.Delete(ctx, ref) })
+	err := gate.Open(ctx)
+	if err == nil {
+		_, err = call(ctx, t.target(), func(ctx context.Context) (*T, error) { return nil, t.Delete(ctx, ref) })
+	}
 	if err != nil {
 		return fmt.Errorf("delete %s %s: %w", t.Kind, ref.Name, err)
 	}

@@ -2,7 +2,8 @@
 //
 // A gate travels in a context. [With] adds one. Package kube calls [Bind] and [Pass] for
 // every request that it sends with that context. Package lease adds a gate for the time
-// for which a lease is held.
+// for which a lease is held. Package plan calls [Open] before it changes things outside the
+// cluster.
 //
 // A write is a request with another method than GET. Exec and port-forward are GET
 // requests, so a gate does not stop them.
@@ -56,6 +57,10 @@ func (g *gate) check() error {
 	}
 	return nil
 }
+
+// Open returns the error of the first closed gate, nil if all are open. It is for calls that
+// change something and are no requests to the API server.
+func Open(ctx context.Context) error { return of(ctx).check() }
 
 // Bind returns the context of an exchange with the server. An exchange is one request and
 // its repetitions. The context of a write ends with the gates, even if ctx does not end.
