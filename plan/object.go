@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,6 +123,8 @@ func (n *objectNode[T]) own(ctx context.Context, o metav1.Object) (*claim, error
 	switch {
 	case o.GetName() == "":
 		return nil, errors.New("the object has no name")
+	case len(content.IsPathSegmentName(o.GetName())) > 0:
+		return nil, fmt.Errorf("no server takes the name %q of the object: it %s", o.GetName(), content.IsPathSegmentName(o.GetName())[0])
 	case !c.marked:
 		return c, p.setController(o)
 	case !n.retain && !finalizers.HasCleanup(p.owner):

@@ -120,7 +120,7 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	is, err := t.observe(ctx, ref)
 	switch {
 	case err != nil:
-		return answer{}, err
+		return answer{again: t.retryIn(c.record)}, err
 	case is != nil && !thing.ours() && (t.Adopt == nil || !t.Adopt(ref, is)):
 		return answer{}, fmt.Errorf("create %s %s: %w", t.Kind, ref.Name, kube.ErrTaken)
 	case is != nil:
@@ -144,6 +144,15 @@ func (n *thingNode[T]) fetch(ctx context.Context, c claim) (answer, error) {
 	// The call keeps its place at the target until the creation.
 	ends = false
 	return answer{create: true, wait: "about to be created"}, nil
+}
+
+// retryIn returns the time after which an observation that has failed is repeated. It is the
+// thing's own: the back-off of its owner grows with the failures of all nodes.
+func (t *Things[T]) retryIn(r *NodeStatus) time.Duration {
+	if r.State != Failed {
+		return soonest
+	}
+	return min(max(soonest, time.Since(r.Since.Time)/4), cmp.Or(t.Poll, 5*time.Minute))
 }
 
 // writes reports that a call to observe the thing is likely to be followed by another one,

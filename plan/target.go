@@ -17,7 +17,8 @@ import (
 // Each of Observe, Create, Update and Delete counts as a call. A node whose call has to
 // wait does not hold up its owner: the plan is run again when it is the node's turn. Turns
 // are given in the order in which they were asked for. A call that fails, with an answer 429
-// for example, is retried after the controller's Backoff.
+// for example, is retried after the controller's Backoff. An Observe that fails is repeated
+// after 2 s at first, and then after a quarter of the time for which it has failed.
 type Target struct {
 	// Name is for messages. Default: "the target".
 	Name string
