@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,7 +198,7 @@ func (n *objectNode[T]) orphan(ctx context.Context, key kube.Key, is *appsv1.Sta
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(is.Spec.Selector, want.Spec.Selector) {
+	if metav1.FormatLabelSelector(is.Spec.Selector) != metav1.FormatLabelSelector(want.Spec.Selector) {
 		return n.report(refused, "with another selector it would not take its pods over", key)
 	}
 	sizes := make(map[string]resource.Quantity)
