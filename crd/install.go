@@ -72,10 +72,14 @@ func install(ctx context.Context, client *kube.Client, force bool, defs []*Defin
 		}
 	}
 	for n, d := range defs {
-		if err := established(ctx, definitions, there[n], before[n]); err != nil {
-			return fmt.Errorf("install %s: %w", d.Name, err)
+		heard := i.waits(d, "the server to establish it")
+		err := established(ctx, definitions, there[n], before[n])
+		if heard(); err == nil {
+			heard = i.waits(d, "the server to serve its versions")
+			err = served(ctx, client, d)
+			heard()
 		}
-		if err := served(ctx, client, d); err != nil {
+		if err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
@@ -87,6 +91,13 @@ type installer struct {
 	definitions kube.View[Definition]
 	force       bool // also if stored objects may not fit
 	log         *slog.Logger
+}
+
+// waits begins a wait, which is logged if it takes long. The caller ends it.
+func (i installer) waits(d *Definition, what string) (end func() bool) {
+	return time.AfterFunc(patience, func() {
+		i.log.Info("the installation of a definition waits", "definition", d.Name, "for", what)
+	}).Stop
 }
 
 // apply applies a definition, unless stored objects may not fit it or a later definition
@@ -182,8 +193,8 @@ func (d *Definition) patch(before *Definition) ([]byte, error) {
 	return patch, nil
 }
 
-// patience is the time for which a refusal of other names counts as stale. The server may
-// not have checked the wanted names yet.
+// patience is the time for which a refusal of other names counts as stale: the server may
+// not have checked the wanted names yet. A wait that takes longer is logged.
 const patience = 5 * time.Second
 
 // established waits until the server has accepted the names of a definition and reports
@@ -233,36 +244,43 @@ func sameNames(a, b Names) bool {
 }
 
 // served waits until a kind that the server reports as served can be used. For a moment
-// discovery does not list it, its path is not found, or its storage is not ready.
+// discovery does not list it, its path is not found, or its storage is not ready. If a webhook
+// converts the objects, the storage may not get ready before this program serves that webhook:
+// then it is enough that the server knows the kind.
 func served(ctx context.Context, client *kube.Client, d *Definition) error {
 	for _, v := range d.Spec.Versions {
 		if !v.Served {
 			continue
 		}
 		gvk := kube.GVK{Group: d.Spec.Group, Version: v.Name, Kind: d.Spec.Names.Kind}
-		if err := answers(ctx, kube.ViewOf[metav1.PartialObjectMetadata](client, kube.Kind{GVK: gvk})); err != nil {
+		objects := kube.ViewOf[metav1.PartialObjectMetadata](client, kube.Kind{GVK: gvk})
+		if err := answers(ctx, objects, d.converts()); err != nil {
 			return fmt.Errorf("wait until %s is served: %w", v.Name, err)
 		}
 	}
 	return nil
 }
 
-func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata]) error {
+func answers(ctx context.Context, objects kube.View[metav1.PartialObjectMetadata], converted bool) error {
 	// No object has this name, so the server sends none.
 	objects = objects.Fielded("metadata.name=-")
 	for {
 		var err error
-		for _, err = range objects.List(ctx) {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		for _, err = range objects.List(asking) {
 			break
 		}
+		late := asking.Err() != nil
+		cancel()
+		busy := apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 		switch {
-		case err == nil:
+		case err == nil, converted && (busy || apierrors.IsInternalError(err)):
 			return nil
 		case apierrors.IsForbidden(err):
 			// Discovery lists the kind. Whether this client may read it is another
 			// question.
 			return nil
-		case !errors.Is(err, kube.ErrNotServed) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err):
+		case !errors.Is(err, kube.ErrNotServed) && !busy && !late:
 			return err
 		}
 		if err := wait(ctx, 100*time.Millisecond, err); err != nil {
