@@ -51,6 +51,10 @@ func (a *application) apply(directives []directive) {
 		}[d.key]
 		if s, err := d.follow(a.schema); err == nil && limit != nil && limit(s) == nil {
 			a.failed(d, errors.New("there is no limit that it could make exclusive"))
+		} else if err == nil && slices.Contains([]string{"min", "max", "exclusiveMin", "exclusiveMax", "format"}, d.key) {
+			if err := a.held(d, s); err != nil {
+				a.failed(d, err)
+			}
 		}
 	}
 	if len(a.b.errs) > before {
@@ -102,6 +106,9 @@ func (a *application) one(d directive, s *Schema) error {
 	case "pattern":
 		if _, err := regexp.Compile(d.value); err != nil {
 			return err
+		}
+		if d.mark == nil && s.Pattern == quantityPattern {
+			s.AllOf = append(s.AllOf, &Schema{Pattern: s.Pattern})
 		}
 		s.Pattern = d.value
 		return onlyFor(s, "string", "int-or-string")

@@ -265,7 +265,15 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	before := len(b.errs)
 	s := b.schema(m.Type, at)
 	if m.quoted {
-		s = &Schema{Type: "string"}
+		base := m.Type
+		if base.Kind() == reflect.Pointer {
+			base = base.Elem()
+		}
+		bits := 64
+		if base.Kind() >= reflect.Int && base.Kind() <= reflect.Uintptr {
+			bits = base.Bits()
+		}
+		s = matching("", quotedPattern(base.Kind(), bits))
 	}
 	if len(b.errs) > before {
 		parent.Properties[m.name] = s

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -410,10 +411,11 @@ func TestShapes(t *testing.T) {
 		"pointer":{"type":"string"},
 		"-":{"type":"integer","format":"int64"},
 		"letters":{"type":"string","format":"byte"},
-		"quoted":{"type":"string"},
+		"quoted":{"type":"string","allOf":[{"pattern":"^(true|false)$"}]},
 		"raw":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"self":{"type":"string","format":"date"},
-		"std":{"type":"string","format":"date-time"}}}`
+		"std":{"type":"string","format":"date-time","allOf":[{"pattern":` + strconv.Quote(
+		`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`) + `}]}}}`
 	var a, b any
 	if err := errors.Join(json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)); err != nil {
 		t.Fatal(err)
