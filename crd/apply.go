@@ -239,6 +239,11 @@ func (a *application) finish() {
 		// An absent field has no value that a rule could check.
 		if s == a.schema && a.optional && s.Default == nil {
 			name := celName(a.member.name)
+			if !celAccess.MatchString(a.member.name) {
+				a.fail(errors.New("immutable: CEL cannot name the optional field, so nothing keeps it from being " +
+					"added or removed: make it required"))
+				return
+			}
 			r := Rule{
 				Rule:    fmt.Sprintf("has(self.%s) == has(oldSelf.%s)", name, name),
 				Message: a.member.name + " is immutable: it can be neither added nor removed",

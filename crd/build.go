@@ -148,7 +148,9 @@ func (b *builder) list(t reflect.Type, at place) *Schema {
 }
 
 func (b *builder) mapping(t reflect.Type, at place) *Schema {
-	if t.Key().Kind() != reflect.String || implements[encoding.TextMarshaler](t.Key()) {
+	// A schema says nothing about keys. jsonfields.Problems finds keys that cannot be read back.
+	text := implements[encoding.TextMarshaler](t.Key())
+	if t.Key().Kind() != reflect.String && !text || text && !implements[encoding.TextUnmarshaler](t.Key()) {
 		b.fail(at, fmt.Errorf("the keys of %s must be strings", t))
 		return anyValue()
 	}

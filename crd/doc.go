@@ -108,6 +108,10 @@
 //
 // # Caveats
 //
+// A server fills the defaults inside a struct that is there. An optional struct that the
+// object leaves out stays away, with its defaults, unless the struct's field has the tag
+// crd:"default={}".
+//
 // An immutable field can be neither changed nor added nor removed as long as the struct
 // around it exists. The package reads markers from the source that the program embeds;
 // without the source there are no markers. Only the server checks CEL rules and their

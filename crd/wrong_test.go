@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"net/netip"
 	"reflect"
 	"strconv"
 	"strings"
@@ -197,6 +198,9 @@ func TestWrong(t *testing.T) {
 			A string `json:"a" crd:"rule=self != '',reason=Because"`
 		}](), `reason=Because: want one of FieldValueInvalid`},
 		{wrong[struct {
+			A string `json:"$ref,omitempty" crd:"immutable"`
+		}](), `Spec.A, crd:"immutable": immutable: CEL cannot name the optional field`},
+		{wrong[struct {
 			A any `json:"a" crd:"immutable"`
 		}](), `a value of any type can have no rule`},
 		{wrong[struct {
@@ -324,6 +328,20 @@ func TestWrong(t *testing.T) {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
 			t.Errorf("got  %v\nwant %s", c.err, c.want)
 		}
+	}
+}
+
+// Keys may write themselves as text, a required field of any name may be immutable, and a struct that is
+// left out may have its defaults.
+func TestRight(t *testing.T) {
+	if err := wrong[struct {
+		A map[netip.Addr]string `json:"a"`
+		B string                `json:"$ref" crd:"immutable"`
+		C struct {
+			D int32 `json:"d,omitempty" crd:"default=80"`
+		} `json:"c,omitzero" crd:"default={}"`
+	}](); err != nil {
+		t.Error(err)
 	}
 }
 
