@@ -148,9 +148,7 @@ func (b *builder) list(t reflect.Type, at place) *Schema {
 }
 
 func (b *builder) mapping(t reflect.Type, at place) *Schema {
-	// A schema says nothing about keys. jsonfields.Problems finds keys that cannot be read back.
-	text := implements[encoding.TextMarshaler](t.Key())
-	if t.Key().Kind() != reflect.String && !text || text && !implements[encoding.TextUnmarshaler](t.Key()) {
+	if t.Key().Kind() != reflect.String || implements[encoding.TextMarshaler](t.Key()) {
 		b.fail(at, fmt.Errorf("the keys of %s must be strings", t))
 		return anyValue()
 	}
@@ -267,15 +265,7 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	before := len(b.errs)
 	s := b.schema(m.Type, at)
 	if m.quoted {
-		base := m.Type
-		if base.Kind() == reflect.Pointer {
-			base = base.Elem()
-		}
-		bits := 64
-		if base.Kind() >= reflect.Int && base.Kind() <= reflect.Uintptr {
-			bits = base.Bits()
-		}
-		s = matching("", quotedPattern(base.Kind(), bits))
+		s = &Schema{Type: "string"}
 	}
 	if len(b.errs) > before {
 		parent.Properties[m.name] = s
