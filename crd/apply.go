@@ -51,6 +51,10 @@ func (a *application) apply(directives []directive) {
 		}[d.key]
 		if s, err := d.follow(a.schema); err == nil && limit != nil && limit(s) == nil {
 			a.failed(d, errors.New("there is no limit that it could make exclusive"))
+		} else if err == nil && slices.Contains([]string{"min", "max", "exclusiveMin", "exclusiveMax", "format"}, d.key) {
+			if err := a.held(d, s); err != nil {
+				a.failed(d, err)
+			}
 		}
 	}
 	if len(a.b.errs) > before {
@@ -102,6 +106,9 @@ func (a *application) one(d directive, s *Schema) error {
 	case "pattern":
 		if _, err := regexp.Compile(d.value); err != nil {
 			return err
+		}
+		if d.mark == nil && s.Pattern == quantityPattern {
+			s.AllOf = append(s.AllOf, &Schema{Pattern: s.Pattern})
 		}
 		s.Pattern = d.value
 		return onlyFor(s, "string", "int-or-string")
@@ -232,6 +239,11 @@ func (a *application) finish() {
 		// An absent field has no value that a rule could check.
 		if s == a.schema && a.optional && s.Default == nil {
 			name := celName(a.member.name)
+			if !celAccess.MatchString(a.member.name) {
+				a.fail(errors.New("immutable: CEL cannot name the optional field, so nothing keeps it from being " +
+					"added or removed: make it required"))
+				return
+			}
 			r := Rule{
 				Rule:    fmt.Sprintf("has(self.%s) == has(oldSelf.%s)", name, name),
 				Message: a.member.name + " is immutable: it can be neither added nor removed",

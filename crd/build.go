@@ -148,7 +148,9 @@ func (b *builder) list(t reflect.Type, at place) *Schema {
 }
 
 func (b *builder) mapping(t reflect.Type, at place) *Schema {
-	if t.Key().Kind() != reflect.String || implements[encoding.TextMarshaler](t.Key()) {
+	// A schema says nothing about keys. jsonfields.Problems finds keys that cannot be read back.
+	text := implements[encoding.TextMarshaler](t.Key())
+	if t.Key().Kind() != reflect.String && !text || text && !implements[encoding.TextUnmarshaler](t.Key()) {
 		b.fail(at, fmt.Errorf("the keys of %s must be strings", t))
 		return anyValue()
 	}
@@ -265,7 +267,15 @@ func (b *builder) member(parent *Schema, m member, owner place, path string) {
 	before := len(b.errs)
 	s := b.schema(m.Type, at)
 	if m.quoted {
-		s = &Schema{Type: "string"}
+		base := m.Type
+		if base.Kind() == reflect.Pointer {
+			base = base.Elem()
+		}
+		bits := 64
+		if base.Kind() >= reflect.Int && base.Kind() <= reflect.Uintptr {
+			bits = base.Bits()
+		}
+		s = matching("", quotedPattern(base.Kind(), bits))
 	}
 	if len(b.errs) > before {
 		parent.Properties[m.name] = s

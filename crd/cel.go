@@ -13,6 +13,9 @@ var reserved = []string{"true", "false", "null", "in", "as", "break", "const", "
 
 var escapes = strings.NewReplacer("__", "__underscores__", ".", "__dot__", "-", "__dash__", "/", "__slash__")
 
+// celAccess matches the names of fields that a CEL rule can use.
+var celAccess = regexp.MustCompile(`^[a-zA-Z_./-][a-zA-Z0-9_./-]*$`)
+
 // celName returns the name of a field in a CEL rule.
 func celName(name string) string {
 	if slices.Contains(reserved, name) {

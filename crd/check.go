@@ -168,7 +168,7 @@ func stringViolations(s *Schema, v string) (found []string) {
 func checkFormat(format, v string) (err error) {
 	switch format {
 	case "date-time", "datetime":
-		_, err = time.Parse(time.RFC3339, v)
+		_, err = time.Parse(time.RFC3339, strings.ToUpper(v))
 	case "date":
 		_, err = time.Parse(time.DateOnly, v)
 	case "duration":

@@ -26,7 +26,7 @@ func (c *comparer) add(path, format string, args ...any) {
 // reason, each such value fits. ruled means that CEL rules of outer schemas check the
 // value too.
 func (c *comparer) compare(was, is *Schema, path string, ruled bool) {
-	was, is = folded(was), folded(is)
+	was, is = folded(was), folded(asked(was, is))
 	if unrestricted(is) {
 		return
 	}

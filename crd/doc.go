@@ -34,6 +34,11 @@
 // says what it is. The package knows IntOrString, Quantity, Time, RawExtension and similar
 // types. The type any allows any value and keeps it.
 //
+// The schema refuses what the Go type cannot read: a duration of a day ("1d"), a time in
+// small letters, a number beyond the type's bits. No tag widens that. Of a type that reads
+// text the package knows only that it is a string: give the field a pattern, because the
+// program cannot read an object with any other text.
+//
 // A list of metav1.Condition is a map by type, and its elements have the validation that
 // the author of metav1.Condition wrote. A list with a patchMergeKey is a map by that key.
 // Lists, maps, structs and defaults of Kubernetes' own types are as in the API server's
@@ -103,14 +108,18 @@
 //
 // # Caveats
 //
+// A server fills the defaults inside a struct that is there. An optional struct that the
+// object leaves out stays away, with its defaults, unless the struct's field has the tag
+// crd:"default={}".
+//
 // An immutable field can be neither changed nor added nor removed as long as the struct
 // around it exists. The package reads markers from the source that the program embeds;
 // without the source there are no markers. Only the server checks CEL rules and their
 // cost: a wrong rule is an error of [Install].
 //
 // The source has three parts above the type in schema.go. check.go tells whether a value
-// fits a schema. build.go makes a schema of a Go type, with fields.go, tag.go, apply.go and
-// marked.go; of.go makes the definition. compare.go finds the values that a next schema
+// fits a schema. build.go makes a schema of a Go type, with readable.go, fields.go, tag.go,
+// apply.go and marked.go; of.go makes the definition. compare.go finds the values that a next schema
 // loses; compat.go, history.go and install.go use it. No file depends on one that depends
 // on it, and the parts that build and compare do not know each other.
 package crd

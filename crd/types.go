@@ -59,16 +59,20 @@ const quantityPattern = `^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))` +
 // known returns the schema of a type whose JSON differs from its Go type, or nil.
 func known(t reflect.Type) *Schema {
 	switch t {
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[time.Time]():
-		return &Schema{Type: "string", Format: "date-time"}
+	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[time.Time]():
+		return matching("date-time", timePattern)
+	case reflect.TypeFor[metav1.MicroTime]():
+		return matching("date-time", microTimePattern)
 	case reflect.TypeFor[metav1.Duration]():
-		return &Schema{Type: "string"}
+		return matching("", durationPattern)
 	case reflect.TypeFor[resource.Quantity]():
 		s := intOrString()
-		s.Pattern = quantityPattern
+		s.Pattern, s.AllOf = quantityPattern, []*Schema{{Pattern: exponentPattern}}
 		return s
 	case reflect.TypeFor[intstr.IntOrString]():
-		return intOrString()
+		s := intOrString()
+		s.AllOf = []*Schema{int32OrString()}
+		return s
 	case reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[metav1.FieldsV1]():
 		return &Schema{Type: "object", PreserveUnknownFields: true}
 	case reflect.TypeFor[json.Number]():

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"net/netip"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -196,6 +198,9 @@ func TestWrong(t *testing.T) {
 			A string `json:"a" crd:"rule=self != '',reason=Because"`
 		}](), `reason=Because: want one of FieldValueInvalid`},
 		{wrong[struct {
+			A string `json:"$ref,omitempty" crd:"immutable"`
+		}](), `Spec.A, crd:"immutable": immutable: CEL cannot name the optional field`},
+		{wrong[struct {
 			A any `json:"a" crd:"immutable"`
 		}](), `a value of any type can have no rule`},
 		{wrong[struct {
@@ -326,6 +331,20 @@ func TestWrong(t *testing.T) {
 	}
 }
 
+// Keys may write themselves as text, a required field of any name may be immutable, and a struct that is
+// left out may have its defaults.
+func TestRight(t *testing.T) {
+	if err := wrong[struct {
+		A map[netip.Addr]string `json:"a"`
+		B string                `json:"$ref" crd:"immutable"`
+		C struct {
+			D int32 `json:"d,omitempty" crd:"default=80"`
+		} `json:"c,omitzero" crd:"default={}"`
+	}](); err != nil {
+		t.Error(err)
+	}
+}
+
 // One error contains all wrong fields, and each of them can be inspected.
 func TestFieldErrors(t *testing.T) {
 	err := wrong[struct {
@@ -410,10 +429,11 @@ func TestShapes(t *testing.T) {
 		"pointer":{"type":"string"},
 		"-":{"type":"integer","format":"int64"},
 		"letters":{"type":"string","format":"byte"},
-		"quoted":{"type":"string"},
+		"quoted":{"type":"string","allOf":[{"pattern":"^(true|false)$"}]},
 		"raw":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
 		"self":{"type":"string","format":"date"},
-		"std":{"type":"string","format":"date-time"}}}`
+		"std":{"type":"string","format":"date-time","allOf":[{"pattern":` + strconv.Quote(
+		`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`) + `}]}}}`
 	var a, b any
 	if err := errors.Join(json.Unmarshal(got, &a), json.Unmarshal([]byte(want), &b)); err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 // WriteChart writes the files of a Helm chart into a directory, which it creates if
 // necessary. Other files in the directory stay. The same operator always gives the same
 // files. The chart installs the objects of [Operator.YAML] except the namespace, because a
-// release has its own. The chart's values are image, replicas, args, env and resources. The
-// objects have the name of the operator, not of the release: a cluster has one such
+// release has its own. The chart's values are image, replicas, args, env and resources of the
+// operator's own Deployment. The objects have the name of the operator, not of the release: a cluster has one such
 // operator.
 //
 // The definitions are in crds/: Helm installs them and leaves them alone when the release
@@ -53,7 +53,7 @@ func (o Operator) chart() (map[string][]byte, error) {
 	for _, p := range parts {
 		var documents [][]byte
 		for _, object := range p.objects {
-			doc, err := o.template(object)
+			doc, err := o.template(object, p.name == "deployment")
 			if err != nil {
 				return nil, o.wrap(err)
 			}
@@ -128,19 +128,18 @@ func places(deployment map[string]any) (spec, container map[string]any) {
 // value returns a placeholder. The template has the named chart value in its place.
 func value(name string) string { return "values:" + name }
 
-// template returns an object as a template. The release's namespace replaces the
-// operator's, and chart values replace fields of the Deployment.
-func (o Operator) template(object any) ([]byte, error) {
+// template returns an object as a template, which may be the operator's own Deployment. The release's
+// namespace replaces the operator's, and chart values replace fields of the own Deployment.
+func (o Operator) template(object any, own bool) ([]byte, error) {
 	tree, err := treeOf(object)
 	if err != nil {
 		return nil, err
 	}
 	o.move(tree)
-	if tree["kind"] == "Deployment" {
+	if own {
 		spec, container := places(tree)
 		spec["replicas"] = value("replicas")
-		container["image"] = "{{ .Values.image }}"
-		for _, name := range []string{"args", "env", "resources"} {
+		for _, name := range []string{"image", "args", "env", "resources"} {
 			container[name] = value(name)
 		}
 	}
@@ -148,11 +147,20 @@ func (o Operator) template(object any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// An object may have texts for another template engine, such as those of alerts.
+	text = bytes.ReplaceAll(text, []byte("{{"), []byte("{{`{{`}}"))
 	return marked.ReplaceAllFunc(text, func(line []byte) []byte {
 		m := marked.FindSubmatch(line)
 		before, name := string(m[1]), string(m[2])
-		if name == "replicas" {
+		switch {
+		case name == "namespace":
+			return fmt.Appendf(nil, "%s '{{ .Release.Namespace }}'", before)
+		case !own:
+			return line
+		case name == "replicas":
 			return fmt.Appendf(nil, "%s {{ .Values.replicas }}", before)
+		case name == "image":
+			return fmt.Appendf(nil, "%s '{{ .Values.image }}'", before)
 		}
 		// A list item's dash counts as indentation.
 		indent := len(before) - len(strings.TrimLeft(before, " -")) + 2
@@ -168,7 +176,7 @@ func (o Operator) move(v any) {
 	case map[string]any:
 		for key, field := range v {
 			if key == "namespace" && field == o.Install.Namespace {
-				v[key] = "{{ .Release.Namespace }}"
+				v[key] = value("namespace")
 			}
 			o.move(field)
 		}

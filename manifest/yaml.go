@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -66,24 +68,36 @@ func treeOf(object any) (map[string]any, error) {
 		return nil, fmt.Errorf("decode %T: %w", object, err)
 	}
 	delete(tree, "status")
-	prune(tree)
+	prune(tree, isNative(object))
 	return tree, nil
 }
 
-// prune removes nulls and empty objects. It keeps an empty object that says the kind of a
-// volume.
-func prune(v any) {
+// isNative reports whether an object has a type of k8s.io/api.
+func isNative(object any) bool {
+	t := reflect.TypeOf(object)
+	if t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/api/")
+}
+
+// prune removes nulls. Of the types of k8s.io/api it also removes the empty objects that Go writes of
+// structs that nobody set. Other empty objects have a meaning: a selector of all pods, an issuer's kind.
+func prune(v any, native bool) {
+	structs := []string{"metadata", "spec", "status", "resources", "strategy", "updateStrategy"}
 	switch v := v.(type) {
 	case map[string]any:
 		for key, field := range v {
-			prune(field)
-			if m, ok := field.(map[string]any); field == nil || ok && len(m) == 0 && key != "emptyDir" {
+			prune(field, native)
+			m, ok := field.(map[string]any)
+			unset := native && ok && len(m) == 0 && slices.Contains(structs, key)
+			if field == nil || unset {
 				delete(v, key)
 			}
 		}
 	case []any:
 		for _, item := range v {
-			prune(item)
+			prune(item, native)
 		}
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pintle-go/pintle/manifest"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	"sigs.k8s.io/yaml"
@@ -123,4 +127,79 @@ func objects(t *testing.T, text []byte) map[string]map[string]any {
 		found[kind+" "+name] = o
 	}
 	return found
+}
+
+// A program's own objects come out of Helm as they are in the plain manifests, whatever the values
+// are, and Helm's linter says nothing against the chart.
+func TestChartOfObjects(t *testing.T) {
+	meta := func(name string) map[string]any { return map[string]any{"name": name, "namespace": "web"} }
+	own := []any{
+		map[string]any{"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": meta("down"),
+			"spec": map[string]any{"groups": []any{map[string]any{"name": "g", "rules": []any{map[string]any{
+				"alert": "Down", "expr": "up == 0", "annotations": map[string]any{
+					"summary": "{{ $labels.instance }} is down", "text": "{{- end }}\n{{{{ \"x\" }}\n"},
+			}}}}}},
+		map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta("ui"),
+			"spec": map[string]any{"replicas": 3, "selector": map[string]any{"matchLabels": map[string]any{"a": "ui"}},
+				"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "ui"}},
+					"spec": map[string]any{"containers": []any{map[string]any{"name": "ui", "image": "example.com/ui:v7"}}}}}},
+		map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta("np"),
+			"spec": map[string]any{"podSelector": map[string]any{}, "ingress": []any{map[string]any{
+				"from": []any{map[string]any{"namespaceSelector": map[string]any{}}}}}}},
+		map[string]any{"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": meta("self"),
+			"spec": map[string]any{"selfSigned": map[string]any{}}},
+	}
+	operator := manifest.Operator{Name: "web", Image: "example.com/web:v1", Install: manifest.Install{
+		Args: []string{"{{ not a template }}"}, Description: "Serves pages",
+		Objects: func(manifest.Operator) ([]any, error) { return own, nil },
+	}}
+	text, err := operator.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := objects(t, text)
+	delete(plain, "Namespace web")
+	dir := filepath.Join(t.TempDir(), "web")
+	if err := operator.WriteChart(dir); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loader.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plain, render(t, c, "web", nil)); diff != "" {
+		t.Errorf("with the values that come with it, -plain +chart:\n%s", diff)
+	}
+	delete(plain, "Deployment web")
+	for i, values := range []map[string]any{
+		{},
+		{"image": "example.com/web@sha256:0123"},
+		{"image": "localhost:5000/web"},
+		{"replicas": 0},
+		{"args": []any{}},
+		{"args": []any{"-a={{ b }}", "- c", "'d'", ""}},
+		{"env": []any{}},
+		{"env": []any{map[string]any{"name": "A", "value": "b: {c}\n# d"}}},
+		{"resources": map[string]any{}},
+		{"resources": map[string]any{"limits": map[string]any{"memory": "1Gi"}}, "replicas": 1, "unknown": true},
+	} {
+		all := render(t, c, "web", values)
+		spec := all["Deployment web"]["spec"].(map[string]any)
+		pod := spec["template"].(map[string]any)["spec"].(map[string]any)
+		container := pod["containers"].([]any)[0].(map[string]any)
+		for _, name := range []string{"image", "args", "env"} {
+			if want, ok := values[name]; ok && !cmp.Equal(container[name], want) {
+				t.Errorf("values %d: %s is %v, want %v", i, name, container[name], want)
+			}
+		}
+		delete(all, "Deployment web")
+		if diff := cmp.Diff(plain, all); diff != "" {
+			t.Errorf("values %d, -plain +chart:\n%s", i, diff)
+		}
+		for _, m := range lint.RunAll(dir, values, "web").Messages {
+			if m.Severity > support.InfoSev {
+				t.Errorf("values %d: %v", i, m)
+			}
+		}
+	}
 }

@@ -271,7 +271,7 @@ func (op *Operator) registerFormer(ctx context.Context, sc *upstream.Controller,
 	return nil
 }
 
-// demands says which compute demands TLS of safekeepers and pageservers, empty if none does.
+// demands says which compute has a certificate of the cluster, empty if none has.
 func (op *Operator) demands(ctx context.Context, cluster kube.Key) (string, error) {
 	computes := op.Pods.In(cluster.Namespace).Labeled(componentLabel + "=compute," + policy.ClusterLabel + "=" + cluster.Name)
 	for pod, err := range computes.List(ctx) {

@@ -89,7 +89,8 @@ export LD_LIBRARY_PATH="${bin%/bin}/lib"
 `
 
 // startDatabase makes a data directory on an empty volume, or goes on with one. A directory that
-// was left half-made is made again.
+// was left half-made is made again. Neon's PostgreSQL writes WAL that it can replay after a crash
+// only with the library neon_rmgr, where its version has one.
 const startDatabase = "set -e\n" + findPrograms + `if [ ! -d "$PGDATA" ]; then
   rm -rf "$PGDATA.new"
   printf %s "$POSTGRES_PASSWORD" >/tmp/password
@@ -100,10 +101,16 @@ const startDatabase = "set -e\n" + findPrograms + `if [ ! -d "$PGDATA" ]; then
   mv "$PGDATA.new" "$PGDATA"
 fi
 unset POSTGRES_PASSWORD
-exec "$bin/postgres" -c listen_addresses='*' -c unix_socket_directories=/tmp`
+for f in "$LD_LIBRARY_PATH"/neon_rmgr.so "$LD_LIBRARY_PATH"/*/neon_rmgr.so; do
+  if [ -e "$f" ]; then set -- -c shared_preload_libraries=neon_rmgr; fi
+done
+exec "$bin/postgres" "$@" -c listen_addresses='*' -c unix_socket_directories=/tmp`
 
 // stopDatabase ends it in order. SIGTERM would wait until the storage controller disconnects.
 const stopDatabase = findPrograms + `exec "$bin/pg_ctl" stop -m fast -w`
+
+// databaseAnswers succeeds while it accepts connections: not while it recovers.
+const databaseAnswers = findPrograms + `exec "$bin/pg_isready" -q -h /tmp -U neon -d postgres`
 
 // database is the managed PostgreSQL of the storage controller. It is a part of the storage's
 // image, so that a cluster needs no further image.
@@ -115,8 +122,8 @@ func database(c *api.NeonCluster) part {
 			{Name: "PGDATA", Value: "/data/postgres"}, secretEnv("POSTGRES_PASSWORD", meta.Name, "password"),
 		},
 		ports: []corev1.ContainerPort{port("postgres", databasePort)},
-		stop:  []string{"/bin/sh", "-c", stopDatabase},
-		data:  "/data", pullSecrets: c.Spec.ImagePullSecrets,
+		stop:  []string{"/bin/sh", "-c", stopDatabase}, answers: []string{"/bin/sh", "-c", databaseAnswers},
+		data: "/data", pullSecrets: c.Spec.ImagePullSecrets,
 	}
 }
 

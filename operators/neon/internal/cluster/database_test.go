@@ -34,9 +34,11 @@ if [ "$LD_LIBRARY_PATH" != %s/%s/lib ]; then
   exit 127
 fi
 echo %[2]s/%s >>%s
-%s`, root, version, name, log, does))
+case "$*" in *shared_preload_libraries=neon_rmgr*) echo replays >>%[4]s ;; esac
+%[5]s`, root, version, name, log, does))
 		}
 	}
+	write(filepath.Join(root, "v17", "lib", "postgresql", "neon_rmgr.so"), "")
 	run := func(script string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c",
@@ -55,8 +57,22 @@ echo %[2]s/%s >>%s
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "v17/initdb v17/postgres v17/pg_ctl v16/postgres v16/pg_ctl"
+	// Neon's PostgreSQL cannot recover without its resource manager. Others have none.
+	want := "v17/initdb v17/postgres replays v17/pg_ctl v16/postgres v16/pg_ctl"
 	if got := strings.Join(strings.Fields(string(text)), " "); got != want {
 		t.Errorf("the programs that ran are %s, want %s", got, want)
+	}
+}
+
+// TestDatabaseIsProbed sees that the pod of the managed database is ready only while PostgreSQL answers, also
+// after it has recovered for long.
+func TestDatabaseIsProbed(t *testing.T) {
+	t.Parallel()
+	main := database(sample()).template().Spec.Containers[0]
+	if p := main.ReadinessProbe; p == nil || p.Exec == nil || !strings.Contains(strings.Join(p.Exec.Command, " "), "pg_isready") {
+		t.Errorf("the readiness probe is %+v", p)
+	}
+	if main.LivenessProbe != nil || main.StartupProbe != nil {
+		t.Error("a probe can end a PostgreSQL that recovers")
 	}
 }

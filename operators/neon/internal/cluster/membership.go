@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pintle-go/pintle/operators/neon/api"
+	"github.com/pintle-go/pintle/operators/neon/internal/upstream"
 )
 
 // The reasons why a member leaves.
@@ -169,8 +170,13 @@ func choosePageservers(
 		members = append(members, api.Member{ID: next, Zone: freeZone(p.Zones, members, next)})
 		next++
 	}
-	for i := len(members) - 1; i >= 0 && count(members, stays) > int(p.Count); i-- {
-		leave(&members[i], now, isRemoved)
+	// Those that are dead leave first: the data of a healthy one would have no place.
+	for _, healthy := range []bool{false, true} {
+		for i := len(members) - 1; i >= 0 && count(members, stays) > int(p.Count); i-- {
+			if healthy || members[i].State == string(upstream.NodeOffline) {
+				leave(&members[i], now, isRemoved)
+			}
+		}
 	}
 	return members, next
 }

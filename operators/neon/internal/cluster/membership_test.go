@@ -163,3 +163,29 @@ func TestZones(t *testing.T) {
 		}
 	}
 }
+
+// TestPageserverThatLeaves lowers the count of pageservers. Those that are dead leave first: the data of a healthy
+// one would have no place.
+func TestPageserverThatLeaves(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, c := range map[string]struct {
+		states []string
+		want   []string
+	}{
+		"all are healthy":        {[]string{"Active", "Active", "Active"}, []string{"1:", "2:", "3: Removed"}},
+		"an old one is dead":     {[]string{"Offline", "Active", "Active"}, []string{"1: Removed", "2:", "3:"}},
+		"the youngest of two":    {[]string{"Offline", "Offline", "Active"}, []string{"1:", "2: Removed", "3:"}},
+		"one that is not known":  {[]string{"Active", "Active", ""}, []string{"1:", "2:", "3: Removed"}},
+		"one that is warming up": {[]string{"WarmingUp", "Active", "Active"}, []string{"1:", "2:", "3: Removed"}},
+	} {
+		var is []api.Member
+		for i, state := range c.states {
+			is = append(is, api.Member{ID: int64(i) + 1, State: state})
+		}
+		members, _ := choosePageservers(api.Pageservers{Count: 2}, is, 4, now)
+		if diff := cmp.Diff(c.want, shown(members)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

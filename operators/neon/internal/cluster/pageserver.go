@@ -43,9 +43,10 @@ func pageserverFiles(c *api.NeonCluster, id int64, key token.Key) (map[string][]
 		// lose all its pages each minute.
 		"disk_usage_based_eviction={max_usage_pct=80, min_avail_bytes=0, period='60s'}",
 	}
+	// The page service stays plain: with TLS it refuses base backups, which ask for none.
 	if port := securePort(stageOf(c), PageserverHTTPPort); port != nil {
 		lines = append(lines, fmt.Sprintf("listen_https_addr='0.0.0.0:%d'", *port),
-			"enable_tls_page_service_api=true", "ssl_key_file="+quote(keyPath), "ssl_cert_file="+quote(certPath),
+			"ssl_key_file="+quote(keyPath), "ssl_cert_file="+quote(certPath),
 			"ssl_ca_file="+quote(bundlePath))
 	}
 	return map[string][]byte{

@@ -31,6 +31,8 @@ type part struct {
 	// started is a path that answers as soon as the program has started, and ready one that
 	// answers while it can be used. Both are at the first port.
 	started, ready string
+	// answers is a command that succeeds while a program without HTTP can be used.
+	answers []string
 	// grace is the time in seconds that the program may take to end. Default: 30.
 	grace int64
 	// stop is a command that ends the program in order. Default: SIGTERM does.
@@ -101,6 +103,12 @@ func (p part) template() corev1.PodTemplateSpec {
 	}
 	if p.ready != "" {
 		main.ReadinessProbe = p.probe(p.ready, port, 2, 3)
+	}
+	if p.answers != nil {
+		main.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: p.answers}},
+			PeriodSeconds: 2, FailureThreshold: 3, TimeoutSeconds: 5,
+		}
 	}
 	spec := corev1.PodSpec{
 		SecurityContext:              RestrictedPod(),

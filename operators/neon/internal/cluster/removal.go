@@ -52,7 +52,7 @@ type removal struct {
 // controller says that it is Offline: the storage controller can panic otherwise.
 //
 // A removal does not end while the data has no other place. When that lasts too long it is
-// cancelled, and begun again by force.
+// cancelled, and begun again by force, unless no other pageserver could serve the data then.
 func (r removal) remove(ctx context.Context, sc *upstream.Controller, id int64) error {
 	is, err := sc.Node(ctx, id)
 	late := time.Since(r.begun) >= r.limit
@@ -76,6 +76,11 @@ func (r removal) remove(ctx context.Context, sc *upstream.Controller, id int64) 
 	default:
 		return fmt.Errorf("pageserver %d is %s: it is removed when it is Active or Offline", id, is.Availability)
 	}
+	if late && is.Availability == upstream.NodeActive {
+		if err := replaceable(ctx, sc, id); err != nil {
+			return err
+		}
+	}
 	if late {
 		if err := sc.ForceDeleteNode(ctx, id); err != nil {
 			return err
@@ -84,6 +89,20 @@ func (r removal) remove(ctx context.Context, sc *upstream.Controller, id int64) 
 		return nil
 	}
 	return sc.DeleteNode(ctx, id)
+}
+
+// replaceable returns an error if no other pageserver can take the data of one that serves it.
+func replaceable(ctx context.Context, sc *upstream.Controller, id int64) error {
+	all, err := sc.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		if n.ID != id && n.Availability == upstream.NodeActive && n.Scheduling != upstream.ScheduleDeleting {
+			return nil
+		}
+	}
+	return fmt.Errorf("pageserver %d is the only one that is Active: it is removed when another one is", id)
 }
 
 // removalOf describes the removal of a pageserver.

@@ -46,6 +46,7 @@ func safekeeper(c *api.NeonCluster, id int64) part {
 		resources: c.Spec.Safekeepers.Resources, pullSecrets: c.Spec.ImagePullSecrets,
 		grace: 60,
 	}
+	// The WAL service stays plain: with TLS it refuses upstream's receivers of WAL, which ask for none.
 	switch at := stageOf(c); {
 	case at >= closing:
 		// The program insists on a port without TLS. On the loopback address it is the pod's own.
@@ -53,12 +54,12 @@ func safekeeper(c *api.NeonCluster, id int64) part {
 		p.args[i] = fmt.Sprintf("--listen-http=127.0.0.1:%d", SafekeeperHTTPPort-1)
 		p.args = append(p.args, fmt.Sprintf("--listen-https=0.0.0.0:%d", SafekeeperHTTPPort))
 		p.args = append(p.args, servingFlags...)
-		p.args = append(p.args, authorityFlag, "--use-https-safekeeper-api", "--enable-tls-wal-service-api")
+		p.args = append(p.args, authorityFlag, "--use-https-safekeeper-api")
 		p.secured()
 	case at >= joining:
 		p.args = append(p.args, fmt.Sprintf("--listen-https=0.0.0.0:%d", beside(SafekeeperHTTPPort)))
 		p.args = append(p.args, servingFlags...)
-		p.args = append(p.args, authorityFlag, "--enable-tls-wal-service-api")
+		p.args = append(p.args, authorityFlag)
 		p.alsoSecured("tls")
 	}
 	return p

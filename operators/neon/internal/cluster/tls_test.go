@@ -343,7 +343,7 @@ func TestSecured(t *testing.T) {
 			"--listen-https", "0.0.0.0:1234", "--ssl-ca-file=/tls/ca.crt", "--use-https-pageserver-api", "--use-https-safekeeper-api",
 		}, serving...), "-l"},
 		"safekeeper": {safekeeper(c, 1), append([]string{
-			"--listen-https=0.0.0.0:7676", "--listen-http=127.0.0.1:7675", "--ssl-ca-file=/tls/ca.crt", "--enable-tls-wal-service-api",
+			"--listen-https=0.0.0.0:7676", "--listen-http=127.0.0.1:7675", "--ssl-ca-file=/tls/ca.crt",
 			"--use-https-safekeeper-api", "--broker-endpoint=https://main-broker.data.svc:50051",
 		}, serving...), "--listen-http=0.0.0.0:7676"},
 		"pageserver": {pageserver(c, 1, files), nil, "none"},
@@ -371,7 +371,7 @@ func TestSecured(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"listen_http_addr='127.0.0.1:9897'", "listen_https_addr='0.0.0.0:9898'", "enable_tls_page_service_api=true",
+		"listen_http_addr='127.0.0.1:9897'", "listen_https_addr='0.0.0.0:9898'",
 		`ssl_key_file="/tls/tls.key"`, `ssl_cert_file="/tls/tls.crt"`, `ssl_ca_file="/tls/ca.crt"`,
 		`broker_endpoint="https://main-broker.data.svc:50051"`, `control_plane_api="https://main-controller.data.svc:1234/upcall/v1/"`,
 	} {

@@ -21,8 +21,8 @@ import (
 
 // security is the TLS of an endpoint's compute. Its nil value is that of a cluster without it.
 //
-// PostgreSQL serves TLS to those clients that ask for it, and demands it of safekeepers and
-// pageservers. The port of compute_ctl has none: upstream's program serves none there.
+// PostgreSQL serves TLS to those clients that ask for it. It calls safekeepers and pageservers without: upstream's
+// WAL and page services are plain. So is the port of compute_ctl.
 type security struct {
 	*cluster.Certifier
 	kept map[string][]byte // the content of its Secret, for a compute whose cluster is gone
@@ -103,13 +103,12 @@ func (s *security) due() controller.Action {
 	return s.Due()
 }
 
-// certify adds the files of the certificate and of the authorities to an input.
+// certify adds the files of the certificate to an input.
 func (s *security) certify(in *spec.Input) {
 	if s == nil {
 		return
 	}
 	in.TLS = &spec.TLS{KeyPath: path.Join(trust.Dir, trust.Key), CertPath: path.Join(trust.Dir, trust.Cert)}
-	in.Bundle = path.Join(trust.Dir, trust.Bundle)
 }
 
 // mount adds the files to a pod.

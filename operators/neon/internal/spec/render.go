@@ -35,10 +35,8 @@ type Input struct {
 	Token string
 	// Keys verify the tokens of the compute's callers.
 	Keys []token.JWK
-	// TLS names the files of the compute's certificate, if it has one. Bundle is the file of the
-	// authorities whose certificates safekeepers and pageservers must have then.
-	TLS    *TLS
-	Bundle string
+	// TLS names the files of the compute's certificate, if it has one.
+	TLS *TLS
 
 	Roles     []Role
 	Databases []Database
@@ -253,23 +251,8 @@ func common(in Input) []Option {
 	if in.SocketDirectory != "" {
 		list = append(list, Option{"unix_socket_directories", in.SocketDirectory, "string"})
 	}
-	if in.Bundle != "" {
-		// compute_ctl cannot check certificates, and would refuse an address that demands TLS. So the
-		// addresses of the configuration demand none, and this setting wins over theirs.
-		query := "?sslmode=verify-full&sslrootcert=" + in.Bundle
-		all := make([]string, len(in.Shards))
-		for i, p := range in.Shards {
-			all[i] = p.url() + query
-		}
-		list = append(list, Option{"neon.pageserver_connstring", strings.Join(all, ","), "string"},
-			Option{"neon.safekeeper_conninfo_options", checked(in.Bundle), "string"})
-	}
 	return list
 }
-
-// checked returns the options of a connection with TLS, whose server has a certificate of an
-// authority for its name.
-func checked(bundle string) string { return "sslmode=verify-full sslrootcert=" + bundle }
 
 // following returns the settings by which a replica reads the WAL from the safekeepers.
 // Without the password it starts and never advances, and no status says so.
@@ -282,9 +265,6 @@ func following(in Input) []Option {
 	conninfo := fmt.Sprintf("host=%s port=%s options='-c timeline_id=%s tenant_id=%s' "+
 		"application_name=replica replication=true password=%s",
 		strings.Join(hosts, ","), strings.Join(ports, ","), in.Timeline, in.Tenant, in.Token)
-	if in.Bundle != "" {
-		conninfo += " " + checked(in.Bundle)
-	}
 	list := []Option{
 		{"primary_conninfo", conninfo, "string"},
 		{"primary_slot_name", "repl_" + in.Timeline + "_", "string"},
