@@ -68,6 +68,11 @@ func (b *builder) unmarked(t reflect.Type, at place) *Schema {
 	if s := known(t); s != nil {
 		return s
 	}
+	if f := covered(t); f != "" {
+		b.fail(at, fmt.Errorf("%s is encoded as its embedded field %s alone, so its other fields are lost: "+
+			"give the field a name, or the struct a MarshalJSON of its own", t, f))
+		return anyValue()
+	}
 	tagged, marked := at.override(), b.typeMark(t)
 	free := jsonfields.Encodes(t) || isAny(t)
 	switch {

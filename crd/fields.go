@@ -33,6 +33,10 @@ func (b *builder) membersOf(t reflect.Type, at place) (members []member, blanks 
 			members = append(members, member{f.StructField, f.Member, f.Optional() || crdtag.Optional(f.Tag), f.Quoted, f.Owner})
 		}
 	}
+	for _, f := range jsonfields.Tied(t) {
+		fail(f.Owner, f.StructField, "json", fmt.Errorf("%s has the name %s in JSON twice, from structs that it embeds, "+
+			"so that encoding/json knows neither", t, f.Member))
+	}
 	for _, owner := range jsonfields.Structs(t) {
 		for i := range owner.NumField() {
 			f := owner.Field(i)

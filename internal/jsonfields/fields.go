@@ -58,7 +58,20 @@ type level struct {
 // one with a tag wins. If this rule does not decide, no such member exists.
 func Of(t reflect.Type) []Field {
 	fields, _ := collect(t)
-	return dominant(fields)
+	kept, _ := dominant(fields)
+	out := make([]Field, len(kept))
+	for i, f := range kept {
+		out[i] = *f
+	}
+	return out
+}
+
+// Tied returns the fields of a struct type that are no members because of one another: embedded
+// structs have them under one name.
+func Tied(t reflect.Type) []*Field {
+	fields, _ := collect(t)
+	_, tied := dominant(fields)
+	return tied
 }
 
 // Structs returns the struct types whose fields are t's members: t itself, then the
@@ -173,8 +186,9 @@ func validName(name string) bool {
 	return true
 }
 
-// dominant keeps the winning field of each name, if there is one.
-func dominant(fields []*Field) []Field {
+// dominant returns the winning field of each name, if there is one, and the fields of the names that
+// have none.
+func dominant(fields []*Field) (members, tied []*Field) {
 	slices.SortStableFunc(fields, func(a, b *Field) int {
 		return cmp.Or(
 			strings.Compare(a.Member, b.Member),
@@ -182,24 +196,20 @@ func dominant(fields []*Field) []Field {
 			taggedFirst(a, b),
 		)
 	})
-	kept := fields[:0]
 	for i := 0; i < len(fields); {
 		j := i + 1
 		for j < len(fields) && fields[j].Member == fields[i].Member {
 			j++
 		}
-		tie := j > i+1 && len(fields[i].Path) == len(fields[i+1].Path) && fields[i].Tagged == fields[i+1].Tagged
-		if !tie {
-			kept = append(kept, fields[i])
+		if j > i+1 && len(fields[i].Path) == len(fields[i+1].Path) && fields[i].Tagged == fields[i+1].Tagged {
+			tied = append(tied, fields[i], fields[i+1])
+		} else {
+			members = append(members, fields[i])
 		}
 		i = j
 	}
-	slices.SortFunc(kept, func(a, b *Field) int { return slices.Compare(a.Path, b.Path) })
-	out := make([]Field, len(kept))
-	for i, f := range kept {
-		out[i] = *f
-	}
-	return out
+	slices.SortFunc(members, func(a, b *Field) int { return slices.Compare(a.Path, b.Path) })
+	return members, tied
 }
 
 func taggedFirst(a, b *Field) int {

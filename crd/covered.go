@@ -1,0 +1,49 @@
+package crd
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/pintle-go/pintle/internal/jsonfields"
+)
+
+// covered returns the embedded field of a struct whose method encodes the struct, so that values of the
+// struct's other fields are lost. It returns "" if there is none.
+func covered(t reflect.Type) (embedded string) {
+	defer func() {
+		if recover() != nil {
+			embedded = "" // a method panics: nothing is known
+		}
+	}()
+	if t.Kind() != reflect.Struct || !jsonfields.Encodes(t) || isKubernetes(t.PkgPath()) {
+		return ""
+	}
+	all := reflect.New(t)
+	part, others := all, false
+	for i := range t.NumField() {
+		f, v := t.Field(i), all.Elem().Field(i)
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
+			continue
+		}
+		if v.Kind() == reflect.Pointer {
+			v.Set(reflect.New(f.Type.Elem()))
+			v = v.Elem()
+		}
+		if f.Anonymous && jsonfields.Encodes(v.Type()) {
+			embedded, part = f.Name, v.Addr()
+			continue
+		}
+		others = true
+		if v.Kind() == reflect.String {
+			v.SetString("1")
+		}
+	}
+	if others && embedded != "" {
+		a, errOfAll := json.Marshal(all.Interface())
+		b, errOfPart := json.Marshal(part.Interface())
+		if errOfAll == nil && errOfPart == nil && string(a) == string(b) {
+			return embedded
+		}
+	}
+	return ""
+}
