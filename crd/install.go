@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/kube"
@@ -125,14 +126,19 @@ func (i installer) apply(ctx context.Context, d *Definition) (before, now *Defin
 			return nil, nil, err
 		}
 		_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
-		if !apierrors.IsConflict(err) || before == nil || try == maxConflicts {
+		if !changed(err) || try == maxConflicts {
 			return before, d, err
 		}
-		// Somebody has changed the definition since it was compared.
 		if err := wait(ctx, time.Duration(try)*10*time.Millisecond, err); err != nil {
 			return nil, nil, err
 		}
 	}
+}
+
+// changed reports whether somebody has changed or created the definition since it was compared.
+func changed(err error) bool {
+	_, unversioned := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return apierrors.IsConflict(err) || unversioned && strings.Contains(err.Error(), "metadata.resourceVersion")
 }
 
 // maxConflicts is how often a definition may have changed between its comparison and its apply. The
@@ -170,7 +176,7 @@ func (i installer) compared(ctx context.Context, d *Definition) (before *Definit
 }
 
 // patch returns the apply of a definition that replaces another one, or none if that is nil. The server
-// refuses it if the other one has changed: a later release may have come between.
+// refuses it if the other one has changed, or is there: a later release may have come between.
 func (d *Definition) patch(before *Definition) ([]byte, error) {
 	wanted, err := d.noted(before)
 	if err != nil {
@@ -180,6 +186,8 @@ func (d *Definition) patch(before *Definition) ([]byte, error) {
 	if len(d.Labels) > 0 {
 		meta["labels"] = d.Labels
 	}
+	// The server creates an object of version 0, and refuses it as an update.
+	meta["resourceVersion"] = "0"
 	if before != nil {
 		meta["uid"], meta["resourceVersion"] = before.UID, before.ResourceVersion
 	}
@@ -217,12 +225,17 @@ func established(ctx context.Context, definitions kube.View[Definition], d, befo
 // accepted waits for an answer about the names that is not the stale condition.
 func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale metav1.Condition) error {
 	var seen, refused metav1.Condition
+	givenUp := false
 	_, err := definitions.Until(ctx, d.Name, func(now *Definition) bool {
 		// The server does not update the condition when the definition gives up the
 		// refused names. So the names themselves decide.
 		seen, refused = now.Status.condition("Established"), metav1.Condition{}
 		if sameNames(now.Spec.Names, now.Status.AcceptedNames) {
-			return seen.Status == "True"
+			c := now.Status.condition("NamesAccepted")
+			if givenUp = seen.Status != "True" && c.Status == "False"; givenUp {
+				refused = c
+			}
+			return givenUp || seen.Status == "True"
 		}
 		if c := now.Status.condition("NamesAccepted"); c.Status == "False" && c != stale {
 			refused = c
@@ -232,6 +245,9 @@ func accepted(ctx context.Context, definitions kube.View[Definition], d *Definit
 	switch {
 	case err != nil:
 		return fmt.Errorf("wait until it is established (%s %s): %w", seen.Reason, seen.Message, err)
+	case givenUp:
+		return fmt.Errorf("the server does not establish a definition that has given up names in use: "+
+			"delete it, it has no objects yet, and install it again: %s (%s)", refused.Message, refused.Reason)
 	case refused.Status != "":
 		return fmt.Errorf("names are in use: %s (%s)", refused.Message, refused.Reason)
 	}

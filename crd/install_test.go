@@ -13,6 +13,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	"github.com/pintle-go/pintle/kubetest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -264,6 +265,29 @@ func TestNamesTaken(t *testing.T) {
 	}
 	if err := taken("z"); err != nil {
 		t.Errorf("back to the accepted definition: %v", err)
+	}
+}
+
+// The server never establishes a definition that had a taken name from the first moment and then gives
+// it up: Install says what to do, and that helps.
+func TestTakenNameIsGivenUp(t *testing.T) {
+	s := start(t)
+	s.install(t, of[Echo](t, s.group(), crd.Options{ShortNames: []string{"u"}}))
+	d, without := caseOf[Old](t, s, crd.Options{ShortNames: []string{"u"}}), caseOf[Old](t, s, crd.Options{})
+	s.remove(t, d)
+	if err := crd.Install(soon(t), s.client, d); err == nil || !strings.Contains(err.Error(), "names are in use") {
+		t.Errorf("a taken name: %v", err)
+	}
+	const remedy = "delete it, it has no objects yet, and install it again"
+	if err := crd.Install(soon(t), s.client, without); err == nil || !strings.Contains(err.Error(), remedy) {
+		t.Errorf("given up: %v", err)
+	}
+	definitions := kube.For[crd.Definition](s.client)
+	if err := definitions.Delete(soon(t), d.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := crd.Install(soon(t), s.client, without); err != nil {
+		t.Errorf("after the deletion: %v", err)
 	}
 }
 

@@ -67,31 +67,40 @@ func (h heldPatch) RoundTrip(r *http.Request) (*http.Response, error) {
 // Two releases install at once. The older one has compared its definition before the newer one has
 // applied its own, and applies later.
 func TestTwoReleasesInstallAtOnce(t *testing.T) {
-	s := start(t)
-	older, newer := caseOf[Old](t, s, crd.Options{}), caseOf[Wide](t, s, crd.Options{})
-	s.install(t, older)
-	config := s.cluster.Config()
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		return heldPatch{rt, new(sync.Once), func() {
-			if err := crd.Install(soon(t), s.client, newer); err != nil {
-				t.Errorf("the newer release: %v", err)
+	for name, installed := range map[string]bool{"beside an installed definition": true, "for the first time": false} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			older, newer := caseOf[Old](t, s, crd.Options{}), caseOf[Wide](t, s, crd.Options{})
+			s.remove(t, older)
+			if installed {
+				s.install(t, older)
 			}
-		}}
-	})
-	slow, err := kube.Config{Rest: config, FieldManager: "pintle-test"}.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(slow.Close)
-	if err := crd.Install(soon(t), slow, older); err != nil {
-		t.Errorf("the older release: %v", err)
-	}
-	is, err := kube.For[crd.Definition](s.client).Get(soon(t), older.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if spec := is.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; spec.Properties["added"] == nil {
-		t.Error("the field of the newer release is gone")
+			config := s.cluster.Config()
+			config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+				return heldPatch{rt, new(sync.Once), func() {
+					if err := crd.Install(soon(t), s.client, newer); err != nil {
+						t.Errorf("the newer release: %v", err)
+					}
+				}}
+			})
+			slow, err := kube.Config{Rest: config, FieldManager: "pintle-test"}.Connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(slow.Close)
+			// A newer one that came first has noted no older one.
+			var refused *crd.IncompatibleError
+			if err := crd.Install(soon(t), slow, older); errors.As(err, &refused) == installed || installed && err != nil {
+				t.Errorf("the older release: %v", err)
+			}
+			is, err := kube.For[crd.Definition](s.client).Get(soon(t), older.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec := is.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; spec.Properties["added"] == nil {
+				t.Error("the field of the newer release is gone")
+			}
+		})
 	}
 }
 
