@@ -144,14 +144,14 @@ type Status struct {
 	StoredVersions []string           `json:"storedVersions,omitempty"`
 }
 
-// condition returns a condition without its time.
-func (s Status) condition(name string) metav1.Condition {
-	for _, c := range s.Conditions {
-		if c.Type == name {
-			return metav1.Condition{Type: name, Status: c.Status, Reason: c.Reason, Message: c.Message}
+// condition returns the state of a condition, with its message and reason.
+func (s *Status) condition(name string) (status metav1.ConditionStatus, words string) {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == name {
+			return c.Status, c.Message + " (" + c.Reason + ")"
 		}
 	}
-	return metav1.Condition{Type: name, Status: metav1.ConditionUnknown}
+	return metav1.ConditionUnknown, ""
 }
 
 // Version returns the version with this name, or nil. The result points into d: a change

@@ -65,7 +65,8 @@ func (d *Definition) supersedes(old *Definition) (bool, error) {
 	}
 	past := d.history()
 	i := slices.Index(past, own)
-	refused := d.Status.condition("NamesAccepted").Status == "False"
+	accepted, _ := d.Status.condition("NamesAccepted")
+	refused := accepted == "False"
 	return i >= 0 && i < len(past)-1 && !refused && d.serves(old), nil
 }
 

@@ -60,15 +60,16 @@ func install(ctx context.Context, client *kube.Client, force bool, defs []*Defin
 	i := installer{definitions, force, cmp.Or(client.Config().Logger, slog.Default())}
 	// Install compares all definitions before it applies the first, and applies all before it
 	// waits for the first.
-	for _, d := range defs {
-		if _, _, err := i.compared(ctx, d); err != nil {
+	before, there, stays := make([]*Definition, len(defs)), make([]*Definition, len(defs)), make([]bool, len(defs))
+	for n, d := range defs {
+		var err error
+		if before[n], stays[n], err = i.compared(ctx, d); err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
-	before, there := make([]*Definition, len(defs)), make([]*Definition, len(defs))
 	for n, d := range defs {
 		var err error
-		if before[n], there[n], err = i.apply(ctx, d); err != nil {
+		if before[n], there[n], err = i.apply(ctx, d, before[n], stays[n]); err != nil {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
@@ -101,14 +102,11 @@ func (i installer) waits(d *Definition, what string) (end func() bool) {
 	}).Stop
 }
 
-// apply applies a definition, unless stored objects may not fit it or a later definition
-// is installed. It returns the previous definition and the one that is now installed.
-func (i installer) apply(ctx context.Context, d *Definition) (before, now *Definition, err error) {
+// apply applies a definition that was compared with the installed one, before. It does not if before
+// stays. It returns the previous definition and the one that is now installed.
+func (i installer) apply(ctx context.Context, d, before *Definition, stays bool) (last, now *Definition, err error) {
 	for try := 1; ; try++ {
-		before, stays, err := i.compared(ctx, d)
 		switch {
-		case err != nil:
-			return nil, nil, err
 		case stays:
 			i.log.Info("a newer definition is installed and stays unchanged", "definition", d.Name)
 			return before, before, nil
@@ -116,20 +114,21 @@ func (i installer) apply(ctx context.Context, d *Definition) (before, now *Defin
 			// The deletion removes the objects too, and would remove a definition applied
 			// now.
 			i.log.Info("the definition is being deleted and will be installed after the deletion", "definition", d.Name)
-			if err := i.definitions.UntilGone(ctx, d.Name); err != nil {
-				return nil, nil, err
+			err = i.definitions.UntilGone(ctx, d.Name)
+		default:
+			var patch []byte
+			if patch, err = d.patch(before); err == nil {
+				_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
 			}
-			continue
+			if !changed(err) || try == maxConflicts {
+				return before, d, err
+			}
+			err = wait(ctx, time.Duration(try)*10*time.Millisecond, err)
 		}
-		patch, err := d.patch(before)
+		if err == nil {
+			before, stays, err = i.compared(ctx, d)
+		}
 		if err != nil {
-			return nil, nil, err
-		}
-		_, err = i.definitions.Patch(ctx, d.Name, types.ApplyYAMLPatchType, patch)
-		if !changed(err) || try == maxConflicts {
-			return before, d, err
-		}
-		if err := wait(ctx, time.Duration(try)*10*time.Millisecond, err); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -208,53 +207,47 @@ const patience = 5 * time.Second
 // established waits until the server has accepted the names of a definition and reports
 // that it serves the kind.
 func established(ctx context.Context, definitions kube.View[Definition], d, before *Definition) error {
-	var stale metav1.Condition
-	if before != nil && !sameNames(before.Spec.Names, d.Spec.Names) {
-		stale = before.Status.condition("NamesAccepted")
-	}
-	if stale.Status == "False" {
-		short, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if err := accepted(short, definitions, d, stale); err == nil || short.Err() == nil {
-			return err
+	if before != nil && !sameNames(&before.Spec.Names, &d.Spec.Names) {
+		if status, stale := before.Status.condition("NamesAccepted"); status == metav1.ConditionFalse {
+			short, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			if err := accepted(short, definitions, d, stale); err == nil || short.Err() == nil {
+				return err
+			}
 		}
 	}
-	return accepted(ctx, definitions, d, metav1.Condition{})
+	return accepted(ctx, definitions, d, "")
 }
 
-// accepted waits for an answer about the names that is not the stale condition.
-func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale metav1.Condition) error {
-	var seen, refused metav1.Condition
-	givenUp := false
+// accepted waits for an answer about the names that is not the stale refusal.
+func accepted(ctx context.Context, definitions kube.View[Definition], d *Definition, stale string) error {
+	var state, refusal string
+	var same bool
 	_, err := definitions.Until(ctx, d.Name, func(now *Definition) bool {
-		// The server does not update the condition when the definition gives up the
-		// refused names. So the names themselves decide.
-		seen, refused = now.Status.condition("Established"), metav1.Condition{}
-		if sameNames(now.Spec.Names, now.Status.AcceptedNames) {
-			c := now.Status.condition("NamesAccepted")
-			if givenUp = seen.Status != "True" && c.Status == "False"; givenUp {
-				refused = c
-			}
-			return givenUp || seen.Status == "True"
+		established, words := now.Status.condition("Established")
+		names, why := now.Status.condition("NamesAccepted")
+		state, refusal, same = words, "", sameNames(&now.Spec.Names, &now.Status.AcceptedNames)
+		switch {
+		case same && established == metav1.ConditionTrue:
+			return true // the condition may be of names that were given up
+		case names == metav1.ConditionFalse && (same || why != stale):
+			refusal = why
 		}
-		if c := now.Status.condition("NamesAccepted"); c.Status == "False" && c != stale {
-			refused = c
-		}
-		return refused.Status != ""
+		return refusal != ""
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("wait until it is established (%s %s): %w", seen.Reason, seen.Message, err)
-	case givenUp:
+		return fmt.Errorf("wait until it is established, %s: %w", state, err)
+	case refusal != "" && same:
 		return fmt.Errorf("the server does not establish a definition that has given up names in use: "+
-			"delete it, it has no objects yet, and install it again: %s (%s)", refused.Message, refused.Reason)
-	case refused.Status != "":
-		return fmt.Errorf("names are in use: %s (%s)", refused.Message, refused.Reason)
+			"delete it, it has no objects yet, and install it again: %s", refusal)
+	case refusal != "":
+		return fmt.Errorf("names are in use: %s", refusal)
 	}
 	return nil
 }
 
-func sameNames(a, b Names) bool {
+func sameNames(a, b *Names) bool {
 	return a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
 		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }
