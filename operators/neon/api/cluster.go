@@ -44,9 +44,10 @@ type ClusterSpec struct {
 	// NetworkPolicies open the ports of the programs and of the computes to those who need
 	// them, and close them to all others.
 	NetworkPolicies Switch `json:"networkPolicies,omitempty" crd:"enum=On|Off,default=On"`
-	// TLS encrypts the connections between the programs. Each of them checks the certificates of
-	// the others. It can be added and removed while the cluster runs: all programs are restarted, the
-	// safekeepers and pageservers twice, one at a time.
+	// TLS encrypts the connections to the HTTP interfaces of the programs, to the broker, and of clients
+	// to computes. Each program checks the certificates of the others. The WAL service of safekeepers and
+	// the page service of pageservers stay plain. TLS can be added and removed while the cluster runs: all
+	// programs are restarted, the safekeepers and pageservers twice, one at a time.
 	TLS *TLS `json:"tls,omitempty"`
 	// Secrets for pulling the images.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
@@ -54,7 +55,7 @@ type ClusterSpec struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy" crd:"enum=Retain|Delete,default=Retain"`
 }
 
-// TLS says who signs the certificates of the programs. Without an issuer it is a certificate
+// TLS says who signs the certificates of the programs and computes. Without an issuer it is a certificate
 // authority of the cluster's own, in the Secret NAME-ca.
 type TLS struct {
 	// Issuer of cert-manager. Its authority must have an ECDSA key of P-256: computes read no other

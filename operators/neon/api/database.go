@@ -25,7 +25,9 @@ type NeonDatabase struct {
 		// NetworkPolicies open the ports of the programs to those who need them, and close
 		// them to all others.
 		NetworkPolicies Switch `json:"network_policies,omitempty" crd:"enum=On|Off,default=On"`
-		// TLS encrypts the connections between the programs. It can be added and removed while they run.
+		// TLS encrypts the connections to the HTTP interfaces of the programs, to the broker, and of
+		// clients to the compute. The WAL service and the page service stay plain. TLS can be added and
+		// removed while they run.
 		TLS *TLS `json:"tls,omitempty"`
 		// Whether the data outlives the NeonDatabase.
 		DeletionPolicy DeletionPolicy `json:"deletion_policy" crd:"enum=Retain|Delete,default=Delete"`
