@@ -221,9 +221,13 @@ func missing(need Need) bool {
 func (n *Node[T]) absent() bool { return n == nil }
 
 // When makes the node conditional: while the function returns false, the node's object or
-// thing is deleted, and so are those of all nodes that need it. The function can read the
-// nodes that this one needs. It is not called, and nothing is deleted, while one of these
-// is not ready.
+// thing is deleted, and so are those of all nodes that need it, and of the nodes that need
+// these. The function can read the nodes that this one needs. It is not called, and nothing
+// is deleted, while one of these is not ready.
+//
+// There is no optional need. For one, add the node and the need in an if of the description,
+// whose condition is known without live objects: then the other node stays, and is applied
+// without the need before the object of the node that has left is deleted.
 func (n *Node[T]) When(holds func(Inputs) bool) *Node[T] {
 	n.when = holds
 	return n

@@ -171,6 +171,34 @@ func ExampleStep() {
 	_ = children
 }
 
+// An optional need is an if of the description: the application runs with the cache and
+// without it.
+func ExampleNode_Needs() {
+	children := func(op operator, s *Shop, withCache bool) *plan.Plan {
+		p := plan.New(op.shops, s, &s.Status.Status)
+		var cache *plan.Node[corev1.Service]
+		app := plan.Object(p, "app", op.deployments, func(in plan.Inputs) (*appsv1.Deployment, error) {
+			about, setting := metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{"shop": s.Name}}, "cache="
+			if cache != nil {
+				setting += cache.From(in).Spec.ClusterIP
+			}
+			return &appsv1.Deployment{ObjectMeta: about, Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: about.Labels},
+				Template: pod(about, s.Spec.Image, corev1.RestartPolicyAlways, setting),
+			}}, nil
+		})
+		if withCache {
+			cache = plan.Object(p, "cache", op.services, func(plan.Inputs) (*corev1.Service, error) {
+				spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 6379}}}
+				return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: s.Name + "-cache"}, Spec: spec}, nil
+			})
+			app.Needs(cache)
+		}
+		return p
+	}
+	_ = children
+}
+
 func pod(meta metav1.ObjectMeta, image string, restart corev1.RestartPolicy, setting string) corev1.PodTemplateSpec {
 	c := corev1.Container{Name: "main", Image: image, Args: []string{setting}}
 	return corev1.PodTemplateSpec{

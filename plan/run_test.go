@@ -184,6 +184,46 @@ func TestConditions(t *testing.T) {
 	s.kept()
 }
 
+// A node that an if of the description leaves out takes no other node with it: the node that
+// has needed it is changed first.
+func TestOptionalNeed(t *testing.T) {
+	s := newScene(t)
+	cache := true
+	describe := func(p *Plan) {
+		var a *Node[plant]
+		app := Object(p, "app", s.handle, func(in Inputs) (*plant, error) {
+			o := named("app")
+			if a != nil {
+				o.Spec.Size = len(a.From(in).Name)
+			}
+			return o, nil
+		})
+		if cache {
+			a = s.add(p, "cache")
+			app.Needs(a)
+		}
+	}
+	s.must(s.run(describe))
+	if size := s.plant("app").Spec.Size; size != len("cache") {
+		t.Errorf("the size of app is %d", size)
+	}
+	cache, s.notes = false, nil
+	s.must(s.run(describe))
+	s.is("app", Ready, "")
+	if app := s.plant("app"); app == nil || app.Spec.Size != 0 || s.plant("cache") != nil {
+		t.Errorf("plants are %v, app is %+v", s.plants(), app)
+	}
+	changed := slices.Index(s.notes, "PATCH "+plantPath("app"))
+	deleted := slices.Index(s.notes, "DELETE "+plantPath("cache"))
+	if changed < 0 || deleted < changed {
+		t.Errorf("requests are %q", s.notes)
+	}
+	if nodes := s.garden().Status.Nodes; len(nodes) != 1 {
+		t.Errorf("the status has the nodes %+v", nodes)
+	}
+	s.kept()
+}
+
 // The elements of a collection that are no longer wanted are deleted.
 func TestCollections(t *testing.T) {
 	s := newScene(t)
