@@ -136,7 +136,7 @@ func (op *Operator) pageservers(
 			}
 			part.authority, part.credentials = on.memberAuthority(c), credentials
 			// The operator deletes the pods when the others have their data.
-			return part.statefulSet(c.Spec.Pageservers.Volume, keeps(c), appsv1.OnDeleteStatefulSetStrategyType), nil
+			return part.statefulSet(c.Spec.Pageservers.Volume, appsv1.OnDeleteStatefulSetStrategyType), nil
 		}).Do(func(key string, n *plan.Node[appsv1.StatefulSet]) {
 		n.Needs(existing(files.Key(key), services.Key(key), on.broker, running, on.bucket)...).Within(10 * time.Minute)
 		if certificates != nil {

@@ -133,6 +133,11 @@ func (op *Operator) reconcile(ctx context.Context, c *api.NeonCluster) (controll
 		return controller.Done, err
 	}
 	p, security := op.children(ctx, c)
+	if !p.IsPaused() {
+		if settled, err := op.settleVolumes(ctx, c); err != nil || !settled {
+			return controller.After(time.Second), err
+		}
+	}
 	was := progress(c)
 	action, err := p.Run(ctx)
 	if err == nil {
@@ -157,7 +162,7 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 	if len(users) > 0 {
 		return inuse.Hold(ctx, op.Clusters, c, &c.Status.Conditions, "NeonProjects", users)
 	}
-	if safe, err := op.keepVolumes(ctx, c); err != nil || !safe {
+	if settled, err := op.settleVolumes(ctx, c); err != nil || !settled {
 		return controller.After(time.Second), err
 	}
 	p, _ := op.children(ctx, c)
@@ -287,7 +292,7 @@ func (op *Operator) objectStore(ctx context.Context, p *plan.Plan, c *api.NeonCl
 		return s.service(false), nil
 	})
 	running := plan.Object(p, "store", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
-		return s.statefulSet(c.Spec.ObjectStore.Managed.Volume, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType), nil
+		return s.statefulSet(c.Spec.ObjectStore.Managed.Volume, appsv1.RollingUpdateStatefulSetStrategyType), nil
 	}).Needs(access).Within(5 * time.Minute)
 	if keeps(c) {
 		access.Retain()
@@ -319,7 +324,7 @@ func (op *Operator) controllerDatabase(
 	})
 	running := plan.Object(p, "database", op.StatefulSets, func(plan.Inputs) (*appsv1.StatefulSet, error) {
 		v := c.Spec.ControllerDatabase.Managed
-		return d.statefulSet(*v, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType), nil
+		return d.statefulSet(*v, appsv1.RollingUpdateStatefulSetStrategyType), nil
 	}).Needs(access).Within(5 * time.Minute)
 	if keeps(c) {
 		access.Retain()

@@ -214,14 +214,12 @@ func (p part) deployment() *appsv1.Deployment {
 	}}
 }
 
-// statefulSet runs a part in one pod with a volume.
-func (p part) statefulSet(v api.Volume, keep bool, update appsv1.StatefulSetUpdateStrategyType) *appsv1.StatefulSet {
+// statefulSet runs a part in one pod with a volume. The volume outlives it: settleVolumes changes that at its
+// end.
+func (p part) statefulSet(v api.Volume, update appsv1.StatefulSetUpdateStrategyType) *appsv1.StatefulSet {
 	one := int32(1)
 	size := corev1.ResourceList{corev1.ResourceStorage: orDefault(v.Storage)}
-	policy := appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	if keep {
-		policy = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
-	}
+	keep := appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	return &appsv1.StatefulSet{ObjectMeta: p.about, Spec: appsv1.StatefulSetSpec{
 		Replicas: &one, ServiceName: p.about.Name,
 		Selector: &metav1.LabelSelector{MatchLabels: p.about.Labels}, Template: p.template(),
@@ -236,7 +234,7 @@ func (p part) statefulSet(v api.Volume, keep bool, update appsv1.StatefulSetUpda
 			},
 		}},
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-			WhenDeleted: policy, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			WhenDeleted: keep, WhenScaled: keep,
 		},
 	}}
 }

@@ -71,17 +71,19 @@ func (op *Operator) recall(ctx context.Context, c *api.NeonCluster) error {
 	return nil
 }
 
-// keepVolumes has the StatefulSets of a cluster that is being deleted leave their claims. The plan does
-// so too, but the spec may have been changed and the cluster deleted before it could. keepVolumes
-// reports whether the claims are safe: the controller of StatefulSets owns them until it has seen the
-// change.
-func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe bool, err error) {
-	if !keeps(c) {
-		return true, nil
+// settleVolumes has StatefulSets that are about to be deleted own their claims, or leave them, as the deletion
+// policy says. Before, none owns its claim: the StatefulSet of a safekeeper that somebody deletes would come
+// back with an empty volume, under the id of one that has voted. settleVolumes reports whether all is so: the
+// controller of StatefulSets must have seen the change.
+func (op *Operator) settleVolumes(ctx context.Context, c *api.NeonCluster) (settled bool, err error) {
+	want := appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	if keeps(c) {
+		want = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 	}
-	safe = true
+	patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":%q}}}`, want)
+	settled = true
 	for _, n := range c.Status.Nodes {
-		if n.Kind != "StatefulSet" {
+		if _, left := ofSet(c, n.ObjectName); n.Kind != "StatefulSet" || c.DeletionTimestamp == nil && !left {
 			continue
 		}
 		set, err := op.StatefulSets.In(c.Namespace).Cached().Get(ctx, n.ObjectName)
@@ -91,14 +93,28 @@ func (op *Operator) keepVolumes(ctx context.Context, c *api.NeonCluster) (safe b
 		case err != nil:
 			return false, err
 		}
-		if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; policy == nil ||
-			policy.WhenDeleted != appsv1.RetainPersistentVolumeClaimRetentionPolicyType {
-			const patch = `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain"}}}`
-			if set, err = op.StatefulSets.In(c.Namespace).Patch(ctx, set.Name, types.MergePatchType, []byte(patch)); err != nil {
-				return false, fmt.Errorf("keep the volume: %w", err)
+		if policy := set.Spec.PersistentVolumeClaimRetentionPolicy; policy == nil || policy.WhenDeleted != want {
+			if set, err = op.StatefulSets.In(c.Namespace).Patch(ctx, set.Name, types.MergePatchType, patch); err != nil {
+				return false, fmt.Errorf("settle what becomes of the volume: %w", err)
 			}
 		}
-		safe = safe && set.Status.ObservedGeneration >= set.Generation
+		settled = settled && set.Status.ObservedGeneration >= set.Generation
 	}
-	return safe, nil
+	return settled, nil
+}
+
+// ofSet reports whether a StatefulSet is that of a safekeeper or pageserver of a cluster, and whether the plan
+// has that member no more.
+func ofSet(c *api.NeonCluster, set string) (member, left bool) {
+	for _, m := range c.Status.Safekeepers {
+		if set == safekeeperName(c.Name, m.ID) {
+			return true, m.Evacuated
+		}
+	}
+	for _, m := range c.Status.Pageservers {
+		if set == pageserverName(c.Name, m.ID) {
+			return true, !stays(m)
+		}
+	}
+	return false, false
 }

@@ -108,7 +108,7 @@ func safekeeperSet(ctx context.Context, c *api.NeonCluster, id int64, on basis) 
 		return nil, err
 	}
 	part.authority, part.credentials = on.memberAuthority(c), credentials
-	s := part.statefulSet(c.Spec.Safekeepers.Volume, keeps(c), appsv1.RollingUpdateStatefulSetStrategyType)
+	s := part.statefulSet(c.Spec.Safekeepers.Volume, appsv1.RollingUpdateStatefulSetStrategyType)
 	return s, stamp(s)
 }
 

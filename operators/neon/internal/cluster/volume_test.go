@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -68,4 +69,27 @@ func TestVolumesGrow(t *testing.T) {
 	if size := set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]; size.String() != "2Gi" {
 		t.Errorf("the StatefulSet makes volumes of %s", size.String())
 	}
+}
+
+// TestVolumeOutlivesItsSet has somebody delete the StatefulSets of a cluster whose policy is Delete. They come back
+// with the volumes that they had: an empty safekeeper has forgotten its votes.
+func TestVolumeOutlivesItsSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	before := w.claimIDs()
+	for _, name := range []string{safekeeperName("main", 1), pageserverName("main", 1)} {
+		was, err := w.sets.Get(t.Context(), name)
+		w.ok(err)
+		w.ok(w.sets.Delete(t.Context(), name))
+		w.until(name+" is there again", func(*api.NeonCluster) bool {
+			is, err := w.sets.Get(t.Context(), name)
+			return err == nil && is.UID != was.UID
+		})
+	}
+	w.until("the cluster is ready", isReady)
+	if diff := cmp.Diff(before, w.claimIDs()); diff != "" {
+		t.Errorf("the claims (-before +after):\n%s", diff)
+	}
+	w.ok(w.clusters.Delete(t.Context(), "main"))
+	w.until("nothing is left", func(c *api.NeonCluster) bool { return c == nil && len(w.remains()) == 0 })
 }
