@@ -13,7 +13,7 @@
 // membership.go chooses the members and their zones, and retained.go keeps them for a cluster that
 // takes their volumes over. turn.go restarts safekeepers and roll.go pageservers, one at a time.
 // evacuate.go moves timelines off safekeepers that leave, volume.go finds those that have lost their
-// timelines, and removal.go removes pageservers.
+// timelines, and removal.go removes pageservers. ending.go ends the members of a cluster that is deleted.
 package cluster
 
 import (
@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -164,6 +165,15 @@ func (op *Operator) cleanup(ctx context.Context, c *api.NeonCluster) (controller
 	}
 	if settled, err := op.settleVolumes(ctx, c); err != nil || !settled {
 		return controller.After(time.Second), err
+	}
+	pods, err := op.endMembers(ctx, c)
+	if err != nil {
+		return controller.Done, err
+	}
+	if len(pods) > 0 {
+		_, err = inuse.Refuse(ctx, op.Clusters, c, &c.Status.Conditions, "Ending", "the pods of members end, and need the "+
+			"other programs meanwhile: "+strings.Join(pods[:min(len(pods), 5)], ", "))
+		return controller.After(2 * time.Second), err
 	}
 	p, _ := op.children(ctx, c)
 	action, err := p.Delete(ctx)
