@@ -26,8 +26,8 @@ const maxLinks = 40
 //
 //   - the directory itself must not be a symbolic link, this user must own it, and nobody
 //     else may have rights in it;
-//   - a parent that others can write to must have the sticky bit, and every directory
-//     from there to this one must belong to this user or to root.
+//   - every parent must belong to this user or to root, and one that others can write to
+//     must have the sticky bit.
 //
 // If this user owns the directory and others can read it, but not write to it, Dir gives
 // it the mode 0700.
@@ -102,8 +102,8 @@ func checkParents(path string) error {
 		if err != nil {
 			return fmt.Errorf("check directory: %w", err)
 		}
-		if uid := owner(info); open && uid != os.Geteuid() && uid != 0 {
-			return refuse(path, fmt.Sprintf("user %d owns %s, which links to it", uid, next), "have it removed")
+		if isStrangers(info, open) {
+			return refuse(path, fmt.Sprintf("user %d owns %s, which leads to it", owner(info), next), "have it removed")
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if links++; links > maxLinks {
@@ -140,6 +140,20 @@ func checkParent(path, dir string, open *bool) error {
 		return refuse(path, why, "chmod go-w or +t that directory")
 	}
 	return nil
+}
+
+// isStrangers reports whether a user who is neither this one nor root owns an entry. In a user
+// namespace, all users that it does not know look like one, and the system's root is among them: an
+// entry of theirs counts only in a directory that is open to others.
+func isStrangers(info fs.FileInfo, open bool) bool {
+	const unknown = 65534
+	uid := owner(info)
+	if uid == os.Geteuid() || uid == 0 {
+		return false
+	}
+	known, err := os.ReadFile("/proc/self/uid_map")
+	all := err != nil || strings.Join(strings.Fields(string(known)), " ") == "0 0 4294967295"
+	return open || uid != unknown || all
 }
 
 // othersWrite reports whether users besides the owner can write to a directory. A group

@@ -82,8 +82,11 @@ func TestDir(t *testing.T) {
 		"a dangling link": {
 			func(s scene) { s.symlink("nowhere", "a"); s.give("a") }, "a/c", "user 12345 owns",
 		},
-		"a stranger's directory that root has put here": {
-			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.give("b/c") }, "b/c/d", "",
+		"root has put a stranger's directory here": {
+			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.give("b/c") }, "b/c/d", "user 12345 owns",
+		},
+		"a stranger's directory is above its parent": {
+			func(s scene) { s.mkdir("b", 0o755); s.mkdir("b/c", 0o755); s.mkdir("b/c/d", 0o755); s.give("b/c") }, "b/c/d/e", "user 12345 owns",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
