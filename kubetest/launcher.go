@@ -60,7 +60,8 @@ func build(ctx context.Context) (launcher, error) {
 	key := fmt.Sprintf("%x", hash[:8])
 	dir := filepath.Join(cache, "pintle", "launcher", key)
 	// A user who can write to the directory could have this user run any program.
-	if err := private.Dir(dir); err != nil {
+	remedy := "set HOME, or XDG_CACHE_HOME on Linux, to a directory of your own"
+	if err := private.Dir(dir, remedy); err != nil {
 		return launcher{}, err
 	}
 	path := filepath.Join(dir, "cluster")

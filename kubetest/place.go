@@ -103,7 +103,7 @@ func keepTime() (time.Duration, error) {
 // guess its name and create it, so a directory that another user has created is refused.
 func temporary() (string, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pintle-kubetest-%d", os.Getuid()))
-	return dir, private.Dir(dir)
+	return dir, private.Dir(dir, "set TMPDIR to a directory of your own")
 }
 
 func isGoCommand(pid int) bool {

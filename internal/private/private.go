@@ -31,7 +31,18 @@ const maxLinks = 40
 //
 // If this user owns the directory and others can read it, but not write to it, Dir gives
 // it the mode 0700.
-func Dir(path string) error {
+//
+// The error ends with the caller's remedy, which says how the user chooses another directory:
+// often nobody may change the one that is refused, or its file system has no modes.
+func Dir(path, remedy string) error {
+	err := dir(path)
+	if errors.Is(err, ErrShared) {
+		err = fmt.Errorf("%w, or %s", err, remedy)
+	}
+	return err
+}
+
+func dir(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("find directory: %w", err)
@@ -137,7 +148,7 @@ func checkParent(path, dir string, open *bool) error {
 	*open = othersWrite(info)
 	if *open && info.Mode()&fs.ModeSticky == 0 {
 		why := fmt.Sprintf("others can write to %s, which has no sticky bit, and so replace it", dir)
-		return refuse(path, why, "chmod go-w or +t that directory")
+		return refuse(path, why, "let its owner chmod it go-w or +t")
 	}
 	return nil
 }
@@ -177,6 +188,5 @@ func owner(info fs.FileInfo) int {
 
 // refuse returns an error with the reason and the remedy.
 func refuse(path, why, remedy string) error {
-	const elsewhere = "or choose another place (TMPDIR, HOME, XDG_CACHE_HOME or PINTLE_HOME)"
-	return fmt.Errorf("use directory %s: %w: %s; %s, %s", path, ErrShared, why, remedy, elsewhere)
+	return fmt.Errorf("use directory %s: %w: %s; %s", path, ErrShared, why, remedy)
 }

@@ -94,10 +94,13 @@ func TestDir(t *testing.T) {
 			if test.have != nil {
 				test.have(s)
 			}
-			err := Dir(s.path(test.path))
+			err := Dir(s.path(test.path), "set PLACE")
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("%v, want %q", err, test.want)
+				}
+				if test.want != "not a directory" && !strings.HasSuffix(err.Error(), ", or set PLACE") {
+					t.Errorf("%v names another remedy than the caller's", err)
 				}
 				if !errors.Is(err, ErrShared) && test.want != "not a directory" {
 					t.Errorf("%v is not ErrShared", err)
@@ -120,7 +123,7 @@ func TestDirMakesNothingInAStrangersDirectory(t *testing.T) {
 	s := newScene(t)
 	s.mkdir("a", 0o777)
 	s.give("a")
-	if err := Dir(s.path("a/b/c")); err == nil {
+	if err := Dir(s.path("a/b/c"), "set PLACE"); err == nil {
 		t.Fatal("it was accepted")
 	}
 	if _, err := os.Lstat(s.path("a/b")); !errors.Is(err, fs.ErrNotExist) {

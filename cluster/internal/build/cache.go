@@ -55,7 +55,7 @@ func cacheDir() (string, error) {
 		dir = filepath.Join(home, "bin")
 	}
 	// A user who can write to the directory could have this user run any program.
-	return dir, private.Dir(dir)
+	return dir, private.Dir(dir, "set "+state.HomeVariable+" to a directory of your own")
 }
 
 // used reports whether the file exists, and marks it as used.

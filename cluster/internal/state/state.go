@@ -129,7 +129,7 @@ func Short() (string, error) {
 		temp = "/tmp"
 	}
 	dir := filepath.Join(temp, fmt.Sprintf("pintle-%d", os.Getuid()))
-	if err := private.Dir(dir); err != nil {
+	if err := private.Dir(dir, "set TMPDIR to a directory of your own, or shorten the cluster's path"); err != nil {
 		return "", fmt.Errorf("find a place for sockets: %w", err)
 	}
 	return dir, nil
@@ -147,7 +147,7 @@ func (d Dir) Claim() error {
 		return fmt.Errorf("%s is not empty and belongs to no cluster: choose another --dir (%w)", d, err)
 	}
 	// The administrator's key will be in it.
-	return private.Dir(string(d))
+	return private.Dir(string(d), "choose another --dir, or set "+HomeVariable+" to a directory of your own")
 }
 
 // Exists reports whether the directory belongs to a cluster: its record is there, or there are

@@ -12,6 +12,9 @@ import (
 	"github.com/pintle-go/pintle/internal/private"
 )
 
+// elsewhere says how the user chooses another cache.
+const elsewhere = "set HOME, or XDG_CACHE_HOME on Linux, to a directory of your own"
+
 // CacheDir makes and returns this user's directory for programs that are built from the
 // working directory. The go command links a program again only if the one in the
 // directory is out of date. A running program may be replaced.
@@ -27,7 +30,7 @@ func CacheDir() (string, error) {
 	hash := sha256.Sum256([]byte(source))
 	dir := filepath.Join(cache, "pintle", "operators", fmt.Sprintf("%x", hash[:8]))
 	// A user who can write to the directory could have this user run any program.
-	if err := private.Dir(dir); err != nil {
+	if err := private.Dir(dir, elsewhere); err != nil {
 		return "", err
 	}
 	return dir, nil

@@ -25,7 +25,7 @@ func Install(ctx context.Context, module string) (string, error) {
 	name, version, _ := strings.Cut(path.Base(module), "@")
 	dir := filepath.Join(cache, "pintle", "programs", name+"-"+version)
 	// A user who can write to the directory could have this user run any program.
-	if err := private.Dir(dir); err != nil {
+	if err := private.Dir(dir, elsewhere); err != nil {
 		return "", err
 	}
 	unlock, err := private.Lock(ctx, filepath.Join(dir, "lock"))
