@@ -199,3 +199,33 @@ func TestKeepFlags(t *testing.T) {
 		c.fail("--keep", append([]string{"up"}, args...)...)
 	}
 }
+
+// A simulated node that was taken for dead, because its supervisor stood still, is Ready again
+// when the supervisor goes on.
+func TestNodeComesBack(t *testing.T) {
+	c := newCluster(t)
+	c.run("up", "--ephemeral", "--nodes=1", "--controller-manager-arg=--node-monitor-grace-period=20s")
+	ready := func(want string) {
+		t.Helper()
+		kubetest.Eventually(t, "the condition Ready is "+want, func() error {
+			is := c.output("kubectl", "get", "node", "simulated-0",
+				`--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+			if is != want {
+				return fmt.Errorf("it is %s", is)
+			}
+			return nil
+		})
+	}
+	id, err := process.Identify(c.status().PID)
+	if err == nil {
+		err = id.Signal(syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready("Unknown")
+	if err := id.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	ready("True")
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/pintle-go/pintle/kube"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -25,6 +26,7 @@ const (
 	minPodsPerNode = 250
 	leaseDuration  = 40 * time.Second
 	renewEvery     = 10 * time.Second
+	postEvery      = 5 * time.Minute
 )
 
 type nodes struct {
@@ -67,15 +69,37 @@ func (n *nodes) create(ctx context.Context) error {
 		if err := n.lease(ctx, nodeName(i)); err != nil {
 			return err
 		}
-		node := n.node(i)
-		if _, err := n.nodes.Apply(ctx, node); err != nil {
+		have, err := n.nodes.Apply(ctx, n.node(i))
+		if err != nil {
 			return err
 		}
-		if err := n.nodes.Status().Apply(ctx, node); err != nil {
+		if err := n.post(ctx, i, have); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// post posts the status of a node, unless the API server has it and it is not old. The node
+// lifecycle controller sets the conditions of a dead node to Unknown, and leaves it to the node
+// to set them back.
+func (n *nodes) post(ctx context.Context, i int, have *corev1.Node) error {
+	want, now := n.node(i), time.Now()
+	current := true
+	for k := range want.Status.Conditions {
+		c, same := &want.Status.Conditions[k], false
+		for _, h := range have.Status.Conditions {
+			if h.Type == c.Type && h.Status == c.Status {
+				c.LastTransitionTime = h.LastTransitionTime
+				same = now.Sub(h.LastHeartbeatTime.Time) < postEvery
+			}
+		}
+		current = current && same
+	}
+	if current {
+		return nil
+	}
+	return n.nodes.Status().Apply(ctx, want)
 }
 
 func (n *nodes) node(i int) *corev1.Node {
@@ -141,7 +165,7 @@ func (n *nodes) lease(ctx context.Context, node string) error {
 }
 
 // renew renews the nodes' leases until ctx ends. For the node lifecycle controller, a
-// node whose lease has expired is dead.
+// node whose lease has expired is dead: renew makes such a node Ready again.
 func (n *nodes) renew(ctx context.Context) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -152,9 +176,24 @@ func (n *nodes) renew(ctx context.Context) {
 		case <-tick.C:
 		}
 		for i := range n.count {
-			if err := n.lease(ctx, nodeName(i)); err != nil && ctx.Err() == nil {
-				n.logger.Warn("renew lease of simulated node", "node", nodeName(i), "error", err)
+			if err := n.beat(ctx, i); err != nil && ctx.Err() == nil {
+				n.logger.Warn("renew simulated node", "node", nodeName(i), "error", err)
 			}
 		}
 	}
+}
+
+// beat shows that a node lives. A node that was deleted stays so.
+func (n *nodes) beat(ctx context.Context, i int) error {
+	if err := n.lease(ctx, nodeName(i)); err != nil {
+		return err
+	}
+	have, err := n.nodes.Get(ctx, nodeName(i))
+	if err == nil {
+		err = n.post(ctx, i, have)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
