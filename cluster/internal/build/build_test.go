@@ -2,13 +2,16 @@ package build
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pintle-go/pintle/cluster/internal/process"
 	"github.com/pintle-go/pintle/internal/leak"
 )
 
@@ -193,6 +196,41 @@ func TestBuildFails(t *testing.T) {
 	}
 	if left, err := os.ReadDir(cache); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// A program that a running cluster started may be started again, however old it is.
+func TestRemoveUnused(t *testing.T) {
+	cache := t.TempDir()
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * keepUnused)
+	file := func(key string) string { return filepath.Join(cache, key, string(ControlPlane)) }
+	for _, key := range []string{"running", "unused"} {
+		err := errors.Join(os.Mkdir(filepath.Dir(file(key)), 0o700), os.WriteFile(file(key), shell, 0o700), //nolint:gosec // it runs
+			os.Chtimes(file(key), old, old))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	group, err := process.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	p, err := group.Start(process.Spec{Name: "x", Path: file("running"), Args: []string{"-c", "exit"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done() // until it is started again
+	removeUnused(cache)
+	if _, err := os.Stat(file("running")); err != nil {
+		t.Errorf("the program of a running cluster: %v", err)
+	}
+	if _, err := os.Stat(file("unused")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an unused program: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/state"
@@ -64,7 +65,8 @@ func (p place) used() bool {
 	return os.Chtimes(p.path, now, now) == nil
 }
 
-// removeUnused removes files that were not used for a long time.
+// removeUnused removes files that were not used for a long time. A program that a cluster runs
+// is locked (package process): the cluster may start it again.
 func removeUnused(cache string) {
 	patterns := []string{"image-*", "building-*"}
 	for _, program := range Programs {
@@ -77,9 +79,17 @@ func removeUnused(cache string) {
 		}
 		for _, file := range files {
 			info, err := os.Stat(file)
-			if err == nil && time.Since(info.ModTime()) > keepUnused {
+			if err != nil || time.Since(info.ModTime()) <= keepUnused {
+				continue
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				continue
+			}
+			if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 				_ = os.RemoveAll(file) // if it stays, it only takes room
 			}
+			f.Close()
 		}
 	}
 }

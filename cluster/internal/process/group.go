@@ -53,9 +53,10 @@ type Group struct {
 	lifeline *os.File // the children's end
 	hold     *os.File // the supervisor's end: closed, it ends the children
 
-	starts chan func()
-	closed chan struct{}
-	once   sync.Once
+	starts   chan func()
+	closed   chan struct{}
+	once     sync.Once
+	programs map[string]*os.File // run owns it, and the functions that it calls
 }
 
 // NewGroup returns a group that keeps logs and records in dir. The caller must close it.
@@ -69,7 +70,10 @@ func NewGroup(dir string) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make lifeline: %w", err)
 	}
-	g := &Group{dir: dir, lifeline: read, hold: write, starts: make(chan func()), closed: make(chan struct{})}
+	g := &Group{
+		dir: dir, lifeline: read, hold: write, starts: make(chan func()), closed: make(chan struct{}),
+		programs: map[string]*os.File{},
+	}
 	go g.run()
 	return g, nil
 }
@@ -79,6 +83,11 @@ func NewGroup(dir string) (*Group, error) {
 // kernel would kill the foreign children.
 func (g *Group) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	defer func() {
+		for _, f := range g.programs {
+			f.Close()
+		}
+	}()
 	for {
 		select {
 		case start := <-g.starts:
@@ -119,7 +128,11 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 		cmd.Env = append(cmd.Env, lifeline.Variable+"=3")
 	}
 
-	if err := g.Do(cmd.Start); err != nil {
+	err = g.Do(func() error {
+		g.use(spec.Path)
+		return cmd.Start()
+	})
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
 	p := &Process{Name: spec.Name, log: log.Name(), done: make(chan struct{})}
@@ -147,6 +160,18 @@ func (g *Group) Do(f func() error) error {
 		return <-result
 	case <-g.closed:
 		return errors.New("the supervisor is ending")
+	}
+}
+
+// use locks a program for the group, which may start it again: package build removes no
+// program that is in use. Start reports a program that is missing.
+func (g *Group) use(program string) {
+	if g.programs[program] != nil {
+		return
+	}
+	if f, err := os.Open(program); err == nil {
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) // not all file systems have locks
+		g.programs[program] = f
 	}
 }
 
