@@ -83,7 +83,7 @@ func (c Config) load() (*rest.Config, string, error) {
 		&clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("load kubeconfig: %w", explainLoad(err, rules))
+		return nil, "", fmt.Errorf("load kubeconfig: %w", c.explainLoad(err, loader, rules))
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
@@ -92,21 +92,23 @@ func (c Config) load() (*rest.Config, string, error) {
 	return cfg, namespace, nil
 }
 
-// explainLoad names the files that were looked at if none of them held a cluster.
-func explainLoad(err error, rules *clientcmd.ClientConfigLoadingRules) error {
-	if !clientcmd.IsEmptyConfig(err) && !errors.Is(err, rest.ErrNotInCluster) {
+// explainLoad names the files that were looked at if none of them holds the context, or a cluster.
+func (c Config) explainLoad(err error, loader clientcmd.ClientConfig, rules *clientcmd.ClientConfigLoadingRules) error {
+	files := rules.GetLoadingPrecedence()
+	looked := strings.Join(files, ", ")
+	raw, rerr := loader.RawConfig()
+	unknown := rerr == nil && c.Context != "" && raw.Contexts[c.Context] == nil
+	if !unknown && !clientcmd.IsEmptyConfig(err) && !errors.Is(err, rest.ErrNotInCluster) {
 		return err
 	}
-	files := rules.GetLoadingPrecedence()
-	var missing []string
 	for _, f := range files {
-		if _, serr := os.Stat(f); errors.Is(serr, os.ErrNotExist) {
-			missing = append(missing, f)
+		switch _, serr := os.Stat(f); {
+		case errors.Is(serr, os.ErrNotExist):
+		case unknown:
+			return fmt.Errorf("%s has no context %q: kubectl config get-contexts lists the others", looked, c.Context)
+		default:
+			return fmt.Errorf("%s has no current cluster: is current-context set, and is that context defined?", looked)
 		}
 	}
-	looked := strings.Join(files, ", ")
-	if len(missing) == len(files) {
-		return fmt.Errorf("%s does not exist, and this is not a pod: set KUBECONFIG or start a cluster", looked)
-	}
-	return fmt.Errorf("%s has no current cluster: is current-context set, and is that context defined?", looked)
+	return fmt.Errorf("%s does not exist, and this is not a pod: set KUBECONFIG or start a cluster", looked)
 }

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,15 +27,11 @@ func install(
 	}
 	run := func(ctx context.Context) error {
 		err := apply(ctx, client, definitions...)
-		switch {
-		case err != nil && ctx.Err() != nil:
+		if err != nil && ctx.Err() != nil {
 			slog.Info("stopped before the definitions were installed", "waitedFor", err)
 			return nil //nolint:nilerr // the end was asked for
-		case apierrors.IsForbidden(err):
-			return fmt.Errorf("%w (without that right, start the program with -install=false "+
-				"once the definitions are installed)", err)
 		}
-		return err
+		return explain(err)
 	}
 	for _, d := range definitions {
 		there, err := kube.For[crd.Definition](client).Get(ctx, d.Name)
@@ -46,4 +43,17 @@ func install(
 		}
 	}
 	return run(ctx) // which reports why a definition cannot be read
+}
+
+// explain names the flag that helps against an error of the installation.
+func explain(err error) error {
+	var refused *crd.IncompatibleError
+	switch {
+	case errors.As(err, &refused):
+		return fmt.Errorf("%w (the flags are -force-definitions and, to run without installing, -install=false)", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w (without that right, start the program with -install=false "+
+			"once the definitions are installed)", err)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 
@@ -208,7 +209,11 @@ func (c command) operate(ctx context.Context) error {
 			return err
 		}
 	}
-	return controller.Run(ctx, options, o.Controllers...)
+	err = controller.Run(ctx, options, o.Controllers...)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w (-addr chooses another one)", err)
+	}
+	return err
 }
 
 // describe returns the operator, which is one that can run. Its name and field manager agree

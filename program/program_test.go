@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/pintle-go/pintle/controller"
@@ -228,6 +231,31 @@ func TestProgramConfig(t *testing.T) {
 	}
 	if config.Rest.Host != "http://own.test" {
 		t.Errorf("the program's settings were changed: %s", config.Rest.Host)
+	}
+}
+
+// An error that a flag can mend names the flag.
+func TestErrorNamesTheFlag(t *testing.T) {
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	run := command{
+		flags:  flag.NewFlagSet("taken", flag.ContinueOnError),
+		config: kube.Config{Rest: &rest.Config{Host: "http://own.test"}},
+		build: func(*kube.Client) (Operator, error) {
+			return Operator{Name: "program", Options: controller.Options{Address: other.Addr().String()}}, nil
+		},
+	}
+	for flag, err := range map[string]error{
+		"-addr":                    run.run(t.Context()),
+		"-force-definitions":       explain(fmt.Errorf("install: %w", &crd.IncompatibleError{})),
+		"with -install=false once": explain(apierrors.NewForbidden(schema.GroupResource{}, "x", nil)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%v does not name %s", err, flag)
+		}
 	}
 }
 
