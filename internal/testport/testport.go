@@ -2,14 +2,9 @@
 package testport
 
 import (
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 )
 
@@ -28,22 +23,15 @@ func Address(t testing.TB) string {
 }
 
 // Port returns a port of 127.0.0.1 for a server that the test starts, perhaps more than once. Until
-// the test ends, no other call gets the port, in any process of this machine. A port of
-// net.Listen(":0") that is closed again may be anybody's before the server has it.
+// the test ends, no other call gets the port, in any process of this machine: Port listens on the UDP
+// port of that number. A port of net.Listen(":0") that is closed again may be anybody's before the
+// server has it.
 func Port(t testing.TB) int {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "pintle-test-ports")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatalf("make directory of ports: %v", err)
-	}
 	for range 1000 {
 		port := firstPort + rand.IntN(ports)
-		lock, err := reservePort(filepath.Join(dir, strconv.Itoa(port)), port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lock != nil {
-			t.Cleanup(func() { _ = lock.Close() }) // which unlocks the file
+		if lock := reservePort(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); lock != nil {
+			t.Cleanup(func() { _ = lock.Close() })
 			return port
 		}
 	}
@@ -51,20 +39,16 @@ func Port(t testing.TB) int {
 	return 0
 }
 
-// reservePort locks the file of a port. The file is nil if the port is taken.
-func reservePort(file string, port int) (*os.File, error) {
-	lock, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o666)
+// reservePort returns what reserves the port of an address, or nil if the port is taken.
+func reservePort(address string) net.PacketConn {
+	lock, err := net.ListenPacket("udp", address)
 	if err != nil {
-		return nil, fmt.Errorf("open file of port %d: %w", port, err)
+		return nil
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, lock.Close()
-	} else if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock file of port %d: %w", port, err), lock.Close())
+	l, err := net.Listen("tcp", address)
+	if err != nil || l.Close() != nil { // another program has the port
+		_ = lock.Close()
+		return nil
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil { // another program has the port
-		return nil, lock.Close()
-	}
-	return lock, l.Close()
+	return lock
 }

@@ -41,3 +41,14 @@ func TestPorts(t *testing.T) {
 	}
 	over.Wait()
 }
+
+// TestNoFiles finds that a port needs no file. Everybody can put a link into the temporary
+// directory, which leads to a file of the user who opens it.
+func TestNoFiles(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	testport.Port(t)
+	if files, err := os.ReadDir(temp); err != nil || len(files) > 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
