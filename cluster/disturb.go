@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/pintle-go/pintle/cluster/internal/state"
 	"github.com/pintle-go/pintle/cluster/internal/supervisor"
 )
 
@@ -23,7 +25,11 @@ func disturb(ctx context.Context, t target, action string, args []string) error 
 	if err != nil {
 		return err
 	}
-	return supervisor.NewClient(dir).Act(ctx, flags.Arg(0), action)
+	client, err := clientOf(dir)
+	if err != nil {
+		return err
+	}
+	return client.Act(ctx, flags.Arg(0), action)
 }
 
 // compact makes etcd forget all earlier revisions.
@@ -35,5 +41,23 @@ func compact(ctx context.Context, t target, args []string) error {
 	if err != nil {
 		return err
 	}
-	return supervisor.NewClient(dir).Compact(ctx)
+	client, err := clientOf(dir)
+	if err != nil {
+		return err
+	}
+	return client.Compact(ctx)
+}
+
+// clientOf returns a client of a cluster that runs.
+func clientOf(dir state.Dir) (*supervisor.Client, error) {
+	running, err := dir.Supervised()
+	switch {
+	case err != nil:
+		return nil, err
+	case running:
+		return supervisor.NewClient(dir), nil
+	case dir.Exists():
+		return nil, fmt.Errorf("the cluster in %s is not running: start it with up", dir)
+	}
+	return nil, fmt.Errorf("there is no cluster in %s: start one with up, or choose another one with --name or --dir", dir)
 }

@@ -181,6 +181,9 @@ func TestLifecycle(t *testing.T) {
 	c := newCluster(t)
 	c.fail("there is no cluster", "status")
 	c.fail("there is no cluster", "kubectl", "version")
+	for _, args := range [][]string{{"pause", "etcd"}, {"compact"}} {
+		c.fail("there is no cluster in "+string(c.dir)+": start one with up", args...)
+	}
 
 	if out := c.run("up"); !strings.Contains(out, "export KUBECONFIG="+c.dir.Kubeconfig()) {
 		t.Errorf("up does not say where the kubeconfig is:\n%s", out)
@@ -192,6 +195,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	c.fail("other settings", "up", "--controllers=false")
 	c.fail("unknown flag", "kubectl", "--no-such-flag")
+	c.fail(`no component "apiserver": it has etcd, kube-apiserver,`, "pause", "apiserver")
 	for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		if out := c.run("status"); !strings.Contains(out, component) {
 			t.Errorf("status does not name %s:\n%s", component, out)
@@ -205,6 +209,7 @@ func TestLifecycle(t *testing.T) {
 	c.run("down")
 	c.expectNoProcess()
 	c.fail("not running", "status")
+	c.fail("is not running: start it with up", "start", "etcd")
 	c.run("down")
 	c.fail("--ephemeral would remove the objects kept in", "up", "--ephemeral")
 	c.run("up")

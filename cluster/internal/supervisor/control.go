@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pintle-go/pintle/cluster/internal/state"
@@ -145,14 +146,23 @@ func answer(w http.ResponseWriter, err error) {
 // act performs an action on a component. A start is complete when the component is ready.
 func (s *supervisor) act(ctx context.Context, name, action string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.Spec.Name == name })
+	var names []string
+	for _, c := range s.components {
+		names = append(names, c.Spec.Name)
+	}
 	for _, n := range s.Nodes {
-		if a, ok := n.(Actor); i < 0 && ok && slices.Contains(a.Programs(), name) {
+		a, ok := n.(Actor)
+		if !ok {
+			continue
+		}
+		names = append(names, a.Programs()...)
+		if i < 0 && slices.Contains(a.Programs(), name) {
 			s.Log.Info("received a request to act on a node", "program", name, "action", action)
 			return a.Act(ctx, name, action)
 		}
 	}
 	if i < 0 {
-		return fmt.Errorf("this cluster has no component %q", name)
+		return fmt.Errorf("this cluster has no component %q: it has %s", name, strings.Join(names, ", "))
 	}
 	if !slices.Contains(Actions, action) {
 		return fmt.Errorf("unknown action %q: want one of %v", action, Actions)
